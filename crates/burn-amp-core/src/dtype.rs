@@ -1,0 +1,148 @@
+//! Float dtypes and their promotion lattice.
+
+use std::{fmt, str::FromStr};
+
+use half::{bf16, f16};
+
+/// A float dtype that a Burn tensor can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dtype {
+    /// IEEE 754 double precision; the policy never touches it.
+    F64,
+    /// IEEE 754 single precision.
+    F32,
+    /// CubeCL's F32 storage with relaxed arithmetic.
+    Flex32,
+    /// IEEE 754 half precision: 10 bits of mantissa, largest value 65504.
+    F16,
+    /// The upper half of an F32: 7 bits of mantissa, the range of F32.
+    BF16,
+}
+
+impl Dtype {
+    /// Every dtype, widest first.
+    pub const ALL: [Self; 5] = [Self::F64, Self::F32, Self::Flex32, Self::F16, Self::BF16];
+
+    /// The least upper bound of two dtypes.
+    ///
+    /// F16, BF16 and Flex32 stand side by side below F32, so F16 with BF16 is F32; F64 is above all.
+    pub const fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::F64, _) | (_, Self::F64) => Self::F64,
+            (Self::F16, Self::F16) => Self::F16,
+            (Self::BF16, Self::BF16) => Self::BF16,
+            (Self::Flex32, Self::Flex32) => Self::Flex32,
+            (Self::F32 | Self::Flex32 | Self::F16 | Self::BF16, _) => Self::F32,
+        }
+    }
+
+    /// Whether this is F16 or BF16.
+    pub const fn is_low(self) -> bool {
+        matches!(self, Self::F16 | Self::BF16)
+    }
+
+    /// The value nearest to `x` in this dtype, ties to even; overflow gives ±inf.
+    pub fn round(self, x: f64) -> f64 {
+        match self {
+            Self::F64 => x,
+            Self::F32 | Self::Flex32 => f64::from(x as f32),
+            Self::F16 => f16::from_f64(x).to_f64(),
+            Self::BF16 => bf16::from_f64(x).to_f64(),
+        }
+    }
+
+    /// The smallest positive normal value.
+    pub fn min_positive(self) -> f64 {
+        match self {
+            Self::F64 => f64::MIN_POSITIVE,
+            Self::F32 | Self::Flex32 => f64::from(f32::MIN_POSITIVE),
+            Self::F16 => f16::MIN_POSITIVE.to_f64(),
+            Self::BF16 => bf16::MIN_POSITIVE.to_f64(),
+        }
+    }
+
+    /// The distance from 1 to the next larger value.
+    pub fn epsilon(self) -> f64 {
+        match self {
+            Self::F64 => f64::EPSILON,
+            Self::F32 | Self::Flex32 => f64::from(f32::EPSILON),
+            Self::F16 => f16::EPSILON.to_f64(),
+            Self::BF16 => bf16::EPSILON.to_f64(),
+        }
+    }
+
+    /// The name used in files and reports: `f64`, `f32`, `flex32`, `f16`, `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::Flex32 => "flex32",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Dtype {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|d| d.name() == name).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_dtype() -> impl Strategy<Value = Dtype> {
+        prop::sample::select(Dtype::ALL.as_slice())
+    }
+
+    proptest! {
+        #[test]
+        fn join_is_commutative_associative_and_idempotent(a in any_dtype(), b in any_dtype(), c in any_dtype()) {
+            prop_assert_eq!(a.join(b), b.join(a));
+            prop_assert_eq!(a.join(b).join(c), a.join(b.join(c)));
+            prop_assert_eq!(a.join(a), a);
+        }
+
+        #[test]
+        fn every_value_of_the_operands_is_exact_in_their_join(a in any_dtype(), b in any_dtype(), x in any::<f32>()) {
+            let value = a.round(f64::from(x));
+            prop_assume!(!value.is_nan());
+            prop_assert_eq!(a.join(b).round(value), value);
+        }
+    }
+
+    #[test]
+    fn f16_with_bf16_is_f32() {
+        assert_eq!(Dtype::F16.join(Dtype::BF16), Dtype::F32);
+        assert_eq!(Dtype::BF16.join(Dtype::BF16), Dtype::BF16);
+        assert_eq!(Dtype::F32.join(Dtype::F64), Dtype::F64);
+    }
+
+    #[test]
+    fn rounding_follows_the_published_cases() {
+        // reference: numeric cases of the loss-scaling tables
+        for (x, in_f16, in_bf16) in [
+            (0.999, 0.9990234375, 1.0),
+            (0.9999, 1.0, 1.0),
+            (257.0, 257.0, 256.0),
+            (2049.0, 2048.0, 2048.0),
+            (65519.99, 65504.0, 65536.0),
+            (65520.0, f64::INFINITY, 65536.0),
+        ] {
+            assert_eq!(Dtype::F16.round(x), in_f16);
+            assert_eq!(Dtype::BF16.round(x), in_bf16);
+        }
+        assert_eq!(Dtype::F16.round(1e-8), 0.0);
+    }
+}

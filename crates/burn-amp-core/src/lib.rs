@@ -1,0 +1,34 @@
+//! The part of burn-amp that does not know Burn: which op runs in which precision, and how the loss scale moves.
+//!
+//! ```
+//! use burn_amp_core::{Dtype, Op, Operands, Policy};
+//!
+//! let policy = Policy::new(Dtype::BF16, &Default::default());
+//! let operands = Operands::default().and(Dtype::F32).and(Dtype::F32);
+//! assert_eq!(policy.casts(Op::float_matmul, operands).operands, Some(Dtype::BF16));
+//! assert_eq!(policy.casts(Op::float_add, operands).operands, None);
+//! ```
+//!
+//! * [`Dtype`]: float dtypes and their promotion lattice
+//! * [`Class`]: what happens to an op's float operands
+//! * [`Op`]: the ops by name, made from the table in `table.rs`
+//! * [`Policy`]: the compute dtype and the class of every op; the casts of one call follow
+//! * [`scalar`]: the scalar guard
+//! * [`LossScaling`]: the loss scale as a pure state machine
+//! * [`Config`]: `amp.toml`, its defaults, its errors
+
+#![warn(missing_docs)]
+
+mod class;
+mod dtype;
+mod loss_scale;
+mod op;
+mod policy;
+pub mod scalar;
+mod table;
+
+pub use class::Class;
+pub use dtype::Dtype;
+pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
+pub use op::Op;
+pub use policy::{Casts, Operands, Policy};

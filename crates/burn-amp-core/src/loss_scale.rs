@@ -1,0 +1,150 @@
+//! Loss scaling as a pure function on a small value.
+//!
+//! ```text
+//! overflowed:  hysteresis -= 1;  if hysteresis <= 0 { scale = max(scale * backoff, min) };  streak = 0
+//! finite:      streak += 1;  if streak == interval { scale = min(scale * growth, max) if that is finite;  streak = 0 }
+//!              hysteresis = its configured value
+//! ```
+//!
+//! This is PyTorch's rule (`_amp_update_scale_`) with a floor, a cap and the hysteresis of Apex
+//! (`update_scale_hysteresis`); with hysteresis 1, floor 0 and no cap it is PyTorch's exactly.
+
+/// Whether the gradients of one backward pass were all finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every element of every leaf gradient was finite.
+    Finite,
+    /// Some element was inf or NaN.
+    Overflowed,
+}
+
+/// Where the loss scale comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LossScaling {
+    /// The loss is not scaled and gradients are not checked.
+    NoScale,
+    /// The loss is scaled by a constant; an overflowed step is skipped.
+    Static(f32),
+    /// The scale grows after finite steps and backs off after an overflow.
+    Dynamic(DynamicLossScale),
+}
+
+/// How a dynamic loss scale moves. The defaults are PyTorch's, with the floor and cap of Apex.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DynamicLossScale {
+    /// The first scale.
+    pub init: f32,
+    /// The scale is multiplied by this after `growth_interval` finite steps in a row.
+    pub growth_factor: f32,
+    /// The scale is multiplied by this after an overflow.
+    pub backoff_factor: f32,
+    /// Finite steps in a row until the scale grows.
+    pub growth_interval: u32,
+    /// Overflows in a row until the scale backs off.
+    pub hysteresis: u32,
+    /// The smallest scale.
+    pub min: f32,
+    /// The largest scale.
+    pub max: f32,
+}
+
+impl Default for DynamicLossScale {
+    fn default() -> Self {
+        Self {
+            init: 65536.0,
+            growth_factor: 2.0,
+            backoff_factor: 0.5,
+            growth_interval: 2000,
+            hysteresis: 1,
+            min: 1.0,
+            max: 16_777_216.0, // 2^24, as Apex
+        }
+    }
+}
+
+/// The loss scale and what it remembers of the steps before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossScaleState {
+    /// The factor on the loss.
+    pub scale: f32,
+    /// Finite steps since the scale last changed (PyTorch's growth tracker).
+    pub streak: u32,
+    /// Overflows that are still tolerated before the scale backs off, counted down from the configured hysteresis.
+    pub hysteresis: u32,
+}
+
+impl LossScaling {
+    /// The state before the first step.
+    pub fn start(&self) -> LossScaleState {
+        let (scale, hysteresis) = match self {
+            Self::NoScale => (1.0, 1),
+            Self::Static(scale) => (*scale, 1),
+            Self::Dynamic(dynamic) => (dynamic.init, dynamic.hysteresis),
+        };
+        LossScaleState {
+            scale,
+            streak: 0,
+            hysteresis,
+        }
+    }
+
+    /// The state of the next step.
+    pub fn next(&self, now: LossScaleState, outcome: Outcome) -> LossScaleState {
+        match self {
+            Self::NoScale => now,
+            Self::Static(_) => LossScaleState {
+                streak: match outcome {
+                    Outcome::Finite => now.streak.saturating_add(1),
+                    Outcome::Overflowed => 0,
+                },
+                ..now
+            },
+            Self::Dynamic(dynamic) => dynamic.next(now, outcome),
+        }
+    }
+}
+
+impl DynamicLossScale {
+    fn next(&self, now: LossScaleState, outcome: Outcome) -> LossScaleState {
+        match outcome {
+            Outcome::Overflowed => {
+                let hysteresis = now.hysteresis.saturating_sub(1);
+                let scale = match hysteresis {
+                    0 => (now.scale * self.backoff_factor).max(self.min),
+                    _ => now.scale,
+                };
+                LossScaleState {
+                    scale,
+                    streak: 0,
+                    hysteresis,
+                }
+            }
+            Outcome::Finite => {
+                let streak = now.streak + 1;
+                let grown = (now.scale * self.growth_factor).min(self.max);
+                match streak >= self.growth_interval {
+                    true if grown.is_finite() => LossScaleState {
+                        scale: grown,
+                        streak: 0,
+                        hysteresis: self.hysteresis,
+                    },
+                    true => LossScaleState {
+                        streak: 0,
+                        hysteresis: self.hysteresis,
+                        ..now
+                    },
+                    false => LossScaleState {
+                        streak,
+                        hysteresis: self.hysteresis,
+                        ..now
+                    },
+                }
+            }
+        }
+    }
+
+    /// Whether an overflow at `now` leaves the scale no room to fall.
+    pub fn is_at_min(&self, now: LossScaleState) -> bool {
+        now.scale <= self.min
+    }
+}

@@ -1,0 +1,64 @@
+//! The scalar guard: scalar operands that a low dtype would change beyond rounding.
+
+use crate::Dtype;
+
+/// Whether `x` becomes another kind of number in `dtype`: 0, ±inf or ±1 without having been it.
+///
+/// `1e-8` is 0 and `-1e9` is -inf in F16, `0.999` is 1 in BF16. An op with such an operand runs in F32.
+pub fn is_lost(x: f64, dtype: Dtype) -> bool {
+    let rounded = dtype.round(x);
+    rounded != x && (rounded == 0.0 || rounded.is_infinite() || rounded.abs() == 1.0)
+}
+
+/// Whether dividing by `x` must not happen in `dtype`: `x` or `1/x` is [lost](is_lost), or `1/x` is subnormal.
+///
+/// The reciprocal counts because the backward pass multiplies by it: a mean over more than 16384 elements has a
+/// subnormal `1/n` in F16.
+pub fn is_lost_divisor(x: f64, dtype: Dtype) -> bool {
+    let reciprocal = 1.0 / x;
+    let subnormal = reciprocal != 0.0 && reciprocal.abs() < dtype.min_positive();
+    is_lost(x, dtype) || is_lost(reciprocal, dtype) || subnormal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_infinity_and_one_are_guarded() {
+        for x in [1e-8, -1e-8, 1e9, -1e9, 0.9999, 1.0001] {
+            assert!(is_lost(x, Dtype::F16), "{x}");
+        }
+        assert!(is_lost(0.999, Dtype::BF16));
+        assert!(!is_lost(0.999, Dtype::F16));
+        assert!(!is_lost(1e-8, Dtype::BF16));
+    }
+
+    #[test]
+    fn exact_and_merely_rounded_scalars_pass() {
+        for x in [
+            0.0,
+            1.0,
+            -1.0,
+            0.5,
+            0.1,
+            1e-5,
+            -1e4,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+        ] {
+            assert!(!is_lost(x, Dtype::F16), "{x}");
+            assert!(!is_lost(x, Dtype::BF16), "{x}");
+        }
+    }
+
+    #[test]
+    fn a_divisor_is_guarded_by_its_reciprocal_too() {
+        assert!(is_lost_divisor(65536.0, Dtype::F16)); // itself inf
+        assert!(is_lost_divisor(20000.0, Dtype::F16)); // 1/x subnormal
+        assert!(is_lost_divisor(1e-5, Dtype::F16)); // 1/x inf
+        assert!(!is_lost_divisor(16384.0, Dtype::F16));
+        assert!(!is_lost_divisor(65536.0, Dtype::BF16));
+    }
+}
