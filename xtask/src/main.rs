@@ -1,0 +1,66 @@
+//! The workspace's own commands, run as `cargo xtask <command>`.
+//!
+//! * [`mod@test`]: `test`, everything that must hold before a change goes in
+//! * [`ops`]: `ops`, the op table and the decorator against the sources of the locked Burn
+//! * [`ops_table`]: `ops-table`, the op table as a page of the docs
+//! * [`burn`], [`amp`], [`shape`]: what the two sides say, read with `syn`
+//! * [`vulkan`]: the software driver on which the Vulkan suites run
+//! * [`workspace`]: where things are, and how cargo is called
+
+mod amp;
+mod burn;
+mod ops;
+mod ops_table;
+mod shape;
+mod test;
+mod vulkan;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The commands of the burn-amp workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compares the op table and the decorator with the op traits of the locked Burn
+    Ops,
+    /// Writes docs/ops.md, the classes of all float ops, from the op table
+    OpsTable(ops_table::Options),
+    /// Runs all checks and tests
+    Test(test::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Ops => ops::check(),
+        Command::OpsTable(options) => ops_table::run(options),
+        Command::Test(options) => return test::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

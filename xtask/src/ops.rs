@@ -1,0 +1,243 @@
+//! `cargo xtask ops`: no method of Burn's is left out unnoticed.
+//!
+//! The compiler cannot say that: a provided method that the decorator does not forward compiles, and loses what the
+//! inner backend does better.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail};
+use burn_amp_core::Op;
+
+use crate::{
+    amp::{self, Sources},
+    burn::{self, Method},
+    shape, workspace,
+};
+
+/// The sources of the decorator, from the root of the workspace.
+const DECORATOR_SOURCES: &str = "crates/burn-amp/src";
+
+/// A row of the table as the checks see it.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    trait_name: &'static str,
+    name: &'static str,
+    /// The shape, or the reason why the op is written by hand.
+    shape: &'static str,
+}
+
+/// Compares Burn with the table, and the decorator's sources with both; prints every difference.
+pub fn check() -> Result<()> {
+    let package = workspace::dependency(burn::CRATE)?;
+    let Some(folder) = package.manifest_path.parent() else {
+        bail!("{}: no folder", package.manifest_path);
+    };
+    let ops = burn::methods(folder.as_std_path(), burn::OP_TRAITS)?;
+    let backend = burn::methods(folder.as_std_path(), burn::BACKEND_TRAITS)?;
+    let rows: Vec<_> = Op::ALL
+        .iter()
+        .map(|op| Row {
+            trait_name: op.trait_name(),
+            name: op.name(),
+            shape: op.shape(),
+        })
+        .collect();
+
+    let mut problems = table_against_burn(&rows, &ops);
+    let sources = Sources::read(&workspace::root().join(DECORATOR_SOURCES))?;
+    problems.extend(decorator_against_table(&sources, &rows, &backend));
+    for problem in &problems {
+        println!("{problem}");
+    }
+    match problems.len() {
+        0 => {
+            println!(
+                "{} ops and {} methods of the backend traits as in {} {}",
+                ops.len(),
+                backend.len(),
+                burn::CRATE,
+                package.version
+            );
+            Ok(())
+        }
+        1 => bail!("1 difference from {} {}", burn::CRATE, package.version),
+        n => bail!("{n} differences from {} {}", burn::CRATE, package.version),
+    }
+}
+
+/// Methods without row, rows without method, and rows with another shape than their method.
+fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
+    let in_burn: BTreeMap<_, _> = methods
+        .iter()
+        .map(|method| ((method.trait_name, method.name.as_str()), method))
+        .collect();
+    let in_table: BTreeSet<_> = rows.iter().map(|row| (row.trait_name, row.name)).collect();
+
+    let mut problems = Vec::new();
+    for method in methods {
+        let (trait_name, name) = (method.trait_name, method.name.as_str());
+        if !in_table.contains(&(trait_name, name)) {
+            let shape = &method.shape;
+            problems.push(format!(
+                "{trait_name}::{name} {shape}: in Burn, not in the table"
+            ));
+        }
+    }
+    for Row {
+        trait_name,
+        name,
+        shape,
+    } in rows
+    {
+        let Some(method) = in_burn.get(&(trait_name, name)) else {
+            problems.push(format!("{trait_name}::{name}: in the table, not in Burn"));
+            continue;
+        };
+        if !shape::is_shape(shape) {
+            continue;
+        }
+        match shape::of_row(shape) {
+            Ok(row) if row == method.shape => {}
+            Ok(row) => problems.push(format!(
+                "{trait_name}::{name}: {row} in the table, {} in Burn",
+                method.shape
+            )),
+            Err(error) => problems.push(format!("{trait_name}::{name}: {error:#}")),
+        }
+    }
+    problems
+}
+
+/// Methods, ops by hand and tables that the decorator's sources do not have.
+fn decorator_against_table(sources: &Sources, rows: &[Row], backend: &[Method]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for method in backend {
+        let (trait_name, name) = (method.trait_name, &method.name);
+        if !sources.implements(trait_name, name) {
+            problems.push(format!(
+                "{trait_name}::{name}: not forwarded by `impl {trait_name} for Amp`"
+            ));
+        }
+    }
+    let mut tables = BTreeSet::new();
+    for row in rows {
+        if shape::is_shape(row.shape) {
+            tables.insert(row.trait_name);
+        } else if !sources.writes(row.trait_name, row.name) {
+            problems.push(format!(
+                "{}::{}: by hand in the table ({}), but not written in {DECORATOR_SOURCES}",
+                row.trait_name, row.name, row.shape
+            ));
+        }
+    }
+    for trait_name in tables {
+        if !sources.forwards_rows(trait_name) {
+            problems.push(format!(
+                "{trait_name}: `{}!` is not called in {DECORATOR_SOURCES}",
+                amp::table_macro(trait_name)
+            ));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BURN: &str = "pub trait ModuleOps<B: Backend> {
+        fn linear(x: FloatTensor<B>, weight: FloatTensor<B>) -> FloatTensor<B>;
+        fn linear_weight_backward(x: FloatTensor<B>, grad: FloatTensor<B>) -> FloatTensor<B> { x }
+        fn attention(x: FloatTensor<B>) -> FloatTensor<B>;
+    }";
+
+    const TABLE: &[Row] = &[
+        row("linear", "(F, F) -> F"),
+        row("linear_weight_backward", "(F, F) -> Wide"),
+        row("attention", "composed here"),
+    ];
+
+    const fn row(name: &'static str, shape: &'static str) -> Row {
+        Row {
+            trait_name: "ModuleOps",
+            name,
+            shape,
+        }
+    }
+
+    fn methods(source: &str) -> Vec<Method> {
+        burn::parse(source, "ModuleOps").unwrap()
+    }
+
+    fn sources(source: &str) -> Sources {
+        let mut sources = Sources::default();
+        sources.add(source).unwrap();
+        sources
+    }
+
+    #[test]
+    fn a_table_with_every_method_in_its_shape_passes() {
+        assert!(table_against_burn(TABLE, &methods(BURN)).is_empty());
+    }
+
+    #[test]
+    fn new_removed_and_changed_methods_are_named() {
+        let newer = BURN
+            .replace("fn attention(", "fn flash_attention(")
+            .replace("x: FloatTensor<B>, weight", "x: &FloatTensor<B>, weight");
+        assert_eq!(
+            table_against_burn(TABLE, &methods(&newer)),
+            [
+                "ModuleOps::flash_attention (F) -> F: in Burn, not in the table",
+                "ModuleOps::linear: (F, F) -> F in the table, (&F, F) -> F in Burn",
+                "ModuleOps::attention: in the table, not in Burn",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_method_of_another_trait_is_no_match() {
+        let mut elsewhere = TABLE.to_vec();
+        elsewhere[0].trait_name = "ActivationOps";
+        assert_eq!(
+            table_against_burn(&elsewhere, &methods(BURN)),
+            [
+                "ModuleOps::linear (F, F) -> F: in Burn, not in the table",
+                "ActivationOps::linear: in the table, not in Burn",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_decorator_leaves_out_is_named() {
+        let backend = [Method {
+            trait_name: "Backend",
+            name: "ad_enabled".to_owned(),
+            shape: "(&Device) -> bool".to_owned(),
+        }];
+        assert_eq!(
+            decorator_against_table(&sources("fn attention() {}"), TABLE, &backend),
+            [
+                "Backend::ad_enabled: not forwarded by `impl Backend for Amp`",
+                "ModuleOps::attention: by hand in the table (composed here), but not written in crates/burn-amp/src",
+                "ModuleOps: `module_ops!` is not called in crates/burn-amp/src",
+            ]
+        );
+        let complete = sources(
+            "impl<B: Backend> Backend for Amp<B> { fn ad_enabled() -> bool { B::ad_enabled() } }
+             module_ops! { forward! for Amp { fn attention() {} } }",
+        );
+        assert!(decorator_against_table(&complete, TABLE, &backend).is_empty());
+    }
+
+    #[test]
+    fn every_op_of_the_table_belongs_to_a_trait_that_is_read() {
+        for op in Op::ALL {
+            assert!(
+                burn::OP_TRAITS
+                    .iter()
+                    .any(|(name, _)| *name == op.trait_name())
+            );
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `cargo xtask ops-table`: the op table as a page of the docs.
+
+use std::{fmt::Write as _, fs};
+
+use anyhow::{Context, Result, bail};
+use burn_amp_core::{Class, Dtype, Op};
+use clap::Args;
+
+use crate::{shape, workspace};
+
+/// The page, from the root of the workspace.
+const PAGE: &str = "docs/ops.md";
+
+const HEADER: &str = "\
+# Classes of the float ops
+
+<!-- Generated from `crates/burn-amp-core/src/table.rs` by `cargo xtask ops-table`; do not edit. -->
+
+This page is generated from `crates/burn-amp-core/src/table.rs` by `cargo xtask ops-table`. It gives the cast class of
+every op of Burn 0.21.0 that has one, under preset `o1` and without overrides, once for each compute dtype. Ops that are
+missing here do no float arithmetic or say their dtype themselves. The op's name is its key in `[ops]` of `amp.toml`.
+
+| class | operands | result |
+|---|---|---|
+| `low` | cast to the compute dtype | compute dtype |
+| `full` | cast to F32 | F32 |
+| `internal` | computed in F32 | cast back to the operands' dtype |
+| `widest` | cast to the widest dtype among them | that dtype |
+| `keep` | as they are | as they are |
+
+In a shape `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors; `Wide` is a float tensor that is handed
+on in F32 whatever it was computed in.
+
+";
+
+/// What to do with the page; writing it if nothing is said.
+#[derive(Args)]
+pub struct Options {
+    /// Fails if docs/ops.md is not what would be written
+    #[arg(long, conflicts_with = "print")]
+    check: bool,
+    /// Prints the page instead of writing it
+    #[arg(long)]
+    print: bool,
+}
+
+/// Writes, prints or checks the page.
+pub fn run(options: Options) -> Result<()> {
+    if options.check {
+        return check();
+    }
+    let page = page()?;
+    if options.print {
+        print!("{page}");
+        return Ok(());
+    }
+    let path = workspace::root().join(PAGE);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    fs::write(&path, page).with_context(|| path.display().to_string())?;
+    println!("{PAGE} written");
+    Ok(())
+}
+
+/// Fails if the page in the repository is not the one the table gives.
+pub fn check() -> Result<()> {
+    let path = workspace::root().join(PAGE);
+    let committed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    // A checkout may have changed the line ends.
+    if committed.replace("\r\n", "\n") != page()? {
+        bail!("{PAGE} is not up to date; run `cargo xtask ops-table`");
+    }
+    println!("{PAGE} is up to date");
+    Ok(())
+}
+
+fn page() -> Result<String> {
+    let mut page = HEADER.to_owned();
+    page.push_str("| op | trait | F16 | BF16 | shape |\n|---|---|---|---|---|\n");
+    for op in Op::ALL {
+        let (Some(f16), Some(bf16)) = (op.class(Dtype::F16), op.class(Dtype::BF16)) else {
+            continue;
+        };
+        let name = op.name();
+        let shape = match shape::is_shape(op.shape()) {
+            true => format!("`{}`", shape::tidy(op.shape()).context(name)?),
+            false => format!("by hand: {}", op.shape()),
+        };
+        writeln!(
+            page,
+            "| `{name}` | `{}` | {} | {} | {shape} |",
+            op.trait_name(),
+            Class::name(f16),
+            Class::name(bf16),
+        )?;
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(page: &str, op: &str) -> Option<String> {
+        let start = format!("| `{op}` |");
+        page.lines()
+            .find(|line| line.starts_with(&start))
+            .map(str::to_owned)
+    }
+
+    #[test]
+    fn every_op_with_a_class_has_one_row_and_no_other_op_has() {
+        let page = page().unwrap();
+        for op in Op::ALL {
+            let has_class = op.class(Dtype::F16).or(op.class(Dtype::BF16)).is_some();
+            assert_eq!(row(&page, op.name()).is_some(), has_class, "{op}");
+        }
+    }
+
+    #[test]
+    fn a_row_gives_both_classes_and_the_shape() {
+        let page = page().unwrap();
+        assert_eq!(
+            row(&page, "float_div").unwrap(),
+            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` |"
+        );
+    }
+
+    #[test]
+    fn the_header_explains_every_class() {
+        for class in Class::ALL {
+            assert!(row(HEADER, class.name()).is_some(), "{class}");
+        }
+    }
+}

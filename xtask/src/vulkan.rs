@@ -1,0 +1,90 @@
+//! Mesa's software Vulkan driver, lavapipe, on which CubeCL's kernels run without a GPU.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Result, bail};
+
+use crate::workspace;
+
+/// Where Linux systems keep the descriptions of their Vulkan drivers.
+const DRIVER_FOLDERS: &[&str] = &["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+
+/// The packages with the driver and the loader, by Debian's names.
+const PACKAGES: &[&str] = &["mesa-vulkan-drivers", "libvulkan1"];
+
+/// The description file of the software driver, if it is installed; that of this machine's architecture, if of several.
+pub fn driver() -> Option<PathBuf> {
+    DRIVER_FOLDERS
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| is_software_driver(path))
+        .max_by_key(|path| path.to_string_lossy().contains(env::consts::ARCH))
+}
+
+/// Installs the driver where apt can do it without asking.
+pub fn install() -> Result<()> {
+    if !Path::new("/etc/debian_version").exists() {
+        bail!("no Debian system; install Mesa's lavapipe driver by hand");
+    }
+    let user = Command::new("id").arg("-u").output()?;
+    if user.stdout.trim_ascii() != b"0" {
+        bail!("not root; run `apt-get install {}`", PACKAGES.join(" "));
+    }
+    workspace::run(apt().arg("update"))?;
+    workspace::run(
+        apt()
+            .args(["install", "-y", "--no-install-recommends"])
+            .args(PACKAGES),
+    )
+}
+
+/// Makes the loader offer only that driver to the command, whatever else is installed.
+pub fn force(command: &mut Command, driver: &Path) {
+    // The second name is for loaders before 1.3.207.
+    command
+        .env("VK_DRIVER_FILES", driver)
+        .env("VK_ICD_FILENAMES", driver);
+}
+
+/// Whether a missing driver is a failure: continuous integration must not lose suites in silence.
+pub fn required() -> bool {
+    env::var("CI").is_ok_and(|ci| ci == "true")
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive");
+    apt
+}
+
+/// `lvp_icd.json`, or with the architecture in its name: `lvp_icd.x86_64.json`.
+fn is_software_driver(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("lvp_icd") && name.ends_with(".json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lavapipe_is_told_from_other_drivers() {
+        assert!(is_software_driver(Path::new("/a/lvp_icd.x86_64.json")));
+        assert!(is_software_driver(Path::new("/a/lvp_icd.json")));
+        assert!(!is_software_driver(Path::new("/a/intel_icd.x86_64.json")));
+        assert!(!is_software_driver(Path::new("/a/lvp_icd.json.bak")));
+    }
+
+    #[test]
+    fn the_loader_sees_one_driver_only() {
+        let mut command = Command::new("true");
+        force(&mut command, Path::new("/a/lvp_icd.json"));
+        assert_eq!(command.get_envs().count(), 2);
+    }
+}

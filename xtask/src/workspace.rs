@@ -1,0 +1,108 @@
+//! Where the workspace is, how cargo is called in it, and where the sources of its dependencies are.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+
+/// The root folder of the workspace.
+pub fn root() -> PathBuf {
+    let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    let mut root = PathBuf::from(xtask);
+    root.pop();
+    root
+}
+
+/// A cargo command in the root of the workspace, by the cargo that runs this program.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(cargo_path());
+    command.args(args).current_dir(root());
+    // `cargo run` sets these for this package. Some build scripts watch them, and would run again whenever
+    // `cargo test` follows `cargo xtask test`.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|own| text.starts_with(own))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a command with inherited output; an exit status other than 0 is an error.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("{} does not start", line(command)))?;
+    ensure!(status.success(), "{}: {status}", line(command));
+    Ok(())
+}
+
+/// Whether a command starts and exits with status 0; its output is dropped.
+pub fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// The command as one would type it, without folders and variables.
+pub fn line(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    [name]
+        .into_iter()
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The package of that name among the locked dependencies of the workspace.
+///
+/// Asks the network only if cargo's local registry does not have the sources.
+pub fn dependency(name: &str) -> Result<Package> {
+    let metadata = metadata(&["--locked", "--offline"]).or_else(|_| metadata(&["--locked"]))?;
+    let mut found = metadata
+        .packages
+        .into_iter()
+        .filter(|package| package.name == name);
+    match (found.next(), found.next()) {
+        (Some(package), None) => Ok(package),
+        (None, _) => bail!("`{name}` is not among the dependencies of the workspace"),
+        (Some(one), Some(other)) => bail!(
+            "the workspace has two versions of `{name}`, {} and {}; keep one",
+            one.version,
+            other.version
+        ),
+    }
+}
+
+fn metadata(options: &[&str]) -> Result<Metadata> {
+    // Without the filter cargo would want the sources of every platform's dependencies.
+    let filter = format!("--filter-platform={}", host()?);
+    let mut options: Vec<_> = options.iter().map(|&option| option.to_owned()).collect();
+    options.push(filter);
+    MetadataCommand::new()
+        .cargo_path(cargo_path())
+        .current_dir(root())
+        .other_options(options)
+        .exec()
+        .context("cargo metadata")
+}
+
+/// The host's target triple, as rustc names it.
+fn host() -> Result<String> {
+    let output = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
+        .arg("-vV")
+        .output()
+        .context("rustc -vV")?;
+    String::from_utf8(output.stdout)?
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .context("rustc -vV names no host")
+}
+
+fn cargo_path() -> PathBuf {
+    env::var_os("CARGO").unwrap_or("cargo".into()).into()
+}
