@@ -85,6 +85,11 @@ impl Op {
         Self::NAMES[self as usize]
     }
 
+    /// Whether Burn's `Autodiff` calls this op in its backward pass.
+    pub fn is_backward(self) -> bool {
+        self.name().ends_with("_backward") && !matches!(self, Self::has_ctc_loss_backward)
+    }
+
     /// The upstream trait that declares the method, for example `FloatTensorOps`.
     pub const fn trait_name(self) -> &'static str {
         Self::TRAITS[self as usize]

@@ -73,38 +73,38 @@ impl Policy {
     /// The casts around a call of `op`.
     #[inline]
     pub fn casts(&self, op: Op, operands: Operands) -> Casts {
-        let (Some(class), Some(widest)) = (self.class(op), operands.widest) else {
+        match self.class(op) {
+            Some(class) => self.casts_of(class, operands),
+            None => Casts::default(),
+        }
+    }
+
+    /// The casts around a call of some op of class `class`.
+    #[inline]
+    pub fn casts_of(&self, class: Class, operands: Operands) -> Casts {
+        let Some(widest) = operands.widest else {
             return Casts::default();
         };
-        let promote = operands.mixed.then_some(widest);
+        let operands_to = |to| Casts {
+            operands: to,
+            results: None,
+        };
+        let promoted = operands_to(operands.mixed.then_some(widest));
         if widest == Dtype::F64 {
-            return Casts {
-                operands: promote,
-                results: None,
-            };
+            return promoted;
         }
-        let class = if operands.exact { Class::Full } else { class };
+        if operands.exact {
+            return operands_to(Some(Dtype::F32));
+        }
         match class {
-            Class::Low => Casts {
-                operands: Some(self.compute),
-                results: None,
-            },
-            Class::Full => Casts {
-                operands: Some(Dtype::F32),
-                results: None,
-            },
+            Class::Low => operands_to(Some(self.compute)),
+            Class::Full => operands_to(Some(Dtype::F32)),
             Class::Internal => Casts {
                 operands: Some(Dtype::F32),
                 results: Some(widest),
             },
-            Class::Widest | Class::Keep if operands.guarded => Casts {
-                operands: Some(Dtype::F32),
-                results: None,
-            },
-            Class::Widest | Class::Keep => Casts {
-                operands: promote,
-                results: None,
-            },
+            Class::Widest | Class::Keep if operands.guarded => operands_to(Some(Dtype::F32)),
+            Class::Widest | Class::Keep => promoted,
         }
     }
 }

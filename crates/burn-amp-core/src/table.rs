@@ -420,7 +420,6 @@ macro_rules! q_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { QTensorOp
     Pass        q_mul_scalar                     (Q, Scalar) -> Primitive;
     Pass        q_div                            (Q, Q) -> Primitive;
     Pass        q_div_scalar                     (Q, Scalar) -> Primitive;
-    Pass        q_matmul                         (Primitive, Primitive) -> Primitive;
     Pass        q_neg                            (Q) -> Primitive;
     Pass        q_recip                          (Q) -> Primitive;
     Pass        q_sum                            (Q) -> Primitive;
@@ -472,6 +471,7 @@ macro_rules! q_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { QTensorOp
 } by_hand {
     Full        quantize                         "takes a struct of tensors";
     Pass        dequantize                       "the logical dtype is the one asked for, the device that of a quantized tensor";
+    Pass        q_matmul                         "its operands may be float or quantized";
     Pass        q_into_data                      "async";
 } $($extra)* } } }
 

@@ -1,1 +1,57 @@
+//! Automatic mixed precision for [Burn](https://burn.dev) 0.21.
+//!
+//! Change the backend type, keep the model, the loop, the optimizer and the checkpoints:
+//!
+//! ```
+//! use burn::backend::Flex;
+//! use burn_amp::{Amp, Autodiff};
+//!
+//! type B = Autodiff<Amp<Flex>>; // was: burn::backend::Autodiff<Flex>
+//! ```
+//!
+//! The way of one op: its row in `burn_amp_core`'s table, [`forward`] makes it a method, [`call`] decides the casts,
+//! the inner backend computes. The way of one training step: [`autodiff`] scales the loss, runs Burn's backward pass,
+//! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all.
+//!
+//! * [`Amp`], [`Autodiff`]: the backends
+//! * [`AmpTensor`]: what is stored and what the model sees; [`storage_dtype`] tells
+//! * [`PolicySource`], [`Config`], [`init`], [`configure`]: where the policy comes from
+//! * [`full_precision`]: a scope in which the policy is off
+//! * [`loss_scale`]: the loss scale as it stands
+//! * [`observe`](fn@observe): told of every cast
 
+#![warn(missing_docs)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "the map of the crate names its private modules"
+)]
+#![recursion_limit = "256"]
+
+#[macro_use]
+mod forward;
+
+mod amp;
+mod autodiff;
+mod call;
+mod context;
+mod dtype;
+mod graph;
+mod leaf;
+mod observe;
+mod ops;
+mod scaler;
+mod scope;
+mod tensor;
+
+pub use amp::Amp;
+pub use autodiff::Gradients;
+pub use burn_amp_core::{Class, Dtype, Op, Outcome};
+mod stub;
+pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
+pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
+pub use leaf::Leaf;
+pub use observe::{CastCounter, Observer, observe};
+pub use scaler::{LossScale, Overflow, Skip, loss_scale};
+pub use scope::full_precision;
+pub use stub::*;
+pub use tensor::{AmpTensor, storage_dtype};

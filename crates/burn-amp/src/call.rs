@@ -1,0 +1,188 @@
+//! One call of one op: policy, cast, inner.
+
+use std::sync::Once;
+
+use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
+use burn_backend::{
+    Backend, Scalar, TensorPrimitive,
+    tensor::{Device, FloatTensor},
+};
+
+use crate::{Amp, AmpTensor, PolicySource, context::Context, dtype, graph::Graph, observe, scope};
+
+/// What is known of a call while its operands are looked at.
+pub(crate) struct Call<B: Backend> {
+    /// `None` for a custom op.
+    op: Option<Op>,
+    class: Option<Class>,
+    operands: Operands,
+    /// The join of the operands' logical dtypes: what the plain backend would return.
+    logical: Option<Dtype>,
+    context: Option<&'static Context<B>>,
+}
+
+/// A call whose casts are decided.
+pub(crate) struct Decided<B: Backend> {
+    op: Option<Op>,
+    casts: Casts,
+    logical: Option<Dtype>,
+    exact: bool,
+    context: Option<&'static Context<B>>,
+}
+
+impl<B: Backend> Call<B> {
+    #[inline]
+    pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
+        if !G::RECORDS && op.is_backward() {
+            warn_of_inner_order(op);
+        }
+        Self {
+            op: Some(op),
+            class: None,
+            operands: Operands::default(),
+            logical: None,
+            context: None,
+        }
+    }
+
+    /// A call of an op that is not in the table.
+    pub(crate) fn custom(class: Class) -> Self {
+        Self {
+            op: None,
+            class: Some(class),
+            operands: Operands::default(),
+            logical: None,
+            context: None,
+        }
+    }
+
+    /// Looks at a float operand.
+    #[inline]
+    pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        self.operands = self.operands.and(dtype::of(&tensor.inner));
+        self.operands.exact |= tensor.exact;
+        self.logical = Some(match self.logical {
+            Some(logical) => logical.join(tensor.logical),
+            None => tensor.logical,
+        });
+        self.context.get_or_insert(tensor.context);
+    }
+
+    /// Looks at a scalar operand; float operands come before it.
+    #[inline]
+    pub(crate) fn scalar(&mut self, value: Scalar) {
+        if let Some(dtype) = self.operands.widest
+            && dtype.is_low()
+        {
+            let value: f64 = value.elem();
+            self.operands.guarded |= match self.op {
+                Some(Op::float_div_scalar) => scalar::is_lost_divisor(value, dtype),
+                _ => scalar::is_lost(value, dtype),
+            };
+        }
+    }
+
+    /// Looks at the device on which a result without float operands is made.
+    #[inline]
+    pub(crate) fn device<P: PolicySource>(&mut self, device: &Device<B>) {
+        self.context = Some(Context::of::<P>(device));
+    }
+
+    /// Decides the casts.
+    #[inline]
+    pub(crate) fn decide(self) -> Decided<B> {
+        let Self {
+            op,
+            class,
+            mut operands,
+            logical,
+            context,
+        } = self;
+        let exact = operands.exact;
+        operands.exact |= scope::is_full_precision();
+        let casts = match (context, op, class) {
+            (Some(context), Some(op), _) => context.policy.casts(op, operands),
+            (Some(context), None, Some(class)) => context.policy.casts_of(class, operands),
+            _ => Casts::default(),
+        };
+        Decided {
+            op,
+            casts,
+            logical,
+            exact,
+            context,
+        }
+    }
+}
+
+impl<B: Backend> Decided<B> {
+    /// The operand for the inner backend.
+    #[inline]
+    pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let AmpTensor { inner, leaf, .. } = tensor;
+        let from = dtype::of(&inner);
+        match self.casts.operands {
+            Some(to) if to != from => {
+                observe::cast(self.op, from, to);
+                match leaf {
+                    Some(leaf) => G::cast_leaf(inner, &leaf, to),
+                    None => dtype::cast::<G::Inner>(inner, to),
+                }
+            }
+            _ => inner,
+        }
+    }
+
+    /// A result of the inner backend.
+    #[inline]
+    pub(crate) fn float<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        let result = match self.casts.results {
+            Some(to) => dtype::cast::<G::Inner>(result, to),
+            None => result,
+        };
+        AmpTensor {
+            logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
+            inner: result,
+            exact: self.exact,
+            context: self
+                .context
+                .expect("an op with a float result has a float operand or a device"),
+            leaf: None,
+        }
+    }
+
+    /// A result that is handed on in F32 whatever it was computed in, because it will be accumulated.
+    #[inline]
+    pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        let wide = dtype::of(&result).join(Dtype::F32);
+        self.float(dtype::cast::<G::Inner>(result, wide))
+    }
+
+    /// A result that may be quantized.
+    pub(crate) fn primitive<P: PolicySource, G: Graph<B>>(
+        &self,
+        result: TensorPrimitive<G::Inner>,
+    ) -> TensorPrimitive<Amp<B, P, G>> {
+        match result {
+            TensorPrimitive::Float(tensor) => TensorPrimitive::Float(self.float(tensor)),
+            TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
+        }
+    }
+
+    /// The dtype in which the op computes its floats of dtype `dtype`.
+    pub(crate) fn computes_in(&self, dtype: Dtype) -> Dtype {
+        self.casts.operands.unwrap_or(dtype)
+    }
+}
+
+/// A backward op reaches a decorator without a graph only if Burn's `Autodiff` stands outside it.
+#[cold]
+fn warn_of_inner_order(op: Op) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::warn!(
+            "burn-amp: `{op}` arrived from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not \
+             scale the loss; use burn_amp::Autodiff<Amp<_>>"
+        );
+    });
+}

@@ -1,0 +1,58 @@
+//! Between Burn's dtypes and those of the policy.
+
+use burn_amp_core::Dtype;
+use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
+
+/// The storage dtype of a float primitive.
+#[inline]
+pub(crate) fn of<T: TensorMetadata>(tensor: &T) -> Dtype {
+    from_burn(tensor.dtype())
+}
+
+/// The policy's name of a Burn float dtype.
+#[inline]
+pub(crate) fn from_burn(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F64 => Dtype::F64,
+        DType::F32 => Dtype::F32,
+        DType::Flex32 => Dtype::Flex32,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        other => unreachable!("a float tensor has a float dtype, not {other:?}"),
+    }
+}
+
+/// Burn's name of a dtype.
+#[inline]
+pub(crate) fn to_burn(dtype: Dtype) -> DType {
+    to_float(dtype).into()
+}
+
+/// Burn's name of a dtype, as an argument of a float op.
+#[inline]
+pub(crate) fn to_float(dtype: Dtype) -> FloatDType {
+    match dtype {
+        Dtype::F64 => FloatDType::F64,
+        Dtype::F32 => FloatDType::F32,
+        Dtype::Flex32 => FloatDType::Flex32,
+        Dtype::F16 => FloatDType::F16,
+        Dtype::BF16 => FloatDType::BF16,
+    }
+}
+
+/// Casts unless the tensor has the dtype already.
+#[inline]
+pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
+    match of(&tensor) == to {
+        true => tensor,
+        false => B::float_cast(tensor, to_float(to)),
+    }
+}
+
+/// The largest finite value of a dtype.
+pub(crate) fn max(dtype: Dtype) -> f64 {
+    to_burn(dtype)
+        .finfo()
+        .expect("every float dtype has its limits")
+        .max
+}

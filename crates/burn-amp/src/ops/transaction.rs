@@ -1,0 +1,23 @@
+//! `TransactionOps`.
+
+use burn_amp_core::transaction_ops;
+use burn_backend::{
+    Backend, ExecutionError,
+    ops::{TransactionOps, TransactionPrimitive, TransactionPrimitiveData},
+};
+
+use crate::{Amp, AmpTensor, PolicySource, graph::Graph};
+
+transaction_ops! { forward!
+    async fn tr_execute(
+        transaction: TransactionPrimitive<Self>,
+    ) -> Result<TransactionPrimitiveData, ExecutionError> {
+        G::Inner::tr_execute(TransactionPrimitive::new(
+            transaction.read_floats.into_iter().map(AmpTensor::into_inner).collect(),
+            transaction.read_qfloats,
+            transaction.read_ints,
+            transaction.read_bools,
+        ))
+        .await
+    }
+}

@@ -1,0 +1,214 @@
+//! The loss scale of one device as it stands, and the handle to read it.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use burn_amp_core::{Dtype, LossScaleState, LossScaling, Outcome};
+use burn_backend::Shape;
+
+use crate::{context::Context, graph::AmpBackend};
+
+/// The loss scale of one policy source, backend and device.
+#[derive(Debug)]
+pub(crate) struct Scaler {
+    scaling: LossScaling,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    loss_scale: LossScaleState,
+    steps: u64,
+    skipped_steps: u64,
+    last_skip: Option<Skip>,
+}
+
+/// Why a step was skipped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skip {
+    /// The scaled backward pass, counted from 0.
+    pub step: u64,
+    /// The loss scale of that pass.
+    pub scale: f32,
+    /// The gradients that were not finite.
+    pub overflowed: Vec<Overflow>,
+    /// How many gradients there were.
+    pub gradients: usize,
+}
+
+/// A gradient that was not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overflow {
+    /// Which gradient it was, in the order in which the live parameters were made.
+    pub index: usize,
+    /// Its shape.
+    pub shape: Shape,
+    /// Its dtype.
+    pub dtype: Dtype,
+}
+
+impl Scaler {
+    pub(crate) fn new(scaling: LossScaling) -> Self {
+        let state = State {
+            loss_scale: scaling.start(),
+            steps: 0,
+            skipped_steps: 0,
+            last_skip: None,
+        };
+        Self {
+            scaling,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The factor on the next loss, or `None` if the loss is not scaled.
+    pub(crate) fn scale(&self) -> Option<f32> {
+        match self.scaling {
+            LossScaling::NoScale => None,
+            LossScaling::Static(_) | LossScaling::Dynamic(_) => Some(self.lock().loss_scale.scale),
+        }
+    }
+
+    /// Moves the scale after a backward pass whose loss was scaled by `scale`.
+    ///
+    /// # Panics
+    ///
+    /// If the gradients overflowed although the scale was at its minimum: the overflow is not the scale's.
+    pub(crate) fn update(
+        &self,
+        scale: f32,
+        overflowed: Vec<Overflow>,
+        gradients: usize,
+    ) -> Outcome {
+        let mut state = self.lock();
+        let step = state.steps;
+        state.steps += 1;
+        if overflowed.is_empty() {
+            state.loss_scale = self.scaling.next(state.loss_scale, Outcome::Finite);
+            return Outcome::Finite;
+        }
+
+        let skip = Skip {
+            step,
+            scale,
+            overflowed,
+            gradients,
+        };
+        let exhausted = match &self.scaling {
+            LossScaling::Dynamic(dynamic) => dynamic.is_at_min(state.loss_scale),
+            LossScaling::NoScale | LossScaling::Static(_) => false,
+        };
+        state.loss_scale = self.scaling.next(state.loss_scale, Outcome::Overflowed);
+        state.skipped_steps += 1;
+        state.last_skip = Some(skip.clone());
+        let next = state.loss_scale.scale;
+        drop(state);
+
+        if exhausted {
+            panic!(
+                "loss scale: overflow at the minimum {scale}, so the loss or an activation overflows by itself \
+                 (loss_scale.min in amp.toml); {skip}"
+            );
+        }
+        tracing::info!("burn-amp: step skipped: {skip}; the next scale is {next}");
+        Outcome::Overflowed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 4;
+        let Self {
+            step,
+            scale,
+            overflowed,
+            gradients,
+        } = self;
+        write!(
+            f,
+            "step {step}, loss scale {scale}: {} of {gradients} gradients not finite (",
+            overflowed.len()
+        )?;
+        for (
+            at,
+            Overflow {
+                index,
+                shape,
+                dtype,
+            },
+        ) in overflowed.iter().take(SHOWN).enumerate()
+        {
+            let separator = if at == 0 { "" } else { ", " };
+            write!(f, "{separator}#{index} {dtype} {:?}", shape.as_slice())?;
+        }
+        match overflowed.len() > SHOWN {
+            true => f.write_str(", …)"),
+            false => f.write_str(")"),
+        }
+    }
+}
+
+/// A handle to read the loss scale of one device; see [`loss_scale`].
+#[derive(Clone, Copy, Debug)]
+pub struct LossScale(&'static Scaler);
+
+/// The loss scale of backend `A`'s policy source on `device`.
+///
+/// ```
+/// # use burn::{backend::Flex, tensor::Tensor};
+/// # struct InF16;
+/// # impl burn_amp::PolicySource for InF16 {
+/// #     fn config() -> Result<burn_amp::Config, burn_amp::ConfigError> {
+/// #         Ok(burn_amp::Config { compute: burn_amp::Compute::F16, ..Default::default() })
+/// #     }
+/// # }
+/// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InF16>>;
+///
+/// let device = Default::default();
+/// let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+/// let grads = weight.clone().sum().backward();
+/// assert_eq!(weight.grad(&grads).unwrap().to_data().to_vec::<f32>().unwrap(), [1.0, 1.0]);
+///
+/// let scale = burn_amp::loss_scale::<B>(&device);
+/// assert_eq!((scale.scale(), scale.growth_tracker(), scale.skipped_steps()), (65536.0, 1, 0));
+/// ```
+///
+/// # Panics
+///
+/// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
+pub fn loss_scale<A: AmpBackend>(device: &A::Device) -> LossScale {
+    LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaler)
+}
+
+impl LossScale {
+    /// The factor on the next loss; 1 if the loss is not scaled.
+    pub fn scale(&self) -> f32 {
+        self.0.lock().loss_scale.scale
+    }
+
+    /// Finite steps since the scale last changed.
+    pub fn growth_tracker(&self) -> u32 {
+        self.0.lock().loss_scale.streak
+    }
+
+    /// Scaled backward passes so far.
+    pub fn steps(&self) -> u64 {
+        self.0.lock().steps
+    }
+
+    /// Backward passes whose gradients overflowed.
+    pub fn skipped_steps(&self) -> u64 {
+        self.0.lock().skipped_steps
+    }
+
+    /// Why the last skipped step was skipped.
+    pub fn last_skip(&self) -> Option<Skip> {
+        self.0.lock().last_skip.clone()
+    }
+}

@@ -1,0 +1,76 @@
+//! What the integration tests share: the backend under test and policies by name.
+//!
+//! Without features the suites run on Flex, which computes in BF16 and F16. With `vulkan` they run on Vulkan, where a
+//! software driver offers F16 only; with `fusion` as well, under Fusion.
+
+pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
+
+/// The plain backend under test.
+#[cfg(not(feature = "vulkan"))]
+pub type Plain = burn::backend::Flex;
+/// The plain backend under test.
+#[cfg(feature = "vulkan")]
+pub type Plain = burn::backend::Vulkan;
+
+/// The plain backend with Burn's own autodiff.
+pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
+/// Inference under the policy `P`.
+pub type Amp<P> = burn_amp::Amp<Plain, P>;
+/// Training under the policy `P`.
+pub type AmpAutodiff<P> = burn_amp::Autodiff<Amp<P>>;
+
+/// Declares a policy source: `policy!(InBf16, Config { .. })`.
+#[macro_export]
+macro_rules! policy {
+    ($(#[$doc:meta])* $name:ident, $config:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $name;
+
+        impl $crate::PolicySource for $name {
+            fn config() -> Result<$crate::Config, $crate::ConfigError> {
+                Ok($config)
+            }
+        }
+    };
+}
+
+/// The defaults with compute dtype `compute`.
+pub fn computing_in(compute: Compute) -> Config {
+    Config {
+        compute,
+        ..Config::default()
+    }
+}
+
+/// The defaults with compute dtype `compute` and loss scaling as `mode` says.
+pub fn scaling(compute: Compute, mode: LossScaleMode) -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            mode,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(compute)
+    }
+}
+
+policy!(
+    /// `o1` in BF16: no loss scaling.
+    InBf16,
+    computing_in(Compute::Bf16)
+);
+policy!(
+    /// `o1` in F16: dynamic loss scaling.
+    InF16,
+    computing_in(Compute::F16)
+);
+
+/// Calls a function generic over the policy for each low precision that the backend under test computes in.
+#[macro_export]
+macro_rules! for_each_low_policy {
+    ($function:ident) => {{
+        #[cfg(not(feature = "vulkan"))]
+        $function::<$crate::InBf16>();
+        $function::<$crate::InF16>();
+    }};
+}
