@@ -3,14 +3,29 @@
 //! Without features the suites run on Flex, which computes in BF16 and F16. With `vulkan` they run on Vulkan, where a
 //! software driver offers F16 only; with `fusion` as well, under Fusion.
 
+pub mod trace;
+
 pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
 
-/// The plain backend under test.
 #[cfg(not(feature = "vulkan"))]
-pub type Plain = burn::backend::Flex;
+mod backend {
+    pub type Plain = burn::backend::Flex;
+}
+
+#[cfg(all(feature = "vulkan", feature = "fusion"))]
+mod backend {
+    pub type Plain = burn::backend::Vulkan;
+}
+
+#[cfg(all(feature = "vulkan", not(feature = "fusion")))]
+mod backend {
+    use burn::backend::wgpu::{CubeBackend, WgpuRuntime};
+
+    pub type Plain = CubeBackend<WgpuRuntime, f32, i32, u8>;
+}
+
 /// The plain backend under test.
-#[cfg(feature = "vulkan")]
-pub type Plain = burn::backend::Vulkan;
+pub use backend::Plain;
 
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn::backend::Autodiff<Plain>;

@@ -1,0 +1,222 @@
+//! The whole list of ops that a forward and a backward pass make on the plain backend: casts where the policy says, the
+//! backward pass in the dtypes of the forward one, gradients back in F32, one check per leaf.
+
+use burn::{
+    nn::LayerNormConfig,
+    tensor::{Tensor, activation::softmax, module::conv2d, ops::ConvOptions},
+};
+use burn_amp_tests::{
+    InF16, Plain,
+    trace::{Trace, calls},
+};
+
+type B = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+
+fn ones<const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
+    Tensor::ones(shape, &Default::default())
+}
+
+/// One call a line: the op, then the dtypes of its float operands; a cast shows where from and where to.
+fn listing(f: impl FnOnce()) -> String {
+    calls(f)
+        .into_iter()
+        .map(|(op, dtypes)| {
+            let dtypes: Vec<_> = dtypes.iter().map(|dtype| format!("{dtype:?}")).collect();
+            format!("{op} {}\n", dtypes.join(" "))
+        })
+        .collect()
+}
+
+fn assert_listing(actual: String, expected: &str) {
+    let expected: String = expected
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(actual, expected, "actual listing:\n{actual}");
+}
+
+#[test]
+fn matmul_runs_low_forward_and_backward() {
+    let (x, weight) = (ones([2, 2]), ones([2, 2]).require_grad());
+    let used = weight.clone();
+    let actual = listing(|| {
+        x.matmul(used).sum().backward();
+    });
+    assert_listing(
+        actual,
+        "
+        float_cast F32 F16
+        float_cast F32 F16
+        float_matmul F16 F16
+        float_cast F16 F32
+        float_sum F32
+        float_mul_scalar F32
+        float_mul_scalar F32
+        float_reshape F32
+        float_mul F32 F32
+        float_cast F32 F16
+        float_transpose F16
+        float_matmul F16 F16
+        float_cast F16 F32
+        float_abs F32
+        float_lower_equal_elem F32
+        ",
+    );
+}
+
+#[test]
+fn softmax_runs_full_forward_and_backward() {
+    let (x, weight) = (ones([2, 2]), ones([2, 2]).require_grad());
+    let used = weight.clone();
+    let actual = listing(|| {
+        softmax(x.matmul(used), 1).sum().backward();
+    });
+    assert_listing(
+        actual,
+        "
+        float_cast F32 F16
+        float_cast F32 F16
+        float_matmul F16 F16
+        float_cast F16 F32
+        float_max_dim F32
+        float_sub F32 F32
+        float_exp F32
+        float_sum_dim F32
+        float_div F32 F32
+        float_sum F32
+        float_mul_scalar F32
+        float_mul_scalar F32
+        float_reshape F32
+        float_mul F32 F32
+        float_recip F32
+        float_mul F32 F32
+        float_neg F32
+        float_powi_scalar F32
+        float_div F32 F32
+        float_mul F32 F32
+        float_sum_dim F32
+        float_sum_dim F32
+        float_mul F32 F32
+        float_add F32 F32
+        float_exp F32
+        float_mul F32 F32
+        float_cast F32 F16
+        float_transpose F16
+        float_matmul F16 F16
+        float_cast F16 F32
+        float_abs F32
+        float_lower_equal_elem F32
+        ",
+    );
+}
+
+#[test]
+fn layer_norm_runs_full_with_its_f32_parameters() {
+    let (x, weight) = (ones([2, 2]), ones([2, 2]).require_grad());
+    let norm = LayerNormConfig::new(2).init::<B>(&Default::default());
+    let used = weight.clone();
+    let actual = listing(|| {
+        norm.forward(x.matmul(used)).sum().backward();
+    });
+    assert_listing(
+        actual,
+        "
+        float_cast F32 F16
+        float_cast F32 F16
+        float_matmul F16 F16
+        float_cast F16 F32
+        float_mean_dim F32
+        float_sub F32 F32
+        float_mul F32 F32
+        float_mean_dim F32
+        float_add_scalar F32
+        float_sqrt F32
+        float_div F32 F32
+        float_reshape F32
+        float_mul F32 F32
+        float_reshape F32
+        float_add F32 F32
+        float_sum F32
+        float_mul_scalar F32
+        float_mul_scalar F32
+        float_reshape F32
+        float_mul F32 F32
+        float_sum_dim F32
+        float_mul F32 F32
+        float_mul F32 F32
+        float_sum_dim F32
+        float_recip F32
+        float_mul F32 F32
+        float_neg F32
+        float_powi_scalar F32
+        float_div F32 F32
+        float_mul F32 F32
+        float_sum_dim F32
+        float_powf_scalar F32
+        float_div_scalar F32
+        float_mul F32 F32
+        float_mul_scalar F32
+        float_sum_dim F32
+        float_mul F32 F32
+        float_mul F32 F32
+        float_add F32 F32
+        float_mul F32 F32
+        float_add F32 F32
+        float_neg F32
+        float_sum_dim F32
+        float_mul_scalar F32
+        float_sum_dim F32
+        float_mul F32 F32
+        float_add F32 F32
+        float_cast F32 F16
+        float_transpose F16
+        float_matmul F16 F16
+        float_reshape F32
+        float_reshape F32
+        float_cast F16 F32
+        float_abs F32
+        float_lower_equal_elem F32
+        float_abs F32
+        float_lower_equal_elem F32
+        float_abs F32
+        float_lower_equal_elem F32
+        ",
+    );
+}
+
+#[test]
+fn convolution_runs_low_forward_and_backward() {
+    let (x, weight) = (ones([1, 1, 3, 3]), ones([1, 1, 2, 2]).require_grad());
+    let bias = ones([1]).require_grad();
+    let (used, used_bias) = (weight.clone(), bias.clone());
+    let actual = listing(|| {
+        let options = ConvOptions::new([1, 1], [0, 0], [1, 1], 1);
+        conv2d(x, used, Some(used_bias), options).sum().backward();
+    });
+    assert_listing(
+        actual,
+        "
+        float_cast F32 F16
+        float_cast F32 F16
+        float_cast F32 F16
+        conv2d F16 F16 F16
+        float_cast F16 F32
+        float_sum F32
+        float_mul_scalar F32
+        float_mul_scalar F32
+        float_reshape F32
+        float_mul F32 F32
+        float_cast F32 F16
+        conv2d_weight_backward F16 F16 F16
+        conv2d_bias_backward F16 F16 F16
+        float_cast F16 F32
+        float_cast F16 F32
+        float_abs F32
+        float_lower_equal_elem F32
+        float_abs F32
+        float_lower_equal_elem F32
+        ",
+    );
+}
