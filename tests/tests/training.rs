@@ -1,0 +1,226 @@
+//! An all-F32 policy changes nothing, not by a bit; shared casts change nothing either.
+
+use std::sync::Mutex;
+
+use burn::{
+    module::{Module, ModuleVisitor, Param},
+    nn::{
+        BatchNorm, BatchNormConfig, Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear,
+        LinearConfig,
+        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
+        conv::{Conv2d, Conv2dConfig},
+        loss::CrossEntropyLossConfig,
+    },
+    optim::{AdamWConfig, GradientsParams, Optimizer},
+    prelude::ElementConversion as _,
+    tensor::{
+        DType, Distribution, Int, Tensor,
+        activation::gelu,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp::{Preset, loss_scale};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, PolicySource,
+    policy, scaling,
+};
+
+/// Random numbers are drawn from one generator per backend, so these tests take turns.
+static SEED: Mutex<()> = Mutex::new(());
+
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    conv: Conv2d<B>,
+    batch_norm: BatchNorm<B>,
+    embed: Linear<B>,
+    attention: MultiHeadAttention<B>,
+    norm: LayerNorm<B>,
+    dropout: Dropout,
+    head: Linear<B>,
+}
+
+impl<B: Backend> Net<B> {
+    fn new(device: &B::Device) -> Self {
+        Self {
+            conv: Conv2dConfig::new([1, 4], [3, 3]).init(device),
+            batch_norm: BatchNormConfig::new(4).init(device),
+            embed: LinearConfig::new(6, 8).init(device),
+            attention: MultiHeadAttentionConfig::new(8, 2)
+                .with_dropout(0.1)
+                .init(device),
+            norm: LayerNormConfig::new(8).init(device),
+            dropout: DropoutConfig::new(0.3).init(),
+            head: LinearConfig::new(8, 3).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 2> {
+        let x = gelu(self.batch_norm.forward(self.conv.forward(x)));
+        let [batch, channels, rows, columns] = x.dims();
+        let x = self
+            .embed
+            .forward(x.reshape([batch, channels * rows, columns]));
+        let x = self.attention.forward(MhaInput::self_attn(x)).context;
+        let x = self.dropout.forward(self.norm.forward(x));
+        self.head.forward(x.mean_dim(1).squeeze_dim(1))
+    }
+}
+
+/// The parameters and losses of 50 steps from a fixed seed.
+fn train<B: AutodiffBackend>() -> (Vec<u8>, Vec<f32>) {
+    let device = B::Device::default();
+    B::seed(&device, 7);
+    let mut net = Net::<B>::new(&device);
+    let mut optimizer = AdamWConfig::new().init();
+    let x = Tensor::random([8, 1, 8, 8], Distribution::Normal(0.0, 1.0), &device);
+    let target = Tensor::<B, 1, Int>::from_ints([0, 1, 2, 0, 1, 2, 0, 1], &device);
+    let mut losses = Vec::new();
+    for _ in 0..50 {
+        let output = net.forward(x.clone());
+        let loss = CrossEntropyLossConfig::new()
+            .init(&device)
+            .forward(output, target.clone());
+        losses.push(loss.clone().into_scalar().elem());
+        let grads = GradientsParams::from_grads(loss.backward(), &net);
+        net = optimizer.step(0.01, net, grads);
+    }
+    (parameters(net), losses)
+}
+
+fn parameters<B: Backend>(net: Net<B>) -> Vec<u8> {
+    struct Bits(Vec<u8>);
+
+    impl<B: Backend> ModuleVisitor<B> for Bits {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            self.0.extend_from_slice(param.val().into_data().as_bytes());
+        }
+    }
+
+    let mut bits = Bits(Vec::new());
+    net.visit(&mut bits);
+    bits.0
+}
+
+policy!(
+    O0,
+    Config {
+        preset: Preset::O0,
+        ..Config::default()
+    }
+);
+policy!(
+    O0Scaled,
+    Config {
+        preset: Preset::O0,
+        ..scaling(Compute::Auto, LossScaleMode::Dynamic)
+    }
+);
+policy!(F32Static, scaling(Compute::F32, LossScaleMode::Static));
+
+#[test]
+fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
+    let _turn = SEED.lock();
+    let plain = train::<PlainAutodiff>();
+    assert!(plain.1[49] < 0.5 * plain.1[0], "{:?}", plain.1);
+    assert!(train::<AmpAutodiff<O0>>() == plain, "scaler off");
+    assert!(train::<AmpAutodiff<O0Scaled>>() == plain, "dynamic scale");
+    assert!(train::<AmpAutodiff<F32Static>>() == plain, "static scale");
+    let handle = loss_scale::<AmpAutodiff<O0Scaled>>(&Default::default());
+    assert_eq!((handle.steps(), handle.skipped_steps()), (50, 0));
+}
+
+#[test]
+fn low_precision_training_ends_where_f32_training_ends() {
+    fn ends_near<P: PolicySource>(plain: &[f32]) {
+        let (_, losses) = train::<AmpAutodiff<P>>();
+        assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
+        // Dropout draws the same masks; what differs is rounding, which 50 steps of AdamW amplify.
+        let (last, expected) = (losses[49], plain[49]);
+        assert!(
+            (last - expected).abs() < 0.1 * plain[0],
+            "{last} and {expected}"
+        );
+    }
+
+    let _turn = SEED.lock();
+    let (_, plain) = train::<PlainAutodiff>();
+    #[cfg(not(feature = "vulkan"))]
+    ends_near::<burn_amp_tests::InBf16>(&plain);
+    ends_near::<InF16>(&plain);
+}
+
+#[test]
+fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
+    const USES: usize = 8;
+
+    fn run<B: AutodiffBackend>(
+        matmul: impl Fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
+    ) -> Vec<f32> {
+        let device = Default::default();
+        let values = |scale: f32| -> Tensor<B, 2> {
+            Tensor::<B, 1, Int>::arange(0..16, &device)
+                .float()
+                .sin()
+                .mul_scalar(scale)
+                .reshape([4, 4])
+        };
+        let weight = values(0.7).require_grad();
+        let mut x = values(1.0);
+        for _ in 0..USES {
+            x = matmul(x, weight.clone()).tanh();
+        }
+        let grads = x.cast(DType::F32).sum().backward();
+        weight
+            .grad(&grads)
+            .unwrap()
+            .cast(DType::F32)
+            .into_data()
+            .to_vec()
+            .unwrap()
+    }
+
+    policy!(Shared, scaling(Compute::F16, LossScaleMode::Off));
+    let amp = run::<AmpAutodiff<Shared>>(Tensor::matmul);
+    let by_hand =
+        run::<PlainAutodiff>(|x, weight| x.cast(DType::F16).matmul(weight.cast(DType::F16)));
+    assert_eq!(amp, by_hand);
+}
+
+#[test]
+fn a_backend_of_amp_answers_as_the_plain_one() {
+    let device = Default::default();
+    assert!(AmpAutodiff::<InF16>::ad_enabled(&device));
+    assert!(!Amp::<InF16>::ad_enabled(&device));
+    assert!(Amp::<InF16>::sync(&device).is_ok());
+    assert_eq!(
+        Amp::<InF16>::name(&device),
+        format!("amp<{}>", Plain::name(&device))
+    );
+    assert_eq!(Amp::<InF16>::device_count(0), Plain::device_count(0));
+    for dtype in [DType::F16, DType::F64] {
+        assert_eq!(
+            Amp::<InF16>::dtype_usage(&device, dtype),
+            Plain::dtype_usage(&device, dtype)
+        );
+    }
+}
+
+#[test]
+fn seeding_and_dropout_draw_as_on_the_plain_backend() {
+    fn dropped<B: AutodiffBackend>() -> Vec<f32> {
+        let device = Default::default();
+        B::seed(&device, 11);
+        let x = Tensor::<B, 1>::ones([64], &device);
+        DropoutConfig::new(0.5)
+            .init()
+            .forward(x)
+            .into_data()
+            .to_vec()
+            .unwrap()
+    }
+
+    let _turn = SEED.lock();
+    let amp = dropped::<AmpAutodiff<InF16>>();
+    assert_eq!(amp, dropped::<PlainAutodiff>());
+    assert!(amp.contains(&0.0) && amp.contains(&2.0));
+}
