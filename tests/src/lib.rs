@@ -3,6 +3,7 @@
 //! Without features the suites run on Flex, which computes in BF16 and F16. With `vulkan` they run on Vulkan, where a
 //! software driver offers F16 only; with `fusion` as well, under Fusion.
 
+pub mod cases;
 pub mod trace;
 
 pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};

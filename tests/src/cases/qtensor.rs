@@ -1,0 +1,32 @@
+//! `QTensorOps`.
+
+use burn_amp_core::Op;
+use burn_backend::{
+    Backend,
+    quantization::{QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive},
+};
+
+use super::{Case, Operand, Output};
+
+pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
+    let x = || Operand::signed(0, [4, 8]);
+
+    Some(match op {
+        Op::quantize => Case::new([x(), Operand::of([1], &[1.0 / 64.0])], |[x, scales], _| {
+            let parameters = QuantizationParametersPrimitive { scales };
+            vec![Output::Quantized(B::quantize(x, &scheme(), parameters))]
+        }),
+        Op::quantize_dynamic => Case::new([x()], |[x], _| {
+            vec![Output::Quantized(B::quantize_dynamic(x, &scheme()))]
+        }),
+        // Ops of the other files, and ops without a class.
+        _ => return None,
+    })
+}
+
+/// Eight bits, one scale for the tensor: the scheme that every backend under test has.
+fn scheme() -> QuantScheme {
+    QuantScheme::default()
+        .with_value(QuantValue::Q8S)
+        .with_store(QuantStore::Native)
+}
