@@ -67,6 +67,7 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
     /// Incurs one device-to-host read if the loss is scaled, none otherwise.
     fn backward(root: FloatTensor<Self>) -> Gradients {
         let context = root.context;
+        context.count_pass();
         let Some(scale) = context.scaler.scale() else {
             return Gradients {
                 inner: burn_autodiff::Autodiff::<B, C>::backward(root.inner),

@@ -18,6 +18,8 @@ pub(crate) struct Call<B: Backend> {
     operands: Operands,
     /// The join of the operands' logical dtypes: what the plain backend would return.
     logical: Option<Dtype>,
+    /// The highest level of the operands in the graph.
+    level: usize,
     context: Option<&'static Context<B>>,
 }
 
@@ -27,6 +29,8 @@ pub(crate) struct Decided<B: Backend> {
     casts: Casts,
     logical: Option<Dtype>,
     exact: bool,
+    /// The highest level of the operands in the graph.
+    level: usize,
     context: Option<&'static Context<B>>,
 }
 
@@ -41,6 +45,7 @@ impl<B: Backend> Call<B> {
             class: None,
             operands: Operands::default(),
             logical: None,
+            level: 0,
             context: None,
         }
     }
@@ -52,6 +57,7 @@ impl<B: Backend> Call<B> {
             class: Some(class),
             operands: Operands::default(),
             logical: None,
+            level: 0,
             context: None,
         }
     }
@@ -61,6 +67,7 @@ impl<B: Backend> Call<B> {
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.operands = self.operands.and(dtype::of(&tensor.inner));
         self.operands.exact |= tensor.exact;
+        self.level = self.level.max(G::level(&tensor.inner));
         self.logical = Some(match self.logical {
             Some(logical) => logical.join(tensor.logical),
             None => tensor.logical,
@@ -96,6 +103,7 @@ impl<B: Backend> Call<B> {
             class,
             mut operands,
             logical,
+            level,
             context,
         } = self;
         let exact = operands.exact;
@@ -110,6 +118,7 @@ impl<B: Backend> Call<B> {
             casts,
             logical,
             exact,
+            level,
             context,
         }
     }
@@ -119,13 +128,18 @@ impl<B: Backend> Decided<B> {
     /// The operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
-        let AmpTensor { inner, leaf, .. } = tensor;
+        let AmpTensor {
+            inner,
+            leaf,
+            context,
+            ..
+        } = tensor;
         let from = dtype::of(&inner);
         match self.casts.operands {
             Some(to) if to != from => {
                 observe::cast(self.op, from, to);
                 match leaf {
-                    Some(leaf) => G::cast_leaf(inner, &leaf, to),
+                    Some(leaf) => G::cast_leaf(inner, &leaf, to, self.level, context),
                     None => dtype::cast::<G::Inner>(inner, to),
                 }
             }

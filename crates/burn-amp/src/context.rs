@@ -3,11 +3,13 @@
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
-    sync::{LazyLock, PoisonError, RwLock},
+    sync::{
+        LazyLock, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use crate::stub::*;
-use burn_amp_core::{Dtype, Policy};
+use burn_amp_core::{Compute, Config, ConfigError, Dtype, Policy, Preset};
 use burn_backend::{Backend, DTypeUsage, DeviceId, DeviceOps};
 
 use crate::{dtype, graph::AmpBackend, leaf::Leaves, scaler::Scaler};
@@ -75,6 +77,8 @@ pub struct Context<B: Backend> {
     pub(crate) config: Config,
     pub(crate) scaler: Scaler,
     pub(crate) leaves: Leaves<B>,
+    /// Backward passes so far.
+    passes: AtomicU64,
 }
 
 type Key = (TypeId, TypeId, DeviceId);
@@ -146,8 +150,19 @@ impl<B: Backend> Context<B> {
             policy: Policy::new(compute, &config.ops),
             scaler: Scaler::new(config.loss_scale.scaling(compute)),
             leaves: Leaves::new(),
+            passes: AtomicU64::new(0),
             config,
         })
+    }
+
+    /// The number of the backward pass that is to come.
+    pub(crate) fn pass(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a backward pass.
+    pub(crate) fn count_pass(&self) {
+        self.passes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The configuration with the compute dtype that it came to on this device.

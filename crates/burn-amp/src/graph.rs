@@ -14,7 +14,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::{Backend, BackendTypes, FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{Backend, BackendTypes, FloatDType, tensor::FloatTensor};
 
 use crate::{Amp, AmpTensor, PolicySource, context::Context, dtype, leaf::Leaf};
 
@@ -42,12 +42,18 @@ pub trait Graph<B: Backend>: Clone + Copy + Debug + Default + Send + Sync + 'sta
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>>;
 
-    /// Casts a leaf; all uses of the leaf share the cast values.
+    /// How far a tensor is from the leaves.
+    #[doc(hidden)]
+    fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
+
+    /// Casts a leaf; all uses of the leaf share the cast values. `beside` is the level of the operands beside it.
     #[doc(hidden)]
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
         leaf: &Leaf<B>,
         to: Dtype,
+        beside: usize,
+        context: &'static Context<B>,
     ) -> FloatTensor<Self::Inner>;
 }
 
@@ -84,7 +90,17 @@ impl<B: Backend> Graph<B> for NoGraph {
         None
     }
 
-    fn cast_leaf(tensor: FloatTensor<B>, leaf: &Leaf<B>, to: Dtype) -> FloatTensor<B> {
+    fn level(_: &FloatTensor<B>) -> usize {
+        0
+    }
+
+    fn cast_leaf(
+        tensor: FloatTensor<B>,
+        leaf: &Leaf<B>,
+        to: Dtype,
+        _: usize,
+        _: &'static Context<B>,
+    ) -> FloatTensor<B> {
         leaf.cast(tensor, to)
     }
 }
@@ -98,7 +114,14 @@ impl<B: Backend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         tensor: &FloatTensor<Self::Inner>,
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>> {
-        Some(context.leaves.enroll(tensor))
+        Some(match context.scaler.scale() {
+            Some(_) => context.leaves.enroll(tensor),
+            None => Leaf::unchecked(),
+        })
+    }
+
+    fn level(tensor: &FloatTensor<Self::Inner>) -> usize {
+        tensor.node.order
     }
 
     /// A node of its own for every use, over values that all uses share.
@@ -109,35 +132,36 @@ impl<B: Backend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         tensor: FloatTensor<Self::Inner>,
         leaf: &Leaf<B>,
         to: Dtype,
+        beside: usize,
+        context: &'static Context<B>,
     ) -> FloatTensor<Self::Inner> {
-        #[derive(Debug)]
-        struct CastLeaf;
-
-        impl<B: Backend> Backward<B, 1> for CastLeaf {
-            type State = FloatDType;
-
-            fn backward(
-                self,
-                ops: Ops<Self::State, 1>,
-                grads: &mut Gradients,
-                _: &mut Checkpointer,
-            ) {
-                unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-                    B::float_cast(grad, ops.state)
-                });
-            }
-        }
-
-        let from = dtype::to_float(dtype::from_burn(tensor.primitive.dtype()));
+        let level = leaf.level(context.pass(), beside);
+        let level = context.leaves.node_of_level(level, &tensor.primitive);
+        let from = dtype::to_float(dtype::of(&tensor.primitive));
         let low = leaf.cast(tensor.primitive, to);
         match CastLeaf
-            .prepare::<C>([tensor.node])
+            .prepare::<C>([tensor.node, level.node])
             .compute_bound()
             .stateful()
         {
             OpsKind::Tracked(prep) => prep.finish(from, low),
             OpsKind::UnTracked(prep) => prep.finish(low),
         }
+    }
+}
+
+/// A cast of a leaf. Its parents are the leaf and an untracked node that says above which level it stands.
+#[derive(Debug)]
+struct CastLeaf;
+
+impl<B: Backend> Backward<B, 2> for CastLeaf {
+    type State = FloatDType;
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let [leaf, _] = ops.parents;
+        unary::<B, _>([leaf], ops.node, grads, |grad| {
+            B::float_cast(grad, ops.state)
+        });
     }
 }
 

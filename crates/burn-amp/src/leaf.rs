@@ -1,40 +1,82 @@
 //! Tensors that require a gradient themselves: the model's parameters.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use burn_amp_core::Dtype;
-use burn_autodiff::{Autodiff, grads::Gradients};
-use burn_backend::{Backend, FloatDType, Shape, tensor::FloatTensor};
+use burn_autodiff::{
+    Autodiff,
+    checkpoint::{base::Checkpointer, strategy::NoCheckpointing},
+    grads::Gradients,
+    ops::{Backward, Ops},
+};
+use burn_backend::{
+    AutodiffBackend, Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor,
+};
 
 use crate::dtype;
 
 /// What all clones of a leaf share.
 #[derive(Debug)]
 pub struct Leaf<B: Backend> {
+    uses: Mutex<Uses<B>>,
+}
+
+#[derive(Debug)]
+struct Uses<B: Backend> {
     /// The leaf in the dtype that it was last cast to. A leaf's values never change, so this is never stale.
-    cast: Mutex<Option<(Dtype, FloatTensor<B>)>>,
+    cast: Option<(Dtype, FloatTensor<B>)>,
+    /// The backward pass that is to come at the last use, and the level of the cast for that use.
+    last: (u64, usize),
 }
 
 impl<B: Backend> Leaf<B> {
-    fn new() -> Self {
-        Self {
-            cast: Mutex::new(None),
-        }
+    /// A leaf that is not in the books, because its gradient will not be checked.
+    pub(crate) fn unchecked() -> Arc<Self> {
+        Arc::new(Self {
+            uses: Mutex::new(Uses {
+                cast: None,
+                last: (0, 0),
+            }),
+        })
     }
 
     /// The leaf's values in dtype `to`, cast at the first use.
     ///
     /// A recurrent net uses its weights at every step, and each use keeps its operands for the backward pass.
     pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
-        let mut slot = self.cast.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*slot {
+        let mut uses = self.lock();
+        match &uses.cast {
             Some((dtype, cast)) if *dtype == to => cast.clone(),
             _ => {
                 let cast = dtype::cast::<B>(tensor, to);
-                *slot = Some((to, cast.clone()));
+                uses.cast = Some((to, cast.clone()));
                 cast
             }
         }
+    }
+
+    /// The level above which a cast of this leaf stands, for a use beside operands of level `beside` in the graph that
+    /// backward pass number `pass` will consume.
+    ///
+    /// A backward pass runs level by level from the top. A leaf is at the bottom, so casts right above it would run last
+    /// and the pass would hold the gradients of all uses until then. Right below the op that uses it, and above the use
+    /// before, a cast runs at once and its gradient is added to the leaf's.
+    pub(crate) fn level(&self, pass: u64, beside: usize) -> usize {
+        /// A backward pass allocates a list for every level of its graph.
+        const HIGHEST: usize = 4096;
+
+        let mut uses = self.lock();
+        let above_the_last = match uses.last {
+            (last_pass, level) if last_pass == pass && level < HIGHEST => level + 1,
+            _ => 0,
+        };
+        let level = beside.max(above_the_last);
+        uses.last = (pass, level);
+        level
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Uses<B>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -42,8 +84,10 @@ impl<B: Backend> Leaf<B> {
 #[derive(Debug)]
 pub(crate) struct Leaves<B: Backend> {
     entries: Mutex<Entries<B>>,
-    /// Stands in for the values of every leaf: looking a gradient up needs the node only.
+    /// Stands in for values where only the node counts.
     placeholder: OnceLock<FloatTensor<B>>,
+    /// Untracked nodes, one of each level.
+    ladder: Mutex<Vec<FloatTensor<Autodiff<B>>>>,
 }
 
 #[derive(Debug)]
@@ -77,12 +121,35 @@ impl<B: Backend> Leaves<B> {
                 sweep_at: Self::FIRST_SWEEP,
             }),
             placeholder: OnceLock::new(),
+            ladder: Mutex::new(Vec::new()),
         }
+    }
+
+    /// An untracked node of level `level`: as a parent it lifts the level of its child and is no part of its graph.
+    pub(crate) fn node_of_level(
+        &self,
+        level: usize,
+        like: &FloatTensor<B>,
+    ) -> FloatTensor<Autodiff<B>> {
+        let mut ladder = self.ladder.lock().unwrap_or_else(PoisonError::into_inner);
+        while ladder.len() <= level {
+            let placeholder = self.placeholder(like);
+            let mut rung = match ladder.last() {
+                None => Autodiff::<B>::from_inner(placeholder),
+                Some(below) => Rung
+                    .prepare::<NoCheckpointing>([below.node.clone()])
+                    .compute_bound()
+                    .stateless(placeholder),
+            };
+            rung.rc = Arc::new(*rung.rc);
+            ladder.push(rung);
+        }
+        ladder[level].clone()
     }
 
     /// Enters a leaf; it leaves the books when its last clone is dropped.
     pub(crate) fn enroll(&self, tensor: &FloatTensor<Autodiff<B>>) -> Arc<Leaf<B>> {
-        let leaf = Arc::new(Leaf::new());
+        let leaf = Leaf::unchecked();
         let mut handle = tensor.clone();
         handle.primitive = self.placeholder(&tensor.primitive);
         handle.rc = Arc::new(*tensor.rc);
@@ -90,7 +157,7 @@ impl<B: Backend> Leaves<B> {
         let entry = Entry {
             leaf: Arc::downgrade(&leaf),
             handle,
-            shape: burn_backend::TensorMetadata::shape(&tensor.primitive),
+            shape: tensor.primitive.shape(),
         };
         let mut entries = self.lock();
         entries.list.push(entry);
@@ -117,7 +184,7 @@ impl<B: Backend> Leaves<B> {
             .collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Entries<B>> {
+    fn lock(&self) -> MutexGuard<'_, Entries<B>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,5 +192,17 @@ impl<B: Backend> Leaves<B> {
         self.placeholder
             .get_or_init(|| B::float_zeros([1].into(), &B::float_device(like), FloatDType::F32))
             .clone()
+    }
+}
+
+/// See [`Leaves::node_of_level`].
+#[derive(Debug)]
+struct Rung;
+
+impl<B: Backend> Backward<B, 1> for Rung {
+    type State = ();
+
+    fn backward(self, _: Ops<(), 1>, _: &mut Gradients, _: &mut Checkpointer) {
+        unreachable!("a rung is untracked, so no backward pass visits it");
     }
 }

@@ -45,13 +45,13 @@ mod tensor;
 
 pub use amp::Amp;
 pub use autodiff::Gradients;
-pub use burn_amp_core::{Class, Dtype, Op, Outcome};
-mod stub;
+pub use burn_amp_core::{
+    Class, Compute, Config, ConfigError, Dtype, LossScaleConfig, LossScaleMode, Op, Outcome, Preset,
+};
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
 pub use leaf::Leaf;
 pub use observe::{CastCounter, Observer, observe};
 pub use scaler::{LossScale, Overflow, Skip, loss_scale};
 pub use scope::full_precision;
-pub use stub::*;
 pub use tensor::{AmpTensor, storage_dtype};

@@ -1,0 +1,106 @@
+//! What shared weight casts are worth: an LSTM of 64 steps, forward and backward, on the plain backend and under `Amp`.
+//!
+//! `cargo bench -p burn-amp --bench weight_casts` prints casts, the peak of the heap and the time of one pass. BF16 is
+//! emulated on the CPU, so times are comparable among BF16 rows only.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use burn::{
+    backend::Flex,
+    nn::{Lstm, LstmConfig},
+    tensor::{Distribution, Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{Amp, Autodiff, CastCounter, Compute, Config, ConfigError, PolicySource};
+
+struct InBf16;
+
+impl PolicySource for InBf16 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            compute: Compute::Bf16,
+            ..Config::default()
+        })
+    }
+}
+
+/// The system's allocator, with the bytes in use and their peak.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting does not touch the memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(in_use, Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+const BATCH: usize = 8;
+const STEPS: usize = 64;
+const WIDTH: usize = 256;
+
+fn pass<B: AutodiffBackend>(lstm: &Lstm<B>, x: Tensor<B, 3>) {
+    let (output, _) = lstm.forward(x, None);
+    let grads = output.square().mean().backward();
+    assert!(
+        lstm.forget_gate
+            .hidden_transform
+            .weight
+            .val()
+            .grad(&grads)
+            .is_some()
+    );
+}
+
+fn measure<B: AutodiffBackend>(name: &str) {
+    const PASSES: u32 = 3;
+
+    let device = Default::default();
+    let lstm = LstmConfig::new(WIDTH, WIDTH, true).init::<B>(&device);
+    let x = Tensor::random([BATCH, STEPS, WIDTH], Distribution::Default, &device);
+    pass(&lstm, x.clone());
+
+    let casts = Arc::new(CastCounter::default());
+    burn_amp::observe(Some(casts.clone()));
+    pass(&lstm, x.clone());
+    burn_amp::observe(None);
+
+    let before = IN_USE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let start = Instant::now();
+    for _ in 0..PASSES {
+        pass(&lstm, x.clone());
+    }
+    let seconds = (start.elapsed() / PASSES).as_secs_f64();
+    let peak = (PEAK.load(Relaxed) - before) as f64 / f64::from(1 << 20);
+    println!(
+        "{name:<10} {:>6} casts  {peak:>7.1} MiB  {seconds:>6.3} s",
+        casts.count()
+    );
+}
+
+fn main() {
+    println!(
+        "LSTM, batch {BATCH}, {STEPS} steps, width {WIDTH}: casts, peak above the model, time of one pass"
+    );
+    measure::<burn::backend::Autodiff<Flex>>("plain f32");
+    measure::<Autodiff<Amp<Flex, InBf16>>>("amp bf16");
+}
