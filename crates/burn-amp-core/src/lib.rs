@@ -20,6 +20,7 @@
 #![warn(missing_docs)]
 
 mod class;
+mod config;
 mod dtype;
 mod loss_scale;
 mod op;
@@ -28,6 +29,9 @@ pub mod scalar;
 mod table;
 
 pub use class::Class;
+pub use config::{
+    Compute, Config, ConfigError, Found, LossScaleConfig, LossScaleMode, Place, Preset, Source,
+};
 pub use dtype::Dtype;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
 pub use op::Op;

@@ -148,3 +148,6 @@ impl DynamicLossScale {
         now.scale <= self.min
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+use super::{json, message, toml};
+use crate::{Class, Compute, Config, LossScaleConfig, LossScaleMode, Op, Preset};
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    assert_eq!(message(toml(text)), expected);
+}
+
+#[track_caller]
+fn refused_json(text: &str, expected: &str) {
+    assert_eq!(message(json(text)), expected);
+}
+
+#[track_caller]
+fn refused_in_code(config: Config, expected: &str) {
+    assert_eq!(message(config.validate().map(|()| config)), expected);
+}
+
+fn with(loss_scale: LossScaleConfig) -> Config {
+    Config {
+        loss_scale,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn syntax() {
+    refused(
+        "preset = \"o1\"\ncompute = bf16\n",
+        "amp.toml:2: string values must be quoted, expected literal string",
+    );
+    refused(
+        "preset = \"o1\"\npreset = \"o1\"\n",
+        "amp.toml:2: duplicate key",
+    );
+    refused_json("{\n\"preset\": \"o1\",\n}", "amp.json:3: trailing comma");
+    refused_json("", "amp.json:1: EOF while parsing a value");
+    refused_json("[]", "amp.json:1: expected an object, found an array");
+    refused_json(
+        "{\"loss_scale\": {\"init\": 1e400}}",
+        "amp.json:1: number out of range",
+    );
+}
+
+#[test]
+fn duplicate_keys() {
+    refused_json(
+        r#"{"preset": "o1", "preset": "o0"}"#,
+        "amp.json: `preset` is set twice",
+    );
+    refused_json(
+        r#"{"loss_scale": {"init": 2, "init": 4}}"#,
+        "amp.json: loss_scale: `init` is set twice",
+    );
+    refused_json(
+        r#"{"ops": {"softmax": "low", "softmax": "low"}}"#,
+        "amp.json: ops: `softmax` is set twice",
+    );
+}
+
+#[test]
+fn unknown_keys() {
+    refused(
+        "\nprest = \"o1\"\n",
+        "amp.toml:2: unknown key `prest`; allowed: preset, compute, ops, loss_scale; did you mean `preset`?",
+    );
+    refused(
+        "[loss_scale]\nmode = \"auto\"\nintit = 2.0\n",
+        "amp.toml:3: loss_scale: unknown key `intit`; allowed: mode, init, growth_factor, backoff_factor, \
+         growth_interval, hysteresis, min, max; did you mean `init`?",
+    );
+    refused(
+        "[optimizer]\nlr = 1",
+        "amp.toml:1: unknown key `optimizer`; allowed: preset, compute, ops, loss_scale",
+    );
+    refused_json(
+        r#"{"prest": "o1"}"#,
+        "amp.json: unknown key `prest`; allowed: preset, compute, ops, loss_scale; did you mean `preset`?",
+    );
+}
+
+#[test]
+fn the_first_of_two_errors_is_told() {
+    refused(
+        "zzz = 1\naaa = 1\n",
+        "amp.toml:1: unknown key `zzz`; allowed: preset, compute, ops, loss_scale",
+    );
+}
+
+#[test]
+fn unknown_ops() {
+    refused(
+        "[ops]\nfloat_exp = \"full\"\nsoftmx = \"full\"\n",
+        "amp.toml:3: ops: unknown op `softmx`; did you mean `softmax`?",
+    );
+    refused(
+        "ops = { quux = \"full\" }",
+        "amp.toml:1: ops: unknown op `quux`; allowed: the methods of Burn's op traits, for example `float_matmul`",
+    );
+    refused(
+        "ops.matmul = \"full\"",
+        "amp.toml:1: ops: unknown op `matmul`; did you mean `float_matmul`?",
+    );
+}
+
+#[test]
+fn ops_that_no_class_applies_to() {
+    let why = "it does no float arithmetic, or names its dtype itself";
+    refused(
+        "ops.float_cast = \"low\"",
+        &format!("amp.toml:1: ops: no class applies to `float_cast`: {why}"),
+    );
+    refused_in_code(
+        Config {
+            ops: [(Op::int_add, Class::Low)].into(),
+            ..Config::default()
+        },
+        &format!("code: ops: no class applies to `int_add`: {why}"),
+    );
+}
+
+#[test]
+fn unknown_names() {
+    refused(
+        "[ops]\nsoftmax = \"ful\"\n",
+        "amp.toml:2: ops.softmax: unknown class `ful`; allowed: low, full, internal, widest, keep; \
+         did you mean `full`?",
+    );
+    refused(
+        "preset = \"o5\"",
+        "amp.toml:1: preset: unknown preset `o5`; allowed: o0, o1",
+    );
+    refused(
+        "compute = \"BF16\"",
+        "amp.toml:1: compute: unknown compute dtype `BF16`; allowed: auto, bf16, f16, f32; did you mean `bf16`?",
+    );
+    refused(
+        "compute = \"f64\"",
+        "amp.toml:1: compute: unknown compute dtype `f64`; allowed: auto, bf16, f16, f32",
+    );
+    refused(
+        "loss_scale.mode = \"dinamic\"",
+        "amp.toml:1: loss_scale.mode: unknown mode `dinamic`; allowed: auto, dynamic, static, off; \
+         did you mean `dynamic`?",
+    );
+}
+
+#[test]
+fn presets_of_a_later_version() {
+    for preset in ["o2", "o3"] {
+        let why = format!(
+            "preset `{preset}` needs f32 master weights, which this version does not have; allowed: o0, o1"
+        );
+        refused(
+            &format!("preset = \"{preset}\""),
+            &format!("amp.toml:1: preset: {why}"),
+        );
+        let config = Config {
+            preset: preset.parse().unwrap(),
+            ..Config::default()
+        };
+        refused_in_code(config, &format!("code: preset: {why}"));
+    }
+}
+
+#[test]
+fn a_low_compute_dtype_under_o0() {
+    refused(
+        "preset = \"o0\"\ncompute = \"bf16\"\n",
+        "amp.toml:2: compute: preset `o0` computes in f32, and compute `bf16` contradicts it; \
+         allowed with `o0`: auto, f32",
+    );
+    let config = |compute| Config {
+        preset: Preset::O0,
+        compute,
+        ..Config::default()
+    };
+    refused_in_code(
+        config(Compute::F16),
+        "code: compute: preset `o0` computes in f32, and compute `f16` contradicts it; \
+         allowed with `o0`: auto, f32",
+    );
+    assert!(config(Compute::Auto).validate().is_ok());
+    assert!(config(Compute::F32).validate().is_ok());
+}
+
+#[test]
+fn wrong_types() {
+    refused(
+        "\n\n[loss_scale]\ngrowth_interval = \"2000\"\n",
+        "amp.toml:4: loss_scale.growth_interval: expected a whole number of at least 1, found a string",
+    );
+    refused(
+        "loss_scale.hysteresis = 2.5",
+        "amp.toml:1: loss_scale.hysteresis: expected a whole number of at least 1, found 2.5",
+    );
+    refused(
+        "loss_scale.init = true",
+        "amp.toml:1: loss_scale.init: expected a power of two from 2^-126 to 2^127, found a boolean",
+    );
+    refused(
+        "loss_scale.growth_interval = false",
+        "amp.toml:1: loss_scale.growth_interval: expected a whole number of at least 1, found a boolean",
+    );
+    refused(
+        "loss_scale.max = [1.0]",
+        "amp.toml:1: loss_scale.max: expected a power of two from 2^-126 to 2^127, found an array",
+    );
+    refused(
+        "loss_scale.min = 1979-05-27",
+        "amp.toml:1: loss_scale.min: expected a power of two from 2^-126 to 2^127, found a date",
+    );
+    refused(
+        "preset = 1",
+        "amp.toml:1: preset: expected a string, found 1",
+    );
+    refused(
+        "ops = \"low\"",
+        "amp.toml:1: ops: expected a table, found a string",
+    );
+    refused(
+        "ops.softmax = {}",
+        "amp.toml:1: ops.softmax: expected a string, found a table",
+    );
+    refused(
+        "[[loss_scale]]",
+        "amp.toml:1: loss_scale: expected a table, found an array",
+    );
+    refused_json(
+        r#"{"loss_scale": {"init": null}}"#,
+        "amp.json: loss_scale.init: expected a power of two from 2^-126 to 2^127, found null",
+    );
+}
+
+#[test]
+fn scales_that_are_no_powers_of_two() {
+    refused(
+        "\n[loss_scale]\ninit = 1000\n",
+        "amp.toml:3: loss_scale.init: 1000 is not a power of two; the nearest is 1024",
+    );
+    refused(
+        "loss_scale.growth_factor = 1.1",
+        "amp.toml:1: loss_scale.growth_factor: 1.1 is not a power of two; the nearest is 2",
+    );
+    refused(
+        "loss_scale.backoff_factor = 0.9",
+        "amp.toml:1: loss_scale.backoff_factor: 0.9 is not a power of two; the nearest is 0.5",
+    );
+    refused(
+        "loss_scale.max = 3e38",
+        "amp.toml:1: loss_scale.max: 3e38 is not a power of two; the nearest is 1.7014118e38",
+    );
+    refused(
+        "loss_scale.min = 0.3",
+        "amp.toml:1: loss_scale.min: 0.3 is not a power of two; the nearest is 0.25",
+    );
+    refused_in_code(
+        with(LossScaleConfig {
+            growth_factor: 1.5,
+            ..LossScaleConfig::default()
+        }),
+        "code: loss_scale.growth_factor: 1.5 is not a power of two; the nearest is 2",
+    );
+}
+
+#[test]
+fn numbers_out_of_range() {
+    for (value, found) in [
+        ("inf", "inf"),
+        ("-inf", "-inf"),
+        ("nan", "NaN"),
+        ("-nan", "NaN"),
+        ("0", "0"),
+        ("0.0", "0"),
+        ("-0.0", "-0"),
+        ("-1", "-1"),
+        ("-1024.0", "-1024"),
+        ("1e39", "1e39"),
+        ("1e400", "inf"),
+        ("1e-40", "1e-40"),
+    ] {
+        for key in ["init", "min", "max"] {
+            refused(
+                &format!("loss_scale.{key} = {value}"),
+                &format!(
+                    "amp.toml:1: loss_scale.{key}: expected a power of two from 2^-126 to 2^127, found {found}"
+                ),
+            );
+        }
+    }
+    refused(
+        "loss_scale.growth_factor = 1.0",
+        "amp.toml:1: loss_scale.growth_factor: expected a power of two of at least 2, found 1",
+    );
+    refused(
+        "loss_scale.growth_factor = 0.5",
+        "amp.toml:1: loss_scale.growth_factor: expected a power of two of at least 2, found 0.5",
+    );
+    refused(
+        "loss_scale.backoff_factor = 1",
+        "amp.toml:1: loss_scale.backoff_factor: expected a power of two above 0 and below 1, found 1",
+    );
+    refused(
+        "loss_scale.backoff_factor = 0",
+        "amp.toml:1: loss_scale.backoff_factor: expected a power of two above 0 and below 1, found 0",
+    );
+    refused(
+        "loss_scale.growth_interval = 0",
+        "amp.toml:1: loss_scale.growth_interval: expected a whole number of at least 1, found 0",
+    );
+    refused(
+        "loss_scale.hysteresis = -3",
+        "amp.toml:1: loss_scale.hysteresis: expected a whole number of at least 1, found -3",
+    );
+    refused(
+        "loss_scale.hysteresis = 5_000_000_000",
+        "amp.toml:1: loss_scale.hysteresis: expected a whole number of at most 4294967295, found 5000000000",
+    );
+    refused_in_code(
+        with(LossScaleConfig {
+            init: f32::NAN,
+            ..LossScaleConfig::default()
+        }),
+        "code: loss_scale.init: expected a power of two from 2^-126 to 2^127, found NaN",
+    );
+    refused_in_code(
+        with(LossScaleConfig {
+            hysteresis: 0,
+            ..LossScaleConfig::default()
+        }),
+        "code: loss_scale.hysteresis: expected a whole number of at least 1, found 0",
+    );
+}
+
+#[test]
+fn scales_out_of_order() {
+    let order = "expected loss_scale.min <= loss_scale.init <= loss_scale.max, found";
+    refused(
+        "loss_scale.init = 0.5",
+        &format!("amp.toml:1: loss_scale.init: {order} 1 <= 0.5 <= 16777216"),
+    );
+    refused(
+        "loss_scale.min = 131072",
+        &format!("amp.toml:1: loss_scale.min: {order} 131072 <= 65536 <= 16777216"),
+    );
+    refused(
+        "[loss_scale]\nmax = 4\ninit = 8\n",
+        &format!("amp.toml:3: loss_scale.init: {order} 1 <= 8 <= 4"),
+    );
+    refused_in_code(
+        with(LossScaleConfig {
+            max: 4.0,
+            ..LossScaleConfig::default()
+        }),
+        &format!("code: loss_scale.init: {order} 1 <= 65536 <= 4"),
+    );
+}
+
+#[test]
+fn only_a_scale_that_moves_has_limits() {
+    let config = |mode| LossScaleConfig {
+        mode,
+        init: 2f32.powi(127),
+        ..LossScaleConfig::default()
+    };
+    for mode in [LossScaleMode::Static, LossScaleMode::Off] {
+        assert!(with(config(mode)).validate().is_ok(), "{mode}");
+    }
+    for mode in [LossScaleMode::Auto, LossScaleMode::Dynamic] {
+        assert!(with(config(mode)).validate().is_err(), "{mode}");
+    }
+}

@@ -1,0 +1,158 @@
+use std::path::Path;
+
+use super::message;
+use crate::{Class, Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, Op, Preset};
+
+/// Loads with variables only: no folder of the repository's ancestors may have a say.
+fn load(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().last();
+    let variables = variables
+        .iter()
+        .map(|(name, text)| (name.to_string(), text.to_string()));
+    Config::load_from(root.expect("a path is an ancestor of itself"), variables)
+}
+
+#[track_caller]
+fn refused(name: &str, text: &str, expected: &str) {
+    assert_eq!(message(load(&[(name, text)])), expected);
+}
+
+#[test]
+fn each_key_has_a_variable() {
+    let config = load(&[
+        ("BURN_AMP_PRESET", "o1"),
+        ("BURN_AMP_COMPUTE", "f16"),
+        ("BURN_AMP_OPS", "float_exp=keep, softmax = low"),
+        ("BURN_AMP_LOSS_SCALE_MODE", "dynamic"),
+        ("BURN_AMP_LOSS_SCALE_INIT", "1024"),
+        ("BURN_AMP_LOSS_SCALE_GROWTH_FACTOR", "4.0"),
+        ("BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR", "0.25"),
+        ("BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL", "100"),
+        ("BURN_AMP_LOSS_SCALE_HYSTERESIS", "2"),
+        ("BURN_AMP_LOSS_SCALE_MIN", "0.5"),
+        ("BURN_AMP_LOSS_SCALE_MAX", "1.7014118e38"),
+        ("PATH", "/bin"),
+        ("BURN", "AMP"),
+    ]);
+    let expected = Config {
+        preset: Preset::O1,
+        compute: Compute::F16,
+        ops: [(Op::float_exp, Class::Keep), (Op::softmax, Class::Low)].into(),
+        loss_scale: LossScaleConfig {
+            mode: LossScaleMode::Dynamic,
+            init: 1024.0,
+            growth_factor: 4.0,
+            backoff_factor: 0.25,
+            growth_interval: 100,
+            hysteresis: 2,
+            min: 0.5,
+            max: 2f32.powi(127),
+        },
+    };
+    assert_eq!(config.unwrap(), expected);
+}
+
+#[test]
+fn unknown_variables() {
+    let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
+                   BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
+                   BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
+                   BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_OPS, BURN_AMP_PRESET";
+    refused(
+        "BURN_AMP_PREST",
+        "o1",
+        &format!("BURN_AMP_PREST: unknown variable; {allowed}; did you mean `BURN_AMP_PRESET`?"),
+    );
+    refused(
+        "BURN_AMP_XYZ",
+        "",
+        &format!("BURN_AMP_XYZ: unknown variable; {allowed}"),
+    );
+}
+
+#[test]
+fn bad_values_name_the_variable() {
+    refused(
+        "BURN_AMP_COMPUTE",
+        "bf61",
+        "BURN_AMP_COMPUTE: unknown compute dtype `bf61`; allowed: auto, bf16, f16, f32; did you mean `bf16`?",
+    );
+    refused(
+        "BURN_AMP_PRESET",
+        "",
+        "BURN_AMP_PRESET: unknown preset ``; allowed: o0, o1",
+    );
+    refused(
+        "BURN_AMP_PRESET",
+        "o2",
+        "BURN_AMP_PRESET: preset `o2` needs f32 master weights, which this version does not have; allowed: o0, o1",
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_INIT",
+        "much",
+        "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found `much`",
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_INIT",
+        "inf",
+        "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found inf",
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_MAX",
+        "1000",
+        "BURN_AMP_LOSS_SCALE_MAX: 1000 is not a power of two; the nearest is 1024",
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_MAX",
+        "1024",
+        "BURN_AMP_LOSS_SCALE_MAX: expected loss_scale.min <= loss_scale.init <= loss_scale.max, \
+         found 1 <= 65536 <= 1024",
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_HYSTERESIS",
+        "1.0",
+        "BURN_AMP_LOSS_SCALE_HYSTERESIS: expected a whole number of at least 1, found `1.0`",
+    );
+}
+
+#[test]
+fn bad_overrides() {
+    refused(
+        "BURN_AMP_OPS",
+        "softmax",
+        "BURN_AMP_OPS: expected overrides like `float_exp=full,softmax=keep`, found `softmax`",
+    );
+    refused(
+        "BURN_AMP_OPS",
+        "softmx=full",
+        "BURN_AMP_OPS: unknown op `softmx`; did you mean `softmax`?",
+    );
+    refused(
+        "BURN_AMP_OPS",
+        "softmax=full,float_cast=low",
+        "BURN_AMP_OPS: no class applies to `float_cast`: it does no float arithmetic, or names its dtype itself",
+    );
+    refused(
+        "BURN_AMP_OPS",
+        "softmax=wide",
+        "BURN_AMP_OPS: unknown class `wide`; allowed: low, full, internal, widest, keep",
+    );
+    refused(
+        "BURN_AMP_OPS",
+        "softmax=full,softmax=low",
+        "BURN_AMP_OPS: `softmax` is set twice",
+    );
+    assert_eq!(load(&[("BURN_AMP_OPS", "")]).unwrap(), Config::default());
+}
+
+#[test]
+fn of_two_values_that_contradict_the_variable_is_named() {
+    assert_eq!(
+        message(load(&[
+            ("BURN_AMP_PRESET", "o0"),
+            ("BURN_AMP_COMPUTE", "f16")
+        ])),
+        "BURN_AMP_COMPUTE: preset `o0` computes in f32, and compute `f16` contradicts it; \
+         allowed with `o0`: auto, f32"
+    );
+}
