@@ -26,7 +26,7 @@ struct Uses<B: Backend> {
     /// The leaf in the dtype that it was last cast to. A leaf's values never change, so this is never stale.
     cast: Option<(Dtype, FloatTensor<B>)>,
     /// The backward pass that is to come at the last use, and the level of the cast for that use.
-    last: (u64, usize),
+    last: Option<(u64, usize)>,
 }
 
 impl<B: Backend> Leaf<B> {
@@ -35,7 +35,7 @@ impl<B: Backend> Leaf<B> {
         Arc::new(Self {
             uses: Mutex::new(Uses {
                 cast: None,
-                last: (0, 0),
+                last: None,
             }),
         })
     }
@@ -67,11 +67,11 @@ impl<B: Backend> Leaf<B> {
 
         let mut uses = self.lock();
         let above_the_last = match uses.last {
-            (last_pass, level) if last_pass == pass && level < HIGHEST => level + 1,
+            Some((last_pass, level)) if last_pass == pass && level < HIGHEST => level + 1,
             _ => 0,
         };
         let level = beside.max(above_the_last);
-        uses.last = (pass, level);
+        uses.last = Some((pass, level));
         level
     }
 
