@@ -1,0 +1,118 @@
+//! Which policy is in force: configured once, overridden per op, off in a scope, refused with the reason.
+
+use std::path::Path;
+
+use burn::tensor::{DType, Tensor, activation::softmax};
+use burn_amp::{
+    Amp, Class, Compute, Config, ConfigError, Op, PolicySource, SetupError, configure,
+    full_precision, init, storage_dtype,
+};
+use burn_amp_tests::{InF16, Plain, computing_in, policy};
+
+fn ones<P: PolicySource>() -> Tensor<Amp<Plain, P>, 2> {
+    Tensor::ones([2, 2], &Default::default())
+}
+
+policy!(Configured, Config::default());
+
+#[test]
+fn code_configures_once_and_before_the_first_tensor() {
+    type B = Amp<Plain, Configured>;
+    let device = Default::default();
+    let config = configure::<B>(&device, computing_in(Compute::F16)).unwrap();
+    assert_eq!(config.compute, Compute::F16);
+
+    let x = ones::<Configured>();
+    assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F16);
+
+    let again = configure::<B>(&device, Config::default()).unwrap_err();
+    assert!(matches!(again, SetupError::InForce { .. }));
+    assert_eq!(init::<B>(&device).unwrap().compute, Compute::F16);
+}
+
+policy!(Automatic, Config::default());
+
+/// Neither Flex nor the software Vulkan driver accelerates half precision.
+#[test]
+fn auto_stays_in_f32_where_nothing_is_accelerated() {
+    let config = init::<Amp<Plain, Automatic>>(&Default::default()).unwrap();
+    assert_eq!(config.compute, Compute::F32);
+    let x = ones::<Automatic>();
+    assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F32);
+}
+
+policy!(
+    Overridden,
+    Config {
+        ops: [(Op::softmax, Class::Keep), (Op::float_matmul, Class::Full)].into(),
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn an_override_changes_its_op_and_no_other() {
+    let x = ones::<Overridden>();
+    assert_eq!(storage_dtype(&x.clone().matmul(x.clone())), DType::F32);
+    let low = x.cast(DType::F16);
+    assert_eq!(storage_dtype(&softmax(low.clone(), 1)), DType::F16);
+    assert_eq!(storage_dtype(&low.exp()), DType::F32);
+}
+
+struct FromBadFile;
+
+impl PolicySource for FromBadFile {
+    fn config() -> Result<Config, ConfigError> {
+        Config::from_toml("[ops]\nsoftmx = \"full\"\n", Path::new("amp.toml"))
+    }
+}
+
+#[test]
+fn init_returns_what_is_wrong_with_the_configuration() {
+    let error = init::<Amp<Plain, FromBadFile>>(&Default::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "amp.toml:2: ops: unknown op `softmx`; did you mean `softmax`?"
+    );
+}
+
+#[test]
+#[should_panic(expected = "amp.toml:2: ops: unknown op `softmx`; did you mean `softmax`?")]
+fn without_init_the_first_tensor_panics_with_the_same_words() {
+    ones::<FromBadFile>();
+}
+
+#[test]
+fn the_scope_is_off_for_its_thread_nests_and_ends_with_a_panic() {
+    let x = ones::<InF16>();
+    let dtype = || storage_dtype(&x.clone().matmul(x.clone()));
+    assert_eq!(dtype(), DType::F16);
+    full_precision(|| {
+        assert_eq!(full_precision(dtype), DType::F32);
+        assert_eq!(dtype(), DType::F32);
+        std::thread::scope(|threads| {
+            assert_eq!(threads.spawn(dtype).join().unwrap(), DType::F16);
+        });
+    });
+    let panicked = std::panic::catch_unwind(|| full_precision(|| panic!("in the scope")));
+    assert!(panicked.is_err());
+    assert_eq!(dtype(), DType::F16);
+}
+
+#[test]
+fn two_policies_live_in_one_process() {
+    let (low, full) = (ones::<InF16>(), ones::<Automatic>());
+    assert_eq!(storage_dtype(&low.clone().matmul(low)), DType::F16);
+    assert_eq!(storage_dtype(&full.clone().matmul(full)), DType::F32);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_dtype_that_the_device_lacks_is_refused_by_name() {
+    let error = init::<Amp<Plain, burn_amp_tests::InBf16>>(&Default::default()).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, SetupError::UnsupportedDtype { .. }));
+    assert!(
+        message.contains("cannot store and compute in bf16; it can in: f32, f16"),
+        "{message}"
+    );
+}
