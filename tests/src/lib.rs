@@ -4,6 +4,8 @@
 //! software driver offers F16 only; with `fusion` as well, under Fusion.
 
 pub mod cases;
+pub mod models;
+pub mod near;
 pub mod trace;
 
 pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};

@@ -1,0 +1,49 @@
+//! How near two backends come.
+
+use burn::tensor::{DType, TensorData};
+use burn_amp::{Compute, PolicySource};
+
+use crate::Amp;
+
+/// Tensors by name.
+pub type Named = Vec<(String, TensorData)>;
+
+/// The distance of 1 to the next number in the policy's compute dtype: twice what a low op rounds by.
+pub fn epsilon<P: PolicySource>() -> f32 {
+    let config = burn_amp::init::<Amp<P>>(&Default::default()).unwrap();
+    match config.compute {
+        Compute::Bf16 => 2f32.powi(-7),
+        Compute::F16 => 2f32.powi(-10),
+        compute => panic!("{compute:?} is not low"),
+    }
+}
+
+/// Asserts that all values are finite F32 and within `tolerance` of the largest expected one of their tensor.
+///
+/// A tensor that is expected to be 0 but for F32's rounding is held to the largest value of all: the gradient of a key's
+/// bias, which softmax does not see, or of a bias before batch norm.
+pub fn assert_near(found: &Named, expected: &Named, tolerance: f32) {
+    let largest = |data: &TensorData| data.iter::<f32>().fold(0.0, |max: f32, x| max.max(x.abs()));
+    let largest_of_all = expected
+        .iter()
+        .map(|(_, data)| largest(data))
+        .fold(0.0, f32::max);
+
+    let names = |tensors: &Named| -> Vec<String> { tensors.iter().map(|t| t.0.clone()).collect() };
+    assert_eq!(names(found), names(expected));
+    for ((name, found), (_, expected)) in found.iter().zip(expected) {
+        assert_eq!(found.dtype, DType::F32, "{name}");
+        assert_eq!(found.shape, expected.shape, "{name}");
+        let size = match largest(expected) {
+            rounding if rounding < 16.0 * f32::EPSILON * largest_of_all => largest_of_all,
+            size => size,
+        };
+        for (found, expected) in found.iter::<f32>().zip(expected.iter::<f32>()) {
+            let error = (found - expected).abs() / size;
+            assert!(
+                error <= tolerance,
+                "{name}: {found}, not {expected}: off by {error} of {size}, not by {tolerance}"
+            );
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! An op that Burn does not know, with a backward pass of its own, under Amp by one `impl`.
+
+use burn::{
+    backend::{
+        Autodiff,
+        autodiff::{
+            checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+            grads::Gradients,
+            ops::{Backward, Ops, OpsKind},
+        },
+    },
+    tensor::{
+        DType, Tensor, TensorPrimitive,
+        backend::{AutodiffBackend, Backend},
+        ops::{ActivationOps, FloatTensor, FloatTensorOps},
+    },
+};
+use burn_amp::{Amp, Class, Graph, PolicySource, full_precision, storage_dtype};
+use burn_amp_tests::{
+    AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy,
+    models::noise,
+    near::{Named, assert_near, epsilon},
+};
+
+/// `relu(lhs · rhs + bias)` as one op; `bias` is a row.
+trait MatmulAddRelu: Backend {
+    fn matmul_add_relu(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+}
+
+/// As a kernel would, it takes operands of one dtype only.
+impl MatmulAddRelu for Plain {
+    fn matmul_add_relu(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        assert_eq!((lhs.dtype(), lhs.dtype()), (rhs.dtype(), bias.dtype()));
+        Self::relu(Self::float_add(Self::float_matmul(lhs, rhs), bias))
+    }
+}
+
+impl<B: MatmulAddRelu, C: CheckpointStrategy> MatmulAddRelu for Autodiff<B, C> {
+    fn matmul_add_relu(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        #[derive(Debug)]
+        struct MatmulAddReluBackward;
+
+        impl<B: MatmulAddRelu> Backward<B, 3> for MatmulAddReluBackward {
+            /// Both factors and the output.
+            type State = [FloatTensor<B>; 3];
+
+            fn backward(
+                self,
+                ops: Ops<Self::State, 3>,
+                grads: &mut Gradients,
+                _: &mut Checkpointer,
+            ) {
+                let [lhs, rhs, output] = ops.state;
+                let grad = B::relu_backward(output, grads.consume::<B>(&ops.node));
+                let parents = [
+                    B::float_matmul(grad.clone(), B::float_transpose(rhs)),
+                    B::float_matmul(B::float_transpose(lhs), grad.clone()),
+                    B::float_sum_dim(grad, 0),
+                ];
+                for (node, grad) in ops.parents.into_iter().zip(parents) {
+                    if let Some(node) = node {
+                        grads.register::<B>(node.id, grad);
+                    }
+                }
+            }
+        }
+
+        let [l, r, b] = [lhs, rhs, bias].map(|tensor| (tensor.primitive, tensor.node));
+        let output = B::matmul_add_relu(l.0.clone(), r.0.clone(), b.0);
+        match MatmulAddReluBackward
+            .prepare::<C>([l.1, r.1, b.1])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish([l.0, r.0, output.clone()], output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+}
+
+impl<B: Backend, P: PolicySource, G: Graph<B>> MatmulAddRelu for Amp<B, P, G>
+where
+    G::Inner: MatmulAddRelu,
+{
+    fn matmul_add_relu(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        Self::custom_op(Class::Low, [lhs, rhs, bias], |[lhs, rhs, bias]| {
+            G::Inner::matmul_add_relu(lhs, rhs, bias)
+        })
+    }
+}
+
+fn matmul_add_relu<B: MatmulAddRelu>(
+    lhs: Tensor<B, 2>,
+    rhs: Tensor<B, 2>,
+    bias: Tensor<B, 2>,
+) -> Tensor<B, 2> {
+    let [lhs, rhs, bias] = [lhs, rhs, bias].map(|tensor| tensor.into_primitive().tensor());
+    Tensor::from_primitive(TensorPrimitive::Float(B::matmul_add_relu(lhs, rhs, bias)))
+}
+
+/// Output and gradients of a loss of the op, whose left operand another op made.
+fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (Named, Named) {
+    let device = Default::default();
+    let leaf = |rows: usize, columns: usize| {
+        let values = noise::<B>(rows * columns, &device) * 0.5 + 0.25;
+        values.reshape([rows, columns]).require_grad()
+    };
+    let leaves = [leaf(5, 4), leaf(4, 3), leaf(1, 3)];
+    let [x, weight, bias] = leaves.clone();
+    let output = matmul_add_relu(
+        x.clone().matmul(x.transpose()).slice([0..5, 0..4]),
+        weight,
+        bias,
+    );
+    inspect(&output);
+    let grads = output.clone().square().mean().backward();
+    let gradients = leaves.map(|leaf| leaf.grad(&grads).unwrap().into_data());
+    let names = ["x", "weight", "bias"].map(str::to_string);
+    (
+        vec![("output".to_string(), output.into_data())],
+        names.into_iter().zip(gradients).collect(),
+    )
+}
+
+#[test]
+fn it_runs_low_and_its_gradients_are_near_f32() {
+    fn near<P: PolicySource>() {
+        let (output, gradients) = run::<PlainAutodiff>(|_| ());
+        let found = run::<AmpAutodiff<P>>(|output| {
+            assert!(matches!(storage_dtype(output), DType::F16 | DType::BF16));
+            assert_eq!(output.dtype(), DType::F32);
+        });
+        // Two matrix products forward and four backward on every path, half an epsilon each.
+        assert_near(&found.0, &output, 2.0 * epsilon::<P>());
+        assert_near(&found.1, &gradients, 3.0 * epsilon::<P>());
+    }
+    for_each_low_policy!(near);
+}
+
+#[test]
+fn in_full_precision_it_is_the_plain_op() {
+    fn same<P: PolicySource>() {
+        let plain = run::<PlainAutodiff>(|_| ());
+        let full = full_precision(|| {
+            run::<AmpAutodiff<P>>(|output| assert_eq!(storage_dtype(output), DType::F32))
+        });
+        assert_eq!(full, plain);
+    }
+    for_each_low_policy!(same);
+}
+
+#[test]
+fn without_a_graph_it_runs_low_too() {
+    fn low<P: PolicySource>() {
+        let device = Default::default();
+        let [lhs, rhs, bias] = [[2, 2], [2, 2], [1, 2]]
+            .map(|shape| Tensor::<burn_amp_tests::Amp<P>, 2>::ones(shape, &device));
+        let output = matmul_add_relu(lhs, rhs, bias);
+        assert!(matches!(storage_dtype(&output), DType::F16 | DType::BF16));
+        assert_eq!(output.into_data().to_vec::<f32>().unwrap(), [3.0; 4]);
+    }
+    for_each_low_policy!(low);
+}

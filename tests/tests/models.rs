@@ -1,0 +1,94 @@
+//! Models written without a word about precision come out near F32, forward and backward.
+
+use burn::{
+    backend::autodiff::checkpoint::strategy::BalancedCheckpointing,
+    module::{Module, ModuleVisitor, Param},
+    tensor::{DType, Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{AmpBackend, storage_dtype};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, InF16, PlainAutodiff, PolicySource, for_each_low_policy,
+    models::{self, Example, run, seeded},
+    near::{assert_near, epsilon},
+};
+
+/// The parameters that all backends start an example with.
+fn record<E: Example>() -> Vec<u8> {
+    seeded::<PlainAutodiff, _>(|device| E::init(device))
+}
+
+fn assert_gradients_are_stored_in_f32<B, M>(model: &M, grads: &B::Gradients)
+where
+    B: AutodiffBackend<InnerBackend: AmpBackend>,
+    M: Module<B>,
+{
+    struct Check<'a, B: AutodiffBackend>(&'a B::Gradients);
+
+    impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Check<'_, B> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            if let Some(gradient) = param.val().grad(self.0) {
+                assert_eq!(storage_dtype(&gradient), DType::F32);
+            }
+        }
+    }
+
+    model.visit(&mut Check::<B>(grads));
+}
+
+fn is_near_f32<E: Example, P: PolicySource>() {
+    let record = record::<E>();
+    let expected = run::<E, PlainAutodiff>(&record, |_, _| ());
+    let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
+        assert_gradients_are_stored_in_f32::<AmpAutodiff<P>, _>(model, grads);
+    });
+    // A low op rounds by half an epsilon. The deepest example has some 30 of them between a parameter and the loss and
+    // back, whose random errors add up to √30 / 2 epsilons.
+    let tolerance = 4.0 * epsilon::<P>();
+    assert_near(&found.results, &expected.results, tolerance);
+    assert_near(&found.gradients, &expected.gradients, tolerance);
+}
+
+fn is_recomputed_to_the_same_bits<E: Example>() {
+    let record = record::<E>();
+    let stored = run::<E, AmpAutodiff<InF16>>(&record, |_, _| ());
+    let recomputed =
+        run::<E, burn_amp::Autodiff<Amp<InF16>, BalancedCheckpointing>>(&record, |_, _| ());
+    assert_eq!(recomputed, stored);
+}
+
+/// One test per example. A macro, because a function cannot make tests.
+macro_rules! tests {
+    ($($name:ident: $example:ident;)+) => {
+        $(#[test]
+        fn $name() {
+            fn is_near<P: PolicySource>() {
+                is_near_f32::<models::$example, P>();
+            }
+            for_each_low_policy!(is_near);
+            is_recomputed_to_the_same_bits::<models::$example>();
+        })+
+    };
+}
+
+tests! {
+    multi_head_attention_is_near_f32_and_recomputable: MultiHeadAttention;
+    a_transformer_encoder_is_near_f32_and_recomputable: TransformerEncoder;
+    an_lstm_is_near_f32_and_recomputable: Lstm;
+    a_gru_is_near_f32_and_recomputable: Gru;
+    an_embedding_is_near_f32_and_recomputable: Embedding;
+    group_norm_is_near_f32_and_recomputable: GroupNorm;
+    rms_norm_is_near_f32_and_recomputable: RmsNorm;
+    layer_norm_is_near_f32_and_recomputable: LayerNorm;
+    batch_norm_is_near_f32_and_recomputable: BatchNorm;
+    convolutions_are_near_f32_and_recomputable: Convolutions;
+    resizing_is_near_f32_and_recomputable: Resize;
+    max_pooling_is_near_f32_and_recomputable: MaxPooling;
+    average_pooling_is_near_f32_and_recomputable: AveragePooling;
+    adaptive_pooling_is_near_f32_and_recomputable: AdaptivePooling;
+    ctc_loss_is_near_f32_and_recomputable: Ctc;
+    smoothed_cross_entropy_is_near_f32_and_recomputable: SmoothedCrossEntropy;
+    binary_cross_entropy_with_logits_is_near_f32_and_recomputable: BceWithLogits;
+    softmax_after_mask_fill_is_near_f32_and_recomputable: MaskFilledSoftmax;
+    division_by_epsilon_is_near_f32_and_recomputable: DivisionWithEpsilon;
+    the_attention_op_is_near_f32_and_recomputable: AttentionOp;
+}

@@ -1,0 +1,208 @@
+//! From the same gradients every optimizer takes the plain backend's steps, bit for bit.
+
+use burn::{
+    grad_clipping::GradientClippingConfig,
+    module::AutodiffModule,
+    nn::{Linear, LinearConfig},
+    optim::{
+        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, LBFGSConfig,
+        LineSearchFn, MuonConfig, Optimizer, RmsPropConfig, SgdConfig, decay::WeightDecayConfig,
+        momentum::MomentumConfig,
+    },
+    prelude::ElementConversion,
+    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
+    tensor::{Tensor, backend::AutodiffBackend},
+};
+use burn_amp_tests::{
+    AmpAutodiff, PlainAutodiff, PolicySource, for_each_low_policy,
+    models::{load, noise, save, seeded},
+};
+
+/// Makes an optimizer for any backend.
+trait Make {
+    fn make<B: AutodiffBackend>(
+        &self,
+        clipping: Option<&GradientClippingConfig>,
+    ) -> impl Optimizer<Linear<B>, B>;
+}
+
+/// A macro, because Burn's configurations share no trait.
+macro_rules! make {
+    ($($config:ty),+) => {
+        $(impl Make for $config {
+            fn make<B: AutodiffBackend>(
+                &self,
+                clipping: Option<&GradientClippingConfig>,
+            ) -> impl Optimizer<Linear<B>, B> {
+                let optimizer = self.init();
+                match clipping {
+                    Some(clipping) => optimizer.with_grad_clipping(clipping.init()),
+                    None => optimizer,
+                }
+            }
+        })+
+    };
+}
+
+make!(
+    SgdConfig,
+    AdamConfig,
+    AdamWConfig,
+    AdaGradConfig,
+    RmsPropConfig,
+    AdanConfig,
+    MuonConfig
+);
+
+const INPUTS: usize = 6;
+const OUTPUTS: usize = 4;
+
+/// The sizes are those of weights that optimizers with matrices (Muon) take; they take no biases.
+fn layer<B: AutodiffBackend>() -> Linear<B> {
+    LinearConfig::new(INPUTS, OUTPUTS)
+        .with_bias(false)
+        .init(&Default::default())
+}
+
+/// A loss whose gradient is known bit for bit, because the backward pass only multiplies by 1 and by the loss scale.
+fn linear_loss<B: AutodiffBackend>(layer: &Linear<B>, step: usize) -> Tensor<B, 1> {
+    let device = layer.weight.val().device();
+    let values = noise::<B>(INPUTS * OUTPUTS + step, &device).slice([step..]);
+    (layer.weight.val() * values.reshape([INPUTS, OUTPUTS])).sum()
+}
+
+/// Six steps; after the third the optimizer is saved and another one loads its record.
+fn steps<B: AutodiffBackend>(
+    config: &impl Make,
+    clipping: Option<&GradientClippingConfig>,
+    start: &[u8],
+) -> Vec<u8> {
+    fn reload<B: AutodiffBackend, M: AutodiffModule<B>, O: Optimizer<M, B>>(old: O, new: O) -> O {
+        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+        let bytes = Recorder::<B>::record(&recorder, old.to_record(), ()).unwrap();
+        let device = Default::default();
+        new.load_record(Recorder::<B>::load(&recorder, bytes, &device).unwrap())
+    }
+
+    let mut model = load::<B, _>(layer(), start.to_vec());
+    let mut optimizer = config.make::<B>(clipping);
+    for step in 0..6 {
+        if step == 3 {
+            optimizer = reload::<B, _, _>(optimizer, config.make::<B>(clipping));
+        }
+        let grads = linear_loss(&model, step).backward();
+        let grads = GradientsParams::from_grads(grads, &model);
+        assert_eq!(grads.len(), 1);
+        model = optimizer.step(0.05, model, grads);
+    }
+    save::<B, _>(model)
+}
+
+fn same_steps(config: impl Make) {
+    let start = seeded::<PlainAutodiff, _>(|_| layer());
+    let clippings = [
+        None,
+        // The gradients are up to 1, their norm is about √24 / 2.
+        Some(GradientClippingConfig::Value(0.3)),
+        Some(GradientClippingConfig::Norm(0.7)),
+    ];
+    for clipping in &clippings {
+        let clipping = clipping.as_ref();
+        let plain = steps::<PlainAutodiff>(&config, clipping, &start);
+        assert!(plain != start);
+
+        let same = |amp: Vec<u8>| assert!(amp == plain, "{clipping:?}");
+        #[cfg(not(feature = "vulkan"))]
+        same(steps::<AmpAutodiff<burn_amp_tests::InBf16>>(
+            &config, clipping, &start,
+        ));
+        same(steps::<AmpAutodiff<burn_amp_tests::InF16>>(
+            &config, clipping, &start,
+        ));
+    }
+}
+
+#[test]
+fn sgd_takes_the_plain_steps() {
+    same_steps(SgdConfig::new());
+    let momentum = MomentumConfig::new().with_momentum(0.9).with_dampening(0.1);
+    for nesterov in [false, true] {
+        same_steps(
+            SgdConfig::new()
+                .with_weight_decay(Some(WeightDecayConfig::new(0.05)))
+                .with_momentum(Some(momentum.clone().with_nesterov(nesterov))),
+        );
+    }
+}
+
+#[test]
+fn adam_takes_the_plain_steps() {
+    same_steps(AdamConfig::new());
+    same_steps(AdamConfig::new().with_amsgrad(true));
+    same_steps(AdamConfig::new().with_weight_decay(Some(WeightDecayConfig::new(0.05))));
+}
+
+#[test]
+fn adam_w_takes_the_plain_steps() {
+    same_steps(AdamWConfig::new());
+    same_steps(AdamWConfig::new().with_cautious_weight_decay(true));
+}
+
+#[test]
+fn ada_grad_takes_the_plain_steps() {
+    same_steps(AdaGradConfig::new().with_lr_decay(0.1));
+}
+
+#[test]
+fn rms_prop_takes_the_plain_steps() {
+    same_steps(RmsPropConfig::new());
+    same_steps(RmsPropConfig::new().with_centered(true));
+}
+
+#[test]
+fn adan_takes_the_plain_steps() {
+    same_steps(AdanConfig::new().with_weight_decay(0.05));
+}
+
+#[test]
+fn muon_takes_the_plain_steps() {
+    same_steps(MuonConfig::new());
+    same_steps(MuonConfig::new().with_weight_decay(Some(WeightDecayConfig::new(0.05))));
+}
+
+/// L-BFGS calls back for losses and gradients, here of a quadratic in F32; Burn does not save its state.
+#[test]
+fn l_bfgs_takes_the_plain_steps() {
+    fn minimize<B: AutodiffBackend>(line_search: LineSearchFn, start: &[u8]) -> (Vec<u8>, f64) {
+        let mut optimizer = LBFGSConfig::new()
+            .with_max_iter(4)
+            .with_line_search_fn(line_search)
+            .init::<B>();
+        let mut model = load::<B, _>(layer(), start.to_vec());
+        let mut last = f64::INFINITY;
+        for _ in 0..3 {
+            (model, last) = optimizer.step(0.5, model, |model| {
+                let device = model.weight.val().device();
+                let target = noise::<B>(INPUTS * OUTPUTS, &device).reshape([INPUTS, OUTPUTS]);
+                let curvature = noise::<B>(INPUTS, &device).reshape([INPUTS, 1]) + 1.5;
+                let loss = ((model.weight.val() - target).square() * curvature).sum();
+                let value = loss.clone().into_scalar().elem();
+                (value, GradientsParams::from_grads(loss.backward(), &model))
+            });
+        }
+        (save::<B, _>(model), last)
+    }
+
+    fn same<P: PolicySource>() {
+        let start = seeded::<PlainAutodiff, _>(|_| layer());
+        for line_search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
+            let plain = minimize::<PlainAutodiff>(line_search, &start);
+            assert!(plain.1 < 1e-3, "{}", plain.1);
+            assert!(
+                minimize::<AmpAutodiff<P>>(line_search, &start) == plain,
+                "{line_search:?}"
+            );
+        }
+    }
+    for_each_low_policy!(same);
+}

@@ -1,0 +1,353 @@
+//! Training loops of more than one model, loss, batch, device or thread.
+
+use burn::{
+    grad_clipping::GradientClippingConfig,
+    module::{AutodiffModule, Module},
+    nn::{Linear, LinearConfig, loss::BinaryCrossEntropyLossConfig},
+    optim::{AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig},
+    tensor::{
+        DType, Int, Tensor,
+        activation::{relu, sigmoid},
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp::{Outcome, storage_dtype};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,
+    models::{gradients, load, noise, save, seeded},
+    near::{Named, assert_near, epsilon},
+    policy,
+};
+
+/// F16 with a loss scale that these models' gradients do not overflow, so that no step is skipped.
+fn small_scale() -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(InF16, small_scale());
+
+macro_rules! for_each_policy {
+    ($function:ident) => {
+        #[cfg(not(feature = "vulkan"))]
+        $function::<burn_amp_tests::InBf16>();
+        $function::<InF16>();
+    };
+}
+
+/// Two layers.
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    first: Linear<B>,
+    second: Linear<B>,
+}
+
+impl<B: Backend> Net<B> {
+    fn new(sizes: [usize; 3], device: &B::Device) -> Self {
+        let [input, hidden, output] = sizes;
+        Self {
+            first: LinearConfig::new(input, hidden).init(device),
+            second: LinearConfig::new(hidden, output).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        self.second.forward(self.first.forward(x).tanh())
+    }
+}
+
+/// The same parameters on every backend.
+fn net<B: AutodiffBackend>(sizes: [usize; 3]) -> Net<B> {
+    let record = seeded::<PlainAutodiff, _>(|device| Net::<PlainAutodiff>::new(sizes, device));
+    load::<B, _>(Net::new(sizes, &Default::default()), record)
+}
+
+fn matrix<B: Backend>(rows: usize, columns: usize) -> Tensor<B, 2> {
+    noise(rows * columns, &Default::default()).reshape([rows, columns])
+}
+
+fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
+    (output - target).square().mean()
+}
+
+/// A net of six low ops or fewer, twice per path: what [`assert_near`] allows.
+fn assert_scenario_is_near<P: PolicySource>(found: Named, expected: Named) {
+    assert_near(&found, &expected, 4.0 * epsilon::<P>());
+}
+
+/// Backward passes of the discriminator's and the generator's losses, then a step of each optimizer.
+fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
+    let device = B::Device::default();
+    let (generator, discriminator) = (net::<B>([3, 8, 4]), net::<B>([4, 8, 1]));
+    let bce = BinaryCrossEntropyLossConfig::new()
+        .with_logits(true)
+        .init(&device);
+    let is = |logits: Tensor<B, 2>, label: i32| {
+        let labels = Tensor::<B, 2, Int>::full(logits.dims(), label, &device);
+        bce.forward(logits, labels)
+    };
+    let fake = generator.forward(matrix(6, 3));
+    let discriminator_loss = || {
+        is(discriminator.forward(matrix(6, 4)), 1)
+            + is(discriminator.forward(fake.clone().detach()), 0)
+    };
+    let generator_loss = || is(discriminator.forward(fake.clone()), 1);
+
+    let (of_discriminator, of_generator) = match both_forward_first {
+        true => {
+            let losses = (discriminator_loss(), generator_loss());
+            (losses.0.backward(), losses.1.backward())
+        }
+        false => (discriminator_loss().backward(), generator_loss().backward()),
+    };
+    let mut all = gradients::<B, _>(&discriminator, &of_discriminator);
+    all.extend(gradients::<B, _>(&generator, &of_generator));
+    // The generator's loss reaches the discriminator too, but its detached input keeps the other from the generator.
+    all.extend(gradients::<B, _>(&discriminator, &of_generator));
+    assert!(gradients::<B, _>(&generator, &of_discriminator).is_empty());
+
+    let mut optimizers = (AdamConfig::new().init(), AdamConfig::new().init());
+    let grads = GradientsParams::from_grads(of_discriminator, &discriminator);
+    let stepped = optimizers.0.step(1e-3, discriminator.clone(), grads);
+    assert!(save::<B, _>(stepped) != save::<B, _>(discriminator));
+    let grads = GradientsParams::from_grads(of_generator, &generator);
+    let stepped = optimizers.1.step(1e-3, generator.clone(), grads);
+    assert!(save::<B, _>(stepped) != save::<B, _>(generator));
+    all
+}
+
+#[test]
+fn a_gan_gets_all_gradients_of_both_losses_in_either_order() {
+    fn near<P: PolicySource>() {
+        for both_forward_first in [false, true] {
+            let found = gan::<AmpAutodiff<P>>(both_forward_first);
+            assert_eq!(found.len(), 12);
+            assert_scenario_is_near::<P>(found, gan::<PlainAutodiff>(both_forward_first));
+        }
+    }
+    for_each_policy!(near);
+}
+
+#[test]
+fn two_losses_of_one_model_each_get_their_gradients() {
+    fn losses<B: AutodiffBackend>() -> Named {
+        let model = net::<B>([4, 8, 2]);
+        let output = model.forward(matrix(6, 4));
+        let shared = model.first.forward(matrix(6, 4));
+        let (first, second) = (mse(output, 1.0), shared.square().mean());
+        let mut all = gradients::<B, _>(&model, &first.backward());
+        all.extend(gradients::<B, _>(&model, &second.backward()));
+        all
+    }
+    fn near<P: PolicySource>() {
+        let found = losses::<AmpAutodiff<P>>();
+        assert_eq!(found.len(), 4 + 2);
+        assert_scenario_is_near::<P>(found, losses::<PlainAutodiff>());
+    }
+    for_each_policy!(near);
+}
+
+#[test]
+fn tied_weights_collect_the_gradients_of_all_their_uses() {
+    fn tied<B: AutodiffBackend>() -> Named {
+        let weight = matrix::<B>(6, 6).require_grad();
+        // As embedding, as layer twice, and transposed as the output projection.
+        let tokens = Tensor::<B, 1, Int>::from_ints([0, 2, 5, 2], &weight.device());
+        let mut x = weight.clone().select(0, tokens);
+        for _ in 0..2 {
+            x = x.matmul(weight.clone()).tanh();
+        }
+        let grads = mse(x.matmul(weight.clone().transpose()), 0.5).backward();
+        vec![(
+            "weight".to_string(),
+            weight.grad(&grads).unwrap().into_data(),
+        )]
+    }
+    fn near<P: PolicySource>() {
+        assert_scenario_is_near::<P>(tied::<AmpAutodiff<P>>(), tied::<PlainAutodiff>());
+    }
+    for_each_policy!(near);
+}
+
+#[test]
+fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
+    fn sums<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let model = net::<B<P>>([4, 8, 2]);
+        let backward = |batch: usize| {
+            let x = matrix::<B<P>>(6, 12).slice([0..6, 4 * batch..4 * batch + 4]);
+            mse(model.forward(x), 1.0).backward()
+        };
+
+        let mut accumulator = GradientsAccumulator::new();
+        let mut sums: Option<Vec<Vec<f32>>> = None;
+        for batch in 0..3 {
+            let grads = backward(batch);
+            let values = gradients::<B<P>, _>(&model, &grads);
+            let values = values.iter().map(|(_, data)| data.to_vec().unwrap());
+            sums = Some(match sums {
+                None => values.collect(),
+                Some(sums) => {
+                    let add = |(a, b): (Vec<f32>, Vec<f32>)| {
+                        a.iter().zip(b).map(|(a, b)| a + b).collect()
+                    };
+                    sums.into_iter().zip(values).map(add).collect()
+                }
+            });
+            accumulator.accumulate(&model, GradientsParams::from_grads(grads, &model));
+        }
+
+        let sums = sums.unwrap();
+        let grads = accumulator.grads();
+        assert_eq!(grads.len(), 4);
+        let weight = grads.get::<Amp<P>, 2>(model.first.weight.id).unwrap();
+        assert_eq!(storage_dtype(&weight), DType::F32);
+        assert_eq!(weight.into_data().to_vec::<f32>().unwrap(), sums[0]);
+        let bias = model.second.bias.as_ref().unwrap().id;
+        let bias = grads.get::<Amp<P>, 1>(bias).unwrap();
+        assert_eq!(bias.into_data().to_vec::<f32>().unwrap(), sums[3]);
+    }
+    for_each_policy!(sums);
+}
+
+/// With gradients still scaled by 65536, every gradient would be clipped.
+#[test]
+fn optimizers_clip_unscaled_gradients() {
+    fn clips<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let start = net::<B<P>>([4, 8, 2]);
+        let step = |clipping: Option<GradientClippingConfig>| {
+            let model = start.clone();
+            let grads = mse(model.forward(matrix(6, 4)), 1.0).backward();
+            let grads = GradientsParams::from_grads(grads, &model);
+            let config = SgdConfig::new().with_gradient_clipping(clipping);
+            save::<B<P>, _>(config.init().step(0.1, model, grads))
+        };
+        let unclipped = step(None);
+        for (loose, tight) in [
+            (
+                GradientClippingConfig::Value(100.0),
+                GradientClippingConfig::Value(1e-3),
+            ),
+            (
+                GradientClippingConfig::Norm(100.0),
+                GradientClippingConfig::Norm(1e-3),
+            ),
+        ] {
+            assert!(step(Some(loose)) == unclipped);
+            assert!(step(Some(tight)) != unclipped);
+        }
+    }
+    for_each_policy!(clips);
+}
+
+#[test]
+fn a_frozen_layer_stays_and_the_others_learn() {
+    fn stays<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let mut model = net::<B<P>>([4, 8, 2]);
+        model.first = model.first.no_grad();
+        let start = (
+            save::<B<P>, _>(model.first.clone()),
+            save::<B<P>, _>(model.second.clone()),
+        );
+        let mut optimizer = AdamConfig::new().init();
+        let mut losses: Vec<f32> = Vec::new();
+        for _ in 0..20 {
+            let loss = mse(model.forward(matrix(6, 4)), 1.0);
+            losses.push(loss.clone().into_scalar());
+            let grads = GradientsParams::from_grads(loss.backward(), &model);
+            assert_eq!(grads.len(), 2);
+            model = optimizer.step(0.05, model, grads);
+        }
+        assert!(losses[19] < 0.5 * losses[0], "{losses:?}");
+        assert!(save::<B<P>, _>(model.first) == start.0);
+        assert!(save::<B<P>, _>(model.second) != start.1);
+    }
+    for_each_policy!(stays);
+}
+
+#[test]
+fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
+    fn moved<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let device = Default::default();
+        let model = net::<B<P>>([4, 8, 2]);
+        let loss = |model: &Net<B<P>>| mse(model.forward(matrix(6, 4)), 1.0);
+        let expected = gradients::<B<P>, _>(&model, &loss(&model).backward());
+        assert_eq!(expected.len(), 4);
+
+        // `to_device` is part of the graph: the gradients arrive where the parameters came from, in one backward pass.
+        let there = model.clone().to_device(&device);
+        let grads = loss(&there).backward();
+        assert_eq!(gradients::<B<P>, _>(&model, &grads), expected);
+
+        // `fork` makes new leaves.
+        let fork = model.fork(&device);
+        let grads = loss(&fork).backward();
+        assert_eq!(gradients::<B<P>, _>(&fork, &grads), expected);
+        let scaled = grads.scale() != 1.0;
+        let grads = (loss(&fork) * f32::INFINITY).backward();
+        assert_eq!(grads.outcome() == Outcome::Overflowed, scaled);
+        assert_eq!(gradients::<B<P>, _>(&fork, &grads).is_empty(), scaled);
+    }
+    policy!(Overflowing, small_scale());
+    #[cfg(not(feature = "vulkan"))]
+    moved::<burn_amp_tests::InBf16>();
+    moved::<Overflowing>();
+}
+
+#[test]
+fn a_validated_model_evaluates_in_the_policys_precision() {
+    fn low<P: PolicySource>() {
+        let model = net::<AmpAutodiff<P>>([4, 8, 2]);
+        let trained = model.forward(matrix(6, 4));
+        let validated = model.valid().forward(matrix(6, 4));
+        assert!(matches!(
+            storage_dtype(&validated),
+            DType::F16 | DType::BF16
+        ));
+        assert_eq!(storage_dtype(&validated), storage_dtype(&trained));
+        assert_eq!(validated.into_data(), trained.into_data());
+    }
+    for_each_policy!(low);
+}
+
+#[test]
+fn several_threads_train_at_once() {
+    fn train<P: PolicySource>() -> Vec<f32> {
+        type B<P> = AmpAutodiff<P>;
+        let mut model = net::<B<P>>([4, 8, 2]);
+        let mut optimizer = AdamConfig::new().init();
+        let mut losses = Vec::new();
+        for _ in 0..40 {
+            let hidden = relu(model.first.forward(matrix(6, 4)));
+            let loss = mse(sigmoid(model.second.forward(hidden)), 0.9);
+            losses.push(loss.clone().into_scalar());
+            let grads = GradientsParams::from_grads(loss.backward(), &model);
+            assert_eq!(grads.len(), 4);
+            model = optimizer.step(0.05, model, grads);
+        }
+        assert!(losses[39] < 0.5 * losses[0], "{losses:?}");
+        losses
+    }
+    fn threads<P: PolicySource>() {
+        let alone = train::<P>();
+        let together: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(train::<P>)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        for losses in together {
+            assert_eq!(losses, alone);
+        }
+    }
+    for_each_policy!(threads);
+}
