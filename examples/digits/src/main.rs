@@ -1,0 +1,194 @@
+//! Trains a small convolutional net on the UCI optical digits in F32, BF16 and F16, and compares the runs.
+//!
+//! ```text
+//! cargo run --release -p digits
+//! ```
+//!
+//! [`data`], [`model`] and [`training`] are as anyone would write them with Burn: no word about precision. It comes in
+//! [here](train), as the backend that they are called with.
+//!
+//! * [`precision`]: the precisions, and what burn-amp tells of a training
+//! * [`each_step`], [`loss_log`], [`progress`]: what is plugged into Burn's learner
+//! * [`report`], [`plot`]: the runs side by side
+
+mod data;
+mod each_step;
+mod loss_log;
+mod model;
+mod plot;
+mod precision;
+mod progress;
+mod report;
+mod training;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use burn::{
+    backend::{Autodiff, Flex},
+    tensor::backend::{AutodiffBackend, Backend},
+    train::{ApplicationLoggerInstaller, FileApplicationLoggerInstaller},
+};
+use burn_amp::{Amp, AmpBackend, SetupError};
+use clap::{Parser, ValueEnum};
+
+use crate::{
+    precision::{Bf16, F16, Precision, Watch},
+    report::{Run, Table},
+    training::TrainingConfig,
+};
+
+/// Trains a small convolutional net on handwritten digits in several precisions and compares the runs.
+#[derive(Parser)]
+struct Args {
+    /// What computes.
+    #[arg(long, value_enum, default_value = "flex")]
+    backend: BackendChoice,
+
+    /// The precision to train in.
+    #[arg(long, value_enum, default_value = "all")]
+    precision: PrecisionChoice,
+
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    epochs: u16,
+
+    /// Decides the weights at the start, the order of the digits and the dropout.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+
+    /// Where curves, checkpoints and the log go.
+    #[arg(long, value_name = "DIR", default_value = "target/digits")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum BackendChoice {
+    Flex,
+    #[cfg(feature = "vulkan")]
+    Vulkan,
+    #[cfg(feature = "cuda")]
+    Cuda,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PrecisionChoice {
+    F32,
+    Bf16,
+    F16,
+    /// All that the backend offers.
+    All,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    FileApplicationLoggerInstaller::new(args.out.join("digits.log"))
+        .install()
+        .map_err(anyhow::Error::msg)?;
+
+    match args.backend {
+        BackendChoice::Flex => compare::<Flex>(&args),
+        #[cfg(feature = "vulkan")]
+        BackendChoice::Vulkan => compare::<burn::backend::Vulkan>(&args),
+        #[cfg(feature = "cuda")]
+        BackendChoice::Cuda => compare::<burn::backend::Cuda>(&args),
+    }
+}
+
+fn compare<B: Backend>(args: &Args) -> Result<()> {
+    let device = B::Device::default();
+    let config = TrainingConfig::new(args.epochs.into(), args.seed);
+
+    let mut runs = Vec::new();
+    for precision in args.precision.precisions() {
+        let directory = args.out.join(precision.name());
+        match train::<B>(*precision, &config, &device, &directory) {
+            Ok(run) => runs.push(run),
+            Err(error @ SetupError::UnsupportedDtype { .. }) if args.precision.is_all() => {
+                println!("{precision:<4}  left out: {error}");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ensure!(!runs.is_empty(), "the device offers none of the precisions");
+
+    let [picture, curves] = ["curves.svg", "curves.csv"].map(|name| args.out.join(name));
+    plot::draw(
+        &picture,
+        &format!("Handwritten digits on {}", B::name(&device)),
+        &runs,
+    )
+    .with_context(|| picture.display().to_string())?;
+    report::write_csv(&curves, &runs).with_context(|| curves.display().to_string())?;
+
+    println!("\n{}", Table(&runs));
+    println!(
+        "final loss: mean training loss of the last epoch; time: training, with the test after every epoch"
+    );
+    println!("curves: {}, {}", picture.display(), curves.display());
+    Ok(())
+}
+
+/// The only place where the precision matters.
+fn train<B: Backend>(
+    precision: Precision,
+    config: &TrainingConfig,
+    device: &B::Device,
+    directory: &Path,
+) -> Result<Run, SetupError> {
+    match precision {
+        Precision::F32 => Ok(Run {
+            precision,
+            trained: training::run::<Autodiff<B>>(
+                config,
+                device,
+                precision.name(),
+                directory,
+                || (),
+            ),
+            amp: None,
+        }),
+        Precision::Bf16 => {
+            train_mixed::<burn_amp::Autodiff<Amp<B, Bf16>>>(precision, config, device, directory)
+        }
+        Precision::F16 => {
+            train_mixed::<burn_amp::Autodiff<Amp<B, F16>>>(precision, config, device, directory)
+        }
+    }
+}
+
+fn train_mixed<A: AmpBackend + AutodiffBackend>(
+    precision: Precision,
+    config: &TrainingConfig,
+    device: &A::Device,
+    directory: &Path,
+) -> Result<Run, SetupError> {
+    let watch = Watch::start::<A>(device)?;
+    let on_step = {
+        let watch = watch.clone();
+        move || watch.read()
+    };
+    Ok(Run {
+        precision,
+        trained: training::run::<A>(config, device, precision.name(), directory, on_step),
+        amp: Some(watch.finish()),
+    })
+}
+
+impl PrecisionChoice {
+    fn precisions(self) -> &'static [Precision] {
+        match self {
+            Self::F32 => &[Precision::F32],
+            Self::Bf16 => &[Precision::Bf16],
+            Self::F16 => &[Precision::F16],
+            Self::All => &Precision::ALL,
+        }
+    }
+
+    fn is_all(self) -> bool {
+        matches!(self, Self::All)
+    }
+}
