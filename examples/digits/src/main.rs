@@ -26,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use burn::{
     backend::{Autodiff, Flex},
     tensor::backend::{AutodiffBackend, Backend},
@@ -102,18 +102,23 @@ fn compare<B: Backend>(args: &Args) -> Result<()> {
     let device = B::Device::default();
     let config = TrainingConfig::new(args.epochs.into(), args.seed);
 
-    let mut runs = Vec::new();
+    let mut precisions = Vec::new();
     for precision in args.precision.precisions() {
-        let directory = args.out.join(precision.name());
-        match train::<B>(*precision, &config, &device, &directory) {
-            Ok(run) => runs.push(run),
+        match precision.init::<B>(&device) {
+            Ok(()) => precisions.push(*precision),
             Err(error @ SetupError::UnsupportedDtype { .. }) if args.precision.is_all() => {
                 println!("{precision:<4}  left out: {error}");
             }
             Err(error) => return Err(error.into()),
         }
     }
-    ensure!(!runs.is_empty(), "the device offers none of the precisions");
+    let runs: Vec<Run> = precisions
+        .into_iter()
+        .map(|precision| {
+            let directory = args.out.join(precision.name());
+            train::<B>(precision, &config, &device, &directory)
+        })
+        .collect();
 
     let [picture, curves] = ["curves.svg", "curves.csv"].map(|name| args.out.join(name));
     plot::draw(
@@ -138,9 +143,9 @@ fn train<B: Backend>(
     config: &TrainingConfig,
     device: &B::Device,
     directory: &Path,
-) -> Result<Run, SetupError> {
+) -> Run {
     match precision {
-        Precision::F32 => Ok(Run {
+        Precision::F32 => Run {
             precision,
             trained: training::run::<Autodiff<B>>(
                 config,
@@ -150,7 +155,7 @@ fn train<B: Backend>(
                 || (),
             ),
             amp: None,
-        }),
+        },
         Precision::Bf16 => {
             train_mixed::<burn_amp::Autodiff<Amp<B, Bf16>>>(precision, config, device, directory)
         }
@@ -165,17 +170,17 @@ fn train_mixed<A: AmpBackend + AutodiffBackend>(
     config: &TrainingConfig,
     device: &A::Device,
     directory: &Path,
-) -> Result<Run, SetupError> {
-    let watch = Watch::start::<A>(device)?;
+) -> Run {
+    let watch = Watch::start::<A>(device);
     let on_step = {
         let watch = watch.clone();
         move || watch.read()
     };
-    Ok(Run {
+    Run {
         precision,
         trained: training::run::<A>(config, device, precision.name(), directory, on_step),
         amp: Some(watch.finish()),
-    })
+    }
 }
 
 impl PrecisionChoice {

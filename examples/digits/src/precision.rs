@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use burn::tensor::backend::Backend;
 use burn_amp::{
-    AmpBackend, CastCounter, Compute, Config, ConfigError, LossScale, PolicySource, SetupError,
+    Amp, AmpBackend, CastCounter, Compute, Config, ConfigError, LossScale, PolicySource, SetupError,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,19 @@ impl Precision {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
+        }
+    }
+
+    /// Puts the precision's policy in force.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration is wrong or the device cannot compute in the precision.
+    pub fn init<B: Backend>(self, device: &B::Device) -> Result<(), SetupError> {
+        match self {
+            Self::F32 => Ok(()),
+            Self::Bf16 => burn_amp::init::<Amp<B, Bf16>>(device).map(drop),
+            Self::F16 => burn_amp::init::<Amp<B, F16>>(device).map(drop),
         }
     }
 }
@@ -87,20 +101,15 @@ pub struct Watched {
 }
 
 impl Watch {
-    /// Starts counting on `A`'s policy.
-    ///
-    /// # Errors
-    ///
-    /// If the configuration is wrong or the device cannot compute in the precision.
-    pub fn start<A: AmpBackend>(device: &A::Device) -> Result<Self, SetupError> {
-        burn_amp::init::<A>(device)?;
+    /// Starts to watch `A`, whose policy is in force.
+    pub fn start<A: AmpBackend>(device: &A::Device) -> Self {
         let casts = Arc::new(CastCounter::default());
         burn_amp::observe(Some(casts.clone()));
-        Ok(Self {
+        Self {
             loss_scale: burn_amp::loss_scale::<A>(device),
             casts,
             readings: Arc::default(),
-        })
+        }
     }
 
     /// To be called at the start of every step.
