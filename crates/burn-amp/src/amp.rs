@@ -25,7 +25,7 @@ use crate::{
 ///
 /// `P` names where the policy comes from, see [`PolicySource`]. `G` says whether a graph is recorded for a backward
 /// pass; write [`Autodiff<Amp<B, P>>`](crate::Autodiff) instead of naming it.
-pub struct Amp<B, P = FromFile, G = NoGraph>(PhantomData<fn() -> (B, P, G)>);
+pub struct Amp<B, P = FromFile, G = NoGraph>(PhantomData<(B, P, G)>);
 
 // By hand, because derives would ask `P` for what only `PhantomData` needs.
 impl<B, P, G> Clone for Amp<B, P, G> {

@@ -1,7 +1,5 @@
 //! An all-F32 policy changes nothing, not by a bit; shared casts change nothing either.
 
-use std::sync::Mutex;
-
 use burn::{
     module::{Module, ModuleVisitor, Param},
     nn::{
@@ -24,9 +22,6 @@ use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, PolicySource,
     policy, scaling,
 };
-
-/// Random numbers are drawn from one generator per backend, so these tests take turns.
-static SEED: Mutex<()> = Mutex::new(());
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
@@ -119,7 +114,6 @@ policy!(F32Static, scaling(Compute::F32, LossScaleMode::Static));
 
 #[test]
 fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
-    let _turn = SEED.lock();
     let plain = train::<PlainAutodiff>();
     assert!(plain.1[49] < 0.5 * plain.1[0], "{:?}", plain.1);
     assert!(train::<AmpAutodiff<O0>>() == plain, "scaler off");
@@ -142,7 +136,6 @@ fn low_precision_training_ends_where_f32_training_ends() {
         );
     }
 
-    let _turn = SEED.lock();
     let (_, plain) = train::<PlainAutodiff>();
     #[cfg(not(feature = "vulkan"))]
     ends_near::<burn_amp_tests::InBf16>(&plain);
@@ -219,7 +212,6 @@ fn seeding_and_dropout_draw_as_on_the_plain_backend() {
             .unwrap()
     }
 
-    let _turn = SEED.lock();
     let amp = dropped::<AmpAutodiff<InF16>>();
     assert_eq!(amp, dropped::<PlainAutodiff>());
     assert!(amp.contains(&0.0) && amp.contains(&2.0));

@@ -1,0 +1,151 @@
+//! Results are as near to those in F64 as the class lets them be.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn_amp::{Class, Dtype, Op};
+use burn_amp_tests::*;
+use burn_backend::DType;
+
+use super::drive::*;
+
+/// Ops whose results on the backend under test are not those of the reference, and why.
+const NOT_COMPARED: &[(Op, &str)] = &[
+    #[cfg(feature = "vulkan")]
+    (Op::float_argtopk, "the reference has none"),
+    #[cfg(feature = "vulkan")]
+    (Op::ctc_loss_backward, "the reference has none"),
+    #[cfg(feature = "vulkan")]
+    (
+        Op::deform_conv2d_backward,
+        "burn-cubecl 0.21.0: the gradients of offset and mask read the columns of the first kernel position only; the \
+         reference agrees with finite differences",
+    ),
+    #[cfg(feature = "vulkan")]
+    (
+        Op::gelu_backward,
+        "the provided method differentiates the tanh approximation, the reference gelu itself",
+    ),
+];
+
+/// What an error of a float result is relative to.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    /// The exact result itself.
+    Itself,
+    /// The largest of the exact results, because terms cancel in single ones.
+    Largest,
+}
+
+/// How many epsilons of the class's dtype a float result may be off.
+///
+/// Operands are exact in every dtype, so an op that computes in F32 and rounds once is off by half an epsilon.
+fn tolerance(op: Op, class: Class) -> (f64, To) {
+    if cfg!(feature = "vulkan")
+        && let Some(tolerance) = tolerance_on_vulkan(op, class)
+    {
+        return tolerance;
+    }
+    match op {
+        // Two products as large as 4, each rounded, cancel to results below 1: kernels compute it in the operands' dtype.
+        Op::float_cross => (4.0, To::Largest),
+        // The exponentials, their sum and the quotient are rounded.
+        Op::softmax | Op::log_softmax | Op::softmin => (2.0, To::Itself),
+        // Weighted sums of terms of either sign.
+        Op::interpolate | Op::layer_norm | Op::rfft | Op::irfft => (2.0, To::Largest),
+        _ if class == Class::Low => (1.0, To::Largest),
+        _ => (1.0, To::Itself),
+    }
+}
+
+/// Where drivers and kernels are less exact than the reference's code.
+fn tolerance_on_vulkan(op: Op, class: Class) -> Option<(f64, To)> {
+    match op {
+        // The Vulkan specification allows 4096 units in the last place for atan, and has asin and acos inherit from it.
+        Op::float_asin | Op::float_acos | Op::float_atan => Some((4096.0, To::Itself)),
+        // It allows 3 + 2|x| for exp, 3 for log, and has the others inherit from these two. CTC adds logarithms at every
+        // time step.
+        Op::float_exp
+        | Op::float_log
+        | Op::float_powf
+        | Op::float_powi
+        | Op::float_powi_scalar
+        | Op::float_powi_scalar_impl
+        | Op::float_powf_scalar
+        | Op::float_powf_scalar_impl
+        | Op::float_cosh
+        | Op::float_sinh
+        | Op::float_tanh
+        | Op::float_asinh
+        | Op::float_atanh
+        | Op::float_erf
+        | Op::softmax
+        | Op::log_softmax
+        | Op::softmin
+        | Op::log_sigmoid
+        | Op::log_sigmoid_backward
+        | Op::ctc_loss => Some((12.0, To::Itself)),
+        // CubeCL's direct convolutions, which serve where no matrix unit does, accumulate in the operands' dtype.
+        _ if class == Class::Low => Some((4.0, To::Largest)),
+        _ => None,
+    }
+}
+
+fn is_compared(op: Op) -> bool {
+    NOT_COMPARED.iter().all(|(not, _)| *not != op)
+}
+
+fn assert_near<P: PolicySource>(op: Op, class: Class) {
+    let epsilon = match class {
+        Class::Full => Dtype::F32.epsilon(),
+        Class::Low | Class::Internal | Class::Widest | Class::Keep => compute::<P>().epsilon(),
+    };
+    let (tolerance, to) = tolerance(op, class);
+    let outputs = read(run_amp::<P>(op, |_| true, None).0);
+    let exact = read(run_on::<Reference>(op, DType::F64, None));
+    for (output, exact) in outputs.iter().zip(&exact) {
+        if output.stored.is_none() {
+            assert_eq!(output.values, exact.values);
+            continue;
+        }
+        let largest = exact.values.iter().fold(0.0, |max, x| x.abs().max(max));
+        for (x, exact) in output.values.iter().zip(&exact.values) {
+            let scale = match to {
+                To::Itself => exact.abs(),
+                To::Largest => largest,
+            };
+            let off = (x - exact).abs() / epsilon;
+            assert!(
+                off <= tolerance * scale,
+                "{x} for {exact}: {:.1} epsilons off, relative to {to:?}",
+                off / scale
+            );
+        }
+    }
+}
+
+fn is_near<P: PolicySource>() {
+    law::<P>(|op, class| {
+        if is_compared(op) {
+            assert_near::<P>(op, class);
+        }
+    });
+}
+
+/// The reference is Flex in F64, which computes `deform_conv2d_backward` and a few activations in F32 nevertheless.
+#[test]
+fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
+    for_each_low_policy!(is_near);
+}
+
+fn differs<P: PolicySource>() {
+    for (op, why) in NOT_COMPARED {
+        let class = op.class(compute::<P>()).expect("an op with a class");
+        let near = catch_unwind(AssertUnwindSafe(|| assert_near::<P>(*op, class)));
+        assert!(near.is_err(), "{op} is near, but: {why}");
+    }
+}
+
+#[test]
+fn an_op_is_not_compared_only_if_it_differs() {
+    for_each_low_policy!(differs);
+}

@@ -1,0 +1,235 @@
+//! Running the cases: on the plain backend, under Amp, in F64; over all ops.
+
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use burn_amp::{AmpTensor, Class, Dtype, Observer, Op};
+use burn_amp_tests::{
+    cases::{Case, Operand, Output, Setting},
+    *,
+};
+use burn_backend::{Backend, DType, FloatDType, TensorData, TensorMetadata, tensor::FloatTensor};
+
+/// The backend of the results in F64.
+pub type Reference = burn::backend::Flex;
+
+/// Ops that the backend under test cannot run, and why.
+pub const NOT_DRIVEN: &[(Op, &str)] = &[
+    #[cfg(not(feature = "vulkan"))]
+    (Op::float_argtopk, "unimplemented in burn-flex 0.21.0"),
+    #[cfg(not(feature = "vulkan"))]
+    (
+        Op::ctc_loss_backward,
+        "burn-flex has none: `has_ctc_loss_backward` is false",
+    ),
+];
+
+pub fn is_driven(op: Op) -> bool {
+    NOT_DRIVEN.iter().all(|(not, _)| *not != op)
+}
+
+/// Calls `check` for every op with its class in `P`, and tells all that fail.
+pub fn law<P: PolicySource>(check: impl Fn(Op, Class)) {
+    let compute = compute::<P>();
+    let failures: Vec<String> = Op::ALL
+        .iter()
+        .filter(|op| is_driven(**op))
+        .filter_map(|op| Some((*op, op.class(compute)?)))
+        .filter_map(|(op, class)| {
+            let panic = catch_unwind(AssertUnwindSafe(|| check(op, class))).err()?;
+            let message = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("panicked");
+            Some(format!("{op} ({class}, {compute}): {message}"))
+        })
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+pub fn compute<P: PolicySource>() -> Dtype {
+    match P::config().expect("the tests' policies are valid").compute {
+        Compute::F16 => Dtype::F16,
+        Compute::Bf16 => Dtype::BF16,
+        Compute::Auto | Compute::F32 => unreachable!("the laws are about low policies"),
+    }
+}
+
+pub fn burn_dtype(dtype: Dtype) -> DType {
+    match dtype {
+        Dtype::F64 => DType::F64,
+        Dtype::F32 => DType::F32,
+        Dtype::Flex32 => DType::Flex32,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+    }
+}
+
+/// A result read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// The dtype of the values where they were computed; `None` for results that are not float.
+    pub stored: Option<DType>,
+    /// The dtype that the model sees.
+    pub logical: Option<DType>,
+    /// In F64, which holds every other dtype.
+    pub values: Vec<f64>,
+}
+
+impl Read {
+    /// The values as they would be compared bit by bit: -0 is not 0, and NaN is NaN.
+    pub fn bits(&self) -> Vec<u64> {
+        let bits = |x: &f64| {
+            if x.is_nan() {
+                f64::NAN.to_bits()
+            } else {
+                x.to_bits()
+            }
+        };
+        self.values.iter().map(bits).collect()
+    }
+}
+
+/// A backend whose float tensors have a storage dtype.
+pub trait Stores: Backend {
+    fn stored(tensor: &FloatTensor<Self>) -> DType;
+}
+
+impl Stores for Reference {
+    fn stored(tensor: &FloatTensor<Self>) -> DType {
+        tensor.dtype()
+    }
+}
+
+#[cfg(feature = "vulkan")]
+impl Stores for Plain {
+    fn stored(tensor: &FloatTensor<Self>) -> DType {
+        tensor.dtype()
+    }
+}
+
+impl<B: Backend, P: PolicySource> Stores for burn_amp::Amp<B, P> {
+    fn stored(tensor: &FloatTensor<Self>) -> DType {
+        tensor.storage_dtype()
+    }
+}
+
+pub fn read<B: Stores>(outputs: Vec<Output<B>>) -> Vec<Read> {
+    fn values(data: TensorData) -> Vec<f64> {
+        data.convert::<f64>().into_vec().expect("converted to f64")
+    }
+    fn data<E: std::fmt::Debug>(read: impl Future<Output = Result<TensorData, E>>) -> TensorData {
+        burn_backend::read_sync(read).expect("the backend computes")
+    }
+    outputs
+        .into_iter()
+        .map(|output| match output {
+            Output::Float(tensor) => Read {
+                stored: Some(B::stored(&tensor)),
+                logical: Some(tensor.dtype()),
+                values: values(data(B::float_into_data(tensor))),
+            },
+            Output::Int(tensor) => Read {
+                stored: None,
+                logical: None,
+                values: values(data(B::int_into_data(tensor))),
+            },
+            Output::Bool(tensor) => Read {
+                stored: None,
+                logical: None,
+                values: values(data(B::bool_into_data(tensor))),
+            },
+            Output::Quantized(tensor) => Read {
+                stored: None,
+                logical: None,
+                values: values(data(B::float_into_data(B::dequantize(
+                    tensor,
+                    FloatDType::F32,
+                )))),
+            },
+        })
+        .collect()
+}
+
+fn operands<B: Backend>(case: &Case<B>, device: &B::Device) -> Vec<FloatTensor<B>> {
+    let tensor = |operand: &Operand| B::float_from_data(operand.data(), device);
+    case.operands.iter().map(tensor).collect()
+}
+
+pub fn case<B: Backend>(op: Op) -> Case<B> {
+    Case::of(op).expect("every op with a class has a case")
+}
+
+pub fn cast<B: Backend>(tensor: FloatTensor<B>, to: DType) -> FloatTensor<B> {
+    match tensor.dtype() == to {
+        true => tensor,
+        false => B::float_cast(tensor, to.into()),
+    }
+}
+
+/// The op on the plain backend, all operands in `dtype`.
+pub fn run_plain(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Output<Plain>> {
+    run_on::<Plain>(op, dtype, scalar)
+}
+
+pub fn run_on<B: Backend>(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Output<B>> {
+    let case = case::<B>(op);
+    let setting = Setting {
+        scalar,
+        ..Setting::default()
+    };
+    let operands = operands(&case, &setting.device).into_iter();
+    case.run(operands.map(|x| cast::<B>(x, dtype)).collect(), &setting)
+}
+
+/// The op under Amp on F32 operands; those that `low` names by position are stored in the compute dtype.
+pub fn run_amp<P: PolicySource>(
+    op: Op,
+    low: impl Fn(usize) -> bool,
+    scalar: Option<f64>,
+) -> (Vec<Output<Amp<P>>>, Vec<Cast>) {
+    let case = case::<Amp<P>>(op);
+    let setting = Setting {
+        scalar,
+        ..Setting::default()
+    };
+    let operands = operands(&case, &setting.device).into_iter().enumerate();
+    let operands = operands
+        .map(|(i, x)| if low(i) { stored_low::<P>(x) } else { x })
+        .collect();
+    casts(|| case.run(operands, &setting))
+}
+
+fn stored_low<P: PolicySource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
+    Amp::<P>::custom_op(Class::Low, [tensor], |[x]| x)
+}
+
+/// A cast of an operand of an op, from and to.
+pub type Cast = (Op, Dtype, Dtype);
+
+thread_local! {
+    static CASTS: RefCell<Vec<Cast>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What `f` returns, and the casts of operands that burn-amp made on this thread meanwhile.
+pub fn casts<T>(f: impl FnOnce() -> T) -> (T, Vec<Cast>) {
+    struct OfThisThread;
+
+    impl Observer for OfThisThread {
+        fn cast(&self, op: Option<Op>, from: Dtype, to: Dtype) {
+            if let Some(op) = op {
+                CASTS.with_borrow_mut(|casts| casts.push((op, from, to)));
+            }
+        }
+    }
+
+    // At every call, because another test may have put its own observer in this one's place.
+    burn_amp::observe(Some(Arc::new(OfThisThread)));
+    CASTS.take();
+    let result = f();
+    (result, CASTS.take())
+}

@@ -1,0 +1,106 @@
+//! Each op under Amp is the op on the plain backend with casts by hand, bit for bit.
+
+use burn_amp::{Class, Dtype, Op};
+use burn_amp_tests::{cases::Output, *};
+use burn_backend::DType;
+
+use super::drive::*;
+
+/// What a class means, said once more: the dtype of the operands in the op, and that of its results.
+fn by_hand(class: Class, compute: Dtype, stored: &[Dtype]) -> (Dtype, Dtype) {
+    let all_low = stored.iter().all(|dtype| *dtype == compute);
+    let join = if all_low { compute } else { Dtype::F32 };
+    match class {
+        Class::Low => (compute, compute),
+        Class::Full => (Dtype::F32, Dtype::F32),
+        Class::Internal => (Dtype::F32, join),
+        Class::Widest | Class::Keep => (join, join),
+    }
+}
+
+/// Gradients of weights leave in F32, because they are accumulated.
+pub fn leaves_wide(op: Op) -> bool {
+    op.name().ends_with("_weight_backward")
+}
+
+/// Which operands are stored low: none, all, only the first, all but the first.
+pub fn storages(op: Op) -> Vec<fn(usize) -> bool> {
+    let several = case::<Plain>(op).operands.len() > 1;
+    let uniform: [fn(usize) -> bool; 2] = [|_| false, |_| true];
+    let mixed: [fn(usize) -> bool; 2] = [|i| i == 0, |i| i != 0];
+    uniform
+        .into_iter()
+        .chain(mixed.into_iter().filter(|_| several))
+        .collect()
+}
+
+/// Whether two runs of the op on the plain backend may differ in rounding: CubeCL adds up the gradient of the image with
+/// atomics, in an order of their own.
+fn adds_in_any_order(op: Op) -> bool {
+    cfg!(feature = "vulkan") && op == Op::deform_conv2d_backward
+}
+
+fn are_equal(op: Op, a: &Read, b: &Read) -> bool {
+    let Some(stored) = a.stored.filter(|_| adds_in_any_order(op)) else {
+        return a.bits() == b.bits();
+    };
+    let epsilon = stored.finfo().expect("a float dtype").epsilon;
+    let largest = a.values.iter().fold(0.0, |max, x| x.abs().max(max));
+    // About as many terms as the kernel has corners and positions over one pixel.
+    let terms = 16.0;
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= terms * epsilon * largest;
+    a.values.len() == b.values.len() && a.values.iter().zip(&b.values).all(near)
+}
+
+fn equals_by_hand<P: PolicySource>() {
+    let compute = compute::<P>();
+    law::<P>(|op, class| {
+        for low in storages(op) {
+            let stored: Vec<Dtype> = (0..case::<Plain>(op).operands.len())
+                .map(|i| if low(i) { compute } else { Dtype::F32 })
+                .collect();
+            let (inside, result) = by_hand(class, compute, &stored);
+            let result = if leaves_wide(op) { Dtype::F32 } else { result };
+
+            let (outputs, casts) = run_amp::<P>(op, low, None);
+            let expected_casts: Vec<Cast> = stored
+                .iter()
+                .filter(|from| **from != inside)
+                .map(|from| (op, *from, inside))
+                .collect();
+            let casts: Vec<Cast> = casts.into_iter().filter(|cast| cast.0 == op).collect();
+            assert_eq!(
+                casts, expected_casts,
+                "casts, operands stored in {stored:?}"
+            );
+
+            let expected: Vec<Output<Plain>> = run_plain(op, burn_dtype(inside), None)
+                .into_iter()
+                .map(|output| match output {
+                    Output::Float(x) => Output::Float(cast::<Plain>(x, burn_dtype(result))),
+                    other => other,
+                })
+                .collect();
+            let (outputs, expected) = (read(outputs), read(expected));
+            assert_eq!(outputs.len(), expected.len());
+            for (output, expected) in outputs.iter().zip(&expected) {
+                assert_eq!(
+                    output.stored, expected.stored,
+                    "operands stored in {stored:?}"
+                );
+                assert_eq!(output.logical, output.stored.map(|_| DType::F32));
+                assert!(
+                    are_equal(op, output, expected),
+                    "operands stored in {stored:?}\n   amp {:?}\nplain {:?}",
+                    output.values,
+                    expected.values
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn each_op_equals_the_plain_op_with_casts_by_hand() {
+    for_each_low_policy!(equals_by_hand);
+}

@@ -1,0 +1,60 @@
+//! An op with a scalar that the storage dtype would lose runs in F32.
+
+use burn_amp::{Class, Dtype, Op};
+use burn_amp_tests::*;
+use burn_backend::DType;
+
+use super::drive::*;
+
+/// Scalars that become 0, ±inf or ±1.
+fn lost_in(compute: Dtype) -> [f64; 3] {
+    match compute {
+        Dtype::F16 => [1e-8, -1e9, 0.9999],
+        Dtype::BF16 => [1e-42, -3.4e38, 0.999],
+        Dtype::F64 | Dtype::F32 | Dtype::Flex32 => unreachable!("the laws are about low policies"),
+    }
+}
+
+fn is_guarded(op: Op, class: Class) -> bool {
+    class == Class::Keep && op.shape().contains("Scalar")
+}
+
+fn runs_in_f32<P: PolicySource>() {
+    law::<P>(|op, class| {
+        if !is_guarded(op, class) {
+            return;
+        }
+        for scalar in lost_in(compute::<P>()) {
+            let outputs = read(run_amp::<P>(op, |_| true, Some(scalar)).0);
+            let in_f32 = read(run_plain(op, DType::F32, Some(scalar)));
+            for (output, in_f32) in outputs.iter().zip(&in_f32) {
+                assert_eq!(output.stored, in_f32.stored, "scalar {scalar}");
+                assert_eq!(output.bits(), in_f32.bits(), "scalar {scalar}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_scalar_that_the_dtype_would_lose_makes_the_op_run_in_f32() {
+    for_each_low_policy!(runs_in_f32);
+}
+
+fn stays_low<P: PolicySource>() {
+    let compute = burn_dtype(compute::<P>());
+    law::<P>(|op, class| {
+        if !is_guarded(op, class) {
+            return;
+        }
+        let (outputs, casts) = run_amp::<P>(op, |_| true, Some(0.5));
+        assert_eq!(casts, []);
+        for output in read(outputs) {
+            assert!(output.stored.is_none_or(|stored| stored == compute));
+        }
+    });
+}
+
+#[test]
+fn a_scalar_that_the_dtype_holds_leaves_the_op_low() {
+    for_each_low_policy!(stays_low);
+}

@@ -1,0 +1,22 @@
+//! One binary, because every test binary compiles most of Burn and all kernels anew. `order.rs` alone stands beside it: its
+//! warning comes once per process.
+//!
+//! * [`laws`]: what holds for every op of the table
+//! * [`trace`]: what reaches the plain backend
+//! * [`training`], [`overflow`]: training steps, bit for bit
+//! * [`models`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
+//! * [`policy`]: what is in force
+//!
+//! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
+//! and an observer sees every thread.
+
+mod custom_op;
+mod laws;
+mod models;
+mod optimizers;
+mod overflow;
+mod policy;
+mod reads;
+mod scenarios;
+mod trace;
+mod training;
