@@ -17,7 +17,7 @@
 //! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype: 4096 × 16 is inf in F16.
 //! * `float_powi_scalar`, …: `Tensor::square` lands here and overflows F16 from 256 on.
 //! * `float_cos`, `float_sin`: positions up to 10^4 have a spacing of 8 in F16 and of 64 in BF16.
-//! * `float_tanh`, `sigmoid`: bounded; kernels compute them in F32.
+//! * `float_tanh`, `sigmoid`: bounded, so nothing overflows and the error is that of rounding.
 //! * `gelu`, `gelu_backward`: the provided backward pass cubes its operand, NaN in F16 from 40.4 on.
 //! * `embedding`: a look-up; casting the table costs vocabulary × width, so the consumer casts what was looked up.
 //! * `layer_norm`, `softmax`, …: compositions in most backends; cast once, before the first of their ops.

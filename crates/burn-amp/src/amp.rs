@@ -54,7 +54,7 @@ impl<B: Backend, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
     /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
     ///
     /// ```
-    /// use burn::backend::{Backend, tensor::FloatTensor};
+    /// use burn::tensor::{backend::Backend, ops::FloatTensor};
     /// use burn_amp::{Amp, Class, Graph, PolicySource};
     ///
     /// trait ScaledMatmul: Backend {

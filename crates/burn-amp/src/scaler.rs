@@ -132,7 +132,8 @@ impl fmt::Display for Skip {
         } = self;
         write!(
             f,
-            "step {step}, loss scale {scale}: {} of {gradients} gradients not finite (",
+            "step {step}, loss scale {}: {} of {gradients} gradients not finite (",
+            f64::from(*scale),
             overflowed.len()
         )?;
         for (

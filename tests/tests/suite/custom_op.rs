@@ -10,7 +10,7 @@ use burn::{
         },
     },
     tensor::{
-        DType, Tensor, TensorPrimitive,
+        DType, Tensor, TensorMetadata, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
         ops::{ActivationOps, FloatTensor, FloatTensorOps},
     },
@@ -38,7 +38,8 @@ impl MatmulAddRelu for Plain {
         rhs: FloatTensor<Self>,
         bias: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        assert_eq!((lhs.dtype(), lhs.dtype()), (rhs.dtype(), bias.dtype()));
+        let [lhs_dtype, rhs_dtype, bias_dtype] = [&lhs, &rhs, &bias].map(TensorMetadata::dtype);
+        assert_eq!((lhs_dtype, lhs_dtype), (rhs_dtype, bias_dtype));
         Self::relu(Self::float_add(Self::float_matmul(lhs, rhs), bias))
     }
 }
