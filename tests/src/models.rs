@@ -148,13 +148,19 @@ example!(
     |(conv, transposed), x| transposed.forward(conv.forward(x).tanh())
 );
 
+/// burn-cubecl 0.21.0 has a backward kernel for the nearest neighbour only.
+const RESIZE: InterpolateMode = match cfg!(feature = "vulkan") {
+    true => InterpolateMode::Nearest,
+    false => InterpolateMode::Linear,
+};
+
 example!(
     Resize, [2, 3, 6, 6] -> (Conv2d<B>, Interpolate2d),
     |device| (
         Conv2dConfig::new([3, 2], [3, 3]).init(device),
         Interpolate2dConfig::new()
             .with_output_size(Some([7, 9]))
-            .with_mode(InterpolateMode::Linear)
+            .with_mode(RESIZE)
             .init(),
     ),
     |(conv, resize), x| resize.forward(conv.forward(x))

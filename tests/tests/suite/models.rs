@@ -42,8 +42,9 @@ fn is_near_f32<E: Example, P: PolicySource>() {
         assert_gradients_are_stored_in_f32::<AmpAutodiff<P>, _>(model, grads);
     });
     // A low op rounds by half an epsilon. The deepest example has some 30 of them between a parameter and the loss and
-    // back, whose random errors add up to √30 / 2 epsilons.
-    let tolerance = 4.0 * epsilon::<P>();
+    // back, whose random errors add up to √30 / 2 epsilons; in gradients that are sums over a batch the addends may be
+    // two or three times as large as the sum.
+    let tolerance = 8.0 * epsilon::<P>();
     assert_near(&found.results, &expected.results, tolerance);
     assert_near(&found.gradients, &expected.gradients, tolerance);
 }
