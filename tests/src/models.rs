@@ -267,7 +267,7 @@ example!(
 
 /// Fixed values between -1 and 1 that look random, so that sums of them do not cancel more than chance does.
 pub fn noise<B: Backend>(len: usize, device: &B::Device) -> Tensor<B, 1> {
-    // Multiplicative hashing with 2^32 / golden ratio (Knuth, TAOCP 6.4).
+    // Multiplicative hashing of the squares with 2^32 / golden ratio (Knuth, TAOCP 6.4).
     let values: Vec<f32> = (1..=len as u32)
         .map(|i| i.wrapping_mul(i).wrapping_mul(2654435769) as i32 as f32 / 2f32.powi(31))
         .collect();
@@ -277,7 +277,7 @@ pub fn noise<B: Backend>(len: usize, device: &B::Device) -> Tensor<B, 1> {
 /// Backends draw from one generator in the process, so what may draw takes turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The record of a module's parameters: the same in every process.
+/// The record of a new module: the same values in every process, under new parameter ids.
 pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> Vec<u8> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let device = Default::default();
