@@ -1,8 +1,13 @@
 //! The cost of the decorator: `Amp` under preset `o0`, which computes exactly what the plain backend computes, against
 //! the plain backend, on Flex in one run.
 //!
-//! `cargo bench -p burn-amp --bench overhead`; the training step's ratio is the one to look at. Operands are small, so
-//! that what is compared is the way to the kernel and not the kernel.
+//! `cargo bench -p burn-amp --bench overhead` takes times; operands are small, so that what is compared is the way to the
+//! kernel and not the kernel. For the training step times vary more than they differ, so count instructions:
+//!
+//! ```text
+//! CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --tool=callgrind --callgrind-out-file=/dev/null" \
+//!     cargo bench -p burn-amp --bench overhead -- steps plain 25    # and 5, and the same with `amp`
+//! ```
 
 use std::hint::black_box;
 
@@ -17,7 +22,7 @@ use burn::{
     },
 };
 use burn_amp::{Amp, Autodiff, Config, ConfigError, PolicySource, Preset};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 
 struct O0;
 
@@ -38,8 +43,8 @@ struct Mlp<B: Backend> {
     output: Linear<B>,
 }
 
-/// One training step of a small MLP: 32 × 784 → 128 → 10 with Adam, 102 K parameters.
-fn training_step<B: AutodiffBackend>(bencher: &mut criterion::Bencher) {
+/// A training step of a small MLP: 32 × 784 → 128 → 10 with Adam, 102 K parameters.
+fn training_step<B: AutodiffBackend>() -> impl FnMut() {
     let device = Default::default();
     let mut model = Mlp::<B> {
         hidden: LinearConfig::new(784, 128).init(&device),
@@ -48,7 +53,7 @@ fn training_step<B: AutodiffBackend>(bencher: &mut criterion::Bencher) {
     let mut optimizer = AdamConfig::new().init();
     let x = Tensor::random([32, 784], Distribution::Default, &device);
     let target = Tensor::<B, 1, Int>::arange(0..32, &device).remainder_scalar(10);
-    bencher.iter(|| {
+    move || {
         let hidden = Relu::new().forward(model.hidden.forward(x.clone()));
         let output = model.output.forward(hidden);
         let loss = CrossEntropyLossConfig::new()
@@ -56,7 +61,7 @@ fn training_step<B: AutodiffBackend>(bencher: &mut criterion::Bencher) {
             .forward(output, target.clone());
         let grads = GradientsParams::from_grads(loss.backward(), &model);
         model = optimizer.step(1e-3, model.clone(), grads);
-    });
+    }
 }
 
 fn op<B: Backend>(
@@ -71,8 +76,12 @@ fn op<B: Backend>(
 
 fn overhead(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("training step");
-    group.bench_function("plain", training_step::<burn::backend::Autodiff<Flex>>);
-    group.bench_function("amp o0", training_step::<Autodiff<Decorated>>);
+    group.bench_function("plain", |bencher| {
+        bencher.iter(training_step::<burn::backend::Autodiff<Flex>>());
+    });
+    group.bench_function("amp o0", |bencher| {
+        bencher.iter(training_step::<Autodiff<Decorated>>());
+    });
     group.finish();
 
     for size in [1, 64] {
@@ -86,4 +95,21 @@ fn overhead(criterion: &mut Criterion) {
 }
 
 criterion_group!(benches, overhead);
-criterion_main!(benches);
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "steps", backend, steps, ..] => {
+            let steps = steps.parse().expect("a number of steps");
+            let mut step: Box<dyn FnMut()> = match backend {
+                "plain" => Box::new(training_step::<burn::backend::Autodiff<Flex>>()),
+                _ => Box::new(training_step::<Autodiff<Decorated>>()),
+            };
+            (0..steps).for_each(|_| step());
+        }
+        _ => {
+            benches();
+            Criterion::default().configure_from_args().final_summary();
+        }
+    }
+}
