@@ -73,6 +73,12 @@ pub struct LossScaleState {
     pub hysteresis: u32,
 }
 
+impl From<DynamicLossScale> for LossScaling {
+    fn from(dynamic: DynamicLossScale) -> Self {
+        Self::Dynamic(dynamic)
+    }
+}
+
 impl LossScaling {
     /// The state before the first step.
     pub fn start(&self) -> LossScaleState {
@@ -85,6 +91,24 @@ impl LossScaling {
             scale,
             streak: 0,
             hysteresis,
+        }
+    }
+
+    /// A saved state under this configuration, which may be another than the one it was saved under.
+    ///
+    /// A static scale is the configured one. A dynamic scale is brought between `min` and `max`.
+    pub fn resume(&self, saved: LossScaleState) -> LossScaleState {
+        match self {
+            Self::NoScale => self.start(),
+            Self::Static(_) => LossScaleState {
+                streak: saved.streak,
+                ..self.start()
+            },
+            Self::Dynamic(dynamic) => LossScaleState {
+                scale: saved.scale.clamp(dynamic.min, dynamic.max),
+                streak: saved.streak.min(dynamic.growth_interval - 1),
+                hysteresis: saved.hysteresis.min(dynamic.hysteresis),
+            },
         }
     }
 

@@ -49,10 +49,26 @@ impl Policy {
     ///
     /// Overrides of ops that no class applies to have no effect; the configuration refuses them.
     pub fn new(compute: Dtype, overrides: &BTreeMap<Op, Class>) -> Self {
+        Self::from_table(compute, overrides, |class| class)
+    }
+
+    /// As [`new`](Self::new), but what the table computes in F32 runs low too: preset `o3`.
+    pub fn all_low(compute: Dtype, overrides: &BTreeMap<Op, Class>) -> Self {
+        Self::from_table(compute, overrides, |class| match class {
+            Class::Low | Class::Full | Class::Internal => Class::Low,
+            Class::Widest | Class::Keep => class,
+        })
+    }
+
+    fn from_table(
+        compute: Dtype,
+        overrides: &BTreeMap<Op, Class>,
+        change: impl Fn(Class) -> Class,
+    ) -> Self {
         let classes = Op::ALL
             .iter()
             .map(|op| {
-                let class = op.class(compute)?;
+                let class = change(op.class(compute)?);
                 Some(overrides.get(op).copied().unwrap_or(class))
             })
             .collect();
@@ -142,6 +158,20 @@ mod tests {
             casts(Op::float_matmul, &[Dtype::F64, Dtype::F32]).operands,
             Some(Dtype::F64)
         );
+    }
+
+    #[test]
+    fn all_low_runs_low_what_the_table_computes_in_f32() {
+        let table = Policy::new(Dtype::BF16, &BTreeMap::new());
+        let all_low = Policy::all_low(Dtype::BF16, &BTreeMap::from([(Op::float_exp, Class::Full)]));
+        for op in Op::ALL {
+            let expected = match table.class(*op) {
+                Some(Class::Full) if *op == Op::float_exp => Some(Class::Full),
+                Some(Class::Low | Class::Full | Class::Internal) => Some(Class::Low),
+                other @ (Some(Class::Widest | Class::Keep) | None) => other,
+            };
+            assert_eq!(all_low.class(*op), expected, "{op}");
+        }
     }
 
     #[test]

@@ -78,7 +78,6 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_lower_elem                 (F, Scalar, BoolDType) -> Bool;
     Widest      float_lower_equal                (F, F, BoolDType) -> Bool;
     Keep        float_lower_equal_elem           (F, Scalar, BoolDType) -> Bool;
-    Pass        float_detach                     (F) -> F;
     Pass        float_is_require_grad            (&F) -> bool;
     Full        float_sum                        (F) -> F;
     Full        float_sum_dim                    (F, usize) -> F;
@@ -148,6 +147,7 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
 } by_hand {
     Pass        float_into_data                  "async, and reads the logical dtype";
     Pass        float_to_device                  "the policy is that of the target device";
+    Pass        float_detach                     "the copy of a parameter stays one";
     Pass        float_set_require_grad           "makes a leaf, whose gradient is checked and whose casts are shared";
     Pass        float_cast                       "sets the logical dtype too";
 } $($extra)* } } }

@@ -28,23 +28,27 @@ fn preset_and_compute(
     compute: Compute,
     sources: &Sources,
 ) -> Result<(), ConfigError> {
-    match (preset, compute) {
-        (Preset::O0 | Preset::O1, Compute::Auto | Compute::F32)
-        | (Preset::O1, Compute::Bf16 | Compute::F16) => Ok(()),
-        (Preset::O0, Compute::Bf16 | Compute::F16) => Err(ConfigError::Contradiction {
-            place: sources.last(Key::Compute, Key::Preset),
-            compute,
-        }),
-        (Preset::O2 | Preset::O3, _) => Err(ConfigError::NeedsMasterWeights {
-            place: sources.place(Key::Preset),
-            preset,
-            allowed: &PRESETS,
-        }),
-    }
-}
+    const WITH_O0: &[&str] = &[Compute::Auto.name(), Compute::F32.name()];
+    const WITH_O2_AND_O3: &[&str] = &[
+        Compute::Auto.name(),
+        Compute::Bf16.name(),
+        Compute::F16.name(),
+    ];
 
-/// The presets that this version has.
-pub(super) const PRESETS: [&str; 2] = [Preset::O0.name(), Preset::O1.name()];
+    let allowed = match (preset, compute) {
+        (Preset::O0, Compute::Auto | Compute::F32)
+        | (Preset::O1, _)
+        | (Preset::O2 | Preset::O3, Compute::Auto | Compute::Bf16 | Compute::F16) => return Ok(()),
+        (Preset::O0, Compute::Bf16 | Compute::F16) => WITH_O0,
+        (Preset::O2 | Preset::O3, Compute::F32) => WITH_O2_AND_O3,
+    };
+    Err(ConfigError::Contradiction {
+        place: sources.last(Key::Compute, Key::Preset),
+        preset,
+        compute,
+        allowed,
+    })
+}
 
 /// Whether a class has a meaning for this op, under any compute dtype.
 pub(super) fn takes_class(op: Op) -> bool {

@@ -13,7 +13,12 @@ impl fmt::Display for Config {
             ops,
             loss_scale,
         } = self;
-        line(f, "preset", &quoted(preset), "o0 f32 | o1 autocast")?;
+        line(
+            f,
+            "preset",
+            &quoted(preset),
+            "o0 f32 | o1 autocast | o2 low parameters, norms f32 | o3 all low",
+        )?;
         line(f, "compute", &quoted(compute), "auto | bf16 | f16 | f32")?;
         writeln!(f, "\n[ops] # low | full | internal | widest | keep")?;
         for (op, class) in ops {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::{
-    Compute, Config, ConfigError, LossScaleMode, Place, Source, check,
+    Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source, check,
     document::{Document, Value},
     key::{Key, LOSS_SCALE, OPS_VARIABLE, ROOT},
     nearest::nearest,
@@ -129,7 +129,7 @@ impl Draft {
         let loss_scale = &mut config.loss_scale;
         match key {
             Key::Preset => {
-                config.preset = name(value, "preset", &check::PRESETS, place)?;
+                config.preset = name(value, "preset", Preset::NAMES, place)?;
             }
             Key::Compute => {
                 config.compute = name(value, "compute dtype", Compute::NAMES, place)?;

@@ -171,28 +171,16 @@ pub enum ConfigError {
         max: f32,
     },
 
-    /// `o0` with a low compute dtype.
-    #[error(
-        "{place}: preset `o0` computes in f32, and compute `{compute}` contradicts it; allowed with `o0`: auto, f32"
-    )]
+    /// A preset and a compute dtype that exclude each other: `o0` with a low one, `o2` or `o3` with F32.
+    #[error("{place}: compute `{compute}` contradicts preset `{preset}`; allowed with it: {}", list(.allowed))]
     Contradiction {
         /// Where the value stands that was set last.
         place: Box<Place>,
-        /// The compute dtype.
-        compute: Compute,
-    },
-
-    /// `o2` or `o3`.
-    #[error(
-        "{place}: preset `{preset}` needs f32 master weights, which this version does not have; allowed: {}",
-        list(.allowed)
-    )]
-    NeedsMasterWeights {
-        /// Where.
-        place: Box<Place>,
         /// The preset.
         preset: Preset,
-        /// The presets that this version has.
+        /// The compute dtype.
+        compute: Compute,
+        /// The compute dtypes that the preset allows.
         allowed: &'static [&'static str],
     },
 }

@@ -48,9 +48,9 @@ named! {
         /// Autocast: every op runs in the precision of its class.
         #[default]
         O1 = "o1",
-        /// Parameters in low precision, F32 master weights; this version does not have it.
+        /// Autocast; `burn_amp::convert` stores parameters in the compute dtype, but for norms.
         O2 = "o2",
-        /// Everything in low precision; this version does not have it.
+        /// Every op that has a class runs low; `burn_amp::convert` stores every parameter in the compute dtype.
         O3 = "o3",
     }
 }

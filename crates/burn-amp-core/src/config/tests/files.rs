@@ -143,7 +143,7 @@ fn errors_name_file_and_line() {
     assert_eq!(
         message(folder.load("sub", &[])),
         format!(
-            "{}:2: preset: unknown preset `o9`; allowed: o0, o1",
+            "{}:2: preset: unknown preset `o9`; allowed: o0, o1, o2, o3",
             folder.0.join("amp.toml").display()
         )
     );

@@ -128,7 +128,7 @@ fn unknown_names() {
     );
     refused(
         "preset = \"o5\"",
-        "amp.toml:1: preset: unknown preset `o5`; allowed: o0, o1",
+        "amp.toml:1: preset: unknown preset `o5`; allowed: o0, o1, o2, o3",
     );
     refused(
         "compute = \"BF16\"",
@@ -146,42 +146,36 @@ fn unknown_names() {
 }
 
 #[test]
-fn presets_of_a_later_version() {
-    for preset in ["o2", "o3"] {
-        let why = format!(
-            "preset `{preset}` needs f32 master weights, which this version does not have; allowed: o0, o1"
-        );
-        refused(
-            &format!("preset = \"{preset}\""),
-            &format!("amp.toml:1: preset: {why}"),
-        );
-        let config = Config {
-            preset: preset.parse().unwrap(),
-            ..Config::default()
-        };
-        refused_in_code(config, &format!("code: preset: {why}"));
+fn a_compute_dtype_that_the_preset_excludes() {
+    const F32_ONLY: &[Compute] = &[Compute::Auto, Compute::F32];
+    const LOW_ONLY: &[Compute] = &[Compute::Auto, Compute::Bf16, Compute::F16];
+    for (preset, allowed) in [
+        (Preset::O0, F32_ONLY),
+        (Preset::O1, Compute::ALL),
+        (Preset::O2, LOW_ONLY),
+        (Preset::O3, LOW_ONLY),
+    ] {
+        for compute in Compute::ALL.iter().copied() {
+            let config = Config {
+                preset,
+                compute,
+                ..Config::default()
+            };
+            let text = format!("preset = \"{preset}\"\ncompute = \"{compute}\"\n");
+            if allowed.contains(&compute) {
+                assert!(config.validate().is_ok());
+                assert_eq!(toml(&text).unwrap(), config);
+                continue;
+            }
+            let names: Vec<_> = allowed.iter().map(|compute| compute.name()).collect();
+            let why = format!(
+                "compute: compute `{compute}` contradicts preset `{preset}`; allowed with it: {}",
+                names.join(", ")
+            );
+            refused(&text, &format!("amp.toml:2: {why}"));
+            refused_in_code(config, &format!("code: {why}"));
+        }
     }
-}
-
-#[test]
-fn a_low_compute_dtype_under_o0() {
-    refused(
-        "preset = \"o0\"\ncompute = \"bf16\"\n",
-        "amp.toml:2: compute: preset `o0` computes in f32, and compute `bf16` contradicts it; \
-         allowed with `o0`: auto, f32",
-    );
-    let config = |compute| Config {
-        preset: Preset::O0,
-        compute,
-        ..Config::default()
-    };
-    refused_in_code(
-        config(Compute::F16),
-        "code: compute: preset `o0` computes in f32, and compute `f16` contradicts it; \
-         allowed with `o0`: auto, f32",
-    );
-    assert!(config(Compute::Auto).validate().is_ok());
-    assert!(config(Compute::F32).validate().is_ok());
 }
 
 #[test]

@@ -52,6 +52,10 @@ fn any_config() -> impl Strategy<Value = Config> {
             select([Compute::Auto, Compute::F32].as_slice())
         ),
         (Just(Preset::O1), select(Compute::ALL)),
+        (
+            select([Preset::O2, Preset::O3].as_slice()),
+            select([Compute::Auto, Compute::Bf16, Compute::F16].as_slice())
+        ),
     ];
     (preset_and_compute, any_ops(), any_loss_scale()).prop_map(
         |((preset, compute), ops, loss_scale)| Config {
