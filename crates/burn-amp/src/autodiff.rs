@@ -18,6 +18,7 @@ use crate::{
     dtype,
     graph::{NoGraph, Tape},
     leaf::LeafGradient,
+    ranks,
     scaler::Overflow,
 };
 
@@ -41,7 +42,8 @@ impl Gradients {
 
     /// Unscales a gradient in F32.
     ///
-    /// Exact, because the scale is a power of two; subnormal results round.
+    /// Exact, because the scale is a power of two; subnormal results round. A gradient that was not scaled stays stored as
+    /// it is until an op widens it.
     fn unscale<B: Backend>(
         &self,
         gradient: FloatTensor<B>,
@@ -50,9 +52,13 @@ impl Gradients {
         match self.outcome {
             Outcome::Overflowed => None,
             Outcome::Finite => {
-                let gradient = times::<B>(gradient, self.scale.recip());
+                let gradient = match self.scale == 1.0 {
+                    true => gradient,
+                    false => times::<B>(gradient, self.scale.recip()),
+                };
                 Some(AmpTensor {
                     exact: true,
+                    logical: dtype::of(&gradient).join(Dtype::F32),
                     ..AmpTensor::new(gradient, context)
                 })
             }
@@ -64,7 +70,7 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
     type InnerBackend = Amp<B, P, NoGraph>;
     type Gradients = Gradients;
 
-    /// Incurs one device-to-host read if the loss is scaled, none otherwise.
+    /// Incurs one device-to-host read per device that has parameters if the loss is scaled, none otherwise.
     fn backward(root: FloatTensor<Self>) -> Gradients {
         let context = root.context;
         context.count_pass();
@@ -77,9 +83,15 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
         };
         let root = times::<burn_autodiff::Autodiff<B, C>>(root.inner, scale);
         let inner = burn_autodiff::Autodiff::<B, C>::backward(root);
-        let gradients = context.leaves.gradients(&inner);
-        let count = gradients.len();
-        let outcome = context.scaler.update(scale, overflowed(gradients), count);
+        let gradients = context.gradients(&inner);
+        let overflowed = overflowed(&gradients);
+        let decision = ranks::decide(context, !overflowed.is_empty());
+        let gradients = gradients.iter().flatten();
+        let count = gradients.clone().count();
+        if decision.found_inf {
+            gradients.for_each(LeafGradient::withhold);
+        }
+        let outcome = context.scaler.update(scale, overflowed, count, decision);
         Gradients {
             inner,
             scale,
@@ -113,11 +125,9 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
 
     fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
         AmpTensor {
-            inner: tensor.inner.primitive,
             logical: tensor.logical,
             exact: tensor.exact,
-            context: tensor.context,
-            leaf: None,
+            ..AmpTensor::new(tensor.inner.primitive, tensor.context)
         }
     }
 
@@ -136,11 +146,11 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
     /// A tensor that enters a graph is no gradient any more: ops on it follow the policy.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         AmpTensor {
-            inner: burn_autodiff::Autodiff::<B, C>::from_inner(tensor.inner),
             logical: tensor.logical,
-            exact: false,
-            context: tensor.context,
-            leaf: None,
+            ..AmpTensor::new(
+                burn_autodiff::Autodiff::<B, C>::from_inner(tensor.inner),
+                tensor.context,
+            )
         }
     }
 
@@ -169,22 +179,43 @@ fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
     }
 }
 
-/// The gradients that have an element that is inf or NaN. Incurs one device-to-host read.
-fn overflowed<B: Backend>(gradients: Vec<LeafGradient<B>>) -> Vec<Overflow> {
+impl<B: Backend> Context<B> {
+    /// The gradients of all parameters that a backward pass reached, by device.
+    fn gradients(
+        &'static self,
+        grads: &burn_autodiff::grads::Gradients,
+    ) -> Vec<Vec<LeafGradient<B>>> {
+        self.on_all_devices()
+            .into_iter()
+            .map(|context| context.leaves.gradients(grads))
+            .collect()
+    }
+}
+
+/// The gradients that have an element that is inf or NaN. Incurs one device-to-host read for each device that has some.
+fn overflowed<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overflow> {
+    let mut first = 0;
+    let mut overflowed = Vec::new();
+    for gradients in by_device {
+        overflowed.extend(overflowed_of(gradients, first));
+        first += gradients.len();
+    }
+    overflowed
+}
+
+/// Those of the gradients on one device that are not finite; the first gradient has the index `first`.
+fn overflowed_of<B: Backend>(gradients: &[LeafGradient<B>], first: usize) -> Vec<Overflow> {
     let (candidates, flags): (Vec<_>, Vec<_>) = gradients
-        .into_iter()
+        .iter()
         .enumerate()
         .filter(|(_, leaf)| leaf.shape.num_elements() > 0)
-        .map(|(index, LeafGradient { gradient, shape })| {
-            let dtype = dtype::of(&gradient);
-            (
-                Overflow {
-                    index,
-                    shape,
-                    dtype,
-                },
-                all_finite::<B>(gradient),
-            )
+        .map(|(index, leaf)| {
+            let candidate = Overflow {
+                index: first + index,
+                shape: leaf.shape.clone(),
+                dtype: dtype::of(&leaf.gradient),
+            };
+            (candidate, all_finite::<B>(leaf.gradient.clone()))
         })
         .unzip();
     if flags.is_empty() {
@@ -200,7 +231,7 @@ fn overflowed<B: Backend>(gradients: Vec<LeafGradient<B>>) -> Vec<Overflow> {
 }
 
 /// Whether every element is finite, as a tensor of one element. A comparison with NaN is false.
-fn all_finite<B: Backend>(gradient: FloatTensor<B>) -> BoolTensor<B> {
+pub(crate) fn all_finite<B: Backend>(gradient: FloatTensor<B>) -> BoolTensor<B> {
     let dtype = dtype::of(&gradient);
     let bool_dtype = get_device_settings::<B>(&B::float_device(&gradient)).bool_dtype;
     let bounded =

@@ -108,10 +108,18 @@ impl<B: Backend> Call<B> {
         } = self;
         let exact = operands.exact;
         operands.exact |= scope::is_full_precision();
-        let casts = match (context, op, class) {
-            (Some(context), Some(op), _) => context.policy.casts(op, operands),
-            (Some(context), None, Some(class)) => context.policy.casts_of(class, operands),
-            _ => Casts::default(),
+        let class = match (context, op) {
+            (Some(context), Some(op)) => context.policy.class(op),
+            (_, None) | (None, Some(_)) => class,
+        };
+        let casts = match (context, class) {
+            (Some(context), Some(class)) => context.policy.casts_of(class, operands),
+            (None, _) | (_, None) => Casts::default(),
+        };
+        // A loss of a model stored in half is F32 to its reader too, as under PyTorch's autocast.
+        let logical = match class {
+            Some(Class::Full) => logical.map(|logical| logical.join(Dtype::F32)),
+            Some(Class::Low | Class::Internal | Class::Widest | Class::Keep) | None => logical,
         };
         Decided {
             op,
@@ -154,14 +162,13 @@ impl<B: Backend> Decided<B> {
             Some(to) => dtype::cast::<G::Inner>(result, to),
             None => result,
         };
+        let context = self
+            .context
+            .expect("an op with a float result has a float operand or a device");
         AmpTensor {
             logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
-            inner: result,
             exact: self.exact,
-            context: self
-                .context
-                .expect("an op with a float result has a float operand or a device"),
-            leaf: None,
+            ..AmpTensor::new(result, context)
         }
     }
 

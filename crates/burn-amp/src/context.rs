@@ -12,7 +12,7 @@ use std::{
 use burn_amp_core::{Compute, Config, ConfigError, Dtype, Policy, Preset};
 use burn_backend::{Backend, DTypeUsage, DeviceId, DeviceOps};
 
-use crate::{dtype, graph::AmpBackend, leaf::Leaves, scaler::Scaler};
+use crate::{dtype, graph::AmpBackend, leaf::Leaves, optim::DeviceLossScale, scaler::Scaler};
 
 /// Where a policy comes from.
 ///
@@ -73,6 +73,7 @@ pub enum SetupError {
 /// What burn-amp keeps for one policy source, backend and device.
 #[derive(Debug)]
 pub struct Context<B: Backend> {
+    source: TypeId,
     pub(crate) policy: Policy,
     pub(crate) config: Config,
     pub(crate) scaler: Scaler,
@@ -85,6 +86,10 @@ type Key = (TypeId, TypeId, DeviceId);
 
 /// One entry per policy source, backend and device: bounded, written once, never removed.
 static CONTEXTS: LazyLock<RwLock<HashMap<Key, &'static (dyn Any + Send + Sync)>>> =
+    LazyLock::new(Default::default);
+
+/// What [`Context::resume`] was last given, by policy source and backend.
+static RESUMED: LazyLock<RwLock<HashMap<(TypeId, TypeId), Vec<DeviceLossScale>>>> =
     LazyLock::new(Default::default);
 
 impl<B: Backend> Context<B> {
@@ -105,7 +110,7 @@ impl<B: Backend> Context<B> {
         }
         drop(contexts);
 
-        let new = Self::new(P::config()?, device)?;
+        let new = Self::new::<P>(P::config()?, device)?;
         let mut contexts = CONTEXTS.write().unwrap_or_else(PoisonError::into_inner);
         let context = *contexts.entry(key).or_insert_with(|| {
             new.announce(device);
@@ -119,7 +124,7 @@ impl<B: Backend> Context<B> {
         device: &B::Device,
         config: Config,
     ) -> Result<&'static Self, SetupError> {
-        let new = Self::new(config, device)?;
+        let new = Self::new::<P>(config, device)?;
         let mut contexts = CONTEXTS.write().unwrap_or_else(PoisonError::into_inner);
         let entry = match contexts.entry(Self::key::<P>(device)) {
             std::collections::hash_map::Entry::Occupied(_) => {
@@ -143,16 +148,80 @@ impl<B: Backend> Context<B> {
             .expect("the key names the backend, so the context is the backend's")
     }
 
-    fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
+    /// The contexts of the same policy source and backend on all devices, this one first.
+    pub(crate) fn on_all_devices(&'static self) -> Vec<&'static Self> {
+        let contexts = CONTEXTS.read().unwrap_or_else(PoisonError::into_inner);
+        let others = contexts
+            .iter()
+            .filter(|((source, backend, _), _)| {
+                (*source, *backend) == (self.source, TypeId::of::<B>())
+            })
+            .map(|(_, context)| Self::downcast(*context))
+            .filter(|other| !std::ptr::eq(*other, self));
+        std::iter::once(self).chain(others).collect()
+    }
+
+    /// The loss scales of the policy source `P` on all devices.
+    pub(crate) fn records<P: PolicySource>() -> Vec<DeviceLossScale> {
+        let contexts = CONTEXTS.read().unwrap_or_else(PoisonError::into_inner);
+        let mut records: Vec<_> = contexts
+            .iter()
+            .filter(|((source, backend, _), _)| {
+                (*source, *backend) == (TypeId::of::<P>(), TypeId::of::<B>())
+            })
+            .map(|((_, _, device), context)| DeviceLossScale {
+                device_type: device.type_id,
+                device_index: device.index_id.into(),
+                loss_scale: Self::downcast(*context).scaler.record(),
+            })
+            .collect();
+        records.sort_by_key(|record| (record.device_type, record.device_index));
+        records
+    }
+
+    /// Sets the loss scales of the policy source `P` on all devices, also on those that are used later.
+    ///
+    /// A device that has no record gets the first device's.
+    pub(crate) fn resume<P: PolicySource>(records: Vec<DeviceLossScale>) {
+        let mut resumed = RESUMED.write().unwrap_or_else(PoisonError::into_inner);
+        let contexts = CONTEXTS.read().unwrap_or_else(PoisonError::into_inner);
+        for ((source, backend, device), context) in contexts.iter() {
+            if (*source, *backend) == (TypeId::of::<P>(), TypeId::of::<B>()) {
+                Self::downcast(*context).resume_from(&records, *device);
+            }
+        }
+        resumed.insert((TypeId::of::<P>(), TypeId::of::<B>()), records);
+    }
+
+    fn resume_from(&self, records: &[DeviceLossScale], device: DeviceId) {
+        let own = records.iter().find(|record| {
+            (record.device_type, record.device_index) == (device.type_id, device.index_id.into())
+        });
+        if let Some(record) = own.or(records.first()) {
+            self.scaler.load(record.loss_scale);
+        }
+    }
+
+    fn new<P: PolicySource>(config: Config, device: &B::Device) -> Result<Self, SetupError> {
         config.validate()?;
         let compute = compute::<B>(&config, device)?;
-        Ok(Self {
-            policy: Policy::new(compute, &config.ops),
+        let policy = match config.preset {
+            Preset::O0 | Preset::O1 | Preset::O2 => Policy::new(compute, &config.ops),
+            Preset::O3 => Policy::all_low(compute, &config.ops),
+        };
+        let new = Self {
+            source: TypeId::of::<P>(),
+            policy,
             scaler: Scaler::new(config.loss_scale.scaling(compute)),
             leaves: Leaves::new(),
             passes: AtomicU64::new(0),
             config,
-        })
+        };
+        let resumed = RESUMED.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(records) = resumed.get(&(TypeId::of::<P>(), TypeId::of::<B>())) {
+            new.resume_from(records, device.id());
+        }
+        Ok(new)
     }
 
     /// The number of the backward pass that is to come.

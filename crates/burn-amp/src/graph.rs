@@ -16,7 +16,12 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, BackendTypes, FloatDType, tensor::FloatTensor};
 
-use crate::{Amp, AmpTensor, PolicySource, context::Context, dtype, leaf::Leaf};
+use crate::{
+    Amp, AmpTensor, PolicySource,
+    context::Context,
+    dtype,
+    leaf::{Leaf, Origin},
+};
 
 /// What [`Amp`] calls its ops on: the plain backend, or Burn's `Autodiff` over it.
 pub trait Graph<B: Backend>: Clone + Copy + Debug + Default + Send + Sync + 'static {
@@ -39,6 +44,7 @@ pub trait Graph<B: Backend>: Clone + Copy + Debug + Default + Send + Sync + 'sta
     #[doc(hidden)]
     fn enroll(
         tensor: &FloatTensor<Self::Inner>,
+        origin: Arc<Origin>,
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>>;
 
@@ -86,7 +92,7 @@ impl<B: Backend> Graph<B> for NoGraph {
 
     const RECORDS: bool = false;
 
-    fn enroll(_: &FloatTensor<B>, _: &'static Context<B>) -> Option<Arc<Leaf<B>>> {
+    fn enroll(_: &FloatTensor<B>, _: Arc<Origin>, _: &'static Context<B>) -> Option<Arc<Leaf<B>>> {
         None
     }
 
@@ -112,11 +118,12 @@ impl<B: Backend, C: CheckpointStrategy> Graph<B> for Tape<C> {
 
     fn enroll(
         tensor: &FloatTensor<Self::Inner>,
+        origin: Arc<Origin>,
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>> {
         Some(match context.scaler.scale() {
-            Some(_) => context.leaves.enroll(tensor),
-            None => Leaf::unchecked(),
+            Some(_) => context.leaves.enroll(tensor, origin),
+            None => Leaf::of(origin),
         })
     }
 

@@ -1,6 +1,9 @@
 //! Tensors that require a gradient themselves: the model's parameters.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+    atomic::{AtomicBool, Ordering},
+};
 
 use burn_amp_core::Dtype;
 use burn_autodiff::{
@@ -15,9 +18,26 @@ use burn_backend::{
 
 use crate::dtype;
 
+/// What a parameter and its copies share: clones, forks, copies on other devices.
+///
+/// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
+/// several devices. A pass that overflowed hands out nothing, and is remembered here until that step.
+#[derive(Debug, Default)]
+pub struct Origin {
+    overflowed: AtomicBool,
+}
+
+impl Origin {
+    /// Whether a backward pass overflowed since this was last asked.
+    pub(crate) fn take_overflowed(&self) -> bool {
+        self.overflowed.swap(false, Ordering::Relaxed)
+    }
+}
+
 /// What all clones of a leaf share.
 #[derive(Debug)]
 pub struct Leaf<B: Backend> {
+    origin: Arc<Origin>,
     uses: Mutex<Uses<B>>,
 }
 
@@ -30,9 +50,10 @@ struct Uses<B: Backend> {
 }
 
 impl<B: Backend> Leaf<B> {
-    /// A leaf that is not in the books, because its gradient will not be checked.
-    pub(crate) fn unchecked() -> Arc<Self> {
+    /// A leaf that is not in the books.
+    pub(crate) fn of(origin: Arc<Origin>) -> Arc<Self> {
         Arc::new(Self {
+            origin,
             uses: Mutex::new(Uses {
                 cast: None,
                 last: None,
@@ -109,6 +130,14 @@ struct Entry<B: Backend> {
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     pub(crate) shape: Shape,
+    origin: Arc<Origin>,
+}
+
+impl<B: Backend> LeafGradient<B> {
+    /// Remembers that this gradient was not handed out.
+    pub(crate) fn withhold(&self) {
+        self.origin.overflowed.store(true, Ordering::Relaxed);
+    }
 }
 
 impl<B: Backend> Leaves<B> {
@@ -148,8 +177,12 @@ impl<B: Backend> Leaves<B> {
     }
 
     /// Enters a leaf; it leaves the books when its last clone is dropped.
-    pub(crate) fn enroll(&self, tensor: &FloatTensor<Autodiff<B>>) -> Arc<Leaf<B>> {
-        let leaf = Leaf::unchecked();
+    pub(crate) fn enroll(
+        &self,
+        tensor: &FloatTensor<Autodiff<B>>,
+        origin: Arc<Origin>,
+    ) -> Arc<Leaf<B>> {
+        let leaf = Leaf::of(origin);
         let mut handle = tensor.clone();
         handle.primitive = self.placeholder(&tensor.primitive);
         handle.rc = Arc::new(*tensor.rc);
@@ -179,6 +212,7 @@ impl<B: Backend> Leaves<B> {
                 Some(LeafGradient {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
+                    origin: entry.leaf.upgrade()?.origin.clone(),
                 })
             })
             .collect()

@@ -37,21 +37,31 @@ mod context;
 mod dtype;
 mod graph;
 mod leaf;
+pub mod memory;
 mod observe;
 mod ops;
+pub mod optim;
+pub mod ranks;
+mod record;
 mod scaler;
 mod scope;
+mod store;
 mod tensor;
+#[cfg(feature = "train")]
+pub mod train;
 
 pub use amp::Amp;
 pub use autodiff::Gradients;
 pub use burn_amp_core::{
-    Class, Compute, Config, ConfigError, Dtype, LossScaleConfig, LossScaleMode, Op, Outcome, Preset,
+    Class, Compute, Config, ConfigError, Dtype, DynamicLossScale, LossScaleConfig, LossScaleMode,
+    LossScaling, Op, Outcome, Preset,
 };
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
 pub use leaf::Leaf;
 pub use observe::{CastCounter, Observer, observe};
+pub use record::LossScaleRecord;
 pub use scaler::{LossScale, Overflow, Skip, loss_scale};
 pub use scope::full_precision;
+pub use store::{convert, convert_to};
 pub use tensor::{AmpTensor, storage_dtype};

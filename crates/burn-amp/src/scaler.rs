@@ -8,7 +8,7 @@ use std::{
 use burn_amp_core::{Dtype, LossScaleState, LossScaling, Outcome};
 use burn_backend::Shape;
 
-use crate::{context::Context, graph::AmpBackend};
+use crate::{context::Context, graph::AmpBackend, ranks::Decision, record::LossScaleRecord};
 
 /// The loss scale of one policy source, backend and device.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ struct State {
     steps: u64,
     skipped_steps: u64,
     last_skip: Option<Skip>,
+    /// Passes that ranks took together, see [`ranks`](crate::ranks).
+    rounds: u64,
 }
 
 /// Why a step was skipped.
@@ -32,7 +34,7 @@ pub struct Skip {
     pub step: u64,
     /// The loss scale of that pass.
     pub scale: f32,
-    /// The gradients that were not finite.
+    /// The gradients that were not finite; none if only another rank's were not.
     pub overflowed: Vec<Overflow>,
     /// How many gradients there were.
     pub gradients: usize,
@@ -56,11 +58,38 @@ impl Scaler {
             steps: 0,
             skipped_steps: 0,
             last_skip: None,
+            rounds: 0,
         };
         Self {
             scaling,
             state: Mutex::new(state),
         }
+    }
+
+    /// Passes that ranks took together.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.lock().rounds
+    }
+
+    pub(crate) fn record(&self) -> LossScaleRecord {
+        let state = self.lock();
+        LossScaleRecord {
+            loss_scale: state.loss_scale,
+            steps: state.steps,
+            skipped_steps: state.skipped_steps,
+        }
+    }
+
+    pub(crate) fn load(&self, record: LossScaleRecord) {
+        let LossScaleRecord {
+            loss_scale,
+            steps,
+            skipped_steps,
+        } = record;
+        let mut state = self.lock();
+        state.loss_scale = self.scaling.resume(loss_scale);
+        state.steps = steps;
+        state.skipped_steps = skipped_steps;
     }
 
     /// The factor on the next loss, or `None` if the loss is not scaled.
@@ -71,7 +100,7 @@ impl Scaler {
         }
     }
 
-    /// Moves the scale after a backward pass whose loss was scaled by `scale`.
+    /// Moves the scale after a backward pass whose loss was scaled by `scale`, unless another rank did in the same round.
     ///
     /// # Panics
     ///
@@ -81,13 +110,23 @@ impl Scaler {
         scale: f32,
         overflowed: Vec<Overflow>,
         gradients: usize,
+        decision: Decision,
     ) -> Outcome {
+        let outcome = match decision.found_inf {
+            true => Outcome::Overflowed,
+            false => Outcome::Finite,
+        };
         let mut state = self.lock();
+        match decision.round {
+            Some(round) if round < state.rounds => return outcome,
+            Some(_) => state.rounds += 1,
+            None => {}
+        }
         let step = state.steps;
         state.steps += 1;
-        if overflowed.is_empty() {
+        if outcome == Outcome::Finite {
             state.loss_scale = self.scaling.next(state.loss_scale, Outcome::Finite);
-            return Outcome::Finite;
+            return outcome;
         }
 
         let skip = Skip {
@@ -113,7 +152,7 @@ impl Scaler {
             );
         }
         tracing::info!("burn-amp: step skipped: {skip}; the next scale is {next}");
-        Outcome::Overflowed
+        outcome
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -130,10 +169,13 @@ impl fmt::Display for Skip {
             overflowed,
             gradients,
         } = self;
+        write!(f, "step {step}, loss scale {}: ", f64::from(*scale))?;
+        if overflowed.is_empty() {
+            return f.write_str("gradients not finite on another rank");
+        }
         write!(
             f,
-            "step {step}, loss scale {}: {} of {gradients} gradients not finite (",
-            f64::from(*scale),
+            "{} of {gradients} gradients not finite (",
             overflowed.len()
         )?;
         for (
@@ -206,6 +248,33 @@ impl LossScale {
     /// Backward passes whose gradients overflowed.
     pub fn skipped_steps(&self) -> u64 {
         self.0.lock().skipped_steps
+    }
+
+    /// The state, for a checkpoint.
+    ///
+    /// ```
+    /// # use burn::{backend::Flex, record::{DefaultRecorder, Recorder}};
+    /// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+    /// # let (device, recorder) = (Default::default(), DefaultRecorder::new());
+    /// # let path = std::env::temp_dir().join(format!("burn-amp-{}", std::process::id()));
+    /// // with the model and the optimizer:
+    /// Recorder::<B>::record(&recorder, burn_amp::loss_scale::<B>(&device).record(), path.clone())?;
+    /// // and when training resumes:
+    /// burn_amp::loss_scale::<B>(&device).load(Recorder::<B>::load(&recorder, path, &device)?);
+    /// # Ok::<(), burn::record::RecorderError>(())
+    /// ```
+    ///
+    /// [`LossScaleOptimizer`](crate::LossScaleOptimizer) has it in its own record.
+    pub fn record(&self) -> LossScaleRecord {
+        self.0.record()
+    }
+
+    /// Goes on from a saved state.
+    ///
+    /// Where the configuration has changed since, it goes first: a static scale stays what it says, a dynamic one is
+    /// brought between its `min` and `max`.
+    pub fn load(&self, record: LossScaleRecord) {
+        self.0.load(record);
     }
 
     /// Why the last skipped step was skipped.

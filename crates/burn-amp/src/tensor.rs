@@ -4,13 +4,16 @@ use std::{fmt, sync::Arc};
 
 use burn::tensor::Tensor;
 use burn_amp_core::Dtype;
-use burn_backend::{Backend, DType, Shape, TensorMetadata, TensorPrimitive, tensor::FloatTensor};
+use burn_backend::{
+    Backend, DType, Shape, TensorMetadata, TensorPrimitive, ops::FloatTensorOps,
+    tensor::FloatTensor,
+};
 
 use crate::{
     context::Context,
     dtype,
     graph::{AmpBackend, Graph, NoGraph},
-    leaf::Leaf,
+    leaf::{Leaf, Origin},
 };
 
 /// A float tensor of the inner backend and what burn-amp knows about it.
@@ -27,6 +30,8 @@ pub struct AmpTensor<B: Backend, G: Graph<B> = NoGraph> {
     pub(crate) context: &'static Context<B>,
     /// Set on tensors that require a gradient themselves.
     pub(crate) leaf: Option<Arc<Leaf<B>>>,
+    /// Set on parameters and on their copies: detached, on another device, outside the graph.
+    pub(crate) origin: Option<Arc<Origin>>,
 }
 
 impl<B: Backend, G: Graph<B>> AmpTensor<B, G> {
@@ -39,7 +44,22 @@ impl<B: Backend, G: Graph<B>> AmpTensor<B, G> {
             exact: false,
             context,
             leaf: None,
+            origin: None,
         }
+    }
+
+    /// The tensor, in the books if it requires a gradient itself, and out of them if not.
+    pub(crate) fn enrolled(mut self) -> Self {
+        match G::Inner::float_is_require_grad(&self.inner) {
+            true if self.leaf.is_some() => {}
+            true => {
+                let origin = self.origin.take().unwrap_or_default();
+                self.leaf = G::enroll(&self.inner, origin.clone(), self.context);
+                self.origin = Some(origin);
+            }
+            false => self.leaf = None,
+        }
+        self
     }
 
     /// The dtype in which the values are stored.
@@ -63,6 +83,7 @@ impl<B: Backend, G: Graph<B>> Clone for AmpTensor<B, G> {
             exact: self.exact,
             context: self.context,
             leaf: self.leaf.clone(),
+            origin: self.origin.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! * [`laws`]: what holds for every op of the table
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
-//! * [`models`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
+//! * [`models`], [`master_weights`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
 //! * [`policy`]: what is in force
 //!
 //! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
@@ -12,6 +12,7 @@
 
 mod custom_op;
 mod laws;
+mod master_weights;
 mod models;
 mod optimizers;
 mod overflow;

@@ -1,0 +1,75 @@
+//! A learning rate scheduler that does not advance on a skipped step.
+
+use burn::{lr_scheduler::LrScheduler, optim::LearningRate, tensor::backend::Backend};
+
+use crate::LossScale;
+
+/// Repeats the learning rate of a step that was skipped.
+///
+/// ```
+/// # use burn::{backend::Flex, lr_scheduler::{LrScheduler, linear::LinearLrSchedulerConfig}};
+/// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+/// # let device = Default::default();
+/// use burn_amp::optim::HoldOnSkip;
+///
+/// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).init()?;
+/// let mut scheduler = HoldOnSkip::new(scheduler, burn_amp::loss_scale::<B>(&device));
+/// assert_eq!(scheduler.step(), 0.1 - 0.09 / 1000.0);
+/// # Ok::<(), String>(())
+/// ```
+///
+/// A training loop asks for the learning rate before the step, so the scheduler looks at what became of the step before.
+/// However many backward passes overflowed since it was last asked, micro-batches or devices, it holds once.
+#[derive(Clone, Debug)]
+pub struct HoldOnSkip<S> {
+    inner: S,
+    loss_scale: LossScale,
+    /// The skipped steps when it was last asked.
+    seen: u64,
+    /// What it last said.
+    lr: Option<LearningRate>,
+}
+
+impl<S> HoldOnSkip<S> {
+    /// Holds `scheduler` when a step of `loss_scale`'s device was skipped.
+    pub fn new(scheduler: S, loss_scale: LossScale) -> Self {
+        Self {
+            inner: scheduler,
+            loss_scale,
+            seen: loss_scale.skipped_steps(),
+            lr: None,
+        }
+    }
+}
+
+impl<S: LrScheduler> LrScheduler for HoldOnSkip<S> {
+    /// The inner record, what it last said, and the skipped steps it has seen.
+    type Record<B: Backend> = Held<S::Record<B>>;
+
+    fn step(&mut self) -> LearningRate {
+        let skipped = self.loss_scale.skipped_steps();
+        let lr = match self.lr {
+            Some(lr) if skipped > self.seen => lr,
+            Some(_) | None => self.inner.step(),
+        };
+        self.seen = skipped;
+        self.lr = Some(lr);
+        lr
+    }
+
+    fn to_record<B: Backend>(&self) -> Self::Record<B> {
+        (self.inner.to_record::<B>(), self.lr, self.seen)
+    }
+
+    fn load_record<B: Backend>(self, (inner, lr, seen): Self::Record<B>) -> Self {
+        Self {
+            inner: self.inner.load_record::<B>(inner),
+            lr,
+            // Without the loss scale of the checkpoint its count starts again.
+            seen: seen.min(self.loss_scale.skipped_steps()),
+            ..self
+        }
+    }
+}
+
+type Held<R> = (R, Option<LearningRate>, u64);

@@ -1,0 +1,104 @@
+//! A F32 master weight as a BF16 parameter and 16 bits beside it.
+//!
+//! Both numbers together are the master, bit for bit: the parameter is its upper half, rounded to the nearest, and the
+//! integer is how far the master lies from it, counted in F32's steps away from zero.
+//!
+//! ```text
+//! parameter = (bits(master) + 0x8000) >> 16           a tie rounds away from zero
+//! beside    = bits(master) - (parameter << 16)        from -32768 to 32767
+//! ```
+//!
+//! Burn cannot look at a float's bits on the device, so the same is done in exact F32 arithmetic: differences of
+//! neighbours and products with powers of two. A cast to BF16 and back finds a parameter's neighbour, and with it the
+//! size of a step.
+//!
+//! A cast rounds ties to even, and then 65537 masters share every even parameter, one more than 16 bits can tell apart.
+//! That is why ties, one master in 65536, go away from zero here, and why no encoding in 2 bytes could follow the cast.
+
+use burn::tensor::{DType, FloatDType, Int, IntDType, Tensor, backend::Backend};
+
+/// Below 2^-93 (1e-28) a step is as large as there, so that no device meets subnormal numbers: masters that small are
+/// kept to 2^-117.
+const SMALLEST_ULP: f32 = f32::from_bits((127 - 100) << 23);
+
+/// The magnitude and the sign of BF16 values, and what F32's steps are near them. All F32.
+struct Grid<B: Backend, const D: usize> {
+    /// The values themselves.
+    values: Tensor<B, D>,
+    /// 1 or -1; 1 for 0.
+    sign: Tensor<B, D>,
+    /// The distance to the next BF16 value away from zero.
+    ulp: Tensor<B, D>,
+    /// 1/2 where a step towards zero is half as long as one away from it, at the powers of two; else 1.
+    inward: Tensor<B, D>,
+}
+
+impl<B: Backend, const D: usize> Grid<B, D> {
+    fn of(parameter: Tensor<B, D>) -> Self {
+        let values = parameter.cast(FloatDType::F32);
+        let sign = values
+            .ones_like()
+            .mask_fill(values.clone().lower_elem(0.0), -1.0);
+        let magnitude = values.clone() * sign.clone();
+        // Between half a step and one and a half above the value, so it rounds to the next one.
+        let above = magnitude.clone() * (1.0 + 1.5 * 2f32.powi(-8));
+        let next = above.cast(FloatDType::BF16).cast(FloatDType::F32);
+        let ulp = (next - magnitude.clone()).clamp_min(SMALLEST_ULP);
+        // A BF16 value has 8 significant bits: a power of two is 128 of its steps.
+        let is_power_of_two = magnitude.equal(ulp.clone() * 128.0);
+        let inward = ulp.ones_like().mask_fill(is_power_of_two, 0.5);
+        Self {
+            values,
+            sign,
+            ulp,
+            inward,
+        }
+    }
+}
+
+/// F32's steps in a BF16 step.
+const STEPS: f32 = 65536.0;
+
+/// The BF16 parameter nearest to a F32 master, and the I16 beside it.
+pub(super) fn split<B: Backend, const D: usize>(
+    master: Tensor<B, D>,
+) -> (Tensor<B, D>, Tensor<B, D, Int>) {
+    let parameter = master.clone().cast(FloatDType::BF16);
+    let Grid {
+        values,
+        sign,
+        ulp,
+        inward,
+    } = Grid::of(parameter);
+    let offset = (master - values.clone()) * sign.clone() / ulp.clone() * STEPS;
+    let towards_zero = offset.clone().lower_elem(0.0);
+    let offset = offset.clone().mask_where(towards_zero, offset / inward);
+
+    // A tie; and some backends cast through F64 and take what lies up to 7 steps above one for a tie.
+    let too_far = offset.clone().greater_elem(32767.5);
+    let away = values.clone() + ulp * sign;
+    let parameter = values
+        .mask_where(too_far.clone(), away)
+        .cast(FloatDType::BF16);
+    let beside = offset.clone().mask_where(too_far, offset - STEPS);
+    let beside = beside.cast(IntDType::I16);
+    (parameter, beside)
+}
+
+/// The F32 master of a BF16 parameter and the I16 beside it.
+pub(super) fn join<B: Backend, const D: usize>(
+    parameter: Tensor<B, D>,
+    beside: Tensor<B, D, Int>,
+) -> Tensor<B, D> {
+    debug_assert_eq!(parameter.dtype(), DType::BF16);
+    let Grid {
+        values,
+        sign,
+        ulp,
+        inward,
+    } = Grid::of(parameter);
+    let offset = beside.cast(FloatDType::F32);
+    let towards_zero = offset.clone().lower_elem(0.0);
+    let offset = offset.clone().mask_where(towards_zero, offset * inward);
+    values + offset * (ulp / STEPS) * sign
+}

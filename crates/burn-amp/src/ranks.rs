@@ -1,0 +1,118 @@
+//! Data-parallel training: all ranks skip a step, or none.
+//!
+//! Each rank trains a replica on its own batch and the gradients are averaged before the step. An overflow on one rank
+//! must keep all of them from stepping: `all_reduce` waits for every rank, and replicas must stay equal. So a rank that
+//! has [`join`]ed asks the others inside `backward()`, before the scale moves; gradients are there on all ranks or on none.
+//!
+//! ```text
+//! backward() on each rank:  scale → Burn's backward pass → local found_inf → Ranks::any → the scale moves, once
+//! ```
+
+#[cfg(feature = "collective")]
+mod collective;
+
+use std::{cell::RefCell, collections::HashMap, marker::PhantomData, sync::Arc};
+
+use burn_backend::Backend;
+
+use crate::{context::Context, graph::AmpBackend};
+
+#[cfg(feature = "collective")]
+pub use collective::Collective;
+
+/// How the ranks of a data-parallel run agree.
+///
+/// [`Collective`] asks through Burn's all-reduce; implement it for another transport.
+pub trait Ranks {
+    /// Whether `found_inf` is true on any rank. Every rank calls it once for each of its scaled backward passes.
+    ///
+    /// # Errors
+    ///
+    /// If the others could not be reached; `backward()` panics with the error, because it can neither step nor skip.
+    fn any(&self, found_inf: bool) -> Result<bool, RanksError>;
+}
+
+/// The ranks could not agree.
+#[derive(Debug, thiserror::Error)]
+#[error("the ranks could not agree on whether gradients overflowed: {0}")]
+pub struct RanksError(pub String);
+
+/// What this thread knows of its rank.
+struct Member {
+    ranks: Arc<dyn Ranks>,
+    /// Scaled backward passes of this rank. Ranks that share a device share a scale, and one of them moves it.
+    passes: u64,
+}
+
+thread_local! {
+    /// By the address of the context, which is never freed.
+    static MEMBERS: RefCell<HashMap<usize, Member>> = RefCell::new(HashMap::new());
+}
+
+/// A thread's membership of a data-parallel run; it leaves the run when this is dropped.
+#[must_use = "the thread leaves the ranks when this is dropped"]
+pub struct Membership {
+    context: usize,
+    /// Bound to the thread that joined.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Makes this thread one of `ranks` for the backward passes of backend `A` on `device`.
+///
+/// From then on every scaled backward pass on this thread waits for one on each of the other ranks.
+///
+/// # Panics
+///
+/// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
+pub fn join<A: AmpBackend>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
+    let context = Context::<A::Plain>::of::<A::Source>(device);
+    let member = Member {
+        ranks: Arc::new(ranks),
+        passes: context.scaler.rounds(),
+    };
+    let context = std::ptr::from_ref(context).addr();
+    MEMBERS.with_borrow_mut(|members| members.insert(context, member));
+    Membership {
+        context,
+        _thread: PhantomData,
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        MEMBERS.with_borrow_mut(|members| members.remove(&self.context));
+    }
+}
+
+/// What the ranks decided on one backward pass.
+pub(crate) struct Decision {
+    pub(crate) found_inf: bool,
+    /// The number of the pass among those that the ranks took together; `None` if this thread has not joined any.
+    pub(crate) round: Option<u64>,
+}
+
+/// Asks the other ranks, if this thread has joined any.
+///
+/// # Panics
+///
+/// If they could not be asked.
+pub(crate) fn decide<B: Backend>(context: &'static Context<B>, found_inf: bool) -> Decision {
+    let context = std::ptr::from_ref(context).addr();
+    let member = MEMBERS.with_borrow_mut(|members| {
+        let member = members.get_mut(&context)?;
+        member.passes += 1;
+        Some((member.ranks.clone(), member.passes - 1))
+    });
+    match member {
+        None => Decision {
+            found_inf,
+            round: None,
+        },
+        Some((ranks, round)) => Decision {
+            found_inf: ranks
+                .any(found_inf)
+                .unwrap_or_else(|error| panic!("{error}")),
+            round: Some(round),
+        },
+    }
+}

@@ -1,0 +1,112 @@
+//! Metrics for a burn-train `Learner`: the loss scale, the skipped steps, the norm of the gradients.
+//!
+//! They show in the dashboard and in the metric logs. A `Learner` computes metrics on a thread of their own: a value is
+//! that of the step that training has reached by then, which may be a few steps later than the one it stands beside. Why
+//! a step was skipped is one line in `experiment.log`.
+
+use std::{fmt, sync::Arc};
+
+use burn::train::metric::{
+    Metric, MetricAttributes, MetricMetadata, MetricName, Numeric, NumericAttributes, NumericEntry,
+    SerializedEntry,
+};
+
+use crate::{LossScale, optim::GradientNorm};
+
+/// A number that training has at hand at any time.
+///
+/// ```
+/// # use burn::{backend::Flex, train::metric::Metric};
+/// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+/// # let device = Default::default();
+/// use burn_amp::train::AmpMetric;
+///
+/// let scale = burn_amp::loss_scale::<B>(&device);
+/// let metrics = (AmpMetric::loss_scale(scale), AmpMetric::skipped_steps(scale));
+/// // SupervisedTraining::new(…).metric_train_numeric(metrics.0).metric_train_numeric(metrics.1)
+/// # assert_eq!(metrics.0.name().as_str(), "Loss scale");
+/// ```
+#[derive(Clone)]
+pub struct AmpMetric {
+    name: MetricName,
+    /// Formats a value for people.
+    precision: usize,
+    read: Arc<dyn Fn() -> f64 + Send + Sync>,
+    value: f64,
+}
+
+impl AmpMetric {
+    /// The factor on the next loss.
+    pub fn loss_scale(loss_scale: LossScale) -> Self {
+        Self::new("Loss scale", 0, move || loss_scale.scale().into())
+    }
+
+    /// The steps skipped so far.
+    pub fn skipped_steps(loss_scale: LossScale) -> Self {
+        Self::new("Skipped steps", 0, move || {
+            loss_scale.skipped_steps() as f64
+        })
+    }
+
+    /// The global norm of the gradients of the last step, before clipping; NaN before the first.
+    ///
+    /// `norm` is what a [`LossScaleOptimizer`](crate::optim::LossScaleOptimizer) measures into. Reading it is one
+    /// device-to-host read on the metrics' thread.
+    pub fn gradient_norm(norm: GradientNorm) -> Self {
+        Self::new("Gradient norm", 4, move || norm.value().unwrap_or(f64::NAN))
+    }
+
+    fn new(name: &str, precision: usize, read: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self {
+            name: Arc::new(name.to_string()),
+            precision,
+            read: Arc::new(read),
+            value: f64::NAN,
+        }
+    }
+}
+
+impl Metric for AmpMetric {
+    type Input = ();
+
+    fn name(&self) -> MetricName {
+        self.name.clone()
+    }
+
+    fn attributes(&self) -> MetricAttributes {
+        NumericAttributes {
+            unit: None,
+            higher_is_better: false,
+        }
+        .into()
+    }
+
+    fn update(&mut self, _: &(), _: &MetricMetadata) -> SerializedEntry {
+        self.value = (self.read)();
+        let formatted = format!("{:.*}", self.precision, self.value);
+        SerializedEntry::new(formatted, self.value().serialize())
+    }
+
+    fn clear(&mut self) {
+        self.value = f64::NAN;
+    }
+}
+
+impl Numeric for AmpMetric {
+    fn value(&self) -> NumericEntry {
+        NumericEntry::Value(self.value)
+    }
+
+    /// The value itself: an average over an epoch would say nothing.
+    fn running_value(&self) -> NumericEntry {
+        self.value()
+    }
+}
+
+impl fmt::Debug for AmpMetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmpMetric")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

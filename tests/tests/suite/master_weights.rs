@@ -1,0 +1,584 @@
+//! Parameters stored in half learn like F32 ones if their masters are F32.
+
+use burn::{
+    module::{AutodiffModule, Module, ModuleVisitor, Param},
+    nn::{
+        Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig,
+        loss::CrossEntropyLossConfig,
+        transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
+    },
+    optim::{
+        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, MuonConfig, Optimizer,
+        RmsPropConfig, SgdConfig, SimpleOptimizer, adaptor::OptimizerAdaptor,
+        momentum::MomentumConfig,
+    },
+    prelude::ElementConversion,
+    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
+    tensor::{
+        DType, FloatDType, Int, Tensor, TensorData,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp::{
+    Dtype, Preset, convert_to, loss_scale,
+    optim::{MasterState, MasterWeights, Masters, OptimizerConfig, with_master_weights},
+    storage_dtype,
+};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, Plain, PlainAutodiff, PolicySource,
+    computing_in, for_each_low_policy,
+    models::{load, noise, save, seeded},
+    policy,
+};
+
+/// The low dtypes that the backend under test has.
+const LOW: &[DType] = match cfg!(feature = "vulkan") {
+    true => &[DType::F16],
+    false => &[DType::F16, DType::BF16],
+};
+
+fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    Recorder::<B>::record(&recorder, record, ()).unwrap()
+}
+
+/// An optimizer under `MasterWeights` steps the masters as it steps F32 parameters by itself, and the parameters are the
+/// masters, rounded by a cast.
+fn masters_are_stepped_as_f32<const D: usize>(config: impl OptimizerConfig, shape: [usize; D]) {
+    for low in LOW.iter().copied() {
+        let device = Default::default();
+        let len = shape.iter().product();
+        let start = noise::<Plain>(len, &device).reshape(shape).cast(low);
+        let inner = config.simple::<Plain>();
+        let outer = MasterWeights::new(config.simple::<Plain>());
+        let mut expected = (start.clone().cast(DType::F32), None);
+        let mut found = (start.clone(), None);
+        for step in 0..5 {
+            let grad = noise::<Plain>(len + step, &device)
+                .slice([step..])
+                .reshape(shape);
+            // The gradient of a low parameter is low on a plain backend, and F32 under Amp.
+            let grad = match step % 2 {
+                0 => grad.cast(low),
+                _ => grad,
+            };
+            expected = inner.step(1e-3, expected.0, grad.clone().cast(DType::F32), expected.1);
+            found = outer.step(1e-3, found.0, grad, found.1);
+            assert_eq!(found.0.dtype(), low);
+            assert_eq!(
+                found.0.to_data(),
+                expected.0.clone().cast(low).to_data(),
+                "step {step}"
+            );
+        }
+        assert_ne!(found.0.to_data(), start.to_data());
+
+        // Saved and loaded in the middle, under any settings, the state goes on as if nothing had been.
+        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+        let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, found.1.clone(), ()).unwrap();
+        let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &device).unwrap();
+        let grad = noise::<Plain>(len, &device).reshape(shape);
+        let go_on = |state| outer.step(1e-3, found.0.clone(), grad.clone(), state);
+        assert_eq!(
+            go_on(loaded).0.to_data(),
+            go_on(found.1.clone()).0.to_data()
+        );
+    }
+}
+
+#[test]
+fn every_optimizer_steps_masters_as_f32() {
+    let momentum = MomentumConfig::new().with_momentum(0.9);
+    masters_are_stepped_as_f32(SgdConfig::new(), [4, 6]);
+    masters_are_stepped_as_f32(SgdConfig::new().with_momentum(Some(momentum)), [4, 6]);
+    masters_are_stepped_as_f32(AdamConfig::new(), [24]);
+    masters_are_stepped_as_f32(AdamConfig::new().with_amsgrad(true), [2, 3, 4]);
+    masters_are_stepped_as_f32(AdamWConfig::new(), [4, 6]);
+    masters_are_stepped_as_f32(AdanConfig::new(), [4, 6]);
+    masters_are_stepped_as_f32(AdaGradConfig::new(), [4, 6]);
+    masters_are_stepped_as_f32(RmsPropConfig::new(), [4, 6]);
+    masters_are_stepped_as_f32(MuonConfig::new(), [4, 6]);
+}
+
+/// A parameter in F32 is handed to the optimizer as it is, and nothing is kept beside it.
+#[test]
+fn a_parameter_in_f32_has_no_second_copy() {
+    let device = Default::default();
+    let config = AdamConfig::new();
+    let start = noise::<Plain>(4096, &device);
+    let grad = noise::<Plain>(4096, &device);
+    let plain =
+        SimpleOptimizer::<Plain>::step(&config.build(), 1e-3, start.clone(), grad.clone(), None);
+    let (tensor, state) = MasterWeights::new(config.build()).step(1e-3, start, grad, None);
+    assert_eq!(tensor.to_data(), plain.0.to_data());
+    let (with, without) = (
+        bytes::<Plain, _>(state).len(),
+        bytes::<Plain, _>(plain.1).len(),
+    );
+    assert!(with < without + 16, "{with} bytes, {without} without");
+}
+
+/// 100 steps of -1e-4 on a weight of 1: 0.99, and in half precision nothing at all.
+#[test]
+fn small_updates_are_lost_without_masters_only() {
+    for low in LOW.iter().copied() {
+        let device = Default::default();
+        let after = |masters: Masters| {
+            let optimizer = MasterWeights::new(SgdConfig::new().build()).with_masters(masters);
+            let mut weight = (Tensor::<Plain, 1>::ones([1], &device).cast(low), None);
+            for _ in 0..100 {
+                let gradient = Tensor::<Plain, 1>::ones([1], &device);
+                weight = optimizer.step(1e-4, weight.0, gradient, weight.1);
+            }
+            weight.0.into_data().iter::<f32>().next().unwrap()
+        };
+        let half_ulp = low.finfo().unwrap().epsilon as f32 / 4.0;
+        assert_eq!(after(Masters::None), 1.0);
+        for masters in [Masters::F32, Masters::Split] {
+            assert!((after(masters) - 0.99).abs() <= half_ulp, "{masters:?}");
+        }
+    }
+}
+
+/// The encoding of `Masters::Split` by bits on the host.
+#[cfg(not(feature = "vulkan"))]
+mod split {
+    use std::sync::{Arc, Mutex};
+
+    use burn::tensor::bf16;
+
+    use super::*;
+
+    /// The parameter's bits and what stands beside it.
+    fn split(master: f32) -> (u16, i16) {
+        let bits = master.to_bits();
+        (((bits + 0x8000) >> 16) as u16, bits as u16 as i16)
+    }
+
+    /// An "optimizer" that sets the weights to the gradient.
+    #[derive(Clone)]
+    struct Set;
+
+    impl<B: Backend> SimpleOptimizer<B> for Set {
+        type State<const D: usize> = ();
+
+        fn step<const D: usize>(
+            &self,
+            _: f64,
+            _: Tensor<B, D>,
+            grad: Tensor<B, D>,
+            _: Option<()>,
+        ) -> (Tensor<B, D>, Option<()>) {
+            (grad, None)
+        }
+
+        fn to_device<const D: usize>(_: (), _: &B::Device) {}
+    }
+
+    /// An "optimizer" that leaves the weights as they are and shows them.
+    #[derive(Clone, Default)]
+    struct Show(Arc<Mutex<Vec<f32>>>);
+
+    impl<B: Backend> SimpleOptimizer<B> for Show {
+        type State<const D: usize> = ();
+
+        fn step<const D: usize>(
+            &self,
+            _: f64,
+            weights: Tensor<B, D>,
+            _: Tensor<B, D>,
+            _: Option<()>,
+        ) -> (Tensor<B, D>, Option<()>) {
+            *self.0.lock().unwrap() = weights.to_data().to_vec().unwrap();
+            (weights, None)
+        }
+
+        fn to_device<const D: usize>(_: (), _: &B::Device) {}
+    }
+
+    /// The bits of the masters of a parameter.
+    fn masters_of(parameter: &Tensor<Plain, 1>, state: MasterState<Plain, 1, ()>) -> Vec<u32> {
+        let show = Show::default();
+        let optimizer = MasterWeights::new(show.clone());
+        optimizer.step(0.0, parameter.clone(), parameter.zeros_like(), Some(state));
+        let masters = show.0.lock().unwrap();
+        masters.iter().map(|master| master.to_bits()).collect()
+    }
+
+    fn bits_of(data: TensorData) -> Vec<u16> {
+        let values: Vec<bf16> = data.to_vec().unwrap();
+        values.into_iter().map(|value| value.to_bits()).collect()
+    }
+
+    /// Every exponent from 2^-92 on, with mantissas at the ends, at ties and in between, of both signs, and 0.
+    fn masters() -> Vec<f32> {
+        let mantissas = [
+            0x000000, 0x000001, 0x007fff, 0x008000, 0x008001, 0x00ffff, 0x010000, 0x018000,
+            0x2a5a5a, 0x3f8000, 0x7f7fff, 0x7f8000, 0x7f8001, 0x7fffff,
+        ];
+        let exponents = 127 - 92..=127 + 126;
+        let mut all = vec![0.0];
+        for exponent in exponents {
+            for mantissa in mantissas {
+                let value = f32::from_bits(exponent << 23 | mantissa);
+                all.extend([value, -value]);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn two_bytes_beside_the_parameter_are_the_low_bits_of_the_master() {
+        let device = Default::default();
+        let masters = masters();
+        let len = masters.len();
+        let tensor = |values: Vec<f32>| -> Tensor<Plain, 1> {
+            Tensor::from_data(TensorData::new(values, [len]), &device)
+        };
+        let start = tensor(vec![1.0; len]).cast(DType::BF16);
+        let set = MasterWeights::new(Set).with_masters(Masters::Split);
+        let (parameter, state) = set.step(0.0, start, tensor(masters.clone()), None);
+
+        let (expected, _): (Vec<_>, Vec<_>) = masters.iter().map(|m| split(*m)).unzip();
+        assert_eq!(bits_of(parameter.to_data()), expected);
+
+        // The masters come back, bit for bit, from the parameter and the state: also from a file.
+        let saved = bytes::<Plain, _>(state.unwrap());
+        assert!(
+            (2 * len..2 * len + 256).contains(&saved.len()),
+            "{} bytes",
+            saved.len()
+        );
+        let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
+        let full = BinBytesRecorder::<FullPrecisionSettings>::default();
+        let state: MasterState<Plain, 1, ()> =
+            Recorder::<Plain>::load(&full, saved, &device).unwrap();
+        let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, state, ()).unwrap();
+        let state: MasterState<Plain, 1, ()> =
+            Recorder::<Plain>::load(&recorder, saved, &device).unwrap();
+        let found = masters_of(&parameter, state);
+        for (found, master) in found.iter().zip(&masters) {
+            assert_eq!(*found, master.to_bits(), "{master:e}");
+        }
+    }
+
+    /// Under Adam, masters in 2 bytes are at every step those in 4 bytes, and the parameters are those
+    /// rounded to the nearest, but for ties.
+    #[test]
+    fn split_masters_step_as_f32_masters_do() {
+        let device = Default::default();
+        let len = 512;
+        let adam = AdamConfig::new().build();
+        let start = noise::<Plain>(len, &device).cast(DType::BF16);
+        let split_masters = MasterWeights::new(adam.clone()).with_masters(Masters::Split);
+        let mut f32 = (start.clone().cast(DType::F32), None);
+        let mut two = (start, None);
+        let mut ties = 0;
+        for step in 0..200 {
+            let grad = noise::<Plain>(len + step, &device).slice([step..]);
+            f32 = adam.step(1e-3, f32.0, grad.clone(), f32.1);
+            two = split_masters.step(1e-3, two.0, grad, two.1);
+
+            let masters: Vec<f32> = f32.0.to_data().to_vec().unwrap();
+            for (master, found) in masters.iter().zip(bits_of(two.0.to_data())) {
+                let rounded = bf16::from_f32(*master).to_bits();
+                assert_eq!(found, split(*master).0, "step {step}: {master:e}");
+                if found != rounded {
+                    assert_eq!(split(*master).1, i16::MIN, "step {step}: {master:e}");
+                    ties += 1;
+                }
+            }
+        }
+        // 200 × 512 masters have 1.6 on average.
+        assert!(ties < 10, "{ties} ties");
+    }
+}
+
+/// What is trained: a model, and its loss on a fixed batch.
+trait Task {
+    type Model<B: AutodiffBackend>: AutodiffModule<B>;
+
+    fn init<B: AutodiffBackend>(device: &B::Device) -> Self::Model<B>;
+    fn loss<B: AutodiffBackend>(model: &Self::Model<B>, step: usize) -> Tensor<B, 1>;
+}
+
+/// Two layers on noise.
+struct Mlp;
+
+impl Task for Mlp {
+    type Model<B: AutodiffBackend> = (Linear<B>, LayerNorm<B>, Linear<B>);
+
+    fn init<B: AutodiffBackend>(device: &B::Device) -> Self::Model<B> {
+        (
+            LinearConfig::new(16, 32).init(device),
+            LayerNormConfig::new(32).init(device),
+            LinearConfig::new(32, 4).init(device),
+        )
+    }
+
+    fn loss<B: AutodiffBackend>(
+        (first, norm, second): &Self::Model<B>,
+        step: usize,
+    ) -> Tensor<B, 1> {
+        let device = first.weight.val().device();
+        let from = (step % 8) * 16;
+        let x = noise::<B>(16 * 16 * 2, &device)
+            .slice([from..from + 256])
+            .reshape([16, 16]);
+        let target = x.clone().slice([0..16, 0..4]).square() * 3.0;
+        let y = second.forward(norm.forward(first.forward(x)).tanh());
+        (y - target).square().mean()
+    }
+}
+
+/// A transformer encoder that names the token it sees two places before.
+#[derive(Module, Debug)]
+struct SmallTransformer<B: Backend> {
+    tokens: Embedding<B>,
+    positions: Embedding<B>,
+    encoder: TransformerEncoder<B>,
+    head: Linear<B>,
+}
+
+struct Transformer;
+
+impl Task for Transformer {
+    type Model<B: AutodiffBackend> = SmallTransformer<B>;
+
+    fn init<B: AutodiffBackend>(device: &B::Device) -> Self::Model<B> {
+        SmallTransformer {
+            tokens: EmbeddingConfig::new(8, 16).init(device),
+            positions: EmbeddingConfig::new(8, 16).init(device),
+            encoder: TransformerEncoderConfig::new(16, 32, 2, 1)
+                .with_dropout(0.0)
+                .init(device),
+            head: LinearConfig::new(16, 8).init(device),
+        }
+    }
+
+    fn loss<B: AutodiffBackend>(model: &Self::Model<B>, step: usize) -> Tensor<B, 1> {
+        let device = model.head.weight.val().device();
+        let token = |row: usize, column: usize| {
+            let i = (step % 4) * 8 + row;
+            ((i * 7 + column * (3 + i % 5)) % 8) as i32
+        };
+        let table = |shift: usize| {
+            let values: Vec<i32> = (0..8 * 8)
+                .map(|at| token(at / 8, (at % 8 + 8 - shift) % 8))
+                .collect();
+            Tensor::<B, 2, Int>::from_data(TensorData::new(values, [8, 8]), &device)
+        };
+        let positions = Tensor::<B, 1, Int>::arange(0..8, &device).unsqueeze::<2>();
+        let x = model.tokens.forward(table(0)) + model.positions.forward(positions);
+        let y = model.encoder.forward(TransformerEncoderInput::new(x));
+        let logits = model.head.forward(y).reshape([64, 8]);
+        let loss = CrossEntropyLossConfig::new().init(&device);
+        loss.forward(logits, table(2).reshape([64]))
+    }
+}
+
+const STEPS: usize = 300;
+
+/// The mean loss of the last steps: a cycle of batches.
+fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
+    mut model: T::Model<B>,
+    mut optimizer: O,
+    lr: f64,
+) -> (f32, T::Model<B>, O) {
+    let mut losses = Vec::new();
+    for step in 0..STEPS {
+        let loss = T::loss(&model, step);
+        losses.push(loss.clone().into_scalar().elem::<f32>());
+        let grads = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(lr, model, grads);
+    }
+    let last = &losses[STEPS - 8..];
+    (last.iter().sum::<f32>() / 8.0, model, optimizer)
+}
+
+/// So small that most updates of a parameter stored in `low` round to nothing.
+fn small_lr(low: Dtype) -> f64 {
+    match low {
+        Dtype::BF16 => 5e-4,
+        _ => 5e-5,
+    }
+}
+
+fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
+    type B<P> = AmpAutodiff<P>;
+    let lr = small_lr(low);
+    let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
+    let device = Default::default();
+    let plain = load::<PlainAutodiff, _>(T::init(&device), start.clone());
+    let initial: f32 = T::loss(&plain, 0).into_scalar().elem();
+    let (expected, ..) = train::<T, PlainAutodiff, _>(plain, AdamConfig::new().init(), lr);
+
+    let model = || {
+        let model = load::<B<P>, _>(T::init(&device), start.clone());
+        convert_to(model, Preset::O2, low)
+    };
+    for masters in [Masters::F32, Masters::Split] {
+        let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(masters);
+        let (found, model, _) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
+        assert!(
+            (found - expected).abs() <= 0.01 * expected,
+            "{low} with {masters:?}: loss {found}, {expected} in f32, {initial} at the start"
+        );
+        assert_stored::<B<P>, _>(&model, low);
+    }
+
+    let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
+    let (stalled, ..) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
+    println!("{low}: f32 {initial} to {expected}, without masters to {stalled}");
+    assert!(
+        stalled > 1.01 * expected,
+        "{low} without masters: loss {stalled}, {expected} in f32"
+    );
+}
+
+/// Asserts that parameters are stored low, but those of norms.
+fn assert_stored<B: burn_amp::AmpBackend, M: Module<B>>(model: &M, low: Dtype) {
+    struct Stored {
+        low: Dtype,
+        modules: Vec<String>,
+        counts: [usize; 2],
+    }
+
+    impl<B: burn_amp::AmpBackend> ModuleVisitor<B> for Stored {
+        fn enter_module(&mut self, _: &str, container_type: &str) {
+            self.modules.push(container_type.to_string());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.modules.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            let module = self.modules.last().unwrap();
+            let is_norm = module == "Struct:LayerNorm";
+            let expected = match is_norm {
+                true => "f32",
+                false => self.low.name(),
+            };
+            let stored = storage_dtype(&param.val());
+            assert_eq!(format!("{stored:?}").to_lowercase(), expected, "{module}");
+            self.counts[usize::from(is_norm)] += 1;
+        }
+    }
+
+    let mut stored = Stored {
+        low,
+        modules: Vec::new(),
+        counts: [0; 2],
+    };
+    model.visit(&mut stored);
+    assert!(stored.counts.iter().all(|count| *count > 0));
+}
+
+/// F16 with a loss scale that fits from the first step on, so that both runs step equally often.
+fn fitting_scale() -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 1024.0,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(FittingF16, fitting_scale());
+
+#[test]
+fn an_mlp_in_half_learns_as_in_f32() {
+    #[cfg(not(feature = "vulkan"))]
+    learns_as_f32::<Mlp, burn_amp_tests::InBf16>(Dtype::BF16);
+    learns_as_f32::<Mlp, FittingF16>(Dtype::F16);
+    assert_eq!(
+        loss_scale::<Amp<FittingF16>>(&Default::default()).skipped_steps(),
+        0
+    );
+}
+
+#[test]
+#[cfg(not(feature = "vulkan"))]
+fn a_transformer_in_half_learns_as_in_f32() {
+    learns_as_f32::<Transformer, burn_amp_tests::InBf16>(Dtype::BF16);
+    learns_as_f32::<Transformer, FittingF16>(Dtype::F16);
+}
+
+/// The masters, saved as a plain F32 record, are read by plain Burn; and the step they make goes on in either.
+#[test]
+fn masters_are_saved_as_a_plain_f32_record() {
+    fn saved<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let low = match computing::<P>() {
+            Compute::Bf16 => Dtype::BF16,
+            _ => Dtype::F16,
+        };
+        let device = Default::default();
+        let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
+        for masters in [Masters::F32, Masters::Split] {
+            let model = load::<B<P>, _>(Mlp::init(&device), start.clone());
+            let mut model = convert_to(model, Preset::O2, low);
+            let mut optimizer: OptimizerAdaptor<_, _, B<P>> = MasterWeights::new(AdamConfig::new())
+                .with_masters(masters)
+                .init();
+            let mut stepped = false;
+            for step in 0..40 {
+                let grads = Mlp::loss(&model, step).backward();
+                let grads = GradientsParams::from_grads(grads, &model);
+                stepped |= grads.len() > 0;
+                model = optimizer.step(small_lr(low), model, grads);
+            }
+            assert!(stepped);
+            let low_record = save::<B<P>, _>(model.clone());
+            let full = with_master_weights(model.clone(), &optimizer);
+            let record = save::<B<P>, _>(full);
+            assert!(record != low_record);
+            // Plain Burn reads it; rounded again it is the model that was trained.
+            let plain = load::<PlainAutodiff, _>(Mlp::init(&device), record.clone());
+            assert_eq!(plain.0.weight.val().dtype(), DType::F32);
+            assert!(save::<PlainAutodiff, _>(plain) == record);
+            let back = load::<B<P>, _>(Mlp::init(&device), record.clone());
+            let back = convert_to(back, Preset::O2, low);
+            // `convert_to` rounds ties as `Masters::F32` does.
+            if masters == Masters::F32 {
+                assert!(save::<B<P>, _>(back) == low_record);
+            }
+        }
+    }
+
+    fn computing<P: PolicySource>() -> Compute {
+        P::config().unwrap().compute
+    }
+    for_each_low_policy!(saved);
+}
+
+/// A record of half precision loads into a converted model, and `convert_to` goes there and back.
+#[test]
+fn half_checkpoints_load_into_a_converted_model() {
+    fn loads<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let device = Default::default();
+        let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
+        let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
+        let model = load::<B<P>, _>(Mlp::init(&device), start);
+        let half: Vec<u8> =
+            Recorder::<B<P>>::record(&recorder, model.clone().into_record(), ()).unwrap();
+
+        let converted = convert_to(Mlp::init::<B<P>>(&device), Preset::O2, Dtype::F16);
+        let loaded =
+            converted.load_record(Recorder::<B<P>>::load(&recorder, half, &device).unwrap());
+        assert_stored::<B<P>, _>(&loaded, Dtype::F16);
+        let rounded = |linear: &Linear<B<P>>| linear.weight.val().cast(FloatDType::F16).to_data();
+        assert_eq!(rounded(&loaded.0), rounded(&model.0));
+        assert!(loaded.0.weight.val().is_require_grad());
+
+        let back = convert_to(loaded.clone(), Preset::O1, Dtype::F16);
+        assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
+        assert_eq!(rounded(&back.0), rounded(&model.0));
+        let all = convert_to(back, Preset::O3, Dtype::F16);
+        assert_eq!(storage_dtype(&all.1.gamma.val()), DType::F16);
+    }
+    for_each_low_policy!(loads);
+}
