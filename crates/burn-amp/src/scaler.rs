@@ -25,6 +25,8 @@ struct State {
     last_skip: Option<Skip>,
     /// Passes that ranks took together, see [`ranks`](crate::ranks).
     rounds: u64,
+    /// The last skip, if the scale could not fall any more.
+    exhausted: Option<Skip>,
 }
 
 /// Why a step was skipped.
@@ -59,6 +61,7 @@ impl Scaler {
             skipped_steps: 0,
             last_skip: None,
             rounds: 0,
+            exhausted: None,
         };
         Self {
             scaling,
@@ -118,14 +121,22 @@ impl Scaler {
         };
         let mut state = self.lock();
         match decision.round {
-            Some(round) if round < state.rounds => return outcome,
+            // Another rank has moved the scale.
+            Some(round) if round < state.rounds => {
+                let exhausted = state.exhausted.clone();
+                drop(state);
+                return match (outcome, exhausted) {
+                    (Outcome::Overflowed, Some(skip)) => panic_at_min(&skip),
+                    (Outcome::Overflowed, None) | (Outcome::Finite, _) => outcome,
+                };
+            }
             Some(_) => state.rounds += 1,
             None => {}
         }
         let step = state.steps;
         state.steps += 1;
         if outcome == Outcome::Finite {
-            state.loss_scale = self.scaling.next(state.loss_scale, Outcome::Finite);
+            state.loss_scale = self.scaling.next(state.loss_scale, outcome);
             return outcome;
         }
 
@@ -139,17 +150,15 @@ impl Scaler {
             LossScaling::Dynamic(dynamic) => dynamic.is_at_min(state.loss_scale),
             LossScaling::NoScale | LossScaling::Static(_) => false,
         };
-        state.loss_scale = self.scaling.next(state.loss_scale, Outcome::Overflowed);
+        state.loss_scale = self.scaling.next(state.loss_scale, outcome);
         state.skipped_steps += 1;
         state.last_skip = Some(skip.clone());
+        state.exhausted = exhausted.then(|| skip.clone());
         let next = state.loss_scale.scale;
         drop(state);
 
         if exhausted {
-            panic!(
-                "loss scale: overflow at the minimum {scale}, so the loss or an activation overflows by itself \
-                 (loss_scale.min in amp.toml); {skip}"
-            );
+            panic_at_min(&skip);
         }
         tracing::info!("burn-amp: step skipped: {skip}; the next scale is {next}");
         outcome
@@ -158,6 +167,14 @@ impl Scaler {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn panic_at_min(skip: &Skip) -> ! {
+    panic!(
+        "loss scale: overflow at the minimum {}, so the loss or an activation overflows by itself (loss_scale.min in \
+         amp.toml); {skip}",
+        skip.scale
+    )
 }
 
 impl fmt::Display for Skip {

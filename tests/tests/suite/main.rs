@@ -5,18 +5,22 @@
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`models`], [`master_weights`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
+//! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, across devices and in checkpoints
 //! * [`policy`]: what is in force
 //!
 //! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
 //! and an observer sees every thread.
 
 mod custom_op;
+mod grad_scaler;
 mod laws;
+mod loss_scale_optimizer;
 mod master_weights;
 mod models;
 mod optimizers;
 mod overflow;
 mod policy;
+mod ranks;
 mod reads;
 mod scenarios;
 mod trace;

@@ -351,3 +351,27 @@ fn several_threads_train_at_once() {
     }
     for_each_policy!(threads);
 }
+
+/// `test_grad_scaling_multiple` without a scaler: two models, two losses made of both, all forward passes first.
+#[test]
+fn two_losses_of_two_models_each_get_their_gradients() {
+    fn losses<B: AutodiffBackend>() -> Named {
+        let models = [net::<B>([4, 8, 2]), net::<B>([4, 8, 2])];
+        let each = |i: usize| mse(models[i].forward(matrix(6, 4)), i as f32);
+        let first = each(0) * 0.3 + each(1) * 0.7;
+        let second = each(0) * 0.6 - each(1) * 0.4;
+        let (first, second) = (first.backward(), second.backward());
+        let mut all = Named::new();
+        for model in &models {
+            all.extend(gradients::<B, _>(model, &first));
+            all.extend(gradients::<B, _>(model, &second));
+        }
+        all
+    }
+    fn near<P: PolicySource>() {
+        let found = losses::<AmpAutodiff<P>>();
+        assert_eq!(found.len(), 16);
+        assert_scenario_is_near::<P>(found, losses::<PlainAutodiff>());
+    }
+    for_each_policy!(near);
+}

@@ -1,0 +1,538 @@
+//! PyTorch's GradScaler scenarios (`test_cuda.py`) with `optim::GradScaler` on Burn's own `Autodiff`.
+
+use burn::{
+    backend::Autodiff,
+    module::{Module, Param},
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
+    record::{BinBytesRecorder, HalfPrecisionSettings, Recorder},
+    tensor::{
+        DType, Tensor, TensorData,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp::{
+    DynamicLossScale, LossScaleRecord, LossScaling, Outcome,
+    optim::{Clipping, GradScaler, Scaled, ScalerError, clip},
+};
+use burn_amp_tests::{
+    Plain, PlainAutodiff,
+    models::{load, noise, seeded},
+};
+
+type B = PlainAutodiff;
+
+/// PyTorch's rule: no floor, no cap.
+fn pytorch(init: f32, growth_factor: f32, backoff_factor: f32, growth_interval: u32) -> GradScaler {
+    GradScaler::new(DynamicLossScale {
+        init,
+        growth_factor,
+        backoff_factor,
+        growth_interval,
+        hysteresis: 1,
+        min: 0.0,
+        max: f32::INFINITY,
+    })
+}
+
+/// The scaler of `_run_scaling_case`.
+fn of_the_scaling_case() -> GradScaler {
+    pytorch(128.0, 2.0, 0.5, 1)
+}
+
+/// Parameters whose gradients are `values`: the loss is their sum, weighted.
+#[derive(Module, Debug)]
+struct Params<B: Backend> {
+    all: Vec<Param<Tensor<B, 2>>>,
+}
+
+impl<B: AutodiffBackend> Params<B> {
+    fn new(dtypes: &[DType]) -> Self {
+        let device = B::Device::default();
+        let param = |dtype: &DType| {
+            let tensor = Tensor::<B, 2>::ones([3, 3], &device).cast(*dtype).detach();
+            Param::from_tensor(tensor)
+        };
+        Self {
+            all: dtypes.iter().map(param).collect(),
+        }
+    }
+}
+
+/// Scaled gradients with the given values, each parameter's in its own dtype.
+fn gradients(model: &Params<B>, scaler: &GradScaler, values: &[f32]) -> Scaled<GradientsParams> {
+    let losses = model.all.iter().zip(values).map(|(param, value)| {
+        let param = param.val();
+        // NaN and inf have to reach the gradient as they are.
+        (param * *value).sum().cast(DType::F32)
+    });
+    let loss = losses.reduce(|sum, loss| sum + loss).unwrap();
+    scaler.scale(loss).backward().of::<B, _>(model)
+}
+
+fn value_of(grads: &GradientsParams, param: &Param<Tensor<B, 2>>) -> f32 {
+    let grad = grads.get::<Plain, 2>(param.id).unwrap();
+    assert_eq!(grad.dtype(), DType::F32);
+    let values: Vec<f32> = grad.into_data().to_vec().unwrap();
+    assert!(values.iter().all(|value| *value == values[0]));
+    values[0]
+}
+
+#[test]
+fn update_scale() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut scaler = pytorch(4.0, 2.0, 0.25, 2);
+    let mut after = |value: f32| {
+        let unscaled = scaler
+            .unscale(gradients(&model, &scaler, &[value]), &model)
+            .unwrap();
+        let outcome = scaler.update().unwrap();
+        assert_eq!(unscaled.outcome(), outcome);
+        (scaler.current_scale(), scaler.growth_tracker())
+    };
+    assert_eq!(after(1.0), (4.0, 1));
+    assert_eq!(after(1.0), (8.0, 0));
+    assert_eq!(after(f32::INFINITY), (2.0, 0));
+}
+
+#[test]
+fn unscale_checks_every_gradient_of_every_dtype() {
+    // F16 and F32 side by side.
+    let dtypes = [DType::F16, DType::F32, DType::F16, DType::F32];
+    let model = Params::<B>::new(&dtypes);
+    for (at, poison) in (0..4).zip([f32::INFINITY, f32::NAN, f32::NEG_INFINITY, f32::NAN]) {
+        let mut scaler = pytorch(4.0, 2.0, 0.5, 2);
+        let grads = gradients(&model, &scaler, &[1.0; 4]);
+        let mut unscaled = scaler.unscale(grads, &model).unwrap();
+        let found = unscaled.gradients_mut().unwrap();
+        assert!(model.all.iter().all(|param| value_of(found, param) == 1.0));
+
+        let mut values = [1.0; 4];
+        values[at] = poison;
+        let grads = gradients(&model, &scaler, &values);
+        let unscaled = scaler.unscale(grads, &model).unwrap();
+        assert_eq!(unscaled.outcome(), Outcome::Overflowed);
+        assert_eq!(scaler.update(), Ok(Outcome::Overflowed));
+    }
+}
+
+/// The scaled value is checked, not the unscaled one: 2^127 × 2 overflows, though 2^127 is finite.
+#[test]
+fn the_scaled_gradient_is_checked() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut scaler = pytorch(2.0, 2.0, 0.5, 2);
+    let grads = gradients(&model, &scaler, &[2f32.powi(127)]);
+    let unscaled = scaler.unscale(grads, &model).unwrap();
+    assert_eq!(unscaled.outcome(), Outcome::Overflowed);
+}
+
+#[test]
+fn scale_multiplies_tensors_of_any_shape_in_f32() {
+    let scaler = pytorch(65536.0, 2.0, 0.5, 2);
+    let tensor = Tensor::<Plain, 3>::full([1, 2, 3], 4.0, &Default::default());
+    for dtype in [DType::F32, DType::F16] {
+        let scaled = scaler.scale(tensor.clone().cast(dtype));
+        assert_eq!(scaled.factor(), 65536.0);
+        let back = scaled.unscale();
+        assert_eq!(back.dtype(), DType::F32);
+        assert_eq!(back.to_data(), tensor.to_data());
+    }
+}
+
+#[test]
+fn the_state_goes_from_one_scaler_to_another() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut from = pytorch(4.0, 4.0, 0.5, 3);
+    for value in [1.0, 1.0, 1.0, f32::NAN, 1.0] {
+        let _ = from
+            .unscale(gradients(&model, &from, &[value]), &model)
+            .unwrap();
+        from.update().unwrap();
+    }
+    assert_eq!((from.current_scale(), from.growth_tracker()), (8.0, 1));
+
+    let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
+    let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, from.record(), ()).unwrap();
+    let loaded: LossScaleRecord =
+        Recorder::<Plain>::load(&recorder, saved, &Default::default()).unwrap();
+    assert_eq!((loaded.steps(), loaded.skipped_steps()), (5, 1));
+    let mut to = pytorch(64.0, 4.0, 0.5, 3);
+    to.load(loaded);
+    assert_eq!(to.record(), from.record());
+}
+
+/// A scale that fits under another configuration is brought into its limits, and a static one stays what it is.
+#[test]
+fn a_saved_state_obeys_the_configuration_that_loads_it() {
+    let mut large = GradScaler::new(DynamicLossScale {
+        init: 2f32.powi(30),
+        max: 2f32.powi(40),
+        ..DynamicLossScale::default()
+    });
+    let record = large.record();
+    let mut capped = GradScaler::new(DynamicLossScale::default());
+    capped.load(record);
+    assert_eq!(capped.current_scale(), 2f32.powi(24));
+    let mut fixed = GradScaler::new(LossScaling::Static(128.0));
+    fixed.load(record);
+    assert_eq!(fixed.current_scale(), 128.0);
+    let mut off = GradScaler::new(LossScaling::NoScale);
+    off.load(record);
+    assert_eq!(off.current_scale(), 1.0);
+    large.load(capped.record());
+    assert_eq!(large.current_scale(), 2f32.powi(24));
+}
+
+type Net<B> = (Linear<B>, Linear<B>);
+
+/// The same parameters for the loop under test and its control.
+fn net() -> Net<B> {
+    let init = |device: &_| -> Net<B> {
+        (
+            LinearConfig::new(8, 8).init(device),
+            LinearConfig::new(8, 8).init(device),
+        )
+    };
+    load::<B, _>(init(&Default::default()), seeded::<B, _>(init))
+}
+
+fn mse(net: &Net<B>, batch: usize) -> Tensor<B, 1> {
+    let values = noise::<B>(5 * 64, &Default::default());
+    let at = |i: usize| {
+        let values = values.clone().slice([i * 64..(i + 1) * 64]);
+        values.reshape([8, 8])
+    };
+    let y = net.1.forward(net.0.forward(at(batch)));
+    (y - at(batch + 1)).square().mean()
+}
+
+/// The largest difference of two nets' parameters.
+fn distance(a: &Net<B>, b: &Net<B>) -> f32 {
+    let flat = |net: &Net<B>| {
+        let linear = |linear: &Linear<B>| {
+            let bias = linear.bias.as_ref().unwrap().val();
+            Tensor::cat(vec![linear.weight.val().flatten(0, 1), bias], 0)
+        };
+        Tensor::<B, 1>::cat(vec![linear(&net.0), linear(&net.1)], 0)
+    };
+    (flat(a) - flat(b)).abs().max().into_scalar()
+}
+
+/// `test_grad_scaling_autocast`: 4 batches, an inf in batch 2, against a loop that leaves batch 2 out.
+#[test]
+fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
+    let (mut found, mut control) = (net(), net());
+    let mut scaler = of_the_scaling_case();
+    let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
+    let mut scales = Vec::new();
+    for batch in 0..4 {
+        let loss = mse(&found, batch) * if batch == 2 { f32::INFINITY } else { 1.0 };
+        let mut grads = scaler.scale(loss).backward();
+        let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
+        found = grads.step(&mut sgd, 1.0, found);
+        scaler.update().unwrap();
+        scales.push(scaler.current_scale());
+        if batch != 2 {
+            let grads = GradientsParams::from_grads(mse(&control, batch).backward(), &control);
+            control = control_sgd.step(1.0, control, grads);
+        }
+    }
+    assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
+    // Scales are powers of two, so not even a rounding differs.
+    assert_eq!(distance(&found, &control), 0.0);
+    assert!(distance(&found, &net()) > 0.1);
+}
+
+/// Without scaling every call is there and does nothing but step: `enabled=False`.
+#[test]
+fn a_scaler_that_is_off_is_the_plain_loop() {
+    let (mut found, mut control) = (net(), net());
+    let mut scaler = GradScaler::new(LossScaling::NoScale);
+    let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
+    for batch in 0..4 {
+        let mut grads = scaler.scale(mse(&found, batch)).backward();
+        let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
+        found = grads.step(&mut sgd, 1.0, found);
+        assert_eq!(scaler.update(), Ok(Outcome::Finite));
+        let grads = GradientsParams::from_grads(mse(&control, batch).backward(), &control);
+        control = control_sgd.step(1.0, control, grads);
+    }
+    assert_eq!(scaler.current_scale(), 1.0);
+    assert_eq!(distance(&found, &control), 0.0);
+}
+
+/// `test_grad_scaling_clipping`: clipping unscaled gradients at 0.2 is clipping scaled ones at 0.2 × scale.
+#[test]
+fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
+    let model = net();
+    let mut scaler = of_the_scaling_case();
+    let scale = scaler.current_scale();
+    let step = |model: Net<B>, grads: GradientsParams| {
+        SgdConfig::new().init::<B, Net<B>>().step(1.0, model, grads)
+    };
+
+    let mut grads = scaler.scale(mse(&model, 0)).backward();
+    let mut grads = scaler.unscale(grads.of::<B, _>(&model), &model).unwrap();
+    let unscaled = grads.gradients_mut().unwrap();
+    let norm = clip::<B, _>(unscaled, &model, Clipping::GlobalNorm(0.2)).unwrap();
+    assert!(norm.into_scalar() > 0.2);
+    let clipped_norm = burn_amp::optim::global_norm::<B, _>(unscaled, &model).unwrap();
+    assert!((clipped_norm.into_scalar() - 0.2).abs() < 1e-5);
+    let found = step(model.clone(), std::mem::take(unscaled));
+
+    let loss = mse(&model, 0) * scale;
+    let mut grads = GradientsParams::from_grads(loss.backward(), &model);
+    clip::<B, _>(&mut grads, &model, Clipping::GlobalNorm(0.2 * scale)).unwrap();
+    // A step of 1 / scale on scaled gradients.
+    let mut sgd = SgdConfig::new().init::<B, Net<B>>();
+    let control = sgd.step(f64::from(scale.recip()), model.clone(), grads);
+    // The norm of the one has 1e-6 more under it than that of the other, of 0.2: 5e-6 of every gradient.
+    assert!(distance(&found, &control) < 1e-5);
+    assert!(distance(&found, &model) > 1e-3);
+
+    let mut grads = GradientsParams::from_grads(mse(&model, 0).backward(), &model);
+    let weight = model.0.weight.id;
+    let before: Vec<f32> = grads
+        .get::<Plain, 2>(weight)
+        .unwrap()
+        .into_data()
+        .to_vec()
+        .unwrap();
+    assert!(clip::<B, _>(&mut grads, &model, Clipping::Value(1e-3)).is_none());
+    let after: Vec<f32> = grads
+        .get::<Plain, 2>(weight)
+        .unwrap()
+        .into_data()
+        .to_vec()
+        .unwrap();
+    assert!(before.iter().any(|x| x.abs() > 1e-3) && before.iter().any(|x| x.abs() < 1e-3));
+    for (before, after) in before.iter().zip(after) {
+        assert_eq!(after, before.clamp(-1e-3, 1e-3));
+    }
+}
+
+/// `test_grad_scaling_accumulation`, and a micro-batch of a batch that overflows.
+#[test]
+fn an_effective_batch_is_skipped_if_one_of_its_micro_batches_overflowed() {
+    for poisoned in [None, Some(3)] {
+        let (mut found, mut control) = (net(), net());
+        let mut scaler = of_the_scaling_case();
+        let mut adam = AdamConfig::new().init();
+        let mut control_adam = AdamConfig::new().init();
+        let mut scales = Vec::new();
+        for effective in 0..2 {
+            let mut sum: Option<Scaled<GradientsParams>> = None;
+            for micro in 0..2 {
+                let batch = 2 * effective + micro;
+                let inf = poisoned == Some(batch);
+                let loss = mse(&found, batch) * if inf { f32::INFINITY } else { 0.5 };
+                let grads = scaler.scale(loss).backward().of::<B, _>(&found);
+                match &mut sum {
+                    Some(sum) => sum.accumulate::<B, _>(grads, &found).unwrap(),
+                    None => sum = Some(grads),
+                }
+            }
+            let grads = scaler.unscale(sum.unwrap(), &found).unwrap();
+            found = grads.step(&mut adam, 0.1, found);
+            scaler.update().unwrap();
+            scales.push(scaler.current_scale());
+
+            if poisoned.is_none_or(|batch| batch / 2 != effective) {
+                let loss = |batch| mse(&control, batch) * 0.5;
+                let loss = loss(2 * effective) + loss(2 * effective + 1);
+                let grads = GradientsParams::from_grads(loss.backward(), &control);
+                control = control_adam.step(0.1, control, grads);
+            }
+        }
+        match poisoned {
+            None => assert_eq!(scales, [256.0, 512.0]),
+            Some(_) => assert_eq!(scales, [256.0, 128.0]),
+        }
+        // Adam divides by the gradient's size: one of rounding noise may step anywhere, so the loss is compared.
+        let of = |net: &Net<B>| mse(net, 0).into_scalar();
+        assert!((of(&found) - of(&control)).abs() < 1e-5 * of(&control));
+        assert!((of(&found) - of(&net())).abs() > 1e-2 * of(&control));
+    }
+}
+
+/// `test_grad_scaling_multiple`: an inf in the first model's gradients at batch 2; the other optimizer still steps.
+#[test]
+fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
+    let mut nets = [net(), net()];
+    let mut controls = [net(), net()];
+    let mut sgds = [SgdConfig::new().init(), SgdConfig::new().init()];
+    let mut control_sgds = [SgdConfig::new().init(), SgdConfig::new().init()];
+    let mut scaler = of_the_scaling_case();
+    let losses = |nets: &[Net<B>; 2], batch: usize| {
+        let each = |i: usize| mse(&nets[i], batch + i);
+        [each(0) * 0.3 + each(1) * 0.7, each(0) * 0.6 - each(1) * 0.4]
+    };
+    let mut scales = Vec::new();
+    for batch in 0..4 {
+        let [first, second] = losses(&nets, batch % 3);
+        let (first, second) = (scaler.scale(first), scaler.scale(second));
+        let (mut first, mut second) = (first.backward(), second.backward());
+        for i in 0..2 {
+            let mut grads = first.of::<B, _>(&nets[i]);
+            grads
+                .accumulate::<B, _>(second.of::<B, _>(&nets[i]), &nets[i])
+                .unwrap();
+            if batch == 2 && i == 0 {
+                // As if the backward pass had overflowed.
+                let poisoned = scaler.scale(mse(&nets[0], 0) * f32::INFINITY);
+                let poisoned = poisoned.backward().of::<B, _>(&nets[0]);
+                grads.accumulate::<B, _>(poisoned, &nets[0]).unwrap();
+            }
+            let grads = scaler.unscale(grads, &nets[i]).unwrap();
+            nets[i] = grads.step(&mut sgds[i], 0.01, nets[i].clone());
+        }
+        scaler.update().unwrap();
+        scales.push(scaler.current_scale());
+
+        let [first, second] = losses(&controls, batch % 3);
+        let (mut first, mut second) = (first.backward(), second.backward());
+        for i in 0..2 {
+            let control = controls[i].clone();
+            let mut sum = burn::optim::GradientsAccumulator::new();
+            sum.accumulate(&control, GradientsParams::from_module(&mut first, &control));
+            sum.accumulate(
+                &control,
+                GradientsParams::from_module(&mut second, &control),
+            );
+            if batch != 2 || i == 1 {
+                controls[i] = control_sgds[i].step(0.01, control, sum.grads());
+            }
+        }
+    }
+    assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
+    for (found, control) in nets.iter().zip(&controls) {
+        assert_eq!(distance(found, control), 0.0);
+    }
+}
+
+/// `test_grad_scaling_penalty`: the gradient of a gradient's norm. Burn's second order is `Autodiff<Autodiff<_>>`.
+#[test]
+fn a_gradient_penalty_is_made_of_unscaled_gradients() {
+    type Second = Autodiff<B>;
+
+    fn step(scaler: &GradScaler, weight: Tensor<B, 2>) -> TensorData {
+        let device = weight.device();
+        let weight = weight.detach().require_grad();
+        let outer = Tensor::<Second, 2>::from_inner(weight.clone()).require_grad();
+        let x = noise::<Second>(12, &device).reshape([3, 4]);
+        let loss = x.matmul(outer.clone()).tanh().square().mean();
+        let grads = scaler.scale(loss.clone()).backward();
+        let gradient: Tensor<B, 2> = grads.grad::<Second, 2>(&outer).unwrap().unscale();
+        let penalized = loss.inner() + gradient.square().sum().sqrt();
+        let grads = scaler.scale(penalized).backward();
+        grads.grad::<B, 2>(&weight).unwrap().unscale().into_data()
+    }
+
+    let weight = noise::<B>(8, &Default::default()).reshape([4, 2]);
+    let scaled = step(&of_the_scaling_case(), weight.clone());
+    assert_eq!(scaled, step(&GradScaler::new(LossScaling::NoScale), weight));
+    assert!(scaled.iter::<f32>().all(|x| x.is_finite() && x != 0.0));
+}
+
+#[test]
+fn the_scale_does_not_grow_into_infinity() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut scaler = pytorch(1e38, 16.0, 0.5, 1);
+    for _ in 0..2 {
+        let grads = gradients(&model, &scaler, &[1.0]);
+        let unscaled = scaler.unscale(grads, &model).unwrap();
+        assert_eq!(unscaled.outcome(), Outcome::Finite);
+        scaler.update().unwrap();
+        assert_eq!(scaler.current_scale(), 1e38);
+    }
+}
+
+/// `test_params_invalidated_with_grads_invalidated_between_unscale_and_step`: what is done to gradients after unscaling
+/// is not checked again.
+#[test]
+fn unscaled_gradients_are_not_checked_again() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut scaler = of_the_scaling_case();
+    let grads = gradients(&model, &scaler, &[1.0]);
+    let mut unscaled = scaler.unscale(grads, &model).unwrap();
+    let id = model.all[0].id;
+    let grads = unscaled.gradients_mut().unwrap();
+    let grad = grads.remove::<Plain, 2>(id).unwrap();
+    grads.register(id, grad * f32::INFINITY);
+    let stepped = unscaled.step(&mut SgdConfig::new().init(), 1.0, model);
+    let values: Vec<f32> = stepped.all[0].val().into_data().to_vec().unwrap();
+    assert!(values.iter().all(|value| value.is_infinite()));
+    assert_eq!(scaler.update(), Ok(Outcome::Finite));
+}
+
+/// `keras/loss_scale_optimizer_test.py`.
+#[test]
+fn keras_finite_and_infinite_steps() {
+    let device = Default::default();
+    let mut model = Params::<B> {
+        all: vec![Param::from_tensor(Tensor::from_floats(
+            [[1.0, 2.0, 3.0, 4.0]],
+            &device,
+        ))],
+    };
+    let values =
+        |model: &Params<B>| -> Vec<f32> { model.all[0].val().into_data().to_vec().unwrap() };
+    let mut scaler = GradScaler::new(DynamicLossScale {
+        init: 1024.0,
+        ..DynamicLossScale::default()
+    });
+    let mut sgd = SgdConfig::new().init();
+    for (gradient, expected) in [
+        ([1.0, 6.0, 7.0, 2.0], [0.5, -1.0, -0.5, 3.0]),
+        ([f32::INFINITY, 1.0, 1.0, 1.0], [0.5, -1.0, -0.5, 3.0]),
+        ([1.0, f32::NAN, 1.0, 1.0], [0.5, -1.0, -0.5, 3.0]),
+    ] {
+        let loss = (model.all[0].val() * Tensor::from_floats([gradient], &device)).sum();
+        let grads = scaler.scale(loss).backward().of::<B, _>(&model);
+        let grads = scaler.unscale(grads, &model).unwrap();
+        model = grads.step(&mut sgd, 0.5, model);
+        scaler.update().unwrap();
+        assert_eq!(values(&model), expected);
+    }
+    assert_eq!(scaler.current_scale(), 256.0);
+}
+
+#[test]
+fn calls_in_the_wrong_order_are_errors() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let other = Params::<B>::new(&[DType::F32]);
+    let mut scaler = of_the_scaling_case();
+    assert_eq!(scaler.update(), Err(ScalerError::NothingUnscaled));
+
+    let mut grads = scaler.scale((model.all[0].val() * 2.0).sum()).backward();
+    assert_eq!(
+        scaler
+            .unscale(grads.of::<B, _>(&other), &other)
+            .unwrap_err(),
+        ScalerError::NoGradients
+    );
+    let stale = [grads.of::<B, _>(&model), gradients(&model, &scaler, &[1.0])];
+    assert_eq!(
+        scaler
+            .unscale(grads.of::<B, _>(&model), &model)
+            .unwrap_err(),
+        ScalerError::NoGradients
+    );
+
+    let fresh = gradients(&model, &scaler, &[1.0]);
+    let _ = scaler.unscale(fresh, &model).unwrap();
+    scaler.update().unwrap();
+    let other_scale = ScalerError::OtherScale {
+        found: 128.0,
+        expected: 256.0,
+    };
+    let mut sum = gradients(&model, &scaler, &[1.0]);
+    let [first, second] = stale;
+    assert_eq!(sum.accumulate::<B, _>(first, &model), Err(other_scale));
+    assert_eq!(scaler.unscale(second, &model).unwrap_err(), other_scale);
+    assert_eq!(
+        other_scale.to_string(),
+        "these gradients are scaled by 128, not by 256: the scale must not change between `scale` and `unscale`; call \
+         `update` once per effective batch"
+    );
+}

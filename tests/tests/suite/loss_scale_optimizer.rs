@@ -1,0 +1,445 @@
+//! What `LossScaleOptimizer` adds to an optimizer, and the scheduler that holds.
+
+use std::path::Path;
+
+use burn::{
+    data::dataloader::{DataLoader, DataLoaderBuilder, batcher::Batcher},
+    lr_scheduler::{
+        LrScheduler,
+        linear::{LinearLrScheduler, LinearLrSchedulerConfig},
+    },
+    module::Module,
+    nn::{Linear, LinearConfig},
+    optim::{
+        AdamConfig, GradientsAccumulator, GradientsParams, MultiGradientsParams, Optimizer,
+        SgdConfig,
+    },
+    record::DefaultRecorder,
+    tensor::{
+        Tensor, TensorData,
+        backend::{AutodiffBackend, Backend, DeviceOps},
+    },
+    train::{
+        ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput,
+        SupervisedTraining, TrainOutput, TrainStep, TrainingStrategy,
+        checkpoint::KeepLastNCheckpoints,
+        metric::LossMetric,
+        renderer::{
+            EvaluationName, EvaluationProgress, MetricState, MetricsRenderer,
+            MetricsRendererEvaluation, MetricsRendererTraining, ProgressType, TrainingProgress,
+        },
+    },
+};
+use burn_amp::{
+    LossScaleRecord, loss_scale,
+    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
+    train::AmpMetric,
+};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,
+    for_each_low_policy,
+    models::{load, noise, save, seeded},
+    policy,
+};
+
+/// F16 with a loss scale that fits, and that grows soon.
+fn scaled() -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            growth_interval: 5,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+/// Initialized at once, for a clone of a model that is not would draw parameters of its own.
+fn layer<B: Backend>() -> Linear<B> {
+    let layer: Linear<B> = LinearConfig::new(4, 2).init(&Default::default());
+    layer.weight.val();
+    layer.bias.as_ref().unwrap().val();
+    layer
+}
+
+fn loss<B: Backend>(model: &Linear<B>, batch: usize) -> Tensor<B, 1> {
+    let x = noise::<B>(64, &model.devices()[0])
+        .slice([batch..batch + 12])
+        .reshape([3, 4]);
+    (model.forward(x) - 0.5).square().mean()
+}
+
+/// The gradients of a batch, or of one that overflows.
+fn grads<B: AutodiffBackend>(model: &Linear<B>, batch: usize, overflows: bool) -> GradientsParams {
+    let factor = if overflows { f32::INFINITY } else { 1.0 };
+    GradientsParams::from_grads((loss(model, batch) * factor).backward(), model)
+}
+
+policy!(Accumulating, scaled());
+
+#[test]
+fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
+    type B = AmpAutodiff<Accumulating>;
+    let start = layer::<B>();
+    let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
+    let mut step = |model: &Linear<B>, overflows: [bool; 3]| {
+        let mut sum = GradientsAccumulator::new();
+        for (batch, overflows) in overflows.into_iter().enumerate() {
+            sum.accumulate(model, grads(model, batch, overflows));
+        }
+        let moved = optimizer.step(0.1, model.clone(), sum.grads());
+        let changed = save::<B, _>(moved) != save::<B, _>(model.clone());
+        (changed, optimizer.to_record().clone())
+    };
+    for overflows in [
+        [true, false, false],
+        [false, true, false],
+        [false, false, true],
+    ] {
+        assert!(!step(&start, overflows).0, "{overflows:?}");
+    }
+    // The overflow is of one effective batch only.
+    assert!(step(&start, [false; 3]).0);
+    assert!(!step(&start, [true; 3]).0);
+}
+
+policy!(TwoModels, scaled());
+
+/// An overflow of one model's loss does not keep the other's optimizer from stepping.
+#[test]
+fn models_skip_by_themselves() {
+    type B = AmpAutodiff<TwoModels>;
+    let models = [layer::<B>(), layer::<B>()];
+    let mut optimizers = [(); 2].map(|()| LossScaleOptimizer::new(SgdConfig::new().init()));
+    let grads = [grads(&models[0], 0, true), grads(&models[1], 0, false)];
+    let stepped =
+        grads
+            .into_iter()
+            .zip(&models)
+            .zip(&mut optimizers)
+            .map(|((grads, model), optimizer)| {
+                let moved = optimizer.step(0.1, model.clone(), grads);
+                save::<B, _>(moved) != save::<B, _>(model.clone())
+            });
+    assert_eq!(stepped.collect::<Vec<_>>(), [false, true]);
+}
+
+policy!(Forked, scaled());
+
+/// As burn-train's multi-device strategies do it: forks compute, the main model steps.
+#[test]
+fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
+    type B = AmpAutodiff<Forked>;
+    let device = Default::default();
+    let model = layer::<B>();
+    for overflowing in [None, Some(0), Some(1)] {
+        let forked = |rank| {
+            let fork = model.clone().fork(&device);
+            grads(&fork, rank, overflowing == Some(rank))
+        };
+        let parts = [
+            std::thread::scope(|scope| scope.spawn(|| forked(0)).join().unwrap()),
+            forked(1),
+        ];
+        let multi = MultiGradientsParams {
+            grads: parts
+                .into_iter()
+                .map(|grads| (grads, device.id()))
+                .collect(),
+        };
+        let mut optimizer = LossScaleOptimizer::new(SgdConfig::new().init())
+            .with_clipping(Clipping::GlobalNorm(1e3));
+        let moved = optimizer.step_multi(0.1, model.clone(), multi);
+        let changed = save::<B, _>(moved) != save::<B, _>(model.clone());
+        assert_eq!(changed, overflowing.is_none(), "{overflowing:?}");
+    }
+}
+
+#[test]
+fn gradients_are_clipped_together_and_their_norm_is_known() {
+    fn clips<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let model = layer::<B<P>>();
+        // The first scales may not fit; the gradients of this model fit 2^16 after some steps at the latest.
+        let grads = || loop {
+            let grads = grads(&model, 0, false);
+            if grads.len() == 2 {
+                return grads;
+            }
+        };
+        let step = |clipping: Option<Clipping>| {
+            let norm = GradientNorm::default();
+            assert_eq!(norm.value(), None);
+            let mut optimizer =
+                LossScaleOptimizer::new(SgdConfig::new().init()).with_gradient_norm(&norm);
+            if let Some(clipping) = clipping {
+                optimizer = optimizer.with_clipping(clipping);
+            }
+            let _ = optimizer.step(0.0, model.clone(), GradientsParams::new());
+            let moved = optimizer.step(1.0, model.clone(), grads());
+            (save::<B<P>, _>(moved), norm.value().unwrap())
+        };
+        // By hand, with Burn's own optimizer.
+        let by_hand = |clipping: Option<Clipping>| {
+            let mut grads = grads();
+            let norm = global_norm::<B<P>, _>(&grads, &model)
+                .unwrap()
+                .into_scalar();
+            if let Some(clipping) = clipping {
+                clip::<B<P>, _>(&mut grads, &model, clipping);
+            }
+            let mut sgd = SgdConfig::new().init::<B<P>, Linear<B<P>>>();
+            (
+                save::<B<P>, _>(sgd.step(1.0, model.clone(), grads)),
+                f64::from(norm),
+            )
+        };
+        let mut results = Vec::new();
+        for clipping in [
+            None,
+            Some(Clipping::GlobalNorm(1e-2)),
+            Some(Clipping::Value(1e-2)),
+        ] {
+            let found = step(clipping);
+            assert!(found == by_hand(clipping), "{clipping:?}");
+            assert!(found.1 > 1e-2);
+            results.push(found.0);
+        }
+        assert!(results[0] != results[1] && results[1] != results[2]);
+
+        // The norm by hand.
+        let grads = grads();
+        let squares = |data: TensorData| data.iter::<f64>().map(|x| x * x).sum::<f64>();
+        let weight = grads.get::<Amp<P>, 2>(model.weight.id).unwrap();
+        let bias = grads
+            .get::<Amp<P>, 1>(model.bias.as_ref().unwrap().id)
+            .unwrap();
+        let norm = (squares(weight.into_data()) + squares(bias.into_data())).sqrt();
+        assert!((step(None).1 - norm).abs() < 1e-6 * norm);
+    }
+    for_each_low_policy!(clips);
+}
+
+policy!(Holding, scaled());
+
+#[test]
+fn a_scheduler_holds_on_a_skipped_step() {
+    type B = AmpAutodiff<Holding>;
+    let device = Default::default();
+    let model = layer::<B>();
+    let plain = || LinearLrSchedulerConfig::new(1.0, 0.0, 8).init().unwrap();
+    let mut expected = plain();
+    let mut scheduler = HoldOnSkip::new(plain(), loss_scale::<B>(&device));
+    let mut lr = 0.0;
+    for (step, overflows) in [false, true, true, false, true, false, false]
+        .into_iter()
+        .enumerate()
+    {
+        let after_skip = step > 0 && [1, 2, 4].contains(&(step - 1));
+        if !after_skip {
+            lr = expected.step();
+        }
+        assert_eq!(scheduler.step(), lr, "step {step}");
+        grads(&model, 0, overflows);
+
+        // Saved and loaded at every step, it goes on.
+        let record = scheduler.to_record::<B>();
+        let fresh = HoldOnSkip::new(plain(), loss_scale::<B>(&device));
+        scheduler = fresh.load_record::<B>(record);
+    }
+}
+
+/// A regression on noise, for a `Learner`.
+#[derive(Module, Debug)]
+struct Regression<B: Backend> {
+    linear: Linear<B>,
+}
+
+#[derive(Clone, Debug)]
+struct Batch<B: Backend> {
+    x: Tensor<B, 2>,
+    overflows: bool,
+}
+
+impl<B: Backend> Regression<B> {
+    fn output(&self, batch: Batch<B>) -> RegressionOutput<B> {
+        let output = self.linear.forward(batch.x.clone());
+        let targets = batch.x.slice([0..4, 0..2]) * 0.5;
+        let loss = (output.clone() - targets.clone()).square().mean();
+        RegressionOutput {
+            loss,
+            output,
+            targets,
+        }
+    }
+}
+
+impl<B: AutodiffBackend> TrainStep for Regression<B> {
+    type Input = Batch<B>;
+    type Output = RegressionOutput<B>;
+
+    fn step(&self, batch: Batch<B>) -> TrainOutput<RegressionOutput<B>> {
+        let factor = if batch.overflows { f32::INFINITY } else { 1.0 };
+        let output = self.output(batch);
+        let grads = (output.loss.clone() * factor).backward();
+        TrainOutput::new(self, grads, output)
+    }
+}
+
+impl<B: Backend> InferenceStep for Regression<B> {
+    type Input = Batch<B>;
+    type Output = RegressionOutput<B>;
+
+    fn step(&self, batch: Batch<B>) -> RegressionOutput<B> {
+        self.output(batch)
+    }
+}
+
+/// The items are numbers: where a batch's noise begins. From 40 on they overflow.
+#[derive(Clone)]
+struct Numbers;
+
+const OVERFLOWS_FROM: usize = 40;
+
+impl<B: Backend> Batcher<B, usize, Batch<B>> for Numbers {
+    fn batch(&self, items: Vec<usize>, device: &B::Device) -> Batch<B> {
+        let from = items[0];
+        Batch {
+            x: noise(64 + 16, device)
+                .slice([from..from + 16])
+                .reshape([4, 4]),
+            overflows: from >= OVERFLOWS_FROM,
+        }
+    }
+}
+
+fn items<B: Backend>(
+    items: impl IntoIterator<Item = usize>,
+) -> std::sync::Arc<dyn DataLoader<B, Batch<B>>> {
+    let dataset = burn::data::dataset::InMemDataset::new(items.into_iter().collect());
+    DataLoaderBuilder::new(Numbers).batch_size(1).build(dataset)
+}
+
+/// A dashboard that shows nothing.
+struct Quiet;
+
+impl MetricsRendererTraining for Quiet {
+    fn update_train(&mut self, _: MetricState) {}
+    fn update_valid(&mut self, _: MetricState) {}
+    fn render_train(&mut self, _: TrainingProgress, _: Vec<ProgressType>) {}
+    fn render_valid(&mut self, _: TrainingProgress, _: Vec<ProgressType>) {}
+}
+
+impl MetricsRendererEvaluation for Quiet {
+    fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
+    fn render_test(&mut self, _: EvaluationProgress, _: Vec<ProgressType>) {}
+}
+
+impl MetricsRenderer for Quiet {
+    fn manual_close(&mut self) {}
+    fn register_metric(&mut self, _: burn::train::metric::MetricDefinition) {}
+}
+
+/// A `Learner` over 12 numbers an epoch, some of which overflow; the model and its loss scale at the end.
+fn learn<P: PolicySource>(
+    directory: &Path,
+    record: &[u8],
+    train: [usize; 12],
+    epochs: usize,
+    resume: Option<usize>,
+    devices: usize,
+) -> (Vec<u8>, LossScaleRecord) {
+    type B<P> = AmpAutodiff<P>;
+    let device = Default::default();
+    let model = load::<B<P>, _>(Regression { linear: layer() }, record.to_vec());
+    let scale = loss_scale::<B<P>>(&device);
+    let norm = GradientNorm::default();
+    let optimizer = LossScaleOptimizer::new(AdamConfig::new().init())
+        .with_clipping(Clipping::GlobalNorm(0.5))
+        .with_gradient_norm(&norm);
+    let scheduler: LinearLrScheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 60).init().unwrap();
+    let scheduler = HoldOnSkip::new(scheduler, scale);
+
+    let strategy =
+        ExecutionStrategy::MultiDevice(vec![device; devices], MultiDeviceOptim::OptimMainDevice);
+    let mut training = SupervisedTraining::new(directory, items::<B<P>>(train), items(0..2))
+        .metric_train_numeric(AmpMetric::loss_scale(scale))
+        .metric_train_numeric(AmpMetric::skipped_steps(scale))
+        .metric_train_numeric(AmpMetric::gradient_norm(norm))
+        .metric_valid_numeric(LossMetric::new())
+        .with_file_checkpointer(DefaultRecorder::new())
+        .with_checkpointing_strategy(KeepLastNCheckpoints::new(10))
+        .with_training_strategy(TrainingStrategy::Default(strategy))
+        .with_application_logger(None)
+        .renderer(Quiet)
+        .num_epochs(epochs);
+    if let Some(epoch) = resume {
+        training = training.checkpoint(epoch);
+    }
+    let result = training.launch(Learner::new(model, optimizer, scheduler));
+    (save::<Amp<P>, _>(result.model), scale.record())
+}
+
+const TRAIN: [usize; 12] = [0, 5, 9, 40, 13, 20, 41, 2, 30, 8, 39, 11];
+
+fn start() -> Vec<u8> {
+    seeded::<PlainAutodiff, _>(|_| Regression::<PlainAutodiff> { linear: layer() })
+}
+
+policy!(Uninterrupted, scaled());
+policy!(Interrupted, scaled());
+policy!(Resumed, scaled());
+
+#[test]
+fn a_learner_resumes_exactly_and_logs_scale_skips_and_norm() {
+    let directory = tempfile::tempdir().unwrap();
+    let [whole, parts] = ["whole", "parts"].map(|name| directory.path().join(name));
+    let start = start();
+    let (expected, expected_scale) = learn::<Uninterrupted>(&whole, &start, TRAIN, 4, None, 1);
+    assert_eq!(expected_scale.skipped_steps(), 8);
+    assert_eq!(expected_scale.steps(), 48);
+
+    learn::<Interrupted>(&parts, &start, TRAIN, 2, None, 1);
+    // As after a restart: another model, and a policy source of which nothing is known in this process.
+    let other = seeded::<PlainAutodiff, _>(|_| Regression::<PlainAutodiff> {
+        linear: LinearConfig::new(4, 2)
+            .with_bias(true)
+            .init(&Default::default()),
+    });
+    let (found, found_scale) = learn::<Resumed>(&parts, &other, TRAIN, 4, Some(2), 1);
+    assert!(found == expected);
+    assert_eq!(found_scale, expected_scale);
+
+    let log = |metric: &str| -> Vec<f64> {
+        let file = whole
+            .join("train")
+            .join("epoch-1")
+            .join(format!("{metric}.log"));
+        let text =
+            std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let number = |line: &str| line.split(',').next().unwrap().parse().unwrap();
+        text.lines().map(number).collect()
+    };
+    assert_eq!(log("Loss_scale").len(), 12);
+    assert_eq!(*log("Skipped_steps").last().unwrap(), 2.0);
+    assert!(log("Gradient_norm").iter().skip(4).all(|norm| *norm > 0.0));
+}
+
+policy!(OneOfTwo, scaled());
+policy!(NoneOfTwo, scaled());
+
+/// Two devices (here the same twice) take one item each per step: an overflow of either skips the step of both.
+#[test]
+fn a_learner_on_several_devices_skips_whole_steps() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str| directory.path().join(name);
+    let start = start();
+    // The first half of the items goes to one device, the second half to the other.
+    let overflowing = [0, 5, 40, 9, 13, 41, 2, 30, 8, 39, 42, 11];
+    let (found, scale) = learn::<OneOfTwo>(&run("found"), &start, overflowing, 1, None, 2);
+    assert_eq!(scale.skipped_steps(), 3);
+    // Steps 2, 4 and 5 left out.
+    let without = [0, 5, 9, 0, 5, 9, 2, 30, 39, 2, 30, 39];
+    let (control, _) = learn::<NoneOfTwo>(&run("control"), &start, without, 1, None, 2);
+    assert!(found != start && found != control);
+}

@@ -1,0 +1,238 @@
+//! Data-parallel training: all ranks skip the same steps and replicas stay equal.
+
+use std::{
+    sync::{Arc, Barrier, mpsc},
+    thread,
+    time::Duration,
+};
+
+use burn::{
+    collective::{
+        self, CollectiveConfig, PeerId, ReduceOperation, finish_collective, reset_collective,
+    },
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer},
+    tensor::{Tensor, TensorData, backend::AutodiffBackend},
+};
+use burn_amp::{
+    Outcome, loss_scale,
+    optim::LossScaleOptimizer,
+    ranks::{self, Collective, Ranks, RanksError},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, computing_in,
+    models::{load, noise, seeded},
+    policy,
+};
+
+/// Grows after 4 finite steps.
+fn growing() -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            growth_interval: 4,
+            max: 1024.0,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(TwoRanks, growing());
+policy!(FourRanks, growing());
+policy!(WithoutJoining, growing());
+policy!(AtTheMinimum, growing());
+
+type B<P> = AmpAutodiff<P>;
+type Inner<P> = <B<P> as AutodiffBackend>::InnerBackend;
+
+const STEPS: usize = 200;
+
+/// Which rank overflows at a step, if any: one step in 12, hashed.
+fn poisoned(step: usize, ranks: usize) -> Option<usize> {
+    let hash = (step as u32 + 1).wrapping_mul(2654435769) >> 16;
+    (hash % 12 == 0).then_some(hash as usize / 12 % ranks)
+}
+
+/// What one rank saw: the skipped steps, the scale after each step, and the parameters at the end.
+type Seen = (Vec<usize>, Vec<f32>, TensorData);
+
+fn train<P: burn_amp::PolicySource>(rank: usize, count: usize, record: Vec<u8>) -> Seen {
+    let device = Default::default();
+    let peer = PeerId::from(rank);
+    let config = CollectiveConfig::default().with_num_devices(count);
+    collective::register::<Inner<P>>(peer, device, config).unwrap();
+    let _joined = ranks::join::<B<P>>(&device, Collective::<Inner<P>>::new(peer, &device));
+
+    let init = LinearConfig::new(8, 4).init(&device);
+    let mut model: Linear<B<P>> = load::<B<P>, _>(init, record);
+    let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
+    let (mut skipped, mut scales) = (Vec::new(), Vec::new());
+    for step in 0..STEPS {
+        let from = step * 3 + rank * 17;
+        let x = noise::<B<P>>(STEPS * 3 + 17 * 4 + 64, &device)
+            .slice([from..from + 64])
+            .reshape([8, 8]);
+        let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
+            .square()
+            .mean();
+        let inf = poisoned(step, count) == Some(rank);
+        let grads = (loss * if inf { f32::INFINITY } else { 1.0 }).backward();
+        if grads.outcome() == Outcome::Overflowed {
+            skipped.push(step);
+        }
+        let grads = GradientsParams::from_grads(grads, &model);
+        let grads = grads
+            .all_reduce::<Inner<P>>(peer, ReduceOperation::Mean)
+            .unwrap();
+        model = optimizer.step(0.01, model, grads);
+        scales.push(loss_scale::<B<P>>(&device).scale());
+    }
+    finish_collective::<Inner<P>>(peer).unwrap();
+    let bias = model.bias.unwrap().val();
+    let parameters = Tensor::cat(vec![model.weight.val().flatten(0, 1), bias], 0);
+    (skipped, scales, parameters.into_data())
+}
+
+/// The scale after each step if all ranks count as one.
+fn expected_scales(count: usize) -> Vec<f32> {
+    let (mut scale, mut streak) = (256f32, 0);
+    let after = |step| {
+        match poisoned(step, count) {
+            Some(_) => (scale, streak) = (scale / 2.0, 0),
+            None if streak == 3 => (scale, streak) = ((scale * 2.0).min(1024.0), 0),
+            None => streak += 1,
+        }
+        scale
+    };
+    (0..STEPS).map(after).collect()
+}
+
+fn all_ranks<P: burn_amp::PolicySource>(count: usize) {
+    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
+        LinearConfig::new(8, 4).init(device)
+    });
+    let (sender, receiver) = mpsc::channel();
+    for rank in 0..count {
+        let (sender, record) = (sender.clone(), record.clone());
+        thread::spawn(move || sender.send(train::<P>(rank, count, record)));
+    }
+    let seen: Vec<Seen> = (0..count)
+        .map(|_| {
+            receiver
+                .recv_timeout(Duration::from_secs(60))
+                .expect("no rank waits for ever")
+        })
+        .collect();
+    reset_collective::<Inner<P>>();
+
+    let overflows: Vec<usize> = (0..STEPS)
+        .filter(|step| poisoned(*step, count).is_some())
+        .collect();
+    assert!((10..40).contains(&overflows.len()), "{overflows:?}");
+    for (skipped, scales, parameters) in &seen {
+        assert_eq!(*skipped, overflows);
+        assert_eq!(*scales, expected_scales(count));
+        assert_eq!(*parameters, seen[0].2);
+        assert!(parameters.iter::<f32>().all(f32::is_finite));
+    }
+    let handle = loss_scale::<B<P>>(&Default::default());
+    assert_eq!(handle.steps(), STEPS as u64);
+    assert_eq!(handle.skipped_steps(), overflows.len() as u64);
+}
+
+#[test]
+fn two_ranks_skip_together_and_stay_equal() {
+    all_ranks::<TwoRanks>(2);
+}
+
+#[test]
+fn four_ranks_skip_together_and_stay_equal() {
+    all_ranks::<FourRanks>(4);
+}
+
+/// Ranks of one's own making, that say what they are told to.
+struct Says(Result<bool, String>);
+
+impl Ranks for Says {
+    fn any(&self, found_inf: bool) -> Result<bool, RanksError> {
+        self.0
+            .clone()
+            .map(|other| found_inf || other)
+            .map_err(RanksError)
+    }
+}
+
+#[test]
+fn another_ranks_overflow_is_the_reason_of_the_skip() {
+    type P = WithoutJoining;
+    let device = Default::default();
+    let weight = noise::<B<P>>(4, &device).require_grad();
+    let backward = || (weight.clone() * 2.0).sum().backward();
+    {
+        let _joined = ranks::join::<B<P>>(&device, Says(Ok(true)));
+        let grads = backward();
+        assert_eq!(grads.outcome(), Outcome::Overflowed);
+        assert!(weight.grad(&grads).is_none());
+        let skip = loss_scale::<B<P>>(&device).last_skip().unwrap();
+        assert_eq!(
+            skip.to_string(),
+            "step 0, loss scale 256: gradients not finite on another rank"
+        );
+    }
+    // Having left, it decides alone again.
+    let grads = backward();
+    assert!(weight.grad(&grads).is_some());
+    assert_eq!(loss_scale::<B<P>>(&device).scale(), 128.0);
+}
+
+/// Ranks that share a device share a scale, and one of them moves it: all of them must stop where it cannot fall further.
+#[test]
+fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
+    type P = AtTheMinimum;
+    let device = Default::default();
+    // Both take part in every pass.
+    let barrier = Arc::new(Barrier::new(2));
+    let rank = || {
+        let barrier = barrier.clone();
+        thread::spawn(move || {
+            let _joined = ranks::join::<B<P>>(&device, Overflows(barrier));
+            let weight = noise::<B<P>>(4, &device).require_grad();
+            // 256 = 2^8: the ninth overflow finds the scale at 1.
+            for _ in 0..9 {
+                let _ = weight.clone().sum().backward();
+            }
+        })
+    };
+    let ranks = [rank(), rank()];
+    for rank in ranks {
+        let panic = rank.join().unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(
+            message.starts_with("loss scale: overflow at the minimum 1"),
+            "{message}"
+        );
+    }
+}
+
+/// Ranks one of which overflows at every pass.
+struct Overflows(Arc<Barrier>);
+
+impl Ranks for Overflows {
+    fn any(&self, _: bool) -> Result<bool, RanksError> {
+        self.0.wait();
+        Ok(true)
+    }
+}
+
+#[test]
+#[should_panic(
+    expected = "the ranks could not agree on whether gradients overflowed: the wire is cut"
+)]
+fn ranks_that_cannot_be_reached_stop_training() {
+    type P = WithoutJoining;
+    let device = Default::default();
+    let weight = noise::<B<P>>(4, &device).require_grad();
+    let _joined = ranks::join::<B<P>>(&device, Says(Err("the wire is cut".into())));
+    let _ = weight.sum().backward();
+}
