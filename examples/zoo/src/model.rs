@@ -1,0 +1,62 @@
+//! What every model of the zoo gives.
+
+use std::fmt::Debug;
+
+use burn::{
+    module::{AutodiffModule, Module},
+    optim::{GradientsParams, LearningRate, Optimizer},
+    prelude::*,
+    tensor::backend::AutodiffBackend,
+};
+
+use crate::Draw;
+
+/// A model's configuration: what is built from it, what that is fed, and how it is trained.
+pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
+    /// Named inputs and targets.
+    type Batch<B: Backend>: Clone;
+
+    /// The module on any backend.
+    type Net<B: Backend>: Net<B, Model = Self>;
+
+    /// The same module on a backend that trains. A type of its own, because a bound cannot say that `Net<B>` is an
+    /// `AutodiffModule` wherever `B` is an `AutodiffBackend`.
+    type TrainNet<B: AutodiffBackend>: Net<B, Model = Self>
+        + AutodiffModule<B, InnerModule = Self::Net<B::InnerBackend>>;
+
+    /// The shape of one item of a batch's first tensor.
+    fn item_shape(&self) -> Vec<usize>;
+
+    /// A synthetic batch: the same values on every backend.
+    fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Self::Batch<B>;
+
+    /// The number called `name` in the configuration, to change it from a command line; `None` where there is none.
+    fn number(&mut self, _name: &str) -> Option<&mut usize> {
+        None
+    }
+
+    /// Trains on one batch: forward, loss, backward, update. Returns the loss before the update, of shape `[1]` and
+    /// still on the device.
+    fn step<B: AutodiffBackend, O: Optimizer<Self::TrainNet<B>, B>>(
+        net: Self::TrainNet<B>,
+        batch: &Self::Batch<B>,
+        optimizer: &mut O,
+        learning_rate: LearningRate,
+    ) -> (Self::TrainNet<B>, Tensor<B::InnerBackend, 1>) {
+        let loss = net.loss(batch);
+        let grads = GradientsParams::from_grads(loss.backward(), &net);
+        (optimizer.step(learning_rate, net, grads), loss.inner())
+    }
+}
+
+/// A module of the zoo.
+pub trait Net<B: Backend>: Module<B> {
+    /// Its configuration.
+    type Model: ZooModel;
+
+    /// The parameters are drawn by the backend, from its seed, when they are first used.
+    fn init(model: &Self::Model, device: &B::Device) -> Self;
+
+    /// The mean loss over the batch, of shape `[1]`.
+    fn loss(&self, batch: &<Self::Model as ZooModel>::Batch<B>) -> Tensor<B, 1>;
+}

@@ -1,0 +1,140 @@
+//! Loads weights that PyTorch saved, as `bench/pytorch/weights.py` writes them.
+
+use std::path::{Path, PathBuf};
+
+use burn::{module::ParamId, prelude::*, tensor::TensorData};
+use burn_store::{
+    ApplyError, ModuleSnapshot, ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
+    SafetensorsStoreError, TensorSnapshot, TensorSnapshotError,
+};
+
+/// Why weights cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// The file cannot be read.
+    #[error("{path}")]
+    File {
+        path: PathBuf,
+        source: SafetensorsStoreError,
+    },
+    /// A tensor of the file cannot be read.
+    #[error("{path}: {tensor}")]
+    Tensor {
+        path: PathBuf,
+        tensor: String,
+        source: TensorSnapshotError,
+    },
+    /// Tensors of the model that the file does not have.
+    #[error("{path}: no tensors for {missing:?}")]
+    Missing { path: PathBuf, missing: Vec<String> },
+    /// A tensor has another shape than the model's.
+    #[error("{path}")]
+    Mismatch {
+        path: PathBuf,
+        source: Box<ApplyError>,
+    },
+}
+
+/// The gates of PyTorch's `nn.LSTM`, in the order in which they lie in its tensors.
+const GATES: [&str; 4] = ["input", "forget", "cell", "output"];
+
+/// The model with the weights of a PyTorch state dict in a safetensors file.
+///
+/// Fields have the names that they have in PyTorch. Linear weights are transposed, norms renamed, and the gates of an
+/// LSTM taken apart. Tensors that the model lacks, such as the counters of batch norms, are left out.
+///
+/// # Errors
+///
+/// If the file cannot be read, or lacks a tensor of the model, or has it in another shape.
+pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, WeightsError> {
+    let read = |source| WeightsError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let mut store = SafetensorsStore::from_file(path);
+    let mut tensors = Vec::new();
+    for (name, tensor) in store.get_all_snapshots().map_err(read)? {
+        match gates(name) {
+            Some(names) => {
+                let data = tensor.to_data().map_err(|source| WeightsError::Tensor {
+                    path: path.to_owned(),
+                    tensor: name.clone(),
+                    source,
+                })?;
+                tensors.extend(names.into_iter().zip(quarters(data)).map(snapshot));
+            }
+            None => tensors.push(tensor.clone()),
+        }
+    }
+
+    let adapter = Box::new(PyTorchToBurnAdapter);
+    let mut result = model.apply(tensors, None, Some(adapter), true);
+    if let Some(source) = result.errors.pop() {
+        return Err(WeightsError::Mismatch {
+            path: path.to_owned(),
+            source: Box::new(source),
+        });
+    }
+    if !result.missing.is_empty() {
+        return Err(WeightsError::Missing {
+            path: path.to_owned(),
+            missing: result.missing.into_iter().map(|(name, _)| name).collect(),
+        });
+    }
+    Ok(model)
+}
+
+/// The names of the four gates in the model, for the name of an LSTM's tensor such as `lstm.weight_ih_l0`.
+fn gates(name: &str) -> Option<[String; 4]> {
+    let (module, tensor) = name.rsplit_once('.')?;
+    let (kind, of) = tensor.strip_suffix("_l0")?.split_once('_')?;
+    let transform = match of {
+        "ih" => "input_transform",
+        "hh" => "hidden_transform",
+        _ => return None,
+    };
+    Some(GATES.map(|gate| format!("{module}.{gate}_gate.{transform}.{kind}")))
+}
+
+/// Four equal parts of a tensor along its first dimension.
+fn quarters(data: TensorData) -> Vec<TensorData> {
+    let mut shape = data.shape.clone();
+    shape[0] /= 4;
+    data.as_bytes()
+        .chunks(data.as_bytes().len() / 4)
+        .map(|part| TensorData::from_bytes_vec(part.to_vec(), shape.clone(), data.dtype))
+        .collect()
+}
+
+fn snapshot((name, data): (String, TensorData)) -> TensorSnapshot {
+    let path = name.split('.').map(str::to_owned).collect();
+    TensorSnapshot::from_data(data, path, Vec::new(), ParamId::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::{
+        backend::Flex,
+        nn::{Linear, LinearConfig},
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_file() {
+        let model: Linear<Flex> = LinearConfig::new(2, 3).init(&Default::default());
+        let error = load(Path::new("nowhere.safetensors"), model).unwrap_err();
+        assert!(matches!(error, WeightsError::File { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "nowhere.safetensors");
+    }
+
+    #[test]
+    fn the_tensors_of_an_lstm_are_taken_apart_by_gate() {
+        let names = gates("lstm.weight_hh_l0").unwrap();
+        assert_eq!(names[2], "lstm.cell_gate.hidden_transform.weight");
+        assert_eq!(gates("head.weight"), None);
+
+        let data = TensorData::from([[0.0f32, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]);
+        assert_eq!(quarters(data)[3], TensorData::from([[6.0f32, 7.0]]));
+    }
+}
