@@ -15,6 +15,7 @@ use burn_backend::{
 use crate::{
     Amp, AmpTensor, PolicySource,
     context::Context,
+    distributed::Trainable,
     dtype,
     graph::{NoGraph, Tape},
     leaf::LeafGradient,
@@ -66,7 +67,7 @@ impl Gradients {
     }
 }
 
-impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
+impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
     type InnerBackend = Amp<B, P, NoGraph>;
     type Gradients = Gradients;
 
@@ -164,6 +165,29 @@ impl<B: Backend, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp
 
     fn q_from_inner(tensor: QuantizedTensor<Self::InnerBackend>) -> QuantizedTensor<Self> {
         tensor
+    }
+
+    #[cfg(feature = "distributed")]
+    fn set_distributed_params(
+        tensor: FloatTensor<Self>,
+        param_id: burn_backend::distributed::DistributedParamId,
+    ) -> FloatTensor<Self> {
+        AmpTensor {
+            inner: burn_autodiff::Autodiff::<B, C>::set_distributed_params(tensor.inner, param_id),
+            ..tensor
+        }
+    }
+
+    #[cfg(feature = "distributed")]
+    fn distributed_params(
+        tensor: &FloatTensor<Self>,
+    ) -> Option<burn_backend::distributed::DistributedParams> {
+        burn_autodiff::Autodiff::<B, C>::distributed_params(&tensor.inner)
+    }
+
+    #[cfg(feature = "distributed")]
+    fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
+        burn_autodiff::Autodiff::<B, C>::is_distributed(&tensor.inner)
     }
 }
 

@@ -194,9 +194,7 @@ impl<B: Backend> Context<B> {
     }
 
     fn resume_from(&self, records: &[DeviceLossScale], device: DeviceId) {
-        let own = records.iter().find(|record| {
-            (record.device_type, record.device_index) == (device.type_id, device.index_id.into())
-        });
+        let own = records.iter().find(|record| record.is_of(device));
         if let Some(record) = own.or(records.first()) {
             self.scaler.load(record.loss_scale);
         }

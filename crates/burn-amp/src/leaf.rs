@@ -13,7 +13,7 @@ use burn_autodiff::{
     ops::{Backward, Ops},
 };
 use burn_backend::{
-    AutodiffBackend, Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor,
+    Backend, FloatDType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor,
 };
 
 use crate::dtype;
@@ -164,7 +164,10 @@ impl<B: Backend> Leaves<B> {
         while ladder.len() <= level {
             let placeholder = self.placeholder(like);
             let mut rung = match ladder.last() {
-                None => Autodiff::<B>::from_inner(placeholder),
+                None => {
+                    let device = B::float_device(like);
+                    Autodiff::<B>::float_zeros([1].into(), &device, FloatDType::F32)
+                }
                 Some(below) => Rung
                     .prepare::<NoCheckpointing>([below.node.clone()])
                     .compute_bound()

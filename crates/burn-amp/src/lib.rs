@@ -34,6 +34,7 @@ mod amp;
 mod autodiff;
 mod call;
 mod context;
+mod distributed;
 mod dtype;
 mod graph;
 mod leaf;
@@ -57,6 +58,7 @@ pub use burn_amp_core::{
     LossScaling, Op, Outcome, Preset,
 };
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
+pub use distributed::Trainable;
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
 pub use leaf::Leaf;
 pub use observe::{CastCounter, Observer, observe};

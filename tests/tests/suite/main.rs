@@ -4,7 +4,7 @@
 //! * [`laws`]: what holds for every op of the table
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
-//! * [`models`], [`master_weights`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
+//! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, across devices and in checkpoints
 //! * [`policy`]: what is in force
 //!
@@ -20,8 +20,10 @@ mod models;
 mod optimizers;
 mod overflow;
 mod policy;
+mod presets;
 mod ranks;
 mod reads;
+mod resume;
 mod scenarios;
 mod trace;
 mod training;

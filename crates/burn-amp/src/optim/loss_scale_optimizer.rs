@@ -212,12 +212,27 @@ pub struct LossScaleOptimizerRecord<R> {
     optimizer: R,
 }
 
+impl<R> LossScaleOptimizerRecord<R> {
+    /// The loss scale of `device`; `None` if none was saved for it.
+    pub fn loss_scale(&self, device: &impl DeviceOps) -> Option<LossScaleRecord> {
+        let id = device.id();
+        let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;
+        Some(of_device.loss_scale)
+    }
+}
+
 /// The loss scale of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DeviceLossScale {
     pub(crate) device_type: u16,
     pub(crate) device_index: u32,
     pub(crate) loss_scale: LossScaleRecord,
+}
+
+impl DeviceLossScale {
+    pub(crate) fn is_of(&self, device: DeviceId) -> bool {
+        (self.device_type, self.device_index) == (device.type_id, device.index_id.into())
+    }
 }
 
 /// [`LossScaleOptimizerRecord`] in a file.

@@ -1,0 +1,26 @@
+//! Burn's `distributed` feature: gradients that are all-reduced inside the backward pass.
+//!
+//! With that feature Burn trains only on backends that have collective operations. `Amp` hands them to the backend below.
+//! An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: there is nothing to
+//! [`join`](crate::ranks::join).
+
+#[cfg(feature = "distributed")]
+mod backend;
+
+/// The plain backends that can be trained on.
+///
+/// With the feature `distributed` those that have collective operations, else all.
+#[cfg(not(feature = "distributed"))]
+pub trait Trainable: burn_backend::Backend {}
+
+#[cfg(not(feature = "distributed"))]
+impl<B: burn_backend::Backend> Trainable for B {}
+
+/// The plain backends that can be trained on.
+///
+/// With the feature `distributed` those that have collective operations, else all.
+#[cfg(feature = "distributed")]
+pub trait Trainable: burn_backend::distributed::DistributedBackend {}
+
+#[cfg(feature = "distributed")]
+impl<B: burn_backend::distributed::DistributedBackend> Trainable for B {}

@@ -1,0 +1,64 @@
+//! `DistributedBackend`: everything goes to the backend below.
+
+use burn_backend::{
+    Backend, DeviceId,
+    distributed::{
+        CollectiveTensor, DistributedBackend, DistributedConfig, DistributedParams,
+        ReduceOperation, TensorRef,
+    },
+    tensor::FloatTensor,
+};
+
+use crate::{Amp, AmpTensor, Graph, PolicySource};
+
+impl<B: Backend, P: PolicySource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
+where
+    G::Inner: DistributedBackend,
+{
+    fn start_communication_server(devices: &[Self::Device], config: DistributedConfig) {
+        G::Inner::start_communication_server(devices, config);
+    }
+
+    fn close_communication_server(device: &Self::Device) {
+        G::Inner::close_communication_server(device);
+    }
+
+    fn register_sync_parameters(device: &Self::Device, distributed_params: Vec<DistributedParams>) {
+        G::Inner::register_sync_parameters(device, distributed_params);
+    }
+
+    fn submit_sync_collective(device: &Self::Device) {
+        G::Inner::submit_sync_collective(device);
+    }
+
+    fn submit_gradient_sync(tensor: TensorRef<Self>, distributed_params: DistributedParams) {
+        // SAFETY: the caller lends the tensor for this call, as `DistributedBackend` asks of it.
+        let tensor = unsafe { &mut *tensor.0 };
+        G::Inner::submit_gradient_sync(TensorRef(&mut tensor.inner), distributed_params);
+    }
+
+    fn all_reduce(
+        tensor: FloatTensor<Self>,
+        op: ReduceOperation,
+        device_ids: Vec<DeviceId>,
+    ) -> CollectiveTensor<Self> {
+        let AmpTensor {
+            inner,
+            logical,
+            exact,
+            context,
+            ..
+        } = tensor;
+        // SAFETY: it is wrapped again at once, and resolved by whom it is returned to.
+        let inner = unsafe { G::Inner::all_reduce(inner, op, device_ids).assume_resolved() };
+        CollectiveTensor::new(AmpTensor {
+            logical,
+            exact,
+            ..AmpTensor::new(inner, context)
+        })
+    }
+
+    fn sync_collective(device: &Self::Device) {
+        G::Inner::sync_collective(device);
+    }
+}

@@ -1,0 +1,307 @@
+//! A run that is killed and resumed ends where an uninterrupted one does, bit for bit; a file that is no checkpoint is an
+//! error and stays as it is.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use burn::{
+    module::Module,
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer, adaptor::OptimizerAdaptor},
+    record::{
+        BinFileRecorder, CompactRecorder, DefaultRecorder, FileRecorder, FullPrecisionSettings,
+        PrettyJsonFileRecorder, Record, Recorder, RecorderError,
+    },
+};
+use burn_amp::{
+    Dtype, LossScaleRecord, Preset, convert_to, loss_scale,
+    optim::{LossScaleOptimizer, MasterWeights, Masters},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, LossScaleConfig, Plain, PlainAutodiff, computing_in,
+    models::{load, noise, seeded},
+    policy,
+};
+
+/// Overflows now and then: the scale grows every 4 finite steps, up to where the gradients do not fit.
+fn overflowing() -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 65536.0,
+            growth_interval: 4,
+            max: 2f32.powi(30),
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(InTheChild, overflowing());
+
+type B = AmpAutodiff<InTheChild>;
+type Model = (Linear<B>, Linear<B>);
+type Optim = LossScaleOptimizer<OptimizerAdaptor<MasterWeights<burn::optim::Adam>, Model, B>>;
+
+const STEPS: usize = 100;
+
+/// What is left of a run: the records of model, optimizer and loss scale. The optimizer's is a map without an order.
+#[derive(PartialEq)]
+struct End {
+    model: Vec<u8>,
+    optimizer: serde_json::Value,
+    loss_scale: LossScaleRecord,
+}
+
+/// Each step is a checkpoint: a directory that is written beside and renamed, so that a kill leaves the one before.
+fn checkpoint(directory: &Path, step: usize, model: &Model, optimizer: &Optim) {
+    let unfinished = directory.join("unfinished");
+    let _ = fs::remove_dir_all(&unfinished);
+    let recorder = DefaultRecorder::new();
+    Recorder::<B>::record(
+        &recorder,
+        model.clone().into_record(),
+        unfinished.join("model"),
+    )
+    .unwrap();
+    Recorder::<B>::record(
+        &recorder,
+        optimizer.to_record(),
+        unfinished.join("optimizer"),
+    )
+    .unwrap();
+    fs::rename(unfinished, directory.join(format!("{step:04}"))).unwrap();
+}
+
+/// The last finished checkpoint.
+fn last(directory: &Path) -> Option<(usize, PathBuf)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .max()
+}
+
+/// Trains from the last checkpoint in a directory to the end.
+fn train(directory: &Path) {
+    let device = Default::default();
+    let record = fs::read(directory.join("start")).unwrap();
+    let init = || -> Model {
+        (
+            LinearConfig::new(8, 16).init(&device),
+            LinearConfig::new(16, 4).init(&device),
+        )
+    };
+    let mut model = convert_to(load::<B, _>(init(), record), Preset::O2, Dtype::F16);
+    let adam = MasterWeights::new(AdamConfig::new()).with_masters(Masters::F32);
+    let mut optimizer: Optim = LossScaleOptimizer::new(adam.init());
+    let mut first = 0;
+    if let Some((step, path)) = last(directory) {
+        let recorder = DefaultRecorder::new();
+        let load = |name: &str| path.join(name);
+        model = model.load_record(Recorder::<B>::load(&recorder, load("model"), &device).unwrap());
+        optimizer = optimizer
+            .load_record(Recorder::<B>::load(&recorder, load("optimizer"), &device).unwrap());
+        first = step + 1;
+    }
+    for step in first..STEPS {
+        let x = noise::<B>(64 + STEPS, &device)
+            .slice([step..step + 64])
+            .reshape([8, 8]);
+        let y = model.1.forward(model.0.forward(x.clone()).tanh());
+        let loss = (y - x.slice([0..8, 0..4])).square().mean();
+        let grads = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(1e-2, model, grads);
+        checkpoint(directory, step, &model, &optimizer);
+    }
+}
+
+/// The records of a finished run, from its last checkpoint.
+fn end(directory: &Path) -> End {
+    let (step, path) = last(directory).unwrap();
+    assert_eq!(step, STEPS - 1);
+    let recorder = DefaultRecorder::new();
+    let record: <Optim as Optimizer<Model, B>>::Record =
+        Recorder::<B>::load(&recorder, path.join("optimizer"), &Default::default()).unwrap();
+    let device = burn::tensor::Device::<B>::default();
+    End {
+        model: fs::read(path.join("model.mpk")).unwrap(),
+        loss_scale: record.loss_scale(&device).unwrap(),
+        optimizer: serde_json::to_value(Record::<B>::into_item::<FullPrecisionSettings>(record))
+            .unwrap(),
+    }
+}
+
+/// The child process: this test binary, told by a variable where to train.
+const DIRECTORY: &str = "BURN_AMP_TESTS_RESUME";
+
+#[test]
+#[ignore = "the child process of `a_killed_run_resumes_exactly`"]
+fn child() {
+    train(Path::new(&std::env::var(DIRECTORY).unwrap()));
+}
+
+fn start_child(directory: &Path) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["resume::child", "--exact", "--ignored"])
+        .env(DIRECTORY, directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_killed_run_resumes_exactly() {
+    let root = tempfile::tempdir().unwrap();
+    let record =
+        seeded::<PlainAutodiff, _>(|device| -> (Linear<PlainAutodiff>, Linear<PlainAutodiff>) {
+            (
+                LinearConfig::new(8, 16).init(device),
+                LinearConfig::new(16, 4).init(device),
+            )
+        });
+    let directory = |name: &str| {
+        let directory = root.path().join(name);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("start"), &record).unwrap();
+        directory
+    };
+
+    let whole = directory("whole");
+    assert!(start_child(&whole).wait().unwrap().success());
+    let expected = end(&whole);
+    let skipped = expected.loss_scale.skipped_steps();
+    assert!(
+        (3..STEPS as u64 / 2).contains(&skipped),
+        "{skipped} steps skipped"
+    );
+
+    let (mut kills, mut runs, mut hash) = (0, 0, 1u32);
+    while kills < 20 {
+        let killed = directory(&format!("killed-{runs}"));
+        runs += 1;
+        loop {
+            let mut child = start_child(&killed);
+            // Until so many checkpoints are there, and then a moment that is not always the same.
+            hash = hash.wrapping_mul(1664525).wrapping_add(1013904223);
+            let until = last(&killed).map_or(0, |(step, _)| step + 1) + (hash >> 16) as usize % 24;
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let reached = || last(&killed).is_some_and(|(step, _)| step >= until);
+            while !reached() && child.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < deadline, "the child makes no progress");
+                thread::sleep(Duration::from_micros(200));
+            }
+            thread::sleep(Duration::from_micros((hash >> 8) as u64 % 3000));
+            match child.try_wait().unwrap() {
+                Some(status) => {
+                    assert!(status.success());
+                    break;
+                }
+                None => {
+                    child.kill().unwrap(); // SIGKILL
+                    child.wait().unwrap();
+                    kills += 1;
+                }
+            }
+        }
+        assert!(end(&killed) == expected, "run {runs} after {kills} kills");
+    }
+    println!("{kills} kills in {runs} runs, {skipped} of {STEPS} steps skipped");
+}
+
+/// The state survives every recorder, half precision included.
+#[test]
+fn the_loss_scale_survives_every_recorder() {
+    fn survives<FR: FileRecorder<B>>(recorder: FR) {
+        let device = Default::default();
+        let file = tempfile::tempdir().unwrap();
+        let record = loss_scale::<B>(&device).record();
+        assert!(record.scale() >= 65536.0);
+        recorder.record(record, file.path().join("scale")).unwrap();
+        let loaded: LossScaleRecord = recorder.load(file.path().join("scale"), &device).unwrap();
+        assert_eq!(loaded, record);
+    }
+    survives(DefaultRecorder::new());
+    survives(CompactRecorder::new());
+    survives(BinFileRecorder::<FullPrecisionSettings>::new());
+    survives(PrettyJsonFileRecorder::<FullPrecisionSettings>::new());
+}
+
+/// What is said of a file that holds something else, and that it is not touched.
+fn refused<R: Record<Plain>, FR: FileRecorder<Plain>>(
+    recorder: &FR,
+    path: &Path,
+    content: &[u8],
+) -> String {
+    let file = path.with_extension(FR::file_extension());
+    fs::write(&file, content).unwrap();
+    let error = match recorder.load::<R>(path.to_path_buf(), &Default::default()) {
+        Ok(_) => panic!("{} was read", file.display()),
+        Err(RecorderError::Unknown(message) | RecorderError::DeserializeError(message)) => message,
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(fs::read(&file).unwrap(), content);
+    error
+}
+
+#[test]
+fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("scale");
+    let json = PrettyJsonFileRecorder::<FullPrecisionSettings>::new();
+    let record = loss_scale::<B>(&Default::default()).record();
+    Recorder::<Plain>::record(&json, record, path.clone()).unwrap();
+    let good = fs::read_to_string(path.with_extension("json")).unwrap();
+    let says = |content: &str, expected: &str| {
+        let message = refused::<LossScaleRecord, _>(&json, &path, content.as_bytes());
+        assert!(message.contains(expected), "{message}");
+    };
+    says(
+        &good.replace("\"loss_scale_version\": 1", "\"loss_scale_version\": 2"),
+        "loss scale record of version 2, but this burn-amp reads version 1: the file is from a newer burn-amp",
+    );
+    says(
+        &good.replace("65536.0", "65537.0"),
+        "65537 is no loss scale; expected a power of two from 2^-126 to 2^127",
+    );
+    says(&good.replace("65536.0", "0.0"), "0 is no loss scale");
+    says(
+        &good.replace("\"scale\"", "\"skale\""),
+        "unknown field `skale`",
+    );
+    says(&good[..good.len() / 2], "EOF");
+    says("", "EOF");
+
+    // A model in the place of the loss scale, and a plain optimizer's record in the place of a `LossScaleOptimizer`'s.
+    let mpk = DefaultRecorder::new();
+    let model: Linear<Plain> = LinearConfig::new(2, 2).init(&Default::default());
+    Recorder::<Plain>::record(&mpk, model.into_record(), path.clone()).unwrap();
+    let foreign = fs::read(path.with_extension("mpk")).unwrap();
+    let message = refused::<LossScaleRecord, _>(&mpk, &path, &foreign);
+    assert!(
+        message.contains("unknown field `weight`, expected one of `loss_scale_version`"),
+        "{message}"
+    );
+
+    let message = refused::<RecordOnPlain, _>(&mpk, &path, &foreign);
+    assert!(
+        message.contains("unknown field `weight`, expected `loss_scales` or `optimizer`"),
+        "{message}"
+    );
+
+    // A truncated file at every length.
+    Recorder::<Plain>::record(&mpk, record, path.clone()).unwrap();
+    let whole = fs::read(path.with_extension("mpk")).unwrap();
+    for length in 0..whole.len() {
+        refused::<LossScaleRecord, _>(&mpk, &path, &whole[..length]);
+    }
+    let bin = BinFileRecorder::<FullPrecisionSettings>::new();
+    refused::<LossScaleRecord, _>(&bin, &path, &foreign);
+}
+
+/// The record of a `LossScaleOptimizer` over nothing.
+type RecordOnPlain = burn_amp::optim::LossScaleOptimizerRecord<()>;
