@@ -384,7 +384,14 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
                 grads.accumulate::<B, _>(poisoned, &nets[0]).unwrap();
             }
             let grads = scaler.unscale(grads, &nets[i]).unwrap();
+            let skipped = grads.outcome() == Outcome::Overflowed;
             nets[i] = grads.step(&mut sgds[i], 0.01, nets[i].clone());
+            if skipped {
+                // burn-autodiff 0.21.0 loses the step of a root, in about half of the runs, when two losses share the
+                // parameters of two models and those of one model alone were in a backward pass before: plain Burn
+                // panics the same. A fork has the same values and new nodes.
+                nets[i] = nets[i].clone().fork(&Default::default());
+            }
         }
         scaler.update().unwrap();
         scales.push(scaler.current_scale());
@@ -399,9 +406,10 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
                 &control,
                 GradientsParams::from_module(&mut second, &control),
             );
-            if batch != 2 || i == 1 {
-                controls[i] = control_sgds[i].step(0.01, control, sum.grads());
-            }
+            controls[i] = match batch == 2 && i == 0 {
+                true => control.fork(&Default::default()),
+                false => control_sgds[i].step(0.01, control, sum.grads()),
+            };
         }
     }
     assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
