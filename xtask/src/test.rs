@@ -59,6 +59,20 @@ const STEPS: &[Step] = &[
             "cuda,vulkan,fusion",
         ]),
     ),
+    // It changes the bounds of Burn's traits, and leaves only backends with collective operations to train on.
+    Step::new(
+        "distributed",
+        Task::Cargo(&[
+            "check",
+            "--package",
+            "burn-amp",
+            "--no-default-features",
+            "--features",
+            "cuda,fusion,distributed,collective,train",
+            "--lib",
+            "--examples",
+        ]),
+    ),
     Step::new(
         "test",
         Task::Cargo(&[

@@ -160,7 +160,10 @@ impl Scaler {
         if exhausted {
             panic_at_min(&skip);
         }
-        tracing::info!("burn-amp: step skipped: {skip}; the next scale is {next}");
+        tracing::info!(
+            "burn-amp: step skipped: {skip}; the next scale is {}",
+            f64::from(next)
+        );
         outcome
     }
 
@@ -173,7 +176,7 @@ fn panic_at_min(skip: &Skip) -> ! {
     panic!(
         "loss scale: overflow at the minimum {}, so the loss or an activation overflows by itself (loss_scale.min in \
          amp.toml); {skip}",
-        skip.scale
+        f64::from(skip.scale)
     )
 }
 

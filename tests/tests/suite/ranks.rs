@@ -61,7 +61,7 @@ fn train<P: burn_amp::PolicySource>(rank: usize, count: usize, record: Vec<u8>) 
     let device = Default::default();
     let peer = PeerId::from(rank);
     let config = CollectiveConfig::default().with_num_devices(count);
-    collective::register::<Inner<P>>(peer, device, config).unwrap();
+    collective::register::<Inner<P>>(peer, Default::default(), config).unwrap();
     let _joined = ranks::join::<B<P>>(&device, Collective::<Inner<P>>::new(peer, &device));
 
     let init = LinearConfig::new(8, 4).init(&device);
@@ -190,12 +190,12 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
     type P = AtTheMinimum;
-    let device = Default::default();
     // Both take part in every pass.
     let barrier = Arc::new(Barrier::new(2));
     let rank = || {
         let barrier = barrier.clone();
         thread::spawn(move || {
+            let device = Default::default();
             let _joined = ranks::join::<B<P>>(&device, Overflows(barrier));
             let weight = noise::<B<P>>(4, &device).require_grad();
             // 256 = 2^8: the ninth overflow finds the scale at 1.

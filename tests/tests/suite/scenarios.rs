@@ -375,3 +375,40 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     }
     for_each_policy!(near);
 }
+
+/// One adapter under two names is two devices to Burn.
+#[test]
+#[cfg(feature = "vulkan")]
+fn an_overflow_on_another_device_than_the_losss_is_found() {
+    use burn::backend::wgpu::WgpuDevice;
+
+    policy!(OnTwoDevices, small_scale());
+    type B = AmpAutodiff<OnTwoDevices>;
+
+    let [here, there] = [WgpuDevice::DefaultDevice, WgpuDevice::Cpu];
+    let first = noise::<B>(12, &there).reshape([3, 4]).require_grad();
+    let second = noise::<B>(8, &here).reshape([4, 2]).require_grad();
+    let backward = |factor: f32| {
+        let x = noise::<B>(6, &there).reshape([2, 3]);
+        let hidden = x.matmul(first.clone()).to_device(&here);
+        let loss = hidden.matmul(second.clone()).square().mean();
+        (loss + (first.clone() * factor).sum().to_device(&here)).backward()
+    };
+    let grads = backward(1.0);
+    assert_eq!(grads.outcome(), Outcome::Finite);
+    let grad = first.grad(&grads).unwrap();
+    assert_eq!(grad.device(), there);
+    assert!(
+        grad.into_data()
+            .iter::<f32>()
+            .all(|x| x.is_finite() && x != 0.0)
+    );
+    assert!(second.grad(&grads).is_some());
+
+    let grads = backward(f32::INFINITY);
+    assert_eq!(grads.outcome(), Outcome::Overflowed);
+    assert!(first.grad(&grads).is_none() && second.grad(&grads).is_none());
+    let skip = burn_amp::loss_scale::<B>(&here).last_skip().unwrap();
+    assert_eq!((skip.overflowed.len(), skip.gradients), (1, 2));
+    assert_eq!(skip.overflowed[0].shape.as_slice(), [3, 4]);
+}
