@@ -89,8 +89,9 @@ static CONTEXTS: LazyLock<RwLock<HashMap<Key, &'static (dyn Any + Send + Sync)>>
     LazyLock::new(Default::default);
 
 /// What [`Context::resume`] was last given, by policy source and backend.
-static RESUMED: LazyLock<RwLock<HashMap<(TypeId, TypeId), Vec<DeviceLossScale>>>> =
-    LazyLock::new(Default::default);
+static RESUMED: LazyLock<RwLock<Resumed>> = LazyLock::new(Default::default);
+
+type Resumed = HashMap<(TypeId, TypeId), Vec<DeviceLossScale>>;
 
 impl<B: Backend> Context<B> {
     /// The context in force, made from the source's configuration at first use.

@@ -199,7 +199,7 @@ fn net() -> Net<B> {
 fn mse(net: &Net<B>, batch: usize) -> Tensor<B, 1> {
     let values = noise::<B>(5 * 64, &Default::default());
     let at = |i: usize| {
-        let values = values.clone().slice([i * 64..(i + 1) * 64]);
+        let values = values.clone().slice(i * 64..(i + 1) * 64);
         values.reshape([8, 8])
     };
     let y = net.1.forward(net.0.forward(at(batch)));

@@ -64,7 +64,7 @@ fn layer<B: Backend>() -> Linear<B> {
 
 fn loss<B: Backend>(model: &Linear<B>, batch: usize) -> Tensor<B, 1> {
     let x = noise::<B>(64, &model.devices()[0])
-        .slice([batch..batch + 12])
+        .slice(batch..batch + 12)
         .reshape([3, 4]);
     (model.forward(x) - 0.5).square().mean()
 }
@@ -308,7 +308,7 @@ impl<B: Backend> Batcher<B, usize, Batch<B>> for Numbers {
         let from = items[0];
         Batch {
             x: noise(64 + 16, device)
-                .slice([from..from + 16])
+                .slice(from..from + 16)
                 .reshape([4, 4]),
             overflows: from >= OVERFLOWS_FROM,
         }

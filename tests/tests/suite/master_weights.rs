@@ -11,7 +11,7 @@ use burn::{
     prelude::ElementConversion,
     record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
     tensor::{
-        DType, FloatDType, Tensor, TensorData,
+        DType, FloatDType, Tensor,
         backend::{AutodiffBackend, Backend},
     },
 };
@@ -141,7 +141,7 @@ fn small_updates_are_lost_without_masters_only() {
 mod split {
     use std::sync::{Arc, Mutex};
 
-    use burn::tensor::bf16;
+    use burn::tensor::{TensorData, bf16};
     use burn_amp::optim::MasterState;
 
     use super::*;
@@ -320,7 +320,7 @@ impl Task for Mlp {
         let device = first.weight.val().device();
         let from = (step % 8) * 16;
         let x = noise::<B>(16 * 16 * 2, &device)
-            .slice([from..from + 256])
+            .slice(from..from + 256)
             .reshape([16, 16]);
         let target = x.clone().slice([0..16, 0..4]).square() * 3.0;
         let y = second.forward(norm.forward(first.forward(x)).tanh());
@@ -368,6 +368,7 @@ fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
         let model = load::<B<P>, _>(T::init(&device), start.clone());
         convert_to(model, Preset::O2, low)
     };
+    let mut with_masters = Vec::new();
     for masters in [Masters::F32, Masters::Split] {
         let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         let (found, model, _) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
@@ -376,11 +377,14 @@ fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
             "{low} with {masters:?}: loss {found}, {expected} in f32, {initial} at the start"
         );
         assert_stored::<B<P>, _>(&model, low);
+        with_masters.push(found);
     }
 
     let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
     let (stalled, ..) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
-    println!("{low}: f32 {initial} to {expected}, without masters to {stalled}");
+    println!(
+        "{low}: from {initial} to {expected} in f32, {with_masters:?} with masters, {stalled} without"
+    );
     assert!(
         stalled > 1.01 * expected,
         "{low} without masters: loss {stalled}, {expected} in f32"
@@ -458,7 +462,7 @@ mod transformer {
         loss::CrossEntropyLossConfig,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     };
-    use burn::tensor::Int;
+    use burn::tensor::{Int, TensorData};
 
     use super::*;
 
@@ -536,7 +540,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
             for step in 0..40 {
                 let grads = Mlp::loss(&model, step).backward();
                 let grads = GradientsParams::from_grads(grads, &model);
-                stepped |= grads.len() > 0;
+                stepped |= !grads.is_empty();
                 model = optimizer.step(small_lr(low), model, grads);
             }
             assert!(stepped);

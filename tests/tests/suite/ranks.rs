@@ -51,7 +51,8 @@ const STEPS: usize = 200;
 /// Which rank overflows at a step, if any: one step in 12, hashed.
 fn poisoned(step: usize, ranks: usize) -> Option<usize> {
     let hash = (step as u32 + 1).wrapping_mul(2654435769) >> 16;
-    (hash % 12 == 0).then_some(hash as usize / 12 % ranks)
+    hash.is_multiple_of(12)
+        .then_some(hash as usize / 12 % ranks)
 }
 
 /// What one rank saw: the skipped steps, the scale after each step, and the parameters at the end.
@@ -71,7 +72,7 @@ fn train<P: burn_amp::PolicySource>(rank: usize, count: usize, record: Vec<u8>) 
     for step in 0..STEPS {
         let from = step * 3 + rank * 17;
         let x = noise::<B<P>>(STEPS * 3 + 17 * 4 + 64, &device)
-            .slice([from..from + 64])
+            .slice(from..from + 64)
             .reshape([8, 8]);
         let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
             .square()
@@ -115,7 +116,9 @@ fn all_ranks<P: burn_amp::PolicySource>(count: usize) {
     let (sender, receiver) = mpsc::channel();
     for rank in 0..count {
         let (sender, record) = (sender.clone(), record.clone());
-        thread::spawn(move || sender.send(train::<P>(rank, count, record)));
+        thread::spawn(move || {
+            let _ = sender.send(train::<P>(rank, count, record));
+        });
     }
     let seen: Vec<Seen> = (0..count)
         .map(|_| {

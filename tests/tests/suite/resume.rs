@@ -109,7 +109,7 @@ fn train(directory: &Path) {
     }
     for step in first..STEPS {
         let x = noise::<B>(64 + STEPS, &device)
-            .slice([step..step + 64])
+            .slice(step..step + 64)
             .reshape([8, 8]);
         let y = model.1.forward(model.0.forward(x.clone()).tanh());
         let loss = (y - x.slice([0..8, 0..4])).square().mean();

@@ -302,4 +302,47 @@ proptest! {
             prop_assert_eq!((state.scale, state.streak), (scale, tracker));
         }
     }
+
+    #[test]
+    fn with_hysteresis_it_is_apexs_kernel(
+        init in select([1.0f32, 1024.0, 65536.0].as_slice()),
+        growth in select([1.0f32, 2.0, 4.0].as_slice()),
+        backoff in select([0.5f32, 0.25].as_slice()),
+        interval in 1u32..8,
+        allowed in 1i32..6,
+        outcomes in any_outcomes(),
+    ) {
+        // `update_scale_hysteresis`, line by line
+        let rule = DynamicLossScale {
+            hysteresis: allowed as u32,
+            ..pytorch(init, growth, backoff, interval)
+        };
+        let (mut scale, mut tracker, mut hysteresis) = (init, 0, allowed);
+        let states = trace(rule, outcomes.clone());
+        for (state, outcome) in states.into_iter().zip(outcomes) {
+            if outcome == I {
+                hysteresis -= 1;
+                if hysteresis > 0 {
+                    tracker = 0;
+                    prop_assert_eq!((state.scale, state.streak), (scale, tracker));
+                    continue;
+                }
+                scale *= backoff;
+                tracker = 0;
+            } else {
+                let successful = tracker + 1;
+                if successful == interval {
+                    let new = scale * growth;
+                    if new.is_finite() {
+                        scale = new;
+                    }
+                    tracker = 0;
+                } else {
+                    tracker = successful;
+                }
+                hysteresis = allowed;
+            }
+            prop_assert_eq!((state.scale, state.streak), (scale, tracker));
+        }
+    }
 }
