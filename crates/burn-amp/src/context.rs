@@ -250,6 +250,13 @@ impl<B: Backend> Context<B> {
         let compute = self.policy.compute();
         let backend = B::name(device);
         tracing::info!("burn-amp: {backend} on {device:?} computes in {compute}");
+        if let (Preset::O2 | Preset::O3, true) = (self.config.preset, compute.is_low()) {
+            tracing::info!(
+                "burn-amp: preset {}: `burn_amp::convert(model)` stores its parameters in {compute}; step them with \
+                 `MasterWeights`",
+                self.config.preset
+            );
+        }
         if compute.is_low() || self.config.preset == Preset::O0 {
             return;
         }
