@@ -379,6 +379,10 @@ fn two_losses_of_two_models_each_get_their_gradients() {
 /// One adapter under two names is two devices to Burn.
 #[test]
 #[cfg(feature = "vulkan")]
+#[cfg_attr(
+    feature = "fusion",
+    ignore = "burn-fusion 0.21.0 moves tensors by a transfer that wgpu lacks; plain Burn computes garbage"
+)]
 fn an_overflow_on_another_device_than_the_losss_is_found() {
     use burn::backend::wgpu::WgpuDevice;
 

@@ -1,0 +1,286 @@
+//! Our entries and PyTorch's, lined up by model, batch and precision.
+
+use std::fmt;
+
+use crate::{
+    entry::{Entry, OURS, PYTORCH},
+    layout::{Align, Table, cell, mebibytes},
+    precision::Precision,
+    summary::batch,
+};
+
+/// A markdown table. Of equal runs the last one counts; a run on one side only has a row of its own.
+pub struct Comparison<'a>(pub &'a [Entry]);
+
+impl Comparison<'_> {
+    /// The entries that count, in the order in which their models and precisions first came.
+    fn latest(&self) -> Vec<&Entry> {
+        let Self(entries) = self;
+        let mut latest: Vec<&Entry> = Vec::new();
+        for entry in *entries {
+            let equal =
+                |old: &&mut &Entry| old.precision == entry.precision && old.compares_to(entry);
+            match latest.iter_mut().find(equal) {
+                Some(old) => *old = entry,
+                None => latest.push(entry),
+            }
+        }
+        latest
+    }
+}
+
+/// A row: ours, PyTorch's, or both.
+type Pair<'a> = (Option<&'a Entry>, Option<&'a Entry>);
+
+/// Each entry of ours with each of PyTorch's of the same work: there may be several backends on either side.
+fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
+    let mut rows: Vec<Pair<'a>> = Vec::new();
+    let of = |framework: &str| {
+        let entries = entries.iter().copied();
+        entries
+            .filter(|entry| entry.framework == framework)
+            .collect::<Vec<_>>()
+    };
+    let (ours, theirs) = (of(OURS), of(PYTORCH));
+    for our in &ours {
+        let mut matches: Vec<&Entry> = theirs
+            .iter()
+            .copied()
+            .filter(|their| our.precision == their.precision && our.may_be_same_work(their))
+            .collect();
+        if matches.iter().any(|their| our.same_work(their)) {
+            matches.retain(|their| our.same_work(their));
+        }
+        if matches.iter().any(|their| their.device == our.device) {
+            matches.retain(|their| their.device == our.device);
+        }
+        match matches.is_empty() {
+            true => rows.push((Some(our), None)),
+            false => rows.extend(matches.into_iter().map(|their| (Some(*our), Some(their)))),
+        }
+    }
+    for their in theirs {
+        if rows.iter().any(|(_, paired)| *paired == Some(their)) {
+            continue;
+        }
+        // After the last row of the same model, so that a model's precisions stay together.
+        let of_model = |(our, paired): &Pair<'_>| {
+            let entry = our.or(*paired);
+            entry.is_some_and(|entry| entry.may_be_same_work(their))
+        };
+        let place = rows
+            .iter()
+            .rposition(of_model)
+            .map_or(rows.len(), |row| row + 1);
+        rows.insert(place, (None, Some(their)));
+    }
+    rows
+}
+
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self.latest();
+        let mut table = Table::new([
+            ("model", Align::Left),
+            ("batch", Align::Left),
+            ("precision", Align::Left),
+            ("burn-amp", Align::Left),
+            ("step ms", Align::Right),
+            ("items/s", Align::Right),
+            ("peak", Align::Right),
+            ("vs f32", Align::Right),
+            ("PyTorch", Align::Left),
+            ("step ms", Align::Right),
+            ("items/s", Align::Right),
+            ("peak", Align::Right),
+            ("vs f32", Align::Right),
+            ("burn-amp / PyTorch", Align::Right),
+        ]);
+        for (ours, theirs) in pairs(&entries) {
+            let Some(entry) = ours.or(theirs) else {
+                continue;
+            };
+            let ratio = ours.zip(theirs).and_then(|(a, b)| a.speed_up_over(b));
+            let work = [entry.model.clone(), batch(entry), entry.precision.clone()];
+            let [work, our, their, ratio] = [
+                work.to_vec(),
+                numbers(ours, &entries).to_vec(),
+                numbers(theirs, &entries).to_vec(),
+                vec![cell(ratio, |ratio| format!("{ratio:.2}"))],
+            ];
+            let row = [work, our, their, ratio].concat();
+            table.push(row.try_into().expect("3 + 5 + 5 + 1 cells"));
+        }
+
+        for framework in [OURS, PYTORCH] {
+            let mut machines: Vec<String> = Vec::new();
+            for entry in entries.iter().filter(|entry| entry.framework == framework) {
+                let Entry {
+                    version,
+                    backend,
+                    device,
+                    ..
+                } = entry;
+                let machine = format!("* {framework} {version}, {backend} on {device}");
+                if !machines.contains(&machine) {
+                    machines.push(machine);
+                }
+            }
+            for machine in machines {
+                writeln!(f, "{machine}")?;
+            }
+        }
+        writeln!(f)?;
+        write!(f, "{}", table.markdown())?;
+        writeln!(
+            f,
+            "\nMedian step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of \
+             both, above 1 where burn-amp is faster."
+        )?;
+        let failed: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.error.is_some())
+            .collect();
+        if !failed.is_empty() {
+            writeln!(f)?;
+        }
+        for entry in failed {
+            let Entry {
+                framework,
+                backend,
+                model,
+                precision,
+                error,
+                ..
+            } = entry;
+            let (batch, error) = (batch(entry), error.as_deref().unwrap_or_default());
+            writeln!(
+                f,
+                "* {framework} {backend}, {model} {batch} {precision}: {error}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Backend, step time, throughput, memory, and speed-up over F32 on the same backend.
+fn numbers(entry: Option<&Entry>, entries: &[&Entry]) -> [String; 5] {
+    let Some(entry) = entry else {
+        return [(); 5].map(|()| "-".to_owned());
+    };
+    let is_f32 =
+        |other: &&&Entry| other.precision == Precision::F32.name() && other.compares_to(entry);
+    let f32 = entries.iter().find(is_f32);
+    let speed_up = f32.and_then(|f32| entry.speed_up_over(f32));
+    [
+        entry.backend.clone(),
+        match entry.step_ms_median {
+            Some(step) => format!("{step:.2}"),
+            None => "failed".to_owned(),
+        },
+        cell(entry.items_per_s, |items| format!("{items:.1}")),
+        cell(entry.peak_memory_bytes, mebibytes),
+        cell(speed_up, |factor| format!("{factor:.2}x")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(lines: &[(&str, &str, &str, f64, Option<u64>)]) -> Vec<Entry> {
+        let entry = |(framework, backend, precision, step_ms, peak): &(_, _, _, f64, _)| {
+            serde_json::from_value(serde_json::json!({
+                "framework": framework, "backend": backend, "precision": precision, "step_ms_median": step_ms,
+                "items_per_s": 64e3 / step_ms, "peak_memory_bytes": peak, "version": "1", "device": "H200",
+                "model": "bert", "size": "full", "batch_size": 64, "shape": [64, 128], "warmup": 5, "steps": 20,
+            }))
+        };
+        lines.iter().map(|line| entry(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn lines_up_both_frameworks() {
+        let gib = Some(1 << 30);
+        let entries = entries(&[
+            ("burn-amp", "cuda", "f32", 200.0, gib),
+            ("burn-amp", "cuda", "amp-bf16", 999.0, None),
+            ("burn-amp", "cuda", "amp-bf16", 80.0, None),
+            ("pytorch", "cuda", "tf32", 100.0, gib),
+            ("pytorch", "cuda", "f32", 160.0, gib),
+            ("pytorch", "cuda", "amp-bf16", 64.0, gib),
+        ]);
+        let expected = "\
+* burn-amp 1, cuda on H200
+* pytorch 1, cuda on H200
+
+| model | batch  | precision | burn-amp | step ms | items/s |       peak | vs f32 | PyTorch | step ms | items/s |       peak | vs f32 | burn-amp / PyTorch |
+| ----- | ------ | --------- | -------- | ------: | ------: | ---------: | -----: | ------- | ------: | ------: | ---------: | -----: | -----------------: |
+| bert  | 64x128 | f32       | cuda     |  200.00 |   320.0 | 1024.0 MiB |  1.00x | cuda    |  160.00 |   400.0 | 1024.0 MiB |  1.00x |               0.80 |
+| bert  | 64x128 | amp-bf16  | cuda     |   80.00 |   800.0 |          - |  2.50x | cuda    |   64.00 |  1000.0 | 1024.0 MiB |  2.50x |               0.80 |
+| bert  | 64x128 | tf32      | -        |       - |       - |          - |      - | cuda    |  100.00 |   640.0 | 1024.0 MiB |  1.60x |                  - |
+
+Median step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of both, above 1 where burn-amp is faster.
+";
+        assert_eq!(Comparison(&entries).to_string(), expected);
+    }
+
+    #[test]
+    fn other_shapes_and_devices_are_not_mixed_up() {
+        let mut entries = entries(&[
+            ("burn-amp", "cuda", "f32", 4.0, None),
+            ("pytorch", "cuda", "f32", 2.0, None),
+            ("pytorch", "cuda", "f32", 8.0, None),
+            ("pytorch", "cpu", "f32", 9.0, None),
+        ]);
+        entries[1].shape = Some(vec![64, 512]);
+        entries[3].device = "a CPU".to_owned();
+        let latest = Comparison(&entries);
+        let rows: Vec<_> = pairs(&latest.latest())
+            .into_iter()
+            .map(|(our, their)| {
+                [our, their].map(|entry| entry.and_then(|entry| entry.step_ms_median))
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [[Some(4.0), Some(8.0)], [None, Some(9.0)], [None, Some(2.0)],]
+        );
+    }
+
+    #[test]
+    fn an_entry_that_failed_before_it_had_a_batch_stands_beside_ours() {
+        let mut entries = entries(&[
+            ("burn-amp", "flex", "amp-f16", 4.0, None),
+            ("pytorch", "cpu", "amp-f16", 1.0, None),
+            ("pytorch", "cpu", "tf32", 1.0, None),
+        ]);
+        for entry in &mut entries[1..] {
+            entry.shape = None;
+        }
+        let latest = Comparison(&entries);
+        assert_eq!(
+            pairs(&latest.latest()),
+            [
+                (Some(&entries[0]), Some(&entries[1])),
+                (None, Some(&entries[2])),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_entry_without_numbers_is_failed_and_says_why() {
+        let mut entries = entries(&[("pytorch", "cuda", "f32", 1.0, None)]);
+        entries[0].step_ms_median = None;
+        entries[0].items_per_s = None;
+        entries[0].error = Some("OutOfMemoryError: CUDA out of memory".to_owned());
+        let table = Comparison(&entries).to_string();
+        assert!(table.contains(" failed |"), "{table}");
+        assert!(
+            table.ends_with(
+                "* pytorch cuda, bert 64x128 f32: OutOfMemoryError: CUDA out of memory\n"
+            ),
+            "{table}"
+        );
+    }
+}

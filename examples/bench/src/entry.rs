@@ -1,0 +1,201 @@
+//! One measured run as a line of JSON; `bench/pytorch/README.md` tells the unit of every field.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{machine::Machine, plan::Run};
+
+/// Always written with all fields; what could not be measured, and inf or NaN, is `null`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    pub model: String,
+    pub size: String,
+    pub batch_size: usize,
+    pub precision: String,
+    pub warmup: usize,
+    pub device: String,
+    pub backend: String,
+    pub framework: String,
+    pub version: String,
+    pub params: Option<usize>,
+    pub shape: Option<Vec<usize>>,
+    pub steps: usize,
+    pub step_ms_median: Option<f64>,
+    pub step_ms_p10: Option<f64>,
+    pub step_ms_p90: Option<f64>,
+    pub items_per_s: Option<f64>,
+    pub peak_memory_bytes: Option<u64>,
+    pub loss_first: Option<f64>,
+    pub loss_last: Option<f64>,
+    pub skipped_steps: Option<u64>,
+    pub loss_scale: Option<f64>,
+    pub error: Option<String>,
+}
+
+/// Of our entries.
+pub const OURS: &str = "burn-amp";
+/// Of the entries that `bench/pytorch` writes.
+pub const PYTORCH: &str = "pytorch";
+
+impl Entry {
+    /// Of a run of ours that is still to be measured.
+    pub fn new(run: &Run, machine: &Machine, warmup: usize) -> Self {
+        Self {
+            model: run.choice.model.name.to_owned(),
+            size: run.size.name().to_owned(),
+            batch_size: run.batch_size,
+            precision: run.precision.name().to_owned(),
+            warmup,
+            device: machine.device.clone(),
+            backend: machine.backend.to_owned(),
+            framework: OURS.to_owned(),
+            // All packages of the workspace have one version.
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            params: None,
+            shape: Some([vec![run.batch_size], run.choice.item_shape(run.size.into())].concat()),
+            steps: 0,
+            step_ms_median: None,
+            step_ms_p10: None,
+            step_ms_p90: None,
+            items_per_s: None,
+            peak_memory_bytes: None,
+            loss_first: None,
+            loss_last: None,
+            skipped_steps: None,
+            loss_scale: None,
+            error: None,
+        }
+    }
+
+    /// Whether it is of the same model, batch and machine as `other`, in whatever precision.
+    pub fn compares_to(&self, other: &Self) -> bool {
+        self.same_work(other)
+            && (&self.framework, &self.backend, &self.device)
+                == (&other.framework, &other.backend, &other.device)
+    }
+
+    /// Whether it is of the same model and batch as `other`, whatever computed it.
+    ///
+    /// Overrides of a model show in its batch's shape.
+    pub fn same_work(&self, other: &Self) -> bool {
+        (&self.model, &self.size, self.batch_size, &self.shape)
+            == (&other.model, &other.size, other.batch_size, &other.shape)
+    }
+
+    /// As [`same_work`](Self::same_work), where PyTorch failed before it had a batch.
+    pub fn may_be_same_work(&self, other: &Self) -> bool {
+        (&self.model, &self.size, self.batch_size) == (&other.model, &other.size, other.batch_size)
+            && (self.shape == other.shape || self.shape.is_none() || other.shape.is_none())
+    }
+
+    /// How many times as fast as `other` it is.
+    pub fn speed_up_over(&self, other: &Self) -> Option<f64> {
+        Some(self.items_per_s? / other.items_per_s?)
+    }
+}
+
+/// In a few words.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(step), Some(items)) = (self.step_ms_median, self.items_per_s) {
+            write!(f, "{step:.2} ms, {items:.1} items/s, ")?;
+        }
+        match (&self.error, self.loss_last) {
+            (Some(error), _) => f.write_str(error),
+            (None, Some(loss)) => write!(f, "loss {loss:.4}"),
+            (None, None) => f.write_str("no loss"),
+        }
+    }
+}
+
+/// A file that entries are appended to, or none.
+pub struct Lines(Option<File>);
+
+impl Lines {
+    /// # Errors
+    ///
+    /// If the file cannot be written to.
+    pub fn append_to(path: Option<&Path>) -> Result<Self> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            file.with_context(|| path.display().to_string())
+        };
+        path.map(open).transpose().map(Self)
+    }
+
+    /// Writes a line at once, so that a killed process keeps what it measured.
+    pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        let Some(file) = &mut self.0 else {
+            return Ok(());
+        };
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        file.write_all(&line)
+    }
+}
+
+/// The entries of some files, in their order.
+///
+/// # Errors
+///
+/// If a file cannot be read or a line is no entry; the error names both.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        for (index, line) in text.lines().enumerate() {
+            let entry = serde_json::from_str(line)
+                .with_context(|| format!("{}:{}", path.display(), index + 1))?;
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"model": "mlp", "size": "tiny", "batch_size": 8, "precision": "amp-f16",
+        "warmup": 5, "device": "a CPU", "backend": "cpu", "framework": "pytorch", "version": "2.6.0", "params": 26154,
+        "shape": [8, 784], "steps": 0, "step_ms_median": null, "step_ms_p10": null, "step_ms_p90": null,
+        "items_per_s": null, "peak_memory_bytes": null, "loss_first": null, "loss_last": null, "skipped_steps": null,
+        "loss_scale": null, "error": "Unsupported: f16 autocast on the CPU needs PyTorch 2.3"}"#;
+
+    #[test]
+    fn reads_what_pytorch_writes_and_writes_the_same() {
+        let entry: Entry = serde_json::from_str(LINE).unwrap();
+        let fields = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(
+            fields(&serde_json::to_string(&entry).unwrap()),
+            fields(LINE)
+        );
+    }
+
+    #[test]
+    fn what_is_not_finite_is_written_as_null() {
+        let mut entry: Entry = serde_json::from_str(LINE).unwrap();
+        entry.loss_last = Some(f64::NAN);
+        let again: Entry = serde_json::from_str(&serde_json::to_string(&entry).unwrap()).unwrap();
+        assert_eq!(again.loss_last, None);
+    }
+
+    #[test]
+    fn a_line_that_is_no_entry_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.jsonl");
+        let entry: Entry = serde_json::from_str(LINE).unwrap();
+        let line = serde_json::to_string(&entry).unwrap();
+        fs::write(&path, format!("{line}\n{{}}\n")).unwrap();
+        let error = read_all(&[path]).unwrap_err();
+        assert!(error.to_string().ends_with("a.jsonl:2"), "{error}");
+    }
+}

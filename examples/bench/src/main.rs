@@ -1,0 +1,92 @@
+//! Measures training throughput and peak memory of the zoo's models: models x batch sizes x precisions.
+//!
+//! ```text
+//! cargo run --release -p bench -- --models mlp resnet18 --size tiny --out ours.jsonl
+//! cargo run --release -p bench --features cuda,fusion -- --backend cuda \
+//!     --models mlp-large resnet50 bert bert:batch_size=16,seq_len=512 --budget-seconds 240 --out ours.jsonl
+//! cargo run --release -p bench -- table ours.jsonl pytorch.jsonl
+//! ```
+//!
+//! The baseline is the same model, batch and optimizer on plain Burn in F32; `bench/pytorch` measures the same in
+//! PyTorch and tells what every number means. A step is forward, loss, backward, AdamW and a sync of the device, over
+//! one fixed synthetic batch that lies on the device. The sync is inside the timed region: without it the time of
+//! queueing the kernels would be measured.
+//!
+//! | differs from PyTorch's | how |
+//! |---|---|
+//! | `f32`, `amp-*` | the policies of [`precision`], whatever `amp.toml` says |
+//! | `o2` | parameters stored low, with F32 master weights; PyTorch's autocast has no such thing |
+//! | `amp-f16-unscaled` | no loss scale and no check of the gradients: what the others cost more is the scaler's |
+//! | `peak_memory_bytes` | sampled over two more steps after the timed ones, for CubeCL keeps no peak; `null` on Flex |
+//!
+//! * [`cli`], [`choice`], [`plan`]: what is to be measured
+//! * [`session`]: one run after the other, within the [`budget`]; a run that panics costs no other ([`panics`])
+//! * [`precision`], [`recipe`]: how a model is trained in each precision
+//! * [`measure`], [`training`], [`memory`], [`machine`]: one run
+//! * [`entry`]: its numbers as a line of JSON
+//! * [`summary`], [`comparison`], [`layout`]: tables
+
+mod budget;
+mod choice;
+mod cli;
+mod comparison;
+mod entry;
+mod layout;
+mod list;
+mod machine;
+mod measure;
+mod memory;
+mod panics;
+mod percentile;
+mod plan;
+mod precision;
+mod progress;
+mod recipe;
+mod session;
+mod summary;
+mod training;
+
+use anyhow::Result;
+use burn::backend::Flex;
+use clap::Parser;
+
+use crate::{
+    cli::{Args, BackendChoice, Command, RunArgs},
+    comparison::Comparison,
+    list::List,
+    machine::Machine,
+    summary::Summary,
+};
+
+fn main() -> Result<()> {
+    let Args { command, run } = Args::parse();
+    match command {
+        Some(Command::Table { files }) => {
+            let entries = entry::read_all(&files)?;
+            print!("{}", Comparison(&entries));
+            Ok(())
+        }
+        None if run.list => {
+            print!("{List}");
+            Ok(())
+        }
+        None => bench(&run),
+    }
+}
+
+fn bench(args: &RunArgs) -> Result<()> {
+    let entries = match args.backend {
+        BackendChoice::Flex => session::run::<Flex>(args, &Machine::flex()),
+        #[cfg(feature = "vulkan")]
+        BackendChoice::Vulkan => {
+            session::run::<machine::cube::Vulkan>(args, &machine::cube::vulkan())
+        }
+        #[cfg(feature = "cuda")]
+        BackendChoice::Cuda => {
+            let machine = machine::cube::cuda()?;
+            session::run::<machine::cube::Cuda>(args, &machine)
+        }
+    }?;
+    println!("\n{}", Summary(&entries));
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! One run: warm-up, timed steps, and two more to sample the memory.
+
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
+
+use burn::{
+    optim::Optimizer,
+    tensor::backend::{AutodiffBackend, Backend, ExecutionError},
+};
+use burn_amp::{LossScale, LossScaleRecord};
+use zoo::{Visitor, ZooModel};
+
+use crate::{
+    budget::{Budget, OutOfTime},
+    entry::Entry,
+    machine::Machine,
+    memory,
+    percentile::percentile,
+    plan::Run,
+    precision::{InPrecision, Precision},
+    recipe::Recipe,
+    training::{Training, training},
+};
+
+/// Fewer timed steps than this say nothing about the spread.
+const MIN_STEPS: usize = 3;
+
+/// After the timed ones; the second one starts with all that the first one left.
+const MEMORY_STEPS: u32 = 2;
+
+/// Why a run gave no numbers.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    #[error(transparent)]
+    OutOfTime(#[from] OutOfTime),
+    #[error(transparent)]
+    Device(#[from] ExecutionError),
+}
+
+/// What all runs share.
+pub struct Setting<'a, P: Backend> {
+    pub device: &'a P::Device,
+    pub machine: &'a Machine,
+    pub budget: Budget,
+    pub warmup: usize,
+    pub steps: usize,
+    /// Called after every step that counts for the progress.
+    pub on_step: &'a dyn Fn(),
+}
+
+/// The loss scales that runs start from: a policy is in force as long as the process, and so is its scale.
+pub type FirstScales = BTreeMap<Precision, LossScaleRecord>;
+
+/// Fills an entry as far as it gets.
+pub struct Measure<'a, P: Backend> {
+    pub setting: &'a Setting<'a, P>,
+    pub run: &'a Run,
+    pub entry: &'a mut Entry,
+    pub first_scales: &'a mut FirstScales,
+}
+
+impl<P: Backend> InPrecision<P> for Measure<'_, P> {
+    type Output = Result<(), Stop>;
+
+    fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
+    where
+        B: AutodiffBackend<Device = P::Device>,
+        R: Recipe<B>,
+    {
+        let Run {
+            choice,
+            size,
+            batch_size: _,
+            precision,
+        } = self.run;
+        if let Some(scale) = loss_scale {
+            let first = self.first_scales.entry(*precision);
+            scale.load(*first.or_insert_with(|| scale.record()));
+        }
+        let measure = MeasureOn::<P, B, R> {
+            measure: self,
+            loss_scale,
+            recipe: PhantomData,
+        };
+        zoo::visit(choice.model.name, (*size).into(), measure)
+            .expect("the choice holds a row of the zoo")
+    }
+}
+
+/// [`Measure`] on the backend and by the recipe of a precision.
+struct MeasureOn<'a, P: Backend, B, R> {
+    measure: Measure<'a, P>,
+    loss_scale: Option<LossScale>,
+    recipe: PhantomData<(B, R)>,
+}
+
+impl<P, B, R> Visitor for MeasureOn<'_, P, B, R>
+where
+    P: Backend,
+    B: AutodiffBackend<Device = P::Device>,
+    R: Recipe<B>,
+{
+    type Output = Result<(), Stop>;
+
+    fn visit<M: ZooModel>(self, _: &'static zoo::Entry, mut model: M) -> Self::Output {
+        let Measure {
+            setting,
+            run,
+            entry,
+            first_scales: _,
+        } = self.measure;
+        run.choice.apply(&mut model);
+        let training = training::<B, R, M>(&model, run.batch_size, setting.device, self.loss_scale);
+        setting.measure(training, entry)
+    }
+}
+
+impl<P: Backend> Setting<'_, P> {
+    fn measure<B, M, O>(
+        &self,
+        mut training: Training<B, M, O>,
+        entry: &mut Entry,
+    ) -> Result<(), Stop>
+    where
+        B: AutodiffBackend<Device = P::Device>,
+        M: ZooModel,
+        O: Optimizer<M::TrainNet<B>, B>,
+    {
+        entry.params = Some(training.parameters());
+        training.sync()?;
+        self.time_steps(self.warmup, || training.step())?;
+        let times = self.time_steps(self.steps, || training.step())?;
+        if times.len() < self.steps.min(MIN_STEPS) {
+            return Err(OutOfTime.into());
+        }
+
+        let median = percentile(&times, 50.0);
+        entry.steps = times.len();
+        entry.step_ms_median = Some(median * 1e3);
+        entry.step_ms_p10 = Some(percentile(&times, 10.0) * 1e3);
+        entry.step_ms_p90 = Some(percentile(&times, 90.0) * 1e3);
+        entry.items_per_s = Some(entry.batch_size as f64 / median);
+        let losses = training.losses();
+        entry.loss_first = losses.first().copied();
+        entry.loss_last = losses.last().copied();
+        entry.skipped_steps = Some(training.skipped_steps());
+        entry.loss_scale = Some(training.loss_scale());
+        if let Some(index) = losses.iter().position(|loss| !loss.is_finite()) {
+            entry.error = Some(format!("non-finite loss in step {}", index + 1));
+        }
+
+        let span = Duration::try_from_secs_f64(median).unwrap_or(Duration::MAX);
+        let Some(bytes_in_use) = &self.machine.bytes_in_use else {
+            return Ok(());
+        };
+        if self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
+            let steps = || (0..MEMORY_STEPS).try_for_each(|_| training.step());
+            let (peak, outcome) = memory::peak_during(bytes_in_use, steps);
+            outcome?;
+            entry.peak_memory_bytes = peak;
+        }
+        Ok(())
+    }
+
+    /// Seconds of each of `count` steps; fewer if the next one would not fit into the budget.
+    fn time_steps(
+        &self,
+        count: usize,
+        mut step: impl FnMut() -> Result<(), ExecutionError>,
+    ) -> Result<Vec<f64>, ExecutionError> {
+        let (mut times, mut last) = (Vec::with_capacity(count), Duration::ZERO);
+        while times.len() < count && self.budget.allows(last) {
+            let start = Instant::now();
+            step()?; // ends with a sync: the device may still be at work when the ops are queued
+            last = start.elapsed();
+            times.push(last.as_secs_f64());
+            (self.on_step)();
+        }
+        Ok(times)
+    }
+}

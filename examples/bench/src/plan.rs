@@ -1,0 +1,100 @@
+//! What is to be measured: models x batch sizes x precisions, as a list.
+
+use std::fmt;
+
+use crate::{
+    choice::Choice,
+    cli::{RunArgs, SizeChoice},
+    precision::Precision,
+};
+
+/// One line of the result, still to be measured.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub choice: Choice,
+    pub size: SizeChoice,
+    pub batch_size: usize,
+    pub precision: Precision,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            choice,
+            size,
+            batch_size,
+            precision,
+        } = self;
+        let (choice, size, precision) = (&choice.text, size.name(), precision.name());
+        write!(f, "{choice} {size} x{batch_size} {precision}")
+    }
+}
+
+/// The runs in the order of the command line: precision moves fastest, then batch size.
+///
+/// A model's own batch size, in its choice, goes before `--batch-size`, which goes before the zoo's.
+pub fn plan(args: &RunArgs) -> Vec<Run> {
+    let choices = match args.models.is_empty() {
+        true => zoo::ZOO.iter().map(Choice::plain).collect(),
+        false => args.models.clone(),
+    };
+    let precisions = match args.precision.is_empty() {
+        true => &Precision::ALL,
+        false => args.precision.as_slice(),
+    };
+    let mut runs = Vec::new();
+    for choice in choices {
+        let batch_sizes: Vec<usize> = match choice.batch_size {
+            Some(own) => vec![own],
+            None if args.batch_size.is_empty() => vec![choice.model.batch_size(args.size.into())],
+            None => args.batch_size.iter().map(|size| size.get()).collect(),
+        };
+        for batch_size in batch_sizes {
+            runs.extend(precisions.iter().map(|precision| Run {
+                choice: choice.clone(),
+                size: args.size,
+                batch_size,
+                precision: *precision,
+            }));
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Args;
+
+    fn planned(arguments: &str) -> Vec<String> {
+        let arguments = ["bench"].into_iter().chain(arguments.split_whitespace());
+        let args = Args::parse_from(arguments).run;
+        plan(&args).iter().map(Run::to_string).collect()
+    }
+
+    #[test]
+    fn precision_moves_fastest_and_a_models_own_batch_size_goes_first() {
+        assert_eq!(
+            planned(
+                "--models gpt:batch_size=2 mlp --batch-size 4 8 --precision f32 o2 --size tiny"
+            ),
+            [
+                "gpt:batch_size=2 tiny x2 f32",
+                "gpt:batch_size=2 tiny x2 o2",
+                "mlp tiny x4 f32",
+                "mlp tiny x4 o2",
+                "mlp tiny x8 f32",
+                "mlp tiny x8 o2",
+            ]
+        );
+    }
+
+    #[test]
+    fn everything_is_measured_unless_told_otherwise() {
+        let all = planned("");
+        assert_eq!(all.len(), zoo::ZOO.len() * Precision::ALL.len());
+        assert_eq!(all[0], "mlp full x256 f32");
+    }
+}
