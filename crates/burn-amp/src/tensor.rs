@@ -30,7 +30,7 @@ pub struct AmpTensor<B: Backend, G: Graph<B> = NoGraph> {
     pub(crate) context: &'static Context<B>,
     /// Set on tensors that require a gradient themselves.
     pub(crate) leaf: Option<Arc<Leaf<B>>>,
-    /// Set on parameters and on their copies: detached, on another device, outside the graph.
+    /// Set on parameters and on their copies: detached, or on another device.
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
