@@ -123,7 +123,7 @@ fn all_ranks<P: burn_amp::PolicySource>(count: usize) {
     let seen: Vec<Seen> = (0..count)
         .map(|_| {
             receiver
-                .recv_timeout(Duration::from_secs(60))
+                .recv_timeout(Duration::from_secs(300))
                 .expect("no rank waits for ever")
         })
         .collect();
