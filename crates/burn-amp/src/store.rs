@@ -1,5 +1,7 @@
 //! Presets `o2` and `o3`: models whose parameters are stored low.
 
+use std::cell::Cell;
+
 use burn::{
     module::{Module, ModuleMapper, Param},
     tensor::{DType, FloatDType, Tensor, backend::Backend},
@@ -88,11 +90,42 @@ impl<B: Backend> ModuleMapper<B> for Store {
             Some(true) => self.norms,
             Some(false) | None => self.others,
         };
-        let (id, tensor, mapper) = param.consume();
-        let requires_grad = tensor.is_require_grad();
-        let stored = store(tensor, to).set_require_grad(requires_grad);
-        Param::from_mapped_value(id, stored, mapper.clone())
-            .load_mapper(move |loaded| store(mapper.on_load(loaded), to))
+        store_param(param, to, |tensor| store(tensor, to))
+    }
+}
+
+/// The parameter with other values, which are of dtype `to`; what is loaded into it is stored in `to` too.
+pub(crate) fn store_param<B: Backend, const D: usize>(
+    param: Param<Tensor<B, D>>,
+    to: FloatDType,
+    values: impl FnOnce(Tensor<B, D>) -> Tensor<B, D>,
+) -> Param<Tensor<B, D>> {
+    let (id, tensor, mapper) = param.consume();
+    let requires_grad = tensor.is_require_grad();
+    let stored = values(tensor).set_require_grad(requires_grad);
+    Param::from_mapped_value(id, stored, mapper.clone()).load_mapper(move |loaded| {
+        // A parameter that is stored another way now must not be rounded on the way by what it was before.
+        match LOADING.replace(true) {
+            true => mapper.on_load(loaded),
+            false => {
+                let _done = Loaded;
+                store(mapper.on_load(loaded), to)
+            }
+        }
+    })
+}
+
+thread_local! {
+    /// Whether the load mapper that was set last is at work.
+    static LOADING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Ends the load, also when a mapper panics.
+struct Loaded;
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        LOADING.set(false);
     }
 }
 

@@ -415,6 +415,34 @@ fn masters_are_saved_as_a_plain_f32_record() {
     for_each_low_policy!(saved);
 }
 
+/// What a layer does to its weights when it saves and loads them, as one in column layout does, it does under
+/// `convert_to` and in a model of masters too.
+#[test]
+fn the_mappers_of_parameters_stay() {
+    type B = AmpAutodiff<FittingF16>;
+    let device = Default::default();
+    let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
+    let plain = save::<B, _>(model.clone());
+    model = load::<B, _>(model, plain.clone());
+    model.weight = model
+        .weight
+        .save_mapper(|weight| (weight * 2.0).detach())
+        .load_mapper(|weight| (weight * 0.5).detach());
+    let doubled = save::<B, _>(model.clone());
+    assert!(doubled != plain);
+
+    let optimizer = MasterWeights::new(AdamConfig::new()).init();
+    let low = convert_to(model, Preset::O2, Dtype::F16);
+    let rounded = save::<B, _>(low.clone());
+    assert!(rounded != doubled && rounded != plain);
+    let full = with_master_weights(low.clone(), &optimizer);
+    for converted in [full, convert_to(low, Preset::O1, Dtype::F16)] {
+        assert!(save::<B, _>(converted.clone()) == rounded);
+        // Loading undoes what saving does, and rounds nothing.
+        assert!(save::<B, _>(load::<B, _>(converted, doubled.clone())) == doubled);
+    }
+}
+
 /// A record of half precision loads into a converted model, and `convert_to` goes there and back.
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
@@ -438,6 +466,9 @@ fn half_checkpoints_load_into_a_converted_model() {
         let back = convert_to(loaded.clone(), Preset::O1, Dtype::F16);
         assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
         assert_eq!(rounded(&back.0), rounded(&model.0));
+        // Converted back, it takes what is loaded as it is.
+        let full = save::<B<P>, _>(model.clone());
+        assert!(save::<B<P>, _>(load::<B<P>, _>(back.clone(), full.clone())) == full);
         let all = convert_to(back, Preset::O3, Dtype::F16);
         assert_eq!(storage_dtype(&all.1.gamma.val()), DType::F16);
     }

@@ -50,7 +50,7 @@ named! {
         O1 = "o1",
         /// Autocast; `burn_amp::convert` stores parameters in the compute dtype, but for norms.
         O2 = "o2",
-        /// Every op that has a class runs low; `burn_amp::convert` stores every parameter in the compute dtype.
+        /// What `o1` runs in F32 runs low too; `burn_amp::convert` stores every parameter in the compute dtype.
         O3 = "o3",
     }
 }

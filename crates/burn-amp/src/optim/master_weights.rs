@@ -17,6 +17,7 @@ use burn::{
 use serde::{Deserialize, Serialize};
 
 use super::{OptimizerConfig, split};
+use crate::store::store_param;
 
 /// Adapts an optimizer to parameters stored in F16 or BF16.
 ///
@@ -274,12 +275,9 @@ where
                 None => Master::Parameter,
             };
             match param.val().dtype() {
-                DType::F16 | DType::BF16 => {
-                    let tensor = param.val();
-                    let requires_grad = tensor.is_require_grad();
-                    let weights = Tensor::from_inner(master.weights(tensor.inner()));
-                    Param::initialized(param.id, weights.set_require_grad(requires_grad))
-                }
+                DType::F16 | DType::BF16 => store_param(param, FloatDType::F32, |tensor| {
+                    Tensor::from_inner(master.weights(tensor.inner()))
+                }),
                 _ => param,
             }
         }
