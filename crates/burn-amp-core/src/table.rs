@@ -20,13 +20,14 @@
 //! * `float_tanh`, `sigmoid`: bounded, so nothing overflows and the error is that of rounding.
 //! * `gelu`, `gelu_backward`: the provided backward pass cubes its operand, NaN in F16 from 40.4 on.
 //! * `embedding`: a look-up; casting the table costs vocabulary × width, so the consumer casts what was looked up.
-//! * `layer_norm`, `softmax`, …: compositions in most backends; cast once, before the first of their ops.
+//! * `softmin`, `log_sigmoid`, …: compositions in most backends; cast once, before the first of their ops.
+//! * `softmax`, `layer_norm`: computed in F32 by one kernel, so nothing is lost inside; what reads them reads them low.
+//! * `log_softmax`: by one kernel too, but a loss is made of its result: BF16 tells 2.30 from 2.31 only.
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { FloatTensorOps {
     Pass        float_from_data                  (TensorData, &Device) -> F;
-    Pass        float_random                     (Shape, Distribution, &Device, FloatDType) -> F;
     Pass        float_zeros                      (Shape, &Device, FloatDType) -> F;
     Pass        float_ones                       (Shape, &Device, FloatDType) -> F;
     Pass        float_full                       (Shape, Scalar, &Device, FloatDType) -> F;
@@ -41,7 +42,6 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_clamp                      (F, Scalar, Scalar) -> F;
     Widest      float_sub                        (F, F) -> F;
     Keep        float_sub_scalar                 (F, Scalar) -> F;
-    Widest      float_mul                        (F, F) -> F;
     Keep        float_mul_scalar                 (F, Scalar) -> F;
     Full/Widest float_div                        (F, F) -> F;
     Keep        float_div_scalar                 (F, Scalar) -> F;
@@ -145,6 +145,8 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_is_nan                     (F, BoolDType) -> Bool;
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
 } by_hand {
+    Pass        float_random                     "zeros and ones are known for what they are";
+    Widest      float_mul                        "zeros and ones take the dtype of what they multiply";
     Pass        float_into_data                  "async, and reads the logical dtype";
     Pass        float_to_device                  "the policy is that of the target device";
     Pass        float_detach                     "the copy of a parameter stays one";
@@ -354,7 +356,6 @@ macro_rules! module_ops { ($then:ident! $($extra:tt)*) => { $then! { ModuleOps {
     Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F;
     Full        interpolate                      (F, [usize; 2], InterpolateOptions) -> F;
     Full        interpolate_backward             (F, F, [usize; 2], InterpolateOptions) -> F;
-    Full        layer_norm                       (F, F, Option<F>, f64) -> F;
     Full        ctc_loss                         (F, I, I, I, usize) -> F;
     Pass        has_ctc_loss_backward            () -> bool;
     Full        ctc_loss_backward                (F, I, I, I, F, usize) -> F;
@@ -366,6 +367,7 @@ macro_rules! module_ops { ($then:ident! $($extra:tt)*) => { $then! { ModuleOps {
     Widest      max_pool1d_with_indices_backward "returns a struct of tensors";
     Keep        max_pool2d_with_indices          "returns a struct of tensors";
     Widest      max_pool2d_with_indices_backward "returns a struct of tensors";
+    Internal    layer_norm                       "one op over x as it is stored";
     Low         attention                        "where a graph is recorded it is composed here, so that its softmax runs in f32";
 } $($extra)* } } }
 
@@ -375,18 +377,18 @@ macro_rules! activation_ops { ($then:ident! $($extra:tt)*) => { $then! { Activat
     Keep        leaky_relu                       (F, Scalar) -> F;
     Keep        relu                             (F) -> F;
     Keep        relu_backward                    (F, F) -> F;
-    Internal    gelu                             (F) -> F;
     Low         prelu                            (F, F) -> F;
     Internal    gelu_backward                    (F, F) -> F;
     Keep        sigmoid                          (F) -> F;
     Keep        sigmoid_backward                 (F, F) -> F;
     Keep        hard_sigmoid                     (F, Scalar, Scalar) -> F;
     Full        log_sigmoid                      (F) -> F;
-    Full        softmax                          (F, usize) -> F;
-    Full        log_softmax                      (F, usize) -> F;
     Full        softmin                          (F, usize) -> F;
     Full        log_sigmoid_backward             (F, F) -> F;
 } by_hand {
+    Internal    gelu                             "one op over x as it is stored";
+    Internal    softmax                          "one op over x as it is stored";
+    Full        log_softmax                      "one op over x as it is stored";
 } $($extra)* } } }
 
 #[doc(hidden)]

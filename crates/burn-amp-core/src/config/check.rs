@@ -75,6 +75,7 @@ fn loss_scale(config: &LossScaleConfig, sources: &Sources) -> Result<(), ConfigE
         hysteresis,
         min,
         max,
+        sync: _, // both values are right
     } = *config;
     for (key, x, powers) in [
         (Key::Init, init, SCALE),

@@ -41,6 +41,7 @@ impl fmt::Display for LossScaleConfig {
             hysteresis,
             min,
             max,
+            sync,
         } = self;
         // `{:?}` writes a float in TOML's syntax: with a point or an exponent
         line(f, "mode", &quoted(mode), "auto | dynamic | static | off")?;
@@ -70,7 +71,13 @@ impl fmt::Display for LossScaleConfig {
             "overflows in a row until the scale backs off",
         )?;
         line(f, "min", &format!("{min:?}"), "the smallest scale")?;
-        line(f, "max", &format!("{max:?}"), "the largest scale")
+        line(f, "max", &format!("{max:?}"), "the largest scale")?;
+        line(
+            f,
+            "sync",
+            &sync.to_string(),
+            "false: the host does not wait for the finite check",
+        )
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) enum Value {
     Text(String),
     Integer(i128),
     Float(f64),
-    /// What no key holds: `an array`, `a boolean`, `a date`, `null`.
+    Boolean(bool),
+    /// What no key holds: `an array`, `a date`, `null`.
     Other(&'static str),
 }
 
@@ -38,7 +39,11 @@ impl Value {
     pub(super) fn as_name(&self) -> Option<&str> {
         match self {
             Self::String(text) | Self::Text(text) => Some(text),
-            Self::Table(_) | Self::Integer(_) | Self::Float(_) | Self::Other(_) => None,
+            Self::Table(_)
+            | Self::Integer(_)
+            | Self::Float(_)
+            | Self::Boolean(_)
+            | Self::Other(_) => None,
         }
     }
 
@@ -48,7 +53,7 @@ impl Value {
             Self::Integer(x) => Some(*x as f64),
             Self::Float(x) => Some(*x),
             Self::Text(text) => text.parse().ok(),
-            Self::Table(_) | Self::String(_) | Self::Other(_) => None,
+            Self::Table(_) | Self::String(_) | Self::Boolean(_) | Self::Other(_) => None,
         }
     }
 
@@ -57,7 +62,24 @@ impl Value {
         match self {
             Self::Integer(x) => Some(*x),
             Self::Text(text) => text.parse().ok(),
-            Self::Table(_) | Self::String(_) | Self::Float(_) | Self::Other(_) => None,
+            Self::Table(_)
+            | Self::String(_)
+            | Self::Float(_)
+            | Self::Boolean(_)
+            | Self::Other(_) => None,
+        }
+    }
+
+    /// The truth value that stands here.
+    pub(super) fn as_boolean(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(x) => Some(*x),
+            Self::Text(text) => text.parse().ok(),
+            Self::Table(_)
+            | Self::String(_)
+            | Self::Integer(_)
+            | Self::Float(_)
+            | Self::Other(_) => None,
         }
     }
 
@@ -69,6 +91,7 @@ impl Value {
             Self::Text(text) => Found::Text(text.clone()),
             Self::Integer(x) => Found::Whole(*x),
             Self::Float(x) => Found::Number(*x),
+            Self::Boolean(_) => Found::Kind("a boolean"),
             Self::Other(kind) => Found::Kind(kind),
         }
     }

@@ -8,7 +8,7 @@ use super::{
     key::{Key, LOSS_SCALE, OPS_VARIABLE, ROOT},
     nearest::nearest,
     number::{BACKOFF_FACTOR, GROWTH_FACTOR, SCALE},
-    read::{count, name, no_duplicates, power_of_two, table, unknown_key},
+    read::{boolean, count, name, no_duplicates, power_of_two, table, unknown_key},
     sources::Sources,
 };
 use crate::{Class, Op};
@@ -148,6 +148,7 @@ impl Draft {
             Key::BackoffFactor => loss_scale.backoff_factor = scale(&BACKOFF_FACTOR)?,
             Key::GrowthInterval => loss_scale.growth_interval = count(value, place)?,
             Key::Hysteresis => loss_scale.hysteresis = count(value, place)?,
+            Key::Sync => loss_scale.sync = boolean(value, place)?,
         }
         self.sources.insert(key, source);
         Ok(())

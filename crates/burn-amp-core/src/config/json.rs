@@ -86,8 +86,8 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Value::Float(x))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Other("a boolean"))
+    fn visit_bool<E>(self, x: bool) -> Result<Value, E> {
+        Ok(Value::Boolean(x))
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {

@@ -15,6 +15,7 @@ pub(super) const LOSS_SCALE: &[&str] = &[
     "hysteresis",
     "min",
     "max",
+    "sync",
 ];
 
 /// What every variable begins with.
@@ -40,11 +41,12 @@ pub(super) enum Key {
     Hysteresis,
     Min,
     Max,
+    Sync,
 }
 
 impl Key {
     /// The keys of `[loss_scale]`, in the order of [`LOSS_SCALE`].
-    pub(super) const LOSS_SCALE: [Self; 8] = [
+    pub(super) const LOSS_SCALE: [Self; 9] = [
         Self::Mode,
         Self::Init,
         Self::GrowthFactor,
@@ -53,6 +55,7 @@ impl Key {
         Self::Hysteresis,
         Self::Min,
         Self::Max,
+        Self::Sync,
     ];
 
     /// The path in the file, for example `loss_scale.init`.
@@ -70,6 +73,7 @@ impl Key {
             Self::Hysteresis => of_loss_scale("hysteresis"),
             Self::Min => of_loss_scale("min"),
             Self::Max => of_loss_scale("max"),
+            Self::Sync => of_loss_scale("sync"),
         }
     }
 
@@ -86,7 +90,8 @@ impl Key {
             | Self::GrowthInterval
             | Self::Hysteresis
             | Self::Min
-            | Self::Max => PREFIX.to_owned() + &self.path().to_uppercase().replace('.', "_"),
+            | Self::Max
+            | Self::Sync => PREFIX.to_owned() + &self.path().to_uppercase().replace('.', "_"),
         }
     }
 
@@ -133,6 +138,7 @@ mod tests {
                 "BURN_AMP_LOSS_SCALE_MAX",
                 "BURN_AMP_LOSS_SCALE_MIN",
                 "BURN_AMP_LOSS_SCALE_MODE",
+                "BURN_AMP_LOSS_SCALE_SYNC",
                 "BURN_AMP_OPS",
                 "BURN_AMP_PRESET",
             ]

@@ -22,6 +22,11 @@ pub struct LossScaleConfig {
     pub min: f32,
     /// The largest scale.
     pub max: f32,
+    /// Whether the host waits for the finite check of every backward pass.
+    ///
+    /// Without it the scale moves on the device, the counters arrive late, and the optimizer must be one that selects on the
+    /// device whether it stepped.
+    pub sync: bool,
 }
 
 impl Default for LossScaleConfig {
@@ -44,6 +49,7 @@ impl Default for LossScaleConfig {
             hysteresis,
             min,
             max,
+            sync: true,
         }
     }
 }
@@ -75,6 +81,7 @@ impl LossScaleConfig {
             hysteresis,
             min,
             max,
+            sync: _, // how it is moved, not where to
         } = *self;
         DynamicLossScale {
             init,
@@ -124,6 +131,7 @@ mod tests {
             hysteresis: 3,
             min: 2.0,
             max: 8.0,
+            sync: true,
         };
         for dtype in Dtype::ALL {
             let scaling = |mode| config(mode).scaling(dtype);

@@ -60,6 +60,18 @@ pub(super) fn count(value: &Value, place: impl FnOnce() -> Box<Place>) -> Result
     }
 }
 
+/// A truth value.
+pub(super) fn boolean(
+    value: &Value,
+    place: impl FnOnce() -> Box<Place>,
+) -> Result<bool, ConfigError> {
+    value.as_boolean().ok_or_else(|| ConfigError::Unexpected {
+        place: place(),
+        expected: "true or false",
+        found: value.found(),
+    })
+}
+
 /// The entries of a table.
 pub(super) fn table<'a>(
     value: &'a Value,
@@ -72,6 +84,7 @@ pub(super) fn table<'a>(
         | Value::Text(_)
         | Value::Integer(_)
         | Value::Float(_)
+        | Value::Boolean(_)
         | Value::Other(_) => Err(ConfigError::Unexpected {
             place: Place::new(source, key),
             expected: "a table",

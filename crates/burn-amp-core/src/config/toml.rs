@@ -50,7 +50,7 @@ fn value(node: DeValue<'_>, text: &str) -> Value {
             Err(_) => Value::Other("a number beyond all bounds"),
         },
         DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(_) => Value::Other("a boolean"),
+        DeValue::Boolean(x) => Value::Boolean(x),
         DeValue::Datetime(_) => Value::Other("a date"),
         DeValue::Array(_) => Value::Other("an array"),
     }

@@ -67,7 +67,7 @@ fn unknown_keys() {
     refused(
         "[loss_scale]\nmode = \"auto\"\nintit = 2.0\n",
         "amp.toml:3: loss_scale: unknown key `intit`; allowed: mode, init, growth_factor, backoff_factor, \
-         growth_interval, hysteresis, min, max; did you mean `init`?",
+         growth_interval, hysteresis, min, max, sync; did you mean `init`?",
     );
     refused(
         "[optimizer]\nlr = 1",
@@ -195,6 +195,10 @@ fn wrong_types() {
     refused(
         "loss_scale.growth_interval = false",
         "amp.toml:1: loss_scale.growth_interval: expected a whole number of at least 1, found a boolean",
+    );
+    refused(
+        "loss_scale.sync = 0",
+        "amp.toml:1: loss_scale.sync: expected true or false, found 0",
     );
     refused(
         "loss_scale.max = [1.0]",

@@ -17,9 +17,18 @@ fn any_loss_scale() -> impl Strategy<Value = LossScaleConfig> {
         power(-126..=-1),
         1u32..,
         1u32..,
+        any::<bool>(),
     )
         .prop_map(
-            |(mode, mut scales, growth_factor, backoff_factor, growth_interval, hysteresis)| {
+            |(
+                mode,
+                mut scales,
+                growth_factor,
+                backoff_factor,
+                growth_interval,
+                hysteresis,
+                sync,
+            )| {
                 scales.sort_by(f32::total_cmp);
                 let [min, init, max] = scales;
                 LossScaleConfig {
@@ -31,6 +40,7 @@ fn any_loss_scale() -> impl Strategy<Value = LossScaleConfig> {
                     hysteresis,
                     min,
                     max,
+                    sync,
                 }
             },
         )
@@ -83,12 +93,13 @@ fn to_json(config: &Config) -> String {
         hysteresis,
         min,
         max,
+        sync,
     } = config.loss_scale;
     format!(
         r#"{{"preset": "{}", "compute": "{}", "ops": {{{}}}, "loss_scale": {{
             "mode": "{mode}", "init": {init:?}, "growth_factor": {growth_factor:?},
             "backoff_factor": {backoff_factor:?}, "growth_interval": {growth_interval}, "hysteresis": {hysteresis},
-            "min": {min:?}, "max": {max:?} }}}}"#,
+            "min": {min:?}, "max": {max:?}, "sync": {sync} }}}}"#,
         config.preset,
         config.compute,
         ops.join(", "),
@@ -111,6 +122,7 @@ fn to_variables(config: &Config) -> Vec<(String, String)> {
         hysteresis,
         min,
         max,
+        sync,
     } = config.loss_scale;
     [
         ("PRESET", config.preset.to_string()),
@@ -124,6 +136,7 @@ fn to_variables(config: &Config) -> Vec<(String, String)> {
         ("LOSS_SCALE_HYSTERESIS", hysteresis.to_string()),
         ("LOSS_SCALE_MIN", min.to_string()),
         ("LOSS_SCALE_MAX", max.to_string()),
+        ("LOSS_SCALE_SYNC", sync.to_string()),
     ]
     .map(|(name, text)| (format!("BURN_AMP_{name}"), text))
     .into()
@@ -201,7 +214,7 @@ proptest! {
     fn variables_stand_above_the_file_and_the_file_above_the_defaults(
         file in any_config(),
         variables in any_config(),
-        chosen in prop::collection::vec(any::<bool>(), 11),
+        chosen in prop::collection::vec(any::<bool>(), 12),
     ) {
         let all = to_variables(&variables);
         let given: Vec<_> = all.into_iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(v, _)| v).collect();
@@ -224,6 +237,7 @@ proptest! {
                 hysteresis: if pick(8) { v.hysteresis } else { f.hysteresis },
                 min: if pick(9) { v.min } else { f.min },
                 max: if pick(10) { v.max } else { f.max },
+                sync: if pick(11) { v.sync } else { f.sync },
             },
         };
         let loaded = super::files::loaded(&file.to_string(), given);

@@ -31,6 +31,7 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_HYSTERESIS", "2"),
         ("BURN_AMP_LOSS_SCALE_MIN", "0.5"),
         ("BURN_AMP_LOSS_SCALE_MAX", "1.7014118e38"),
+        ("BURN_AMP_LOSS_SCALE_SYNC", "false"),
         ("PATH", "/bin"),
         ("BURN", "AMP"),
     ]);
@@ -47,6 +48,7 @@ fn each_key_has_a_variable() {
             hysteresis: 2,
             min: 0.5,
             max: 2f32.powi(127),
+            sync: false,
         },
     };
     assert_eq!(config.unwrap(), expected);
@@ -57,7 +59,8 @@ fn unknown_variables() {
     let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
                    BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
-                   BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_OPS, BURN_AMP_PRESET";
+                   BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
+                   BURN_AMP_PRESET";
     refused(
         "BURN_AMP_PREST",
         "o1",
