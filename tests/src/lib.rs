@@ -1,7 +1,7 @@
 //! What the integration tests share: the backend under test and policies by name.
 //!
 //! Without features the suites run on Flex, which computes in BF16 and F16. With `vulkan` they run on Vulkan, where a
-//! software driver offers F16 only; with `fusion` as well, under Fusion.
+//! software driver offers F16 only; with `cuda` on CUDA, which has both; with `fusion` as well, under Fusion.
 
 pub mod cases;
 pub mod models;
@@ -10,9 +10,21 @@ pub mod trace;
 
 pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
 
-#[cfg(not(feature = "vulkan"))]
+#[cfg(not(feature = "cubecl"))]
 mod backend {
     pub type Plain = burn::backend::Flex;
+}
+
+#[cfg(all(feature = "cuda", feature = "fusion"))]
+mod backend {
+    pub type Plain = burn::backend::Cuda;
+}
+
+#[cfg(all(feature = "cuda", not(feature = "fusion")))]
+mod backend {
+    use burn_cubecl::{CubeBackend, cubecl::cuda::CudaRuntime};
+
+    pub type Plain = CubeBackend<CudaRuntime, f32, i32, u8>;
 }
 
 #[cfg(all(feature = "vulkan", feature = "fusion"))]

@@ -149,7 +149,7 @@ example!(
 );
 
 /// burn-cubecl 0.21.0 has a backward kernel for the nearest neighbour only.
-const RESIZE: InterpolateMode = match cfg!(feature = "vulkan") {
+const RESIZE: InterpolateMode = match cfg!(feature = "cubecl") {
     true => InterpolateMode::Nearest,
     false => InterpolateMode::Linear,
 };

@@ -46,6 +46,9 @@ impl<B: Backend> BackendTypes for Trace<B> {
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
 }
 
+/// A backend that burn-amp does not know computes with the references.
+impl<B: Backend> burn_amp::Kernels for Trace<B> {}
+
 impl<B: Backend> Backend for Trace<B> {
     fn name(device: &Self::Device) -> String {
         format!("trace<{}>", B::name(device))
@@ -136,6 +139,20 @@ macro_rules! record_rows {
 }
 
 float_tensor_ops! { record_rows!
+    fn float_random(
+        shape: Shape,
+        distribution: Distribution,
+        device: &Device<Self>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        B::float_random(shape, distribution, device, dtype)
+    }
+
+    fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        record(Op::float_mul, vec![lhs.dtype(), rhs.dtype()]);
+        B::float_mul(lhs, rhs)
+    }
+
     async fn float_into_data(tensor: FloatTensor<Self>) -> Result<TensorData, ExecutionError> {
         B::float_into_data(tensor).await
     }

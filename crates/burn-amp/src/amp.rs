@@ -3,6 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use burn_amp_core::Class;
+use burn_amp_kernels::Kernels;
 use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData, tensor::FloatTensor,
 };
@@ -48,20 +49,20 @@ impl<B, P, G> fmt::Debug for Amp<B, P, G> {
     }
 }
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
+impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
     /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
     ///
     /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
     ///
     /// ```
     /// use burn::tensor::{backend::Backend, ops::FloatTensor};
-    /// use burn_amp::{Amp, Class, Graph, PolicySource};
+    /// use burn_amp::{Amp, Class, Graph, Kernels, PolicySource};
     ///
     /// trait ScaledMatmul: Backend {
     ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self>;
     /// }
     ///
-    /// impl<B: Backend, P: PolicySource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
+    /// impl<B: Kernels, P: PolicySource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
     /// where
     ///     G::Inner: ScaledMatmul,
     /// {
@@ -83,7 +84,7 @@ impl<B: Backend, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
     }
 }
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
+impl<B: Kernels, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
     type Device = B::Device;
 
     type FloatTensorPrimitive = AmpTensor<B, G>;
@@ -98,7 +99,7 @@ impl<B: Backend, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
 }
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
+impl<B: Kernels, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
     fn ad_enabled(device: &Self::Device) -> bool {
         G::Inner::ad_enabled(device)
     }
@@ -150,3 +151,7 @@ impl<B: Backend, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
         G::Inner::device_count(type_id)
     }
 }
+
+/// Tensors of `Amp` that come to a kernel from outside, such as gradients in a [`GradScaler`](crate::optim::GradScaler), are
+/// computed with in Burn's ops.
+impl<B: Kernels, P: PolicySource, G: Graph<B>> Kernels for Amp<B, P, G> {}

@@ -1,17 +1,25 @@
 //! One call of one op: policy, cast, inner.
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, Scalar, TensorPrimitive,
+    Scalar, TensorPrimitive,
     tensor::{Device, FloatTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, context::Context, dtype, graph::Graph, observe, scope};
+use crate::{
+    Amp, AmpTensor, PolicySource,
+    context::Context,
+    deferred::{self, DeferredPass},
+    dtype,
+    graph::Graph,
+    observe, scope,
+};
 
 /// What is known of a call while its operands are looked at.
-pub(crate) struct Call<B: Backend> {
+pub(crate) struct Call<B: Kernels> {
     /// `None` for a custom op.
     op: Option<Op>,
     class: Option<Class>,
@@ -20,21 +28,24 @@ pub(crate) struct Call<B: Backend> {
     logical: Option<Dtype>,
     /// The highest level of the operands in the graph.
     level: usize,
+    /// See [`AmpTensor`].
+    passes: Vec<Arc<DeferredPass<B>>>,
     context: Option<&'static Context<B>>,
 }
 
 /// A call whose casts are decided.
-pub(crate) struct Decided<B: Backend> {
+pub(crate) struct Decided<B: Kernels> {
     op: Option<Op>,
     casts: Casts,
     logical: Option<Dtype>,
     exact: bool,
     /// The highest level of the operands in the graph.
     level: usize,
+    passes: Vec<Arc<DeferredPass<B>>>,
     context: Option<&'static Context<B>>,
 }
 
-impl<B: Backend> Call<B> {
+impl<B: Kernels> Call<B> {
     #[inline]
     pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
         if !G::RECORDS && op.is_backward() {
@@ -46,6 +57,7 @@ impl<B: Backend> Call<B> {
             operands: Operands::default(),
             logical: None,
             level: 0,
+            passes: Vec::new(),
             context: None,
         }
     }
@@ -58,6 +70,7 @@ impl<B: Backend> Call<B> {
             operands: Operands::default(),
             logical: None,
             level: 0,
+            passes: Vec::new(),
             context: None,
         }
     }
@@ -72,6 +85,9 @@ impl<B: Backend> Call<B> {
             Some(logical) => logical.join(tensor.logical),
             None => tensor.logical,
         });
+        if !tensor.passes.is_empty() {
+            self.passes = deferred::union(std::mem::take(&mut self.passes), &tensor.passes);
+        }
         self.context.get_or_insert(tensor.context);
     }
 
@@ -104,6 +120,7 @@ impl<B: Backend> Call<B> {
             mut operands,
             logical,
             level,
+            passes,
             context,
         } = self;
         let exact = operands.exact;
@@ -127,12 +144,13 @@ impl<B: Backend> Call<B> {
             logical,
             exact,
             level,
+            passes,
             context,
         }
     }
 }
 
-impl<B: Backend> Decided<B> {
+impl<B: Kernels> Decided<B> {
     /// The operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
@@ -155,6 +173,33 @@ impl<B: Backend> Decided<B> {
         }
     }
 
+    /// The dtype of the result, if one op of [`Kernels`] is to compute it in F32 from what is stored.
+    ///
+    /// Not where the policy lowers nothing: there `Amp` is the plain backend, bit for bit.
+    pub(crate) fn in_f32(&self) -> Option<Dtype> {
+        let lowers = self.context?.policy.compute().is_low();
+        (lowers && !self.exact && self.casts.operands == Some(Dtype::F32))
+            .then_some(self.casts.results.unwrap_or(Dtype::F32))
+    }
+
+    /// [`in_f32`](Self::in_f32) under class `Internal`: the result is stored as the operand is.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.casts.results.is_some() && self.in_f32().is_some()
+    }
+
+    /// A result of the inner backend that has its dtype already.
+    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        let context = self
+            .context
+            .expect("an op with a float result has a float operand or a device");
+        AmpTensor {
+            logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
+            exact: self.exact,
+            passes: self.passes.clone(),
+            ..AmpTensor::new(result, context)
+        }
+    }
+
     /// A result of the inner backend.
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
@@ -162,14 +207,7 @@ impl<B: Backend> Decided<B> {
             Some(to) => dtype::cast::<G::Inner>(result, to),
             None => result,
         };
-        let context = self
-            .context
-            .expect("an op with a float result has a float operand or a device");
-        AmpTensor {
-            logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
-            exact: self.exact,
-            ..AmpTensor::new(result, context)
-        }
+        self.stored(result)
     }
 
     /// A result that is handed on in F32 whatever it was computed in, because it will be accumulated.

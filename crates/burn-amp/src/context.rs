@@ -12,7 +12,15 @@ use std::{
 use burn_amp_core::{Compute, Config, ConfigError, Dtype, Policy, Preset};
 use burn_backend::{Backend, DTypeUsage, DeviceId, DeviceOps};
 
-use crate::{dtype, graph::AmpBackend, leaf::Leaves, optim::DeviceLossScale, scaler::Scaler};
+use crate::{
+    LossScaleRecord,
+    deferred::Deferred,
+    dtype,
+    graph::AmpBackend,
+    leaf::Leaves,
+    optim::DeviceLossScale,
+    scaler::{DeviceScale, Scaler},
+};
 
 /// Where a policy comes from.
 ///
@@ -77,6 +85,8 @@ pub struct Context<B: Backend> {
     pub(crate) policy: Policy,
     pub(crate) config: Config,
     pub(crate) scaler: Scaler,
+    /// The loss scale on the device; only with `loss_scale.sync = false`.
+    pub(crate) deferred: Deferred<B>,
     pub(crate) leaves: Leaves<B>,
     /// Backward passes so far.
     passes: AtomicU64,
@@ -173,7 +183,7 @@ impl<B: Backend> Context<B> {
             .map(|((_, _, device), context)| DeviceLossScale {
                 device_type: device.type_id,
                 device_index: device.index_id.into(),
-                loss_scale: Self::downcast(*context).scaler.record(),
+                loss_scale: Self::downcast(*context).record(),
             })
             .collect();
         records.sort_by_key(|record| (record.device_type, record.device_index));
@@ -197,7 +207,7 @@ impl<B: Backend> Context<B> {
     fn resume_from(&self, records: &[DeviceLossScale], device: DeviceId) {
         let own = records.iter().find(|record| record.is_of(device));
         if let Some(record) = own.or(records.first()) {
-            self.scaler.load(record.loss_scale);
+            self.load(record.loss_scale);
         }
     }
 
@@ -212,6 +222,7 @@ impl<B: Backend> Context<B> {
             source: TypeId::of::<P>(),
             policy,
             scaler: Scaler::new(config.loss_scale.scaling(compute)),
+            deferred: Deferred::new(),
             leaves: Leaves::new(),
             passes: AtomicU64::new(0),
             config,
@@ -266,6 +277,31 @@ impl<B: Backend> Context<B> {
                  nothing here; `compute = \"bf16\"` or `compute = \"f16\"` in amp.toml lowers all the same"
             );
         }
+    }
+}
+
+impl<B: Backend> DeviceScale for Context<B> {
+    fn scaler(&self) -> &Scaler {
+        &self.scaler
+    }
+
+    fn pending(&self) -> u64 {
+        self.deferred.pending()
+    }
+
+    fn settle(&self) {
+        self.deferred.settle(&self.scaler);
+    }
+
+    fn record(&self) -> LossScaleRecord {
+        self.settle();
+        self.scaler.record()
+    }
+
+    fn load(&self, record: LossScaleRecord) {
+        self.settle();
+        self.scaler.load(record);
+        self.deferred.reset();
     }
 }
 

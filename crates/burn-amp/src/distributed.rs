@@ -4,6 +4,8 @@
 //! An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: there is nothing to
 //! [`join`](crate::ranks::join).
 
+use burn_amp_kernels::Kernels;
+
 #[cfg(feature = "distributed")]
 mod backend;
 
@@ -11,16 +13,16 @@ mod backend;
 ///
 /// With the feature `distributed` those that have collective operations, else all.
 #[cfg(not(feature = "distributed"))]
-pub trait Trainable: burn_backend::Backend {}
+pub trait Trainable: Kernels {}
 
 #[cfg(not(feature = "distributed"))]
-impl<B: burn_backend::Backend> Trainable for B {}
+impl<B: Kernels> Trainable for B {}
 
 /// The plain backends that can be trained on.
 ///
 /// With the feature `distributed` those that have collective operations, else all.
 #[cfg(feature = "distributed")]
-pub trait Trainable: burn_backend::distributed::DistributedBackend {}
+pub trait Trainable: burn_backend::distributed::DistributedBackend + Kernels {}
 
 #[cfg(feature = "distributed")]
-impl<B: burn_backend::distributed::DistributedBackend> Trainable for B {}
+impl<B: burn_backend::distributed::DistributedBackend + Kernels> Trainable for B {}

@@ -48,11 +48,3 @@ pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Dtype) -> FloatTensor
         false => B::float_cast(tensor, to_float(to)),
     }
 }
-
-/// The largest finite value of a dtype.
-pub(crate) fn max(dtype: Dtype) -> f64 {
-    to_burn(dtype)
-        .finfo()
-        .expect("every float dtype has its limits")
-        .max
-}

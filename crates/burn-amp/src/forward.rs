@@ -51,7 +51,7 @@ macro_rules! forward {
         }
         $($by_hand:tt)*
     ) => {
-        impl<B: Backend, P: PolicySource, G: Graph<B>> $Ops<Self> for Amp<B, P, G> {
+        impl<B: Kernels, P: PolicySource, G: Graph<B>> $Ops<Self> for Amp<B, P, G> {
             $(forward!(@operands $op [$($kinds)*] -> $ret, call sig[] see[] pass[]);)*
             $($by_hand)*
         }

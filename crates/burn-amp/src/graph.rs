@@ -6,6 +6,7 @@
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
 
 use burn_amp_core::Dtype;
+use burn_amp_kernels::Kernels;
 use burn_autodiff::{
     checkpoint::{
         base::Checkpointer,
@@ -24,9 +25,9 @@ use crate::{
 };
 
 /// What [`Amp`] calls its ops on: the plain backend, or Burn's `Autodiff` over it.
-pub trait Graph<B: Backend>: Clone + Copy + Debug + Default + Send + Sync + 'static {
+pub trait Graph<B: Kernels>: Clone + Copy + Debug + Default + Send + Sync + 'static {
     /// The backend that computes the ops.
-    type Inner: Backend
+    type Inner: Kernels
         + BackendTypes<
             Device = B::Device,
             FloatElem = B::FloatElem,
@@ -87,7 +88,7 @@ impl<B, P, C> Record<C> for Amp<B, P, NoGraph> {
     type Recorded = Amp<B, P, Tape<C>>;
 }
 
-impl<B: Backend> Graph<B> for NoGraph {
+impl<B: Kernels> Graph<B> for NoGraph {
     type Inner = B;
 
     const RECORDS: bool = false;
@@ -111,7 +112,7 @@ impl<B: Backend> Graph<B> for NoGraph {
     }
 }
 
-impl<B: Backend, C: CheckpointStrategy> Graph<B> for Tape<C> {
+impl<B: Kernels, C: CheckpointStrategy> Graph<B> for Tape<C> {
     type Inner = burn_autodiff::Autodiff<B, C>;
 
     const RECORDS: bool = true;
@@ -175,14 +176,14 @@ impl<B: Backend> Backward<B, 2> for CastLeaf {
 /// Backends made of [`Amp`], with or without a graph.
 pub trait AmpBackend: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
     /// The plain backend below.
-    type Plain: Backend<Device = Self::Device>;
+    type Plain: Kernels<Device = Self::Device>;
     /// Where the policy comes from.
     type Source: PolicySource;
     /// Whether a graph is recorded.
     type Graph: Graph<Self::Plain>;
 }
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> AmpBackend for Amp<B, P, G> {
+impl<B: Kernels, P: PolicySource, G: Graph<B>> AmpBackend for Amp<B, P, G> {
     type Plain = B;
     type Source = P;
     type Graph = G;

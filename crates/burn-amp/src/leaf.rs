@@ -16,7 +16,7 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor,
 };
 
-use crate::dtype;
+use crate::{dtype, scaler::Overflow};
 
 /// What a parameter and its copies share: clones, forks, copies on other devices.
 ///
@@ -129,14 +129,30 @@ struct Entry<B: Backend> {
 /// A leaf's gradient as a backward pass left it.
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
-    pub(crate) shape: Shape,
+    shape: Shape,
     origin: Arc<Origin>,
+    /// The leaf's node without its values.
+    handle: FloatTensor<Autodiff<B>>,
 }
 
 impl<B: Backend> LeafGradient<B> {
     /// Remembers that this gradient was not handed out.
     pub(crate) fn withhold(&self) {
         self.origin.overflowed.store(true, Ordering::Relaxed);
+    }
+
+    /// What to say of it if it is not finite.
+    pub(crate) fn overflow(&self, index: usize) -> Overflow {
+        Overflow {
+            index,
+            shape: self.shape.clone(),
+            dtype: dtype::of(&self.gradient),
+        }
+    }
+
+    /// Puts another tensor in the gradient's place.
+    pub(crate) fn replace(&self, grads: &mut Gradients, gradient: FloatTensor<B>) {
+        self.handle.grad_replace(grads, gradient);
     }
 }
 
@@ -216,6 +232,7 @@ impl<B: Backend> Leaves<B> {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
                     origin: entry.leaf.upgrade()?.origin.clone(),
+                    handle: entry.handle.clone(),
                 })
             })
             .collect()

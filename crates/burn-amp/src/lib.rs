@@ -42,6 +42,7 @@ mod amp;
 mod autodiff;
 mod call;
 mod context;
+mod deferred;
 mod distributed;
 mod dtype;
 mod graph;
@@ -65,6 +66,7 @@ pub use burn_amp_core::{
     Class, Compute, Config, ConfigError, Dtype, DynamicLossScale, LossScaleConfig, LossScaleMode,
     LossScaling, Op, Outcome, Preset,
 };
+pub use burn_amp_kernels::Kernels;
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use distributed::Trainable;
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};

@@ -91,6 +91,12 @@ pub(crate) struct Decision {
     pub(crate) round: Option<u64>,
 }
 
+/// Whether this thread is a rank.
+pub(crate) fn has_joined<B: Backend>(context: &'static Context<B>) -> bool {
+    let context = std::ptr::from_ref(context).addr();
+    MEMBERS.with_borrow(|members| members.contains_key(&context))
+}
+
 /// Asks the other ranks, if this thread has joined any.
 ///
 /// # Panics

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use burn_amp_core::{Dtype, LossScaleState, LossScaling, Outcome};
+use burn_amp_core::{Dtype, DynamicLossScale, LossScaleState, LossScaling, Outcome};
 use burn_backend::Shape;
 
 use crate::{context::Context, graph::AmpBackend, ranks::Decision, record::LossScaleRecord};
@@ -53,6 +53,24 @@ pub struct Overflow {
     pub dtype: Dtype,
 }
 
+/// The loss scale of one device, wherever it is kept.
+pub(crate) trait DeviceScale: fmt::Debug + Send + Sync {
+    /// What the host knows.
+    fn scaler(&self) -> &Scaler;
+
+    /// Backward passes of which the host does not know the outcome.
+    fn pending(&self) -> u64;
+
+    /// Waits for their outcomes.
+    fn settle(&self);
+
+    /// The state after all passes, for a checkpoint.
+    fn record(&self) -> LossScaleRecord;
+
+    /// Goes on from a saved state.
+    fn load(&self, record: LossScaleRecord);
+}
+
 impl Scaler {
     pub(crate) fn new(scaling: LossScaling) -> Self {
         let state = State {
@@ -66,6 +84,27 @@ impl Scaler {
         Self {
             scaling,
             state: Mutex::new(state),
+        }
+    }
+
+    /// The scale and what it remembers, as far as the host knows.
+    pub(crate) fn loss_scale(&self) -> LossScaleState {
+        self.lock().loss_scale
+    }
+
+    /// How the scale moves, in the form in which it is moved on the device; `None` if the loss is not scaled.
+    pub(crate) fn on_device(&self) -> Option<DynamicLossScale> {
+        match self.scaling {
+            LossScaling::NoScale => None,
+            LossScaling::Static(scale) => Some(DynamicLossScale {
+                init: scale,
+                growth_factor: 1.0,
+                backoff_factor: 1.0,
+                min: scale,
+                max: scale,
+                ..DynamicLossScale::default()
+            }),
+            LossScaling::Dynamic(dynamic) => Some(dynamic),
         }
     }
 
@@ -219,7 +258,7 @@ impl fmt::Display for Skip {
 
 /// A handle to read the loss scale of one device; see [`loss_scale`].
 #[derive(Clone, Copy, Debug)]
-pub struct LossScale(&'static Scaler);
+pub struct LossScale(&'static dyn DeviceScale);
 
 /// The loss scale of backend `A`'s policy source on `device`.
 ///
@@ -246,28 +285,39 @@ pub struct LossScale(&'static Scaler);
 ///
 /// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
 pub fn loss_scale<A: AmpBackend>(device: &A::Device) -> LossScale {
-    LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaler)
+    LossScale(Context::<A::Plain>::of::<A::Source>(device))
 }
 
 impl LossScale {
     /// The factor on the next loss; 1 if the loss is not scaled.
     pub fn scale(&self) -> f32 {
-        self.0.lock().loss_scale.scale
+        self.0.scaler().lock().loss_scale.scale
+    }
+
+    /// Backward passes that the numbers of this handle do not tell of yet, because their outcome is on the device:
+    /// 0 unless `loss_scale.sync = false`.
+    pub fn pending_steps(&self) -> u64 {
+        self.0.pending()
+    }
+
+    /// Waits for the outcomes of all backward passes; then the numbers of this handle are those of the last one.
+    pub fn settle(&self) {
+        self.0.settle();
     }
 
     /// Finite steps since the scale last changed.
     pub fn growth_tracker(&self) -> u32 {
-        self.0.lock().loss_scale.streak
+        self.0.scaler().lock().loss_scale.streak
     }
 
     /// Scaled backward passes so far.
     pub fn steps(&self) -> u64 {
-        self.0.lock().steps
+        self.0.scaler().lock().steps
     }
 
     /// Backward passes whose gradients overflowed.
     pub fn skipped_steps(&self) -> u64 {
-        self.0.lock().skipped_steps
+        self.0.scaler().lock().skipped_steps
     }
 
     /// The state, for a checkpoint.
@@ -299,6 +349,6 @@ impl LossScale {
 
     /// Why the last skipped step was skipped.
     pub fn last_skip(&self) -> Option<Skip> {
-        self.0.lock().last_skip.clone()
+        self.0.scaler().lock().last_skip.clone()
     }
 }

@@ -4,13 +4,14 @@ use std::{fmt, sync::Arc};
 
 use burn::tensor::Tensor;
 use burn_amp_core::Dtype;
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, DType, Shape, TensorMetadata, TensorPrimitive, ops::FloatTensorOps,
-    tensor::FloatTensor,
+    DType, Shape, TensorMetadata, TensorPrimitive, ops::FloatTensorOps, tensor::FloatTensor,
 };
 
 use crate::{
     context::Context,
+    deferred::DeferredPass,
     dtype,
     graph::{AmpBackend, Graph, NoGraph},
     leaf::{Leaf, Origin},
@@ -20,7 +21,7 @@ use crate::{
 ///
 /// Its dtype, and all data read from it, is the *logical* dtype: the one that the tensor would have without burn-amp.
 /// The policy moves the *storage* dtype only.
-pub struct AmpTensor<B: Backend, G: Graph<B> = NoGraph> {
+pub struct AmpTensor<B: Kernels, G: Graph<B> = NoGraph> {
     /// The tensor in its storage dtype.
     pub(crate) inner: FloatTensor<G::Inner>,
     pub(crate) logical: Dtype,
@@ -32,9 +33,20 @@ pub struct AmpTensor<B: Backend, G: Graph<B> = NoGraph> {
     pub(crate) leaf: Option<Arc<Leaf<B>>>,
     /// Set on parameters and on their copies: detached, or on another device.
     pub(crate) origin: Option<Arc<Origin>>,
+    /// The backward passes whose gradient it is, or is computed from, if the host does not know their outcome.
+    pub(crate) passes: Vec<Arc<DeferredPass<B>>>,
+    /// What is known of the values; not so of any result of an op.
+    pub(crate) known: Option<Known>,
 }
 
-impl<B: Backend, G: Graph<B>> AmpTensor<B, G> {
+/// What is known of a tensor's values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Known {
+    /// Each is 0 or 1, which every dtype holds.
+    ZerosAndOnes,
+}
+
+impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
     /// A tensor whose logical dtype is its storage dtype.
     pub(crate) fn new(inner: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
         let logical = dtype::of(&inner);
@@ -45,6 +57,20 @@ impl<B: Backend, G: Graph<B>> AmpTensor<B, G> {
             context,
             leaf: None,
             origin: None,
+            passes: Vec::new(),
+            known: None,
+        }
+    }
+
+    /// An F32 tensor in the dtype of `other` where that is low. Loses nothing if all values are 0 or 1.
+    pub(crate) fn lowered_to(self, other: &Self) -> Self {
+        let (from, to) = (dtype::of(&self.inner), dtype::of(&other.inner));
+        match from == Dtype::F32 && to.is_low() {
+            true => Self {
+                inner: dtype::cast::<G::Inner>(self.inner, to),
+                ..self
+            },
+            false => self,
         }
     }
 
@@ -75,7 +101,7 @@ impl<B: Backend, G: Graph<B>> AmpTensor<B, G> {
     }
 }
 
-impl<B: Backend, G: Graph<B>> Clone for AmpTensor<B, G> {
+impl<B: Kernels, G: Graph<B>> Clone for AmpTensor<B, G> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
@@ -84,11 +110,13 @@ impl<B: Backend, G: Graph<B>> Clone for AmpTensor<B, G> {
             context: self.context,
             leaf: self.leaf.clone(),
             origin: self.origin.clone(),
+            passes: self.passes.clone(),
+            known: self.known,
         }
     }
 }
 
-impl<B: Backend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
+impl<B: Kernels, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AmpTensor")
             .field("inner", &self.inner)
@@ -98,7 +126,7 @@ impl<B: Backend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
     }
 }
 
-impl<B: Backend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
+impl<B: Kernels, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     fn dtype(&self) -> DType {
         dtype::to_burn(self.logical)
     }

@@ -15,7 +15,7 @@ use burn::{
         ops::{ActivationOps, FloatTensor, FloatTensorOps},
     },
 };
-use burn_amp::{Amp, Class, Graph, PolicySource, full_precision, storage_dtype};
+use burn_amp::{Amp, Class, Graph, Kernels, PolicySource, full_precision, storage_dtype};
 use burn_amp_tests::{
     AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy,
     models::noise,
@@ -91,7 +91,7 @@ impl<B: MatmulAddRelu, C: CheckpointStrategy> MatmulAddRelu for Autodiff<B, C> {
     }
 }
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> MatmulAddRelu for Amp<B, P, G>
+impl<B: Kernels, P: PolicySource, G: Graph<B>> MatmulAddRelu for Amp<B, P, G>
 where
     G::Inner: MatmulAddRelu,
 {

@@ -5,14 +5,17 @@
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
+//! * [`skip_on_device`]: steps skipped without the host
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, across devices and in checkpoints
 //! * [`policy`]: what is in force
+//! * [`kernels`]: the ops of burn-amp-kernels
 //!
 //! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
 //! and an observer sees every thread.
 
 mod custom_op;
 mod grad_scaler;
+mod kernels;
 mod laws;
 mod loss_scale_optimizer;
 mod master_weights;
@@ -25,5 +28,6 @@ mod ranks;
 mod reads;
 mod resume;
 mod scenarios;
+mod skip_on_device;
 mod trace;
 mod training;

@@ -18,14 +18,14 @@ use burn_amp_tests::{
 
 /// Two layers: five leaves with the one that is used by itself.
 #[derive(Module, Debug)]
-struct Net<B: burn::prelude::Backend> {
+pub struct Net<B: burn::prelude::Backend> {
     first: Linear<B>,
     second: Linear<B>,
     gain: Param<Tensor<B, 2>>,
 }
 
 impl<B: AutodiffBackend> Net<B> {
-    fn new(device: &B::Device) -> Self {
+    pub fn new(device: &B::Device) -> Self {
         Self {
             first: LinearConfig::new(4, 8).init(device),
             second: LinearConfig::new(8, 2).init(device),
@@ -33,7 +33,7 @@ impl<B: AutodiffBackend> Net<B> {
         }
     }
 
-    fn loss(&self, device: &B::Device) -> Tensor<B, 1> {
+    pub fn loss(&self, device: &B::Device) -> Tensor<B, 1> {
         let x = Tensor::from_floats([[0.5, -1.0, 2.0, 0.25], [1.0, 0.75, -0.5, 0.125]], device);
         let y = self
             .second
@@ -65,7 +65,11 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Poison<B> {
 }
 
 /// The loss with `value` in the gradient of leaf number `leaf`, and the number of leaves.
-fn poisoned<B: AutodiffBackend>(net: &Net<B>, leaf: usize, value: f32) -> (Tensor<B, 1>, usize) {
+pub fn poisoned<B: AutodiffBackend>(
+    net: &Net<B>,
+    leaf: usize,
+    value: f32,
+) -> (Tensor<B, 1>, usize) {
     let device = net.gain.val().device();
     let mut poison = Poison {
         leaf,
@@ -78,7 +82,7 @@ fn poisoned<B: AutodiffBackend>(net: &Net<B>, leaf: usize, value: f32) -> (Tenso
 }
 
 /// A record by value, whatever the order of its maps.
-fn contents<B: AutodiffBackend>(record: impl Record<B>) -> serde_json::Value {
+pub fn contents<B: AutodiffBackend>(record: impl Record<B>) -> serde_json::Value {
     serde_json::to_value(record.into_item::<FullPrecisionSettings>()).unwrap()
 }
 

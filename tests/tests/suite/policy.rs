@@ -33,6 +33,7 @@ fn code_configures_once_and_before_the_first_tensor() {
 policy!(Automatic, Config::default());
 
 /// Neither Flex nor the software Vulkan driver accelerates half precision.
+#[cfg(not(feature = "cuda"))]
 #[test]
 fn auto_stays_in_f32_where_nothing_is_accelerated() {
     let config = init::<Amp<Plain, Automatic>>(&Default::default()).unwrap();
@@ -40,6 +41,15 @@ fn auto_stays_in_f32_where_nothing_is_accelerated() {
     let x = ones::<Automatic>();
     assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F32);
 }
+
+#[cfg(feature = "cuda")]
+#[test]
+fn auto_takes_bf16_where_it_is_accelerated() {
+    let x = ones::<Automatic>();
+    assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::BF16);
+}
+
+policy!(InF32, computing_in(Compute::F32));
 
 policy!(
     Overridden,
@@ -100,7 +110,7 @@ fn the_scope_is_off_for_its_thread_nests_and_ends_with_a_panic() {
 
 #[test]
 fn two_policies_live_in_one_process() {
-    let (low, full) = (ones::<InF16>(), ones::<Automatic>());
+    let (low, full) = (ones::<InF16>(), ones::<InF32>());
     assert_eq!(storage_dtype(&low.clone().matmul(low)), DType::F16);
     assert_eq!(storage_dtype(&full.clone().matmul(full)), DType::F32);
 }

@@ -82,7 +82,10 @@ fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
 }
 
 #[test]
-#[cfg_attr(feature = "vulkan", ignore = "Vulkan has no F64")]
+#[cfg_attr(
+    feature = "cubecl",
+    ignore = "Vulkan has no F64, burn-cuda does not offer it"
+)]
 fn f64_is_never_touched() {
     fn f64_reads<B: Backend>() -> Vec<TensorData> {
         let device = Default::default();

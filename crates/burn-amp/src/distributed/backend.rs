@@ -11,7 +11,7 @@ use burn_backend::{
 
 use crate::{Amp, AmpTensor, Graph, PolicySource};
 
-impl<B: Backend, P: PolicySource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
+impl<B: Kernels, P: PolicySource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
 where
     G::Inner: DistributedBackend,
 {

@@ -1,8 +1,9 @@
 //! `BoolTensorOps`.
 
 use burn_amp_core::{Op, bool_tensor_ops};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
+    BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
     ops::BoolTensorOps,
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };

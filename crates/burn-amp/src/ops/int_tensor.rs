@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use burn_amp_core::{Op, int_tensor_ops};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
+    BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData,
     ops::IntTensorOps,
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},

@@ -1,8 +1,8 @@
 //! `ModuleOps`.
 
 use burn_amp_core::{Op, module_ops};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend,
     ops::{
         AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward,
         DeformConvOptions, InterpolateOptions, MaxPool1dBackward, MaxPool1dWithIndices,
@@ -148,5 +148,23 @@ module_ops! { forward!
             attn_bias.map(|bias| call.cast(bias)),
             options,
         ))
+    }
+
+    fn layer_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: Option<FloatTensor<Self>>,
+        epsilon: f64,
+    ) -> FloatTensor<Self> {
+        let mut call = Call::<B>::new::<G>(Op::layer_norm);
+        call.float(&x);
+        call.float(&gamma);
+        beta.iter().for_each(|beta| call.float(beta));
+        let call = call.decide();
+        let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
+        match call.is_internal() {
+            true => call.stored(G::Inner::layer_norm_in_f32(x.inner, gamma, beta, epsilon).output),
+            false => call.float(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon)),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! `QTensorOps`. Quantized arithmetic is the inner backend's; its float results follow the policy from there on.
 
 use burn_amp_core::{Op, q_tensor_ops};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
+    BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
     TensorPrimitive,
     ops::QTensorOps,
     quantization::{QuantScheme, QuantizationParametersPrimitive},

@@ -1,16 +1,51 @@
 //! `FloatTensorOps`.
 
 use burn_amp_core::{Op, float_tensor_ops};
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
+    BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData,
     ops::{FloatTensorOps, GridSampleOptions},
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{
+    Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph, tensor::Known,
+};
 
 float_tensor_ops! { forward!
+    fn float_random(
+        shape: Shape,
+        distribution: Distribution,
+        device: &Device<Self>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        let context = Context::of::<P>(device);
+        let tensor = AmpTensor::new(G::Inner::float_random(shape, distribution, device, dtype), context);
+        match distribution {
+            Distribution::Bernoulli(_) => AmpTensor { known: Some(Known::ZerosAndOnes), ..tensor },
+            Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
+        }
+    }
+
+    /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and is
+    /// saved for the backward pass as low as that.
+    fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (lhs, rhs) = match (&lhs.known, &rhs.known) {
+            (Some(Known::ZerosAndOnes), None) => (lhs.lowered_to(&rhs), rhs),
+            (None, Some(Known::ZerosAndOnes)) => {
+                let rhs = rhs.lowered_to(&lhs);
+                (lhs, rhs)
+            }
+            _ => (lhs, rhs),
+        };
+        let mut call = Call::<B>::new::<G>(Op::float_mul);
+        call.float(&lhs);
+        call.float(&rhs);
+        let call = call.decide();
+        call.float(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
+    }
+
     async fn float_into_data(tensor: FloatTensor<Self>) -> Result<TensorData, ExecutionError> {
         G::Inner::float_into_data(tensor.into_inner()).await
     }
@@ -20,6 +55,7 @@ float_tensor_ops! { forward!
             logical: tensor.logical,
             exact: tensor.exact,
             origin: tensor.origin,
+            passes: tensor.passes,
             ..AmpTensor::new(G::Inner::float_to_device(tensor.inner, device), Context::of::<P>(device))
         }
     }
@@ -29,6 +65,7 @@ float_tensor_ops! { forward!
             logical: tensor.logical,
             exact: tensor.exact,
             origin: tensor.origin,
+            passes: tensor.passes,
             ..AmpTensor::new(G::Inner::float_detach(tensor.inner), tensor.context)
         }
         .enrolled()
@@ -46,6 +83,7 @@ float_tensor_ops! { forward!
     fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         AmpTensor {
             exact: tensor.exact,
+            passes: tensor.passes,
             ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
         }
     }

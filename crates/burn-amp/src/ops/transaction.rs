@@ -1,8 +1,9 @@
 //! `TransactionOps`.
 
 use burn_amp_core::transaction_ops;
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, ExecutionError,
+    ExecutionError,
     ops::{TransactionOps, TransactionPrimitive, TransactionPrimitiveData},
 };
 

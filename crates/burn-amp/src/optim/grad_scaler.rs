@@ -12,13 +12,14 @@ use burn::{
     module::{AutodiffModule, ModuleVisitor, Param},
     optim::{GradientsParams, LearningRate, Optimizer},
     tensor::{
-        Bool, DType, FloatDType, Tensor,
+        DType, FloatDType, Tensor, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
     },
 };
 use burn_amp_core::{LossScaleState, LossScaling, Outcome};
+use burn_amp_kernels::Kernels;
 
-use crate::{LossScaleRecord, autodiff::all_finite};
+use crate::LossScaleRecord;
 
 /// Scales losses, unscales and checks gradients, and moves the scale.
 ///
@@ -138,7 +139,7 @@ impl GradScaler {
     /// # Errors
     ///
     /// If there are no gradients, or they carry another scale than the current one.
-    pub fn unscale<B: AutodiffBackend, M: AutodiffModule<B>>(
+    pub fn unscale<B: AutodiffBackend<InnerBackend: Kernels>, M: AutodiffModule<B>>(
         &mut self,
         grads: Scaled<GradientsParams>,
         model: &M,
@@ -153,14 +154,14 @@ impl GradScaler {
         let mut visitor = Unscale::<B> {
             gradients,
             factor: self.state.scale.recip(),
-            finite: Vec::new(),
+            flags: Vec::new(),
         };
         model.visit(&mut visitor);
-        if visitor.finite.is_empty() {
+        if visitor.flags.is_empty() {
             return Err(ScalerError::NoGradients);
         }
-        let finite = Tensor::cat(visitor.finite, 0).all().into_data();
-        let finite = finite.iter::<bool>().all(|finite| finite);
+        let flags = Tensor::cat(visitor.flags, 0).into_data();
+        let finite = flags.iter::<f32>().all(|flag| flag == 0.0);
         self.found_inf = Some(self.found_inf == Some(true) || !finite);
         Ok(Unscaled {
             gradients: finite.then_some(visitor.gradients),
@@ -311,25 +312,31 @@ impl Unscaled {
     }
 }
 
-/// Replaces gradients by the unscaled ones and notes whether the scaled ones are finite.
+/// Replaces gradients by the unscaled ones and notes which of the scaled ones are not finite.
 struct Unscale<B: AutodiffBackend> {
     gradients: GradientsParams,
     factor: f32,
-    finite: Vec<Tensor<B::InnerBackend, 1, Bool>>,
+    flags: Vec<Tensor<B::InnerBackend, 1>>,
 }
 
-impl<B: AutodiffBackend> ModuleVisitor<B> for Unscale<B> {
+impl<B: AutodiffBackend<InnerBackend: Kernels>> ModuleVisitor<B> for Unscale<B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let Some(grad) = self.gradients.remove::<B::InnerBackend, D>(param.id) else {
             return;
         };
-        let finite = all_finite::<B::InnerBackend>(grad.clone().into_primitive().tensor());
-        let finite = Tensor::from_primitive(finite);
-        self.finite.push(match self.finite.first() {
-            Some(first) => finite.to_device(&first.device()),
-            None => finite,
+        let grad = grad.into_primitive().tensor();
+        let results = B::InnerBackend::unscale(vec![grad], self.factor);
+        let [grad, flag] = results
+            .try_into()
+            .expect("`unscale` gives a tensor for each of its tensors, and the flags");
+        let float = |tensor| TensorPrimitive::Float(tensor);
+        let flag = Tensor::from_primitive(float(flag));
+        self.flags.push(match self.flags.first() {
+            Some(first) => flag.to_device(&first.device()),
+            None => flag,
         });
-        self.gradients.register(param.id, times(grad, self.factor));
+        let grad = Tensor::<B::InnerBackend, D>::from_primitive(float(grad));
+        self.gradients.register(param.id, grad);
     }
 }
 

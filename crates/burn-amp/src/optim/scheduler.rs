@@ -19,6 +19,7 @@ use crate::LossScale;
 /// ```
 ///
 /// A training loop asks for the learning rate before the step, so the scheduler looks at what became of the step before.
+/// With `loss_scale.sync = false` it waits for the device to tell.
 /// However many backward passes overflowed since it was last asked, micro-batches or devices, it holds once.
 #[derive(Clone, Debug)]
 pub struct HoldOnSkip<S> {
@@ -47,6 +48,7 @@ impl<S: LrScheduler> LrScheduler for HoldOnSkip<S> {
     type Record<B: Backend> = Held<S::Record<B>>;
 
     fn step(&mut self) -> LearningRate {
+        self.loss_scale.settle();
         let skipped = self.loss_scale.skipped_steps();
         let lr = match self.lr {
             Some(lr) if skipped > self.seen => lr,

@@ -18,9 +18,9 @@ pub type Reference = burn::backend::Flex;
 
 /// Ops that the backend under test cannot run, and why.
 pub const NOT_DRIVEN: &[(Op, &str)] = &[
-    #[cfg(not(feature = "vulkan"))]
+    #[cfg(not(feature = "cubecl"))]
     (Op::float_argtopk, "unimplemented in burn-flex 0.21.0"),
-    #[cfg(not(feature = "vulkan"))]
+    #[cfg(not(feature = "cubecl"))]
     (
         Op::ctc_loss_backward,
         "burn-flex has none: `has_ctc_loss_backward` is false",
@@ -105,14 +105,14 @@ impl Stores for Reference {
     }
 }
 
-#[cfg(feature = "vulkan")]
+#[cfg(feature = "cubecl")]
 impl Stores for Plain {
     fn stored(tensor: &FloatTensor<Self>) -> DType {
         tensor.dtype()
     }
 }
 
-impl<B: Backend, P: PolicySource> Stores for burn_amp::Amp<B, P> {
+impl<B: burn_amp::Kernels, P: PolicySource> Stores for burn_amp::Amp<B, P> {
     fn stored(tensor: &FloatTensor<Self>) -> DType {
         tensor.storage_dtype()
     }

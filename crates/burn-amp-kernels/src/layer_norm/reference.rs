@@ -1,0 +1,58 @@
+use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
+
+use super::{LayerNorm, LayerNormGradients};
+use crate::row::{as_row, cast, sum_rows, wide, widened};
+
+/// In Burn's ops, with casts around them.
+pub fn reference<B: Backend>(
+    x: FloatTensor<B>,
+    gamma: FloatTensor<B>,
+    beta: Option<FloatTensor<B>>,
+    epsilon: f64,
+) -> LayerNorm<B> {
+    let dtype = x.dtype();
+    let x = widened::<B>(x);
+    let rank = x.rank();
+    let mean = B::float_mean_dim(x.clone(), rank - 1);
+    let centered = B::float_sub(x, mean.clone());
+    let var = B::float_mean_dim(B::float_mul(centered.clone(), centered.clone()), rank - 1);
+    let std = B::float_sqrt(B::float_add_scalar(var, epsilon.into()));
+    let inverse_std = B::float_recip(std);
+    let normalized = B::float_mul(centered, inverse_std.clone());
+    let scaled = B::float_mul(normalized, as_row::<B>(cast::<B>(gamma, wide(dtype)), rank));
+    let output = match beta {
+        Some(beta) => B::float_add(scaled, as_row::<B>(cast::<B>(beta, wide(dtype)), rank)),
+        None => scaled,
+    };
+    LayerNorm {
+        output: cast::<B>(output, dtype),
+        mean,
+        inverse_std,
+    }
+}
+
+/// The gradients of all operands.
+pub fn reference_backward<B: Backend>(
+    x: FloatTensor<B>,
+    gamma: FloatTensor<B>,
+    mean: FloatTensor<B>,
+    inverse_std: FloatTensor<B>,
+    grad: FloatTensor<B>,
+) -> LayerNormGradients<B> {
+    let dtype = x.dtype();
+    let (x, grad) = (widened::<B>(x), cast::<B>(grad, wide(dtype)));
+    let (rank, last) = (x.rank(), x.rank() - 1);
+    let normalized = B::float_mul(B::float_sub(x, mean), inverse_std.clone());
+    let gamma_grad = sum_rows::<B>(B::float_mul(grad.clone(), normalized.clone()));
+    let beta_grad = sum_rows::<B>(grad.clone());
+
+    let grad = B::float_mul(grad, as_row::<B>(cast::<B>(gamma, wide(dtype)), rank));
+    let mean = B::float_mean_dim(grad.clone(), last);
+    let along = B::float_mean_dim(B::float_mul(grad.clone(), normalized.clone()), last);
+    let x_grad = B::float_sub(B::float_sub(grad, mean), B::float_mul(normalized, along));
+    LayerNormGradients {
+        x: cast::<B>(B::float_mul(x_grad, inverse_std), dtype),
+        gamma: gamma_grad,
+        beta: beta_grad,
+    }
+}

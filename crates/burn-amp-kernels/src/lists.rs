@@ -1,0 +1,153 @@
+//! Lists of tensors for kernels that take several of them per launch.
+
+use burn_backend::{DType, Shape, TensorMetadata};
+use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::{prelude::*, tensor_vector_size_parallel};
+
+/// At most this many tensors per launch: the code of a kernel grows with their number.
+const TENSORS: usize = 16;
+
+/// A tensor of a list, as a kernel reads it.
+pub(crate) struct Listed<R: CubeRuntime> {
+    /// The position in the list.
+    pub(crate) index: usize,
+    /// Its values: of shape `[n]` as they lie in memory if there are no gaps between them, else the tensor itself.
+    pub(crate) values: CubeTensor<R>,
+    tensor: CubeTensor<R>,
+}
+
+/// Tensors that one launch takes.
+pub(crate) struct Chunk<R: CubeRuntime> {
+    pub(crate) tensors: Vec<Listed<R>>,
+    pub(crate) dtype: DType,
+    /// Elements per vector, of each of the tensors.
+    pub(crate) vector_size: usize,
+}
+
+impl<R: CubeRuntime> Listed<R> {
+    fn new(index: usize, tensor: CubeTensor<R>) -> Self {
+        Self {
+            index,
+            values: if_dense_flat(tensor.clone()),
+            tensor,
+        }
+    }
+
+    /// An F32 tensor of the same shape, not initialized, and its values in the order in which a kernel reads these.
+    pub(crate) fn empty_like(&self) -> (CubeTensor<R>, CubeTensor<R>) {
+        let values = empty(&self.values);
+        let is_flat = self.values.meta.shape() != self.tensor.meta.shape();
+        let tensor = match is_flat {
+            true => CubeTensor {
+                handle: values.handle.clone(),
+                dtype: DType::F32,
+                ..self.tensor.clone()
+            },
+            false => values.clone(),
+        };
+        (tensor, values)
+    }
+
+    fn vector_size(&self) -> usize {
+        let meta = &self.values.meta;
+        tensor_vector_size_parallel(
+            self.values
+                .client
+                .io_optimized_vector_sizes(self.values.dtype.size()),
+            meta.shape(),
+            meta.strides(),
+            meta.rank() - 1,
+        )
+    }
+}
+
+/// A tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter here.
+fn if_dense_flat<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
+    let mut dims: Vec<_> = shape
+        .iter()
+        .zip(strides.iter())
+        .filter(|(size, _)| **size != 1)
+        .collect();
+    dims.sort_by_key(|(_, stride)| **stride);
+    let mut elements = 1;
+    let is_dense = dims.into_iter().all(|(size, stride)| {
+        let is_next = *stride == elements;
+        elements *= size;
+        is_next
+    });
+    match is_dense {
+        true => CubeTensor::new_contiguous(
+            tensor.client,
+            tensor.device,
+            Shape::new([elements]),
+            tensor.handle,
+            tensor.dtype,
+        ),
+        false => tensor,
+    }
+}
+
+/// A tensor of the shape of `tensor` in F32, not initialized.
+pub(crate) fn empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
+    empty_device_contiguous_dtype(
+        tensor.client.clone(),
+        tensor.device.clone(),
+        tensor.shape(),
+        DType::F32,
+    )
+}
+
+/// Sorts tensors into chunks by dtype and vector size. `buffers` is how many buffers a kernel binds for each tensor. Empty tensors are left out.
+pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize) -> Vec<Chunk<R>> {
+    /// The flags, and what CubeCL tells the kernel about the tensors.
+    const OTHER_BUFFERS: usize = 2;
+
+    let mut chunks: Vec<Chunk<R>> = Vec::new();
+    for (index, tensor) in tensors.into_iter().enumerate() {
+        if tensor.meta.num_elements() == 0 {
+            continue;
+        }
+        let dtype = tensor.dtype;
+        let bindings = tensor.client.properties().hardware.max_bindings as usize;
+        let most = (bindings.saturating_sub(OTHER_BUFFERS) / buffers).clamp(1, TENSORS);
+        let tensor = Listed::new(index, tensor);
+        let vector_size = tensor.vector_size();
+        match chunks.iter_mut().rev().find(|chunk| {
+            chunk.dtype == dtype && chunk.vector_size == vector_size && chunk.tensors.len() < most
+        }) {
+            Some(chunk) => chunk.tensors.push(tensor),
+            None => chunks.push(Chunk {
+                tensors: vec![tensor],
+                dtype,
+                vector_size,
+            }),
+        }
+    }
+    chunks
+}
+
+impl<R: CubeRuntime> Chunk<R> {
+    /// Cubes and units per cube that stride over the tensors together.
+    pub(crate) fn geometry(&self, client: &ComputeClient<R>) -> (CubeCount, CubeDim) {
+        /// Enough cubes per multiprocessor to keep memory busy; each strides on from there.
+        const CUBES_PER_MULTIPROCESSOR: u32 = 8;
+        /// Where the device does not tell how many multiprocessors it has.
+        const MULTIPROCESSORS: u32 = 32;
+
+        let longest = self
+            .tensors
+            .iter()
+            .map(|tensor| tensor.values.meta.num_elements() / self.vector_size)
+            .max()
+            .unwrap_or(0);
+        let dim = CubeDim::new(client, longest);
+        let hardware = &client.properties().hardware;
+        let multiprocessors = hardware
+            .num_streaming_multiprocessors
+            .unwrap_or(MULTIPROCESSORS);
+        let cubes = u32::try_from(longest.div_ceil(dim.num_elems() as usize)).unwrap_or(u32::MAX);
+        let cubes = cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors);
+        (CubeCount::new_1d(cubes), dim)
+    }
+}

@@ -1,0 +1,30 @@
+use burn_backend::{Backend, FloatDType, TensorMetadata, tensor::FloatTensor};
+
+use super::LogSoftmax;
+use crate::row::{cast, wide, widened};
+
+/// In Burn's ops, with casts around them.
+pub fn reference<B: Backend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -> LogSoftmax<B> {
+    let x = widened::<B>(x);
+    let max = B::float_max_dim(x.clone(), dim);
+    let shifted = B::float_sub(x, max.clone());
+    let log_sum = B::float_log(B::float_sum_dim(B::float_exp(shifted.clone()), dim));
+    LogSoftmax {
+        output: cast::<B>(B::float_sub(shifted, log_sum.clone()), dtype.into()),
+        log_sum_exp: B::float_add(max, log_sum),
+    }
+}
+
+/// The gradient of the input, in its dtype.
+pub fn reference_backward<B: Backend>(
+    x: FloatTensor<B>,
+    log_sum_exp: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    dim: usize,
+) -> FloatTensor<B> {
+    let dtype = x.dtype();
+    let (x, grad) = (widened::<B>(x), cast::<B>(grad, wide(dtype)));
+    let probabilities = B::float_exp(B::float_sub(x, log_sum_exp));
+    let sum = B::float_sum_dim(grad.clone(), dim);
+    cast::<B>(B::float_sub(grad, B::float_mul(probabilities, sum)), dtype)
+}

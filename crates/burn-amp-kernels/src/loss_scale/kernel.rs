@@ -1,0 +1,128 @@
+use burn_amp_core::DynamicLossScale;
+use burn_backend::{DType, Shape, TensorMetadata};
+use burn_cubecl::{
+    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
+    tensor::CubeTensor,
+};
+use cubecl::{
+    calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView,
+    tensor_vector_size_parallel,
+};
+
+use super::STATE;
+
+/// One unit does it all: four numbers and some hundred flags.
+#[cube(launch)]
+fn next_loss_scale_kernel(
+    state: &Array<f32>,
+    flags: &Array<f32>,
+    next: &mut Array<f32>,
+    growth_factor: f32,
+    backoff_factor: f32,
+    growth_interval: f32,
+    hysteresis: f32,
+    smallest: f32,
+    largest: f32,
+) {
+    let mut overflowed = 0.0f32;
+    for at in 0..flags.len() {
+        overflowed = max(overflowed, flags[at]);
+    }
+    let scale = state[0];
+    if overflowed > 0.0 {
+        let left = max(state[2] - 1.0, 0.0);
+        next[0] = select(left > 0.0, scale, max(scale * backoff_factor, smallest));
+        next[1] = 0.0;
+        next[2] = left;
+    } else {
+        let streak = state[1] + 1.0;
+        let grows = streak >= growth_interval;
+        next[0] = select(grows, min(scale * growth_factor, largest), scale);
+        next[1] = select(grows, 0.0, streak);
+        next[2] = hysteresis;
+    }
+    next[3] = overflowed;
+}
+
+pub(crate) fn next_loss_scale<R: CubeRuntime>(
+    state: CubeTensor<R>,
+    flags: CubeTensor<R>,
+    scaling: DynamicLossScale,
+) -> CubeTensor<R> {
+    let client = state.client.clone();
+    let shape = Shape::new([STATE]);
+    let next =
+        empty_device_contiguous_dtype(client.clone(), state.device.clone(), shape, DType::F32);
+    next_loss_scale_kernel::launch::<R>(
+        &client,
+        CubeCount::new_single(),
+        CubeDim::new_single(),
+        into_contiguous(state).into_array_arg(),
+        into_contiguous(flags).into_array_arg(),
+        next.clone().into_array_arg(),
+        scaling.growth_factor,
+        scaling.backoff_factor,
+        scaling.growth_interval as f32,
+        scaling.hysteresis as f32,
+        scaling.min,
+        scaling.max,
+    );
+    next
+}
+
+#[cube(launch)]
+fn unscale_unless_overflowed_kernel<F: Numeric, N: Size>(
+    gradient: &LinearView<Vector<F, N>>,
+    before: &Array<f32>,
+    after: &Array<f32>,
+    output: &mut LinearView<Vector<f32, N>, ReadWrite>,
+    #[define(F)] _dtype: StorageType,
+) {
+    if !output.is_in_bounds(ABSOLUTE_POS) {
+        terminate!();
+    }
+    let factor = 1.0 / before[0];
+    if after[3] > 0.0 {
+        output[ABSOLUTE_POS] = Vector::new(0.0);
+    } else {
+        let values = Vector::<f32, N>::cast_from(gradient[ABSOLUTE_POS]);
+        output[ABSOLUTE_POS] = values * Vector::new(factor);
+    }
+}
+
+pub(crate) fn unscale_unless_overflowed<R: CubeRuntime>(
+    gradient: CubeTensor<R>,
+    before: CubeTensor<R>,
+    after: CubeTensor<R>,
+) -> CubeTensor<R> {
+    let client = gradient.client.clone();
+    let shape = gradient.shape();
+    let output =
+        empty_device_contiguous_dtype(client.clone(), gradient.device.clone(), shape, DType::F32);
+    let elements = gradient.meta.num_elements();
+    if elements == 0 {
+        return output;
+    }
+    let vector_size = tensor_vector_size_parallel(
+        client.io_optimized_vector_sizes(gradient.dtype.size()),
+        gradient.meta.shape(),
+        gradient.meta.strides(),
+        gradient.meta.rank() - 1,
+    );
+    let vectors = elements / vector_size;
+    let units = CubeDim::new(&client, vectors);
+    let cubes = calculate_cube_count_elemwise(&client, vectors, units);
+    let dtype = gradient.dtype;
+    unscale_unless_overflowed_kernel::launch::<R>(
+        &client,
+        cubes,
+        units,
+        vector_size,
+        gradient.into_linear_view(),
+        into_contiguous(before).into_array_arg(),
+        into_contiguous(after).into_array_arg(),
+        output.clone().into_linear_view(),
+        dtype.into(),
+    );
+    output
+}

@@ -1,0 +1,126 @@
+//! Flags of lists of tensors, against what the host finds.
+
+use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
+use burn_amp_kernels::{Kernels, finite, unscale};
+use burn_amp_tests::Plain;
+use burn_backend::read_sync;
+
+use super::{dtypes, float};
+
+type Float = burn::tensor::ops::FloatTensor<Plain>;
+
+/// Numbers that a check may take for something else: zeros, subnormals, the largest.
+fn finite_values(dtype: DType) -> Vec<f64> {
+    let finfo = dtype.finfo().unwrap();
+    let subnormal = finfo.min_positive / 4.0;
+    vec![
+        0.0,
+        -0.0,
+        1.0,
+        -1.5,
+        finfo.max,
+        -finfo.max,
+        finfo.min_positive,
+        subnormal,
+        -subnormal,
+    ]
+}
+
+/// `elements` finite values with `other` at place `at`.
+fn values(dtype: DType, elements: usize, other: Option<(usize, f64)>) -> Vec<f64> {
+    let finite = finite_values(dtype);
+    let mut values: Vec<_> = finite.iter().copied().cycle().take(elements).collect();
+    if let Some((at, other)) = other {
+        values[at] = other;
+    }
+    values
+}
+
+fn read(tensor: Float) -> TensorData {
+    read_sync(Plain::float_into_data(tensor)).unwrap()
+}
+
+/// What `not_finite` and `unscale` and their references find.
+fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
+    let list = || tensors.to_vec();
+    [
+        Plain::not_finite(list()),
+        finite::reference::<Plain>(list()),
+        Plain::unscale(list(), 0.5).pop().unwrap(),
+        unscale::reference::<Plain>(list(), 0.5).pop().unwrap(),
+    ]
+    .map(|flags| {
+        let flags = read(flags);
+        assert_eq!(
+            (flags.dtype, flags.shape.as_slice()),
+            (DType::F32, [tensors.len()].as_slice())
+        );
+        flags.to_vec().unwrap()
+    })
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_found_wherever_it_stands() {
+    for dtype in dtypes() {
+        let mut tensors = Vec::new();
+        let mut expected = Vec::new();
+        for elements in [1, 2, 7, 8, 63, 64, 65, 1000, 4096, 100_003, 1 << 20] {
+            tensors.push(float(&values(dtype, elements, None), [elements], dtype));
+            expected.push(0.0);
+            for other in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+                for at in [0, elements / 3, elements - 1] {
+                    let values = values(dtype, elements, Some((at, other)));
+                    tensors.push(float(&values, [elements], dtype));
+                    expected.push(1.0);
+                }
+            }
+        }
+        for found in flags(&tensors) {
+            assert_eq!(found, expected, "{dtype:?}");
+        }
+    }
+}
+
+#[test]
+fn tensors_of_one_list_may_differ_in_everything() {
+    let dtypes = dtypes();
+    let mut tensors = Vec::new();
+    let mut expected = Vec::new();
+    for turn in 0..40 {
+        let dtype = dtypes[turn % dtypes.len()];
+        let shape = [1 + turn % 5, 1 + turn % 7, 3];
+        let elements = shape.iter().product();
+        let is_finite = turn % 3 != 0;
+        let other = (!is_finite).then_some((turn % elements, f64::NAN));
+        tensors.push(float(&values(dtype, elements, other), shape, dtype));
+        expected.push(if is_finite { 0.0 } else { 1.0 });
+    }
+    for found in flags(&tensors) {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn layouts_and_empty_tensors_are_seen_through() {
+    for dtype in dtypes() {
+        let bad = || float(&values(dtype, 12, Some((7, f64::NAN))), [3, 4], dtype);
+        let tensor =
+            |primitive| Tensor::<Plain, 2>::from_primitive(TensorPrimitive::Float(primitive));
+        let float = |tensor: Tensor<Plain, 2>| tensor.into_primitive().tensor();
+        let cases = [
+            (float(tensor(bad()).transpose()), 1.0),
+            (float(tensor(bad()).slice([1..2, 3..4])), 1.0),
+            (float(tensor(bad()).slice([1..3, 0..3])), 0.0),
+            (float(tensor(bad()).slice([0..1, 0..4]).expand([5, 4])), 0.0),
+            (float(tensor(bad()).slice([1..2, 0..4]).expand([5, 4])), 1.0),
+            (
+                float(Tensor::empty([0, 4], (&Default::default(), dtype))),
+                0.0,
+            ),
+        ];
+        let (tensors, expected): (Vec<_>, Vec<_>) = cases.into_iter().unzip();
+        for found in flags(&tensors) {
+            assert_eq!(found, expected, "{dtype:?}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The scale on the device against `LossScaling::next`, and gradients over it.
+
+use burn::tensor::{DType, TensorData, ops::FloatTensorOps};
+use burn_amp::{DynamicLossScale, LossScaling, Outcome};
+use burn_amp_kernels::{Kernels, loss_scale};
+use burn_amp_tests::Plain;
+use burn_backend::read_sync;
+
+use super::{dtypes, float};
+
+type Float = burn::tensor::ops::FloatTensor<Plain>;
+
+fn tensor(values: &[f32]) -> Float {
+    Plain::float_from_data(TensorData::from(values), &Default::default())
+}
+
+fn read(tensor: Float) -> Vec<f32> {
+    read_sync(Plain::float_into_data(tensor))
+        .unwrap()
+        .to_vec()
+        .unwrap()
+}
+
+#[test]
+fn the_scale_moves_as_on_the_host() {
+    let scalings = [
+        DynamicLossScale::default(),
+        DynamicLossScale {
+            init: 8.0,
+            growth_factor: 4.0,
+            backoff_factor: 0.25,
+            growth_interval: 3,
+            hysteresis: 3,
+            min: 0.5,
+            max: 64.0,
+        },
+        DynamicLossScale {
+            init: 2f32.powi(126),
+            growth_interval: 1,
+            max: 2f32.powi(127),
+            ..DynamicLossScale::default()
+        },
+    ];
+    for scaling in scalings {
+        let host = LossScaling::from(scaling);
+        let mut expected = host.start();
+        let mut kernel = tensor(&loss_scale::state(expected));
+        let mut reference = kernel.clone();
+        for step in 0..60 {
+            // Runs of overflows and runs of finite steps of many lengths, and many numbers of flags.
+            let overflows = (step * step) % 7 < 3;
+            let mut flags = vec![0.0; 1 + step % 5];
+            if overflows {
+                *flags.last_mut().unwrap() = 1.0;
+            }
+            let outcome = match overflows {
+                true => Outcome::Overflowed,
+                false => Outcome::Finite,
+            };
+            expected = host.next(expected, outcome);
+            kernel = Plain::next_loss_scale(kernel, tensor(&flags), scaling);
+            reference = loss_scale::reference_next::<Plain>(reference, tensor(&flags), scaling);
+            let mut expected = loss_scale::state(expected);
+            expected[3] = f32::from(u8::from(overflows));
+            assert_eq!(read(kernel.clone()), expected, "step {step}");
+            assert_eq!(read(reference.clone()), expected, "step {step}");
+        }
+    }
+}
+
+#[test]
+fn gradients_are_unscaled_or_zeros() {
+    let before = tensor(&[64.0, 0.0, 1.0, 1.0]);
+    for dtype in dtypes().into_iter().filter(|dtype| *dtype != DType::F64) {
+        for (overflowed, factor) in [(0.0, 1.0 / 64.0), (1.0, 0.0)] {
+            let after = tensor(&[64.0, 0.0, 1.0, overflowed]);
+            for shape in [[1, 1, 1], [2, 3, 5], [4, 8, 64], [0, 2, 2]] {
+                let elements: usize = shape.iter().product();
+                let values: Vec<_> = (0..elements).map(|at| at as f64 - 7.0).collect();
+                let gradient = || float(&values, shape, dtype);
+                for unscaled in [
+                    Plain::unscale_unless_overflowed(gradient(), before.clone(), after.clone()),
+                    loss_scale::reference_unscale::<Plain>(
+                        gradient(),
+                        before.clone(),
+                        after.clone(),
+                    ),
+                ] {
+                    let data = read_sync(Plain::float_into_data(unscaled)).unwrap();
+                    assert_eq!(
+                        (data.dtype, data.shape.as_slice()),
+                        (DType::F32, shape.as_slice())
+                    );
+                    let rounded = float(&values, shape, dtype);
+                    let rounded = read_sync(Plain::float_into_data(rounded)).unwrap();
+                    for (found, value) in data.iter::<f32>().zip(rounded.iter::<f32>()) {
+                        assert_eq!(found, value * factor);
+                    }
+                }
+            }
+            // What overflowed does not come through.
+            let bad = float(&[f64::INFINITY, f64::NAN, 1.0], [3], dtype);
+            let unscaled = Plain::unscale_unless_overflowed(bad, before.clone(), after);
+            let expected = [f32::INFINITY, f32::NAN, 1.0].map(|x| match overflowed == 1.0 {
+                true => 0.0,
+                false => x / 64.0,
+            });
+            assert_eq!(read(unscaled).map_bits(), expected.to_vec().map_bits());
+        }
+    }
+}
+
+trait MapBits {
+    fn map_bits(self) -> Vec<Option<u32>>;
+}
+
+impl MapBits for Vec<f32> {
+    /// Bits, and nothing for NaN, of which there are many.
+    fn map_bits(self) -> Vec<Option<u32>> {
+        self.into_iter()
+            .map(|x| (!x.is_nan()).then_some(x.to_bits()))
+            .collect()
+    }
+}

@@ -1,0 +1,32 @@
+//! The ops of burn-amp-kernels on the backend under test, against their references and against the host.
+
+mod finite;
+mod layer_norm;
+mod log_softmax;
+mod loss_scale;
+mod rows;
+mod softmax;
+mod unscale;
+
+use burn::tensor::{
+    DType, TensorData,
+    backend::Backend,
+    ops::{FloatTensor, FloatTensorOps},
+};
+use burn_amp_tests::Plain;
+use burn_backend::Shape;
+
+/// The float dtypes in which the device computes.
+fn dtypes() -> Vec<DType> {
+    let device = Default::default();
+    [DType::F16, DType::BF16, DType::F32, DType::F64]
+        .into_iter()
+        .filter(|dtype| Plain::supports_dtype(&device, *dtype))
+        .collect()
+}
+
+/// A tensor of the values, rounded to `dtype`.
+fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> FloatTensor<Plain> {
+    let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
+    Plain::float_from_data(data, &Default::default())
+}

@@ -1,0 +1,231 @@
+//! Softmax against the host, its gradient against finite differences and against Burn's own.
+
+use burn::tensor::{
+    DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
+    ops::{ActivationOps, FloatTensor},
+};
+use burn_amp_kernels::{Kernels, softmax};
+use burn_amp_tests::{Plain, PlainAutodiff};
+
+use super::rows::{
+    Float, SHAPES, along, assert_near, derivatives, dtypes, epsilon, last, layouts, noise, noisy,
+    read, right_halves, slack, special_rows, tensor,
+};
+
+/// `exp(x - max) / sum(exp(x - max))`.
+fn on_host(x: &[f64]) -> Vec<f64> {
+    let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(*x));
+    let exp: Vec<_> = x.iter().map(|x| (x - max).exp()).collect();
+    let sum: f64 = exp.iter().sum();
+    exp.iter().map(|exp| exp / sum).collect()
+}
+
+/// `y (g - sum(g y))`, row by row.
+fn backward_on_host(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
+    let rows = y.chunks(n).zip(g.chunks(n));
+    rows.flat_map(|(y, g)| {
+        let sum: f64 = y.iter().zip(g).map(|(y, g)| y * g).sum();
+        y.iter().zip(g).map(move |(y, g)| y * (g - sum))
+    })
+    .collect()
+}
+
+fn assert_forward(what: &str, x: &Float, dim: usize) {
+    let shape = x.shape();
+    let y = Plain::softmax_in_f32(x.clone(), dim);
+    assert_eq!((y.dtype(), y.shape()), (x.dtype(), shape.clone()), "{what}");
+    let expected = along(&read(x), shape.as_slice(), dim, on_host);
+    let slack = slack(x.dtype(), shape[dim]);
+    assert_near(what, &y, &expected, |i| slack * expected[i]);
+}
+
+#[test]
+fn rows_of_any_length_and_number_are_as_the_host_computes() {
+    for dtype in dtypes() {
+        for shape in SHAPES {
+            assert_forward("softmax", &noisy(shape, 1, dtype), shape.len() - 1);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
+    for dtype in dtypes() {
+        for shape in SHAPES {
+            let y = Plain::softmax_in_f32(noisy(shape, 1, dtype), shape.len() - 1);
+            assert_backward(&y, &noisy(shape, 2, dtype));
+        }
+    }
+}
+
+fn assert_backward(y: &Float, g: &Float) {
+    let n = last(y);
+    let dx = Plain::softmax_in_f32_backward(y.clone(), g.clone(), y.shape().num_dims() - 1);
+    assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()));
+    let slack = slack(y.dtype(), n);
+    let (y, g) = (read(y), read(g));
+    let expected = backward_on_host(&y, &g, n);
+    // What is added up in a row: |g| is at most 4.
+    let rows = y.chunks(n).zip(g.chunks(n));
+    let sizes: Vec<_> = rows
+        .map(|(y, g)| 4.0 + y.iter().zip(g).map(|(y, g)| (y * g).abs()).sum::<f64>())
+        .collect();
+    let tolerance = |i: usize| slack * y[i].abs() * sizes[i / n];
+    assert_near("softmax backward", &dx, &expected, tolerance);
+}
+
+#[test]
+fn rows_may_be_apart_in_memory() {
+    for dtype in dtypes() {
+        let x = right_halves(1, dtype);
+        assert_forward("halves", &x, 1);
+        assert_backward(&x, &right_halves(2, dtype));
+        assert_backward(&x, &noisy(&[6, 128], 2, dtype));
+    }
+}
+
+#[test]
+fn layouts_and_dimensions_do_not_matter() {
+    for dtype in dtypes() {
+        for (i, x) in layouts(3, dtype).iter().enumerate() {
+            for dim in 0..3 {
+                assert_forward(&format!("layout {i} along {dim}"), x, dim);
+            }
+            for g in layouts(4, dtype) {
+                assert_backward(x, &g);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gradient_may_have_another_dtype_than_the_output() {
+    for dtype in dtypes() {
+        let y = Plain::softmax_in_f32(noisy(&[3, 40], 1, DType::F32), 1);
+        assert_backward(&y, &noisy(&[3, 40], 2, dtype));
+    }
+}
+
+#[test]
+fn along_other_dimensions_gradients_are_those_of_the_transposed() {
+    let (y, g) = (noisy(&[5, 7], 1, DType::F32), noisy(&[5, 7], 2, DType::F32));
+    let transposed =
+        |values: &[f64]| -> Vec<f64> { (0..35).map(|i| values[i % 5 * 7 + i / 5]).collect() };
+    let expected = backward_on_host(&transposed(&read(&y)), &transposed(&read(&g)), 5);
+    let dx = Plain::softmax_in_f32_backward(y, g, 0);
+    assert_eq!(dx.shape().as_slice(), [5, 7]);
+    // Not of a softmax, so |y| is up to 4 and the sum over 5 of |g y| up to 80.
+    let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
+    assert_near("dim 0", &dx, &expected, |_| {
+        16.0 * f64::from(f32::EPSILON) * 4.0 * 84.0
+    });
+}
+
+#[test]
+fn masks_infinities_and_nan_are_as_in_burn() {
+    for dtype in dtypes() {
+        for n in [1, 2, 5, 64, 300, 5000] {
+            let rows = special_rows(dtype, n);
+            let x = tensor(&rows.concat(), &[rows.len(), n], dtype);
+            assert_forward("special", &x, 1);
+            let reference = read(&softmax::reference::<Plain>(x.clone(), 1));
+            let slack = slack(dtype, n);
+            let y = Plain::softmax_in_f32(x, 1);
+            assert_near("reference", &y, &reference, |i| slack * reference[i]);
+        }
+    }
+}
+
+#[test]
+fn nothing_comes_of_nothing() {
+    for dtype in dtypes() {
+        for (shape, dim) in [(&[0][..], 0), (&[0, 5], 1), (&[3, 0, 5], 2), (&[0, 5], 0)] {
+            let x = || tensor(&[], shape, dtype);
+            for y in [
+                Plain::softmax_in_f32(x(), dim),
+                Plain::softmax_in_f32_backward(x(), x(), dim),
+            ] {
+                assert_eq!((y.dtype(), y.shape().as_slice()), (dtype, shape));
+                assert!(read(&y).is_empty());
+            }
+        }
+    }
+}
+
+const SHAPE: [usize; 2] = [3, 5];
+
+/// `sum(w y) + sum(v y²)`: two uses of one output, whose gradients are at most 1.5.
+fn loss(y: Tensor<PlainAutodiff, 2>) -> Tensor<PlainAutodiff, 1> {
+    let [w, v] = weights().map(|weights| {
+        let data = TensorData::new(weights, SHAPE);
+        Tensor::from_data(data, (&Default::default(), DType::F32))
+    });
+    let y = y.cast(DType::F32);
+    (y.clone() * w).sum() + (y.clone() * y * v).sum()
+}
+
+fn loss_on_host(y: &[f64]) -> f64 {
+    let [w, v] = weights();
+    let terms = y.iter().zip(w).zip(v);
+    terms.map(|((y, w), v)| y * w + y * y * v).sum()
+}
+
+/// In [-0.5, 0.5).
+fn weights() -> [Vec<f64>; 2] {
+    [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
+}
+
+/// The gradient of the loss.
+fn gradient(
+    softmax: fn(FloatTensor<PlainAutodiff>, usize) -> FloatTensor<PlainAutodiff>,
+    x: &[f64],
+    dtype: DType,
+) -> Float {
+    let data = TensorData::new(x.to_vec(), SHAPE);
+    let x = Tensor::<PlainAutodiff, 2>::from_data(data, (&Default::default(), dtype));
+    let x = x.require_grad();
+    let y = softmax(x.clone().into_primitive().tensor(), 1);
+    let y = Tensor::from_primitive(TensorPrimitive::Float(y));
+    let gradient = x.grad(&loss(y).backward()).unwrap();
+    gradient.into_primitive().tensor()
+}
+
+#[test]
+fn the_gradient_is_that_of_finite_differences() {
+    for dtype in dtypes() {
+        let x = read(&noisy(&SHAPE, 9, dtype));
+        let expected = derivatives(|x| loss_on_host(&along(x, &SHAPE, 1, on_host)), &x);
+        let dx = gradient(PlainAutodiff::softmax_in_f32, &x, dtype);
+        assert_eq!(dx.dtype(), dtype);
+        // The output and its gradient are rounded to the dtype, and the loss is computed in F32.
+        let tolerance = 1.5 * (2.0 * epsilon(dtype) + slack(DType::F32, 5));
+        assert_near("finite differences", &dx, &expected, |_| tolerance);
+    }
+}
+
+#[test]
+fn the_gradient_is_that_of_burns_softmax() {
+    let x = noise(15, 9);
+    let expected = gradient(
+        <PlainAutodiff as ActivationOps<PlainAutodiff>>::softmax,
+        &x,
+        DType::F32,
+    );
+    let dx = gradient(PlainAutodiff::softmax_in_f32, &x, DType::F32);
+    assert_near("Burn's", &dx, &read(&expected), |_| {
+        slack(DType::F32, 5) * 1.5
+    });
+}
+
+#[test]
+fn of_an_untracked_input_nothing_is_tracked() {
+    let data = TensorData::new(noise(15, 9), SHAPE);
+    let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
+    let y = PlainAutodiff::softmax_in_f32(x.into_primitive().tensor(), 1);
+    let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
+    // A tracked factor beside it has a gradient, so the graph is whole.
+    let factor = y.clone().detach().require_grad();
+    let gradients = (y.clone() * factor.clone()).sum().backward();
+    assert!(!y.is_require_grad() && y.grad(&gradients).is_none());
+    assert!(factor.grad(&gradients).is_some());
+}

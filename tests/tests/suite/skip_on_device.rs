@@ -1,0 +1,283 @@
+//! With `loss_scale.sync = false` a loop ends as one that waits for every flag, bit for bit.
+
+use burn::{
+    module::{AutodiffModule, Module},
+    optim::{
+        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsAccumulator, GradientsParams,
+        Optimizer, RmsPropConfig, SgdConfig, momentum::MomentumConfig,
+    },
+    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
+    tensor::{Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{
+    LossScaleRecord, Outcome, loss_scale,
+    optim::{LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, LossScaleConfig, LossScaleMode, Plain, PolicySource,
+    computing_in, policy,
+};
+
+use super::overflow::{Net, contents, poisoned};
+
+const STEPS: usize = 40;
+/// Two overflows in a row, which use up the hysteresis, and some alone.
+const OVERFLOWS: [usize; 5] = [0, 7, 8, 20, 33];
+
+fn config(sync: bool) -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            growth_interval: 4,
+            hysteresis: 2,
+            max: 1024.0,
+            sync,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(Waits, config(true));
+policy!(Goes, config(false));
+
+type Host = AmpAutodiff<Waits>;
+type Device = AmpAutodiff<Goes>;
+
+/// A net with weights that are the same on every backend.
+fn net<B: AutodiffBackend>() -> Net<B> {
+    let device = Default::default();
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    static WEIGHTS: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    let weights = WEIGHTS.get_or_init(|| {
+        let net = Net::<burn_amp_tests::PlainAutodiff>::new(&Default::default());
+        Recorder::<burn_amp_tests::PlainAutodiff>::record(&recorder, net.into_record(), ()).unwrap()
+    });
+    let record = Recorder::<B>::load(&recorder, weights.clone(), &device).unwrap();
+    Net::new(&device).load_record(record)
+}
+
+/// What is left of a run: the parameters, the optimizer's state, the loss scale.
+type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
+
+fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
+    let loss = match OVERFLOWS.contains(&step) {
+        true => poisoned(net, step % 5, f32::INFINITY).0,
+        false => net.loss(&Default::default()),
+    };
+    GradientsParams::from_grads(loss.backward(), net)
+}
+
+fn run<B, P, O>(mut optimizer: O) -> Left
+where
+    B: AutodiffBackend<Device = <Plain as burn::tensor::backend::BackendTypes>::Device>
+        + burn_amp::AmpBackend<Source = P>,
+    P: PolicySource,
+    O: Optimizer<Net<B>, B>,
+{
+    let device = Default::default();
+    loss_scale::<B>(&device).load(start(config(true).loss_scale));
+    let mut net = net::<B>();
+    for step in 0..STEPS {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.05, net, grads);
+        if step == STEPS / 2 {
+            // Saved and loaded right after a step that was skipped.
+            let record = optimizer.to_record();
+            optimizer = optimizer.load_record(record);
+        }
+    }
+    (
+        contents::<B>(net.into_record()),
+        contents::<B>(optimizer.to_record()),
+        loss_scale::<B>(&device).record(),
+    )
+}
+
+/// The record of a scale that has not moved.
+fn start(config: LossScaleConfig) -> LossScaleRecord {
+    serde_json::from_value(serde_json::json!({
+        "loss_scale_version": 1, "scale": config.init, "growth_tracker": 0, "hysteresis": config.hysteresis,
+        "steps": 0, "skipped_steps": 0,
+    }))
+    .unwrap()
+}
+
+fn ends_as_on_the_host(config: impl OptimizerConfig) {
+    let host = run::<Host, Waits, _>(config.adaptor::<Host, Net<Host>>());
+    let device = run::<Device, Goes, _>(SkipOnDevice::new(config).init::<Device, Net<Device>>());
+    assert_eq!(host.2, device.2);
+    assert_eq!(host.2.skipped_steps(), OVERFLOWS.len() as u64);
+    assert!(host.0 == device.0, "parameters");
+    assert!(host.1 == device.1, "optimizer states");
+}
+
+#[test]
+fn every_optimizer_ends_as_on_the_host() {
+    let momentum = MomentumConfig::new().with_momentum(0.9);
+    ends_as_on_the_host(SgdConfig::new());
+    ends_as_on_the_host(SgdConfig::new().with_momentum(Some(momentum)));
+    ends_as_on_the_host(AdamConfig::new());
+    ends_as_on_the_host(AdamWConfig::new());
+    ends_as_on_the_host(AdanConfig::new());
+    ends_as_on_the_host(AdaGradConfig::new());
+    ends_as_on_the_host(RmsPropConfig::new());
+}
+
+/// Two micro-batches per step, summed before the step.
+fn accumulated<B: AutodiffBackend, O: Optimizer<Net<B>, B>>(mut optimizer: O) -> serde_json::Value {
+    let mut net = net::<B>();
+    for step in 0..STEPS / 2 {
+        let mut sum = GradientsAccumulator::new();
+        for part in 0..2 {
+            sum.accumulate(&net, grads(&net, 2 * step + part));
+        }
+        let grads = sum.grads();
+        net = optimizer.step(0.05, net, grads);
+    }
+    contents::<B>(net.into_record())
+}
+
+#[test]
+fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
+    policy!(HostParts, config(true));
+    policy!(DeviceParts, config(false));
+    type Host = AmpAutodiff<HostParts>;
+    type Device = AmpAutodiff<DeviceParts>;
+    let adam = AdamConfig::new();
+    let host = accumulated::<Host, _>(LossScaleOptimizer::new(adam.init::<Host, Net<Host>>()));
+    let device = accumulated::<Device, _>(SkipOnDevice::new(adam).init::<Device, Net<Device>>());
+    assert!(host == device);
+}
+
+#[test]
+fn counters_arrive_late_and_say_so() {
+    policy!(Late, config(false));
+    type B = AmpAutodiff<Late>;
+    let device = Default::default();
+    let scale = loss_scale::<B>(&device);
+    let net = net::<B>();
+
+    let grads = poisoned(&net, 1, f32::NAN).0.backward();
+    assert_eq!((scale.steps(), scale.pending_steps()), (0, 1));
+    assert_eq!(grads.outcome(), Outcome::Overflowed);
+    assert_eq!(grads.scale(), 256.0);
+    assert_eq!((scale.steps(), scale.pending_steps()), (1, 0));
+    let skip = scale.last_skip().unwrap();
+    assert_eq!((skip.step, skip.scale, skip.gradients), (0, 256.0, 5));
+    assert_eq!(skip.overflowed.len(), 1, "{skip}");
+
+    for _ in 0..3 {
+        net.loss(&device).backward();
+    }
+    assert_eq!(scale.pending_steps(), 3);
+    scale.settle();
+    assert_eq!(
+        (scale.steps(), scale.growth_tracker(), scale.pending_steps()),
+        (4, 3, 0)
+    );
+    // A record is that of the last pass, whatever is underway.
+    net.loss(&device).backward();
+    assert_eq!(scale.record().scale(), 512.0);
+}
+
+#[test]
+fn flags_that_nobody_looks_at_do_not_pile_up() {
+    policy!(Piled, config(false));
+    type B = AmpAutodiff<Piled>;
+    let device = Default::default();
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    for _ in 0..200 {
+        x.clone().sum().backward();
+    }
+    assert!(loss_scale::<B>(&device).pending_steps() < 100);
+}
+
+#[test]
+fn without_the_adapter_an_overflow_gives_zeros() {
+    policy!(Bare, config(false));
+    type B = AmpAutodiff<Bare>;
+    let device = Default::default();
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let gradient = |by: f32| {
+        let grads = (x.clone() * by).sum().backward();
+        x.grad(&grads).unwrap().into_data().to_vec::<f32>().unwrap()
+    };
+    assert_eq!(gradient(3.0), [3.0, 3.0]);
+    assert_eq!(gradient(f32::INFINITY), [0.0, 0.0]);
+    assert_eq!(gradient(f32::NAN), [0.0, 0.0]);
+    assert_eq!(gradient(0.5), [0.5, 0.5]);
+}
+
+#[test]
+fn a_gradient_put_in_place_is_handed_out_as_it_is() {
+    policy!(Replaced, config(false));
+    type B = AmpAutodiff<Replaced>;
+    let device = Default::default();
+    let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &device).require_grad();
+    let mut grads = x.clone().sum().backward();
+    let gradient = x.grad(&grads).unwrap();
+    x.grad_replace(&mut grads, gradient * 5.0);
+    let found = x.grad_remove(&mut grads).unwrap().into_data();
+    assert_eq!(found.to_vec::<f32>().unwrap(), [5.0, 5.0]);
+}
+
+#[test]
+#[should_panic(expected = "overflow at the minimum 1")]
+fn an_overflow_that_no_scale_prevents_stops_the_loop() {
+    policy!(
+        AtMinimum,
+        Config {
+            loss_scale: LossScaleConfig {
+                mode: LossScaleMode::Dynamic,
+                init: 1.0,
+                sync: false,
+                ..LossScaleConfig::default()
+            },
+            ..computing_in(Compute::F16)
+        }
+    );
+    type B = AmpAutodiff<AtMinimum>;
+    let mut net = net::<B>();
+    let mut optimizer = SkipOnDevice::new(AdamConfig::new()).init::<B, Net<B>>();
+    for _ in 0..3 {
+        let loss = poisoned(&net, 0, f32::INFINITY).0;
+        let grads = GradientsParams::from_grads(loss.backward(), &net);
+        net = optimizer.step(0.1, net, grads);
+        assert_eq!(
+            contents::<B>(net.clone().into_record()),
+            contents::<B>(self::net::<B>().into_record())
+        );
+    }
+}
+
+/// `valid()` and BF16 know nothing of it.
+#[test]
+fn without_scaling_the_adapter_is_the_optimizer() {
+    policy!(
+        Unscaled,
+        Config {
+            loss_scale: LossScaleConfig {
+                mode: LossScaleMode::Off,
+                sync: false,
+                ..LossScaleConfig::default()
+            },
+            ..computing_in(Compute::F16)
+        }
+    );
+    type B = AmpAutodiff<Unscaled>;
+    fn train<O: Optimizer<Net<B>, B>>(mut optimizer: O) -> serde_json::Value {
+        let device = Default::default();
+        let mut net = net::<B>();
+        for _ in 0..5 {
+            let grads = GradientsParams::from_grads(net.loss(&device).backward(), &net);
+            net = optimizer.step(0.05, net, grads);
+        }
+        let _ = net.valid();
+        contents::<B>(net.into_record())
+    }
+    let adam = AdamConfig::new();
+    let plain = train(adam.init::<B, Net<B>>());
+    let adapted = train(SkipOnDevice::new(adam).init::<B, Net<B>>());
+    assert!(plain == adapted);
+}
