@@ -40,6 +40,7 @@
 //! * [`weights`]: loads what PyTorch saved
 //! * [`parameters`]: counts a model's parameters without allocating them
 
+mod accuracy;
 mod batch;
 mod draw;
 mod loss;

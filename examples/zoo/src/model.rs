@@ -27,6 +27,9 @@ pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
     /// The shape of one item of a batch's first tensor.
     fn item_shape(&self) -> Vec<usize>;
 
+    /// Whether a lower loss means a better model; not so where two nets play against each other.
+    const LOSS_RANKS: bool = true;
+
     /// A synthetic batch: the same values on every backend.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Self::Batch<B>;
 
@@ -59,4 +62,9 @@ pub trait Net<B: Backend>: Module<B> {
 
     /// The mean loss over the batch, of shape `[1]`.
     fn loss(&self, batch: &<Self::Model as ZooModel>::Batch<B>) -> Tensor<B, 1>;
+
+    /// The share of the batch's targets that it finds, of shape `[1]`; `None` where there are none to find.
+    fn accuracy(&self, _batch: &<Self::Model as ZooModel>::Batch<B>) -> Option<Tensor<B, 1>> {
+        None
+    }
 }

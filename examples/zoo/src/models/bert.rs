@@ -9,7 +9,9 @@ use burn::{
 use rand::RngExt;
 
 use super::attention::{FeedForward, SelfAttention};
-use crate::{Draw, Net, Sequences, ZooModel, draw::indices, loss::token_cross_entropy, text};
+use crate::{
+    Draw, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy, text,
+};
 
 /// Of the layer norms, as in the published model.
 const EPSILON: f64 = 1e-12;
@@ -196,5 +198,12 @@ impl<B: Backend> Net<B> for Bert<B> {
     fn loss(&self, batch: &Passages<B>) -> Tensor<B, 1> {
         let Sequences { tokens, target } = batch.sequences.clone();
         token_cross_entropy(self.forward(tokens, batch.types.clone()), target)
+    }
+
+    /// Over all positions, as the loss.
+    fn accuracy(&self, batch: &Passages<B>) -> Option<Tensor<B, 1>> {
+        let Sequences { tokens, target } = batch.sequences.clone();
+        let logits = self.forward(tokens, batch.types.clone());
+        Some(accuracy::of_tokens(logits, target))
     }
 }

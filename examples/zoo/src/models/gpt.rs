@@ -8,7 +8,9 @@ use burn::{
 };
 
 use super::attention::{FeedForward, SelfAttention, future};
-use crate::{Draw, Net, Sequences, ZooModel, draw::indices, loss::token_cross_entropy, text};
+use crate::{
+    Draw, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy, text,
+};
 
 #[derive(Clone, Debug)]
 pub struct GptConfig {
@@ -160,6 +162,11 @@ impl<B: Backend> Net<B> for Gpt<B> {
     fn loss(&self, batch: &Sequences<B>) -> Tensor<B, 1> {
         let Sequences { tokens, target } = batch.clone();
         token_cross_entropy(self.forward(tokens), target)
+    }
+
+    fn accuracy(&self, batch: &Sequences<B>) -> Option<Tensor<B, 1>> {
+        let Sequences { tokens, target } = batch.clone();
+        Some(accuracy::of_tokens(self.forward(tokens), target))
     }
 }
 

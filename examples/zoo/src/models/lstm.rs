@@ -7,7 +7,7 @@ use burn::{
     tensor::backend::AutodiffBackend,
 };
 
-use crate::{Draw, Labelled, Net, ZooModel, loss::cross_entropy};
+use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 
 /// Of a class among the noise, in its standard deviations: seen only by adding up over the sequence.
 const SIGNAL: f32 = 0.25;
@@ -100,5 +100,10 @@ impl<B: Backend> Net<B> for Lstm<B> {
 
     fn loss(&self, batch: &Labelled<B, 3>) -> Tensor<B, 1> {
         cross_entropy(self.forward(batch.x.clone()), batch.target.clone())
+    }
+
+    fn accuracy(&self, batch: &Labelled<B, 3>) -> Option<Tensor<B, 1>> {
+        let logits = self.forward(batch.x.clone());
+        Some(accuracy::of_classes(logits, batch.target.clone()))
     }
 }

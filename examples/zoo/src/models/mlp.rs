@@ -7,7 +7,7 @@ use burn::{
     tensor::{activation::relu, backend::AutodiffBackend},
 };
 
-use crate::{Draw, Labelled, Net, ZooModel, loss::cross_entropy};
+use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 
 /// Of a class among the noise, in its standard deviations: two classes of 784 features are 4 apart, so that some items
 /// are confused.
@@ -107,5 +107,10 @@ impl<B: Backend> Net<B> for Mlp<B> {
 
     fn loss(&self, batch: &Labelled<B, 2>) -> Tensor<B, 1> {
         cross_entropy(self.forward(batch.x.clone()), batch.target.clone())
+    }
+
+    fn accuracy(&self, batch: &Labelled<B, 2>) -> Option<Tensor<B, 1>> {
+        let logits = self.forward(batch.x.clone());
+        Some(accuracy::of_classes(logits, batch.target.clone()))
     }
 }

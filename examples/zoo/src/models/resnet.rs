@@ -14,7 +14,7 @@ use burn::{
 };
 
 use self::block::{BasicBlock, Block, Bottleneck, EXPANSION, conv, norm};
-use crate::{Draw, Labelled, Net, ZooModel, loss::cross_entropy};
+use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 
 #[derive(Clone, Debug)]
 pub struct ResNetConfig {
@@ -172,5 +172,10 @@ impl<B: Backend> Net<B> for ResNet<B> {
 
     fn loss(&self, batch: &Labelled<B, 4>) -> Tensor<B, 1> {
         cross_entropy(self.forward(batch.x.clone()), batch.target.clone())
+    }
+
+    fn accuracy(&self, batch: &Labelled<B, 4>) -> Option<Tensor<B, 1>> {
+        let logits = self.forward(batch.x.clone());
+        Some(accuracy::of_classes(logits, batch.target.clone()))
     }
 }

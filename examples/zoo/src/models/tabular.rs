@@ -9,7 +9,7 @@ use burn::{
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Draw, Net, ZooModel,
+    Draw, Net, ZooModel, accuracy,
     draw::{indices, normal_data},
     loss::binary_cross_entropy,
 };
@@ -163,5 +163,10 @@ impl<B: Backend> Net<B> for Tabular<B> {
     fn loss(&self, batch: &Rows<B>) -> Tensor<B, 1> {
         let logits = self.forward(batch.categorical.clone(), batch.numeric.clone());
         binary_cross_entropy(logits, batch.target.clone())
+    }
+
+    fn accuracy(&self, batch: &Rows<B>) -> Option<Tensor<B, 1>> {
+        let logits = self.forward(batch.categorical.clone(), batch.numeric.clone());
+        Some(accuracy::of_yes_or_no(logits, batch.target.clone()))
     }
 }

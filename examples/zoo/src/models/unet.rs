@@ -11,7 +11,7 @@ use burn::{
     tensor::{activation::relu, backend::AutodiffBackend},
 };
 
-use crate::{Draw, Masked, Net, ZooModel, draw::normal, loss::binary_cross_entropy};
+use crate::{Draw, Masked, Net, ZooModel, accuracy, draw::normal, loss::binary_cross_entropy};
 
 #[derive(Clone, Debug)]
 pub struct UNetConfig {
@@ -158,5 +158,10 @@ impl<B: Backend> Net<B> for UNet<B> {
 
     fn loss(&self, batch: &Masked<B>) -> Tensor<B, 1> {
         binary_cross_entropy(self.forward(batch.x.clone()), batch.target.clone())
+    }
+
+    fn accuracy(&self, batch: &Masked<B>) -> Option<Tensor<B, 1>> {
+        let logits = self.forward(batch.x.clone());
+        Some(accuracy::of_yes_or_no(logits, batch.target.clone()))
     }
 }

@@ -117,6 +117,9 @@ impl ZooModel for WganConfig {
     type Net<B: Backend> = Wgan<B>;
     type TrainNet<B: AutodiffBackend> = Wgan<B>;
 
+    /// The critic's says how far the generator is from it.
+    const LOSS_RANKS: bool = false;
+
     fn item_shape(&self) -> Vec<usize> {
         vec![CHANNELS, self.image(), self.image()]
     }
