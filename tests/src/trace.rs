@@ -148,6 +148,11 @@ float_tensor_ops! { record_rows!
         B::float_random(shape, distribution, device, dtype)
     }
 
+    fn float_gather(dim: usize, tensor: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self> {
+        record(Op::float_gather, vec![tensor.dtype()]);
+        B::float_gather(dim, tensor, indices)
+    }
+
     fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         record(Op::float_mul, vec![lhs.dtype(), rhs.dtype()]);
         B::float_mul(lhs, rhs)

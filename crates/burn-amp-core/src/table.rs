@@ -56,7 +56,6 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_permute                    (F, &[usize]) -> F;
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F;
-    Keep        float_gather                     (usize, F, I) -> F;
     Full/Widest float_scatter_add                (usize, F, I, F) -> F;
     Full/Widest float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F;
@@ -146,6 +145,7 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
 } by_hand {
     Pass        float_random                     "zeros and ones are known for what they are";
+    Keep        float_gather                     "one log-probability per row is computed without the others' gradients";
     Widest      float_mul                        "zeros and ones take the dtype of what they multiply";
     Pass        float_into_data                  "async, and reads the logical dtype";
     Pass        float_to_device                  "the policy is that of the target device";

@@ -9,7 +9,10 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::{AutodiffBackend, FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    AutodiffBackend, FloatDType, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
 
 use crate::{
     Kernels,
@@ -52,6 +55,23 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
         LogSoftmax {
             output,
             log_sum_exp: Self::from_inner(log_sum_exp),
+        }
+    }
+
+    fn log_softmax_at(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let log_sum_exp = log_sum_exp.primitive;
+        let output = B::log_softmax_at(x.primitive.clone(), log_sum_exp.clone(), targets.clone());
+        match LogSoftmaxAt
+            .prepare::<C>([x.node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((x.primitive, log_sum_exp, targets), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 
@@ -142,6 +162,21 @@ impl<B: Kernels> Backward<B, 1> for LogSoftmaxNode {
         let (x, log_sum_exp, dim) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
             B::log_softmax_in_f32_backward(x, log_sum_exp, grad, dim)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct LogSoftmaxAt;
+
+impl<B: Kernels> Backward<B, 1> for LogSoftmaxAt {
+    /// The input, its log-sum-exp, and the targets.
+    type State = (FloatTensor<B>, FloatTensor<B>, IntTensor<B>);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (x, log_sum_exp, targets) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::log_softmax_at_backward(x, log_sum_exp, targets, grad)
         });
     }
 }

@@ -4,13 +4,16 @@ pub(crate) mod row;
 pub(crate) mod team;
 
 use burn_amp_core::DynamicLossScale;
-use burn_backend::{DType, FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    DType, FloatDType, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
 use burn_cubecl::{
     BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement, tensor::CubeTensor,
 };
 
 use crate::{
-    Kernels, finite,
+    Kernels, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
@@ -100,6 +103,19 @@ where
         let operands = [x, log_sum_exp, grad].map(|tensor| last(tensor, dim));
         let [x, log_sum_exp, grad] = operands;
         last(log_softmax::log_softmax_backward(x, log_sum_exp, grad), dim)
+    }
+
+    fn log_softmax_at_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        if x.dtype == DType::F64 {
+            return cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad);
+        }
+        let grad = cast::<Self>(grad, DType::F32);
+        cross_entropy::log_softmax_at_backward(x, log_sum_exp, targets, grad)
     }
 
     fn layer_norm_in_f32(

@@ -3,7 +3,10 @@
 use std::{fmt, marker::PhantomData};
 
 use burn_amp_core::DynamicLossScale;
-use burn_backend::{DType, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    DType, FloatDType, Shape, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
 use burn_fusion::{
     Fusion, FusionBackend, FusionRuntime, FusionTensor,
     stream::{Operation, OperationStreams},
@@ -35,9 +38,13 @@ impl<B: FusionBackend + Kernels> Kernels for Fusion<B> {
             .map(|tensor| (tensor.shape(), row::wide(tensor.dtype())))
             .chain([(Shape::new([tensors.len()]), DType::F32)])
             .collect();
-        customs::<B>("burn_amp::unscale", tensors, outputs, move |tensors| {
-            B::unscale(tensors, factor)
-        })
+        register::<B>(
+            "burn_amp::unscale",
+            tensors,
+            Vec::new(),
+            outputs,
+            move |tensors, _| B::unscale(tensors, factor),
+        )
     }
 
     fn next_loss_scale(
@@ -124,6 +131,23 @@ impl<B: FusionBackend + Kernels> Kernels for Fusion<B> {
         dx
     }
 
+    fn log_softmax_at_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let dx = vec![(x.shape(), x.dtype())];
+        let floats = vec![x, log_sum_exp, grad];
+        let name = "burn_amp::log_softmax_at_backward";
+        let results = register::<B>(name, floats, vec![targets], dx, |floats, ints| {
+            let ([x, log_sum_exp, grad], [targets]) = (exactly(floats), exactly(ints));
+            vec![B::log_softmax_at_backward(x, log_sum_exp, targets, grad)]
+        });
+        let [dx] = exactly(results);
+        dx
+    }
+
     fn layer_norm_in_f32(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -193,6 +217,8 @@ fn exactly<T, const N: usize>(list: Vec<T>) -> [T; N] {
 /// An operation of the stream: what it reads and writes, and how it is computed on the backend below.
 struct Custom<B, F> {
     desc: CustomOpIr,
+    /// How many of the operands are floats; they come first, then ints.
+    floats: usize,
     compute: F,
     backend: PhantomData<fn() -> B>,
 }
@@ -206,60 +232,79 @@ impl<B, F> fmt::Debug for Custom<B, F> {
 impl<B, F> Operation<B::FusionRuntime> for Custom<B, F>
 where
     B: FusionBackend,
-    F: Fn(Vec<FloatTensor<B>>) -> Vec<FloatTensor<B>> + Send + Sync,
+    F: Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Vec<FloatTensor<B>> + Send + Sync,
 {
     fn execute(
         &self,
         handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
     ) {
-        let operands = self
-            .desc
-            .inputs
+        let (floats, ints) = self.desc.inputs.split_at(self.floats);
+        let floats = floats
             .iter()
             .map(|operand| handles.get_float_tensor::<B>(operand))
             .collect();
-        let results = (self.compute)(operands);
+        let ints = ints
+            .iter()
+            .map(|operand| handles.get_int_tensor::<B>(operand))
+            .collect();
+        let results = (self.compute)(floats, ints);
         for (place, result) in self.desc.outputs.iter().zip(results) {
             handles.register_float_tensor::<B>(&place.id, result);
         }
     }
 }
 
-/// Registers an op with a fixed number of results.
+/// Registers an op over floats with a fixed number of results.
 fn custom<B: FusionBackend, const N: usize>(
     name: &'static str,
     operands: Vec<FusionTensor<B::FusionRuntime>>,
     results: [(Shape, DType); N],
     compute: impl Fn(Vec<FloatTensor<B>>) -> [FloatTensor<B>; N] + Send + Sync + 'static,
 ) -> [FusionTensor<B::FusionRuntime>; N] {
-    let compute = move |operands| Vec::from(compute(operands));
-    exactly(customs::<B>(name, operands, results.to_vec(), compute))
+    let compute = move |floats, _| Vec::from(compute(floats));
+    exactly(register::<B>(
+        name,
+        operands,
+        Vec::new(),
+        results.to_vec(),
+        compute,
+    ))
 }
 
 /// Registers an op.
-fn customs<B: FusionBackend>(
+fn register<B: FusionBackend>(
     name: &'static str,
-    operands: Vec<FusionTensor<B::FusionRuntime>>,
+    floats: Vec<FusionTensor<B::FusionRuntime>>,
+    ints: Vec<FusionTensor<B::FusionRuntime>>,
     results: Vec<(Shape, DType)>,
-    compute: impl Fn(Vec<FloatTensor<B>>) -> Vec<FloatTensor<B>> + Send + Sync + 'static,
+    compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Vec<FloatTensor<B>>
+    + Send
+    + Sync
+    + 'static,
 ) -> Vec<FusionTensor<B::FusionRuntime>> {
-    let client = operands
+    let client = floats
         .first()
-        .expect("an op of the stream has operands")
+        .expect("an op of the stream has float operands")
         .client
         .clone();
-    let streams = OperationStreams::with_inputs(&operands);
+    let streams = OperationStreams::with_inputs(floats.iter().chain(&ints));
     let results: Vec<_> = results
         .into_iter()
         .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype))
         .collect();
-    let operands: Vec<_> = operands.into_iter().map(FusionTensor::into_ir).collect();
+    let float_count = floats.len();
+    let operands: Vec<_> = floats
+        .into_iter()
+        .chain(ints)
+        .map(FusionTensor::into_ir)
+        .collect();
     let desc = CustomOpIr::new(name, &operands, &results);
     client.register(
         streams,
         OperationIr::Custom(desc.clone()),
         Custom {
             desc,
+            floats: float_count,
             compute,
             backend: PhantomData::<fn() -> B>,
         },

@@ -1,10 +1,13 @@
 //! What every backend can do, by a kernel or by its reference.
 
 use burn_amp_core::DynamicLossScale;
-use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+use burn_backend::{
+    Backend, FloatDType,
+    tensor::{FloatTensor, IntTensor},
+};
 
 use crate::{
-    finite, gelu,
+    cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale, softmax, unscale,
@@ -83,6 +86,25 @@ pub trait Kernels: Backend {
         dim: usize,
     ) -> FloatTensor<Self> {
         log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim)
+    }
+
+    /// See [`cross_entropy`].
+    fn log_softmax_at(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+    ) -> FloatTensor<Self> {
+        cross_entropy::reference::<Self>(x, log_sum_exp, targets)
+    }
+
+    /// See [`cross_entropy`].
+    fn log_softmax_at_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad)
     }
 
     /// See [`layer_norm`].

@@ -15,11 +15,12 @@
 //! `reference.rs`.
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
-//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`]
+//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`], [`cross_entropy`]
 
 #![warn(missing_docs)]
 
 mod autodiff;
+pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;
 pub mod finite;

@@ -187,6 +187,11 @@ impl<B: Kernels> Decided<B> {
         self.casts.results.is_some() && self.in_f32().is_some()
     }
 
+    /// Whether an F32 operand stays as it is, and so does the result.
+    pub(crate) fn keeps_f32(&self, operand: Dtype) -> bool {
+        operand == Dtype::F32 && self.casts == Casts::default()
+    }
+
     /// A result of the inner backend that has its dtype already.
     pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self

@@ -36,14 +36,30 @@ pub struct AmpTensor<B: Kernels, G: Graph<B> = NoGraph> {
     /// The backward passes whose gradient it is, or is computed from, if the host does not know their outcome.
     pub(crate) passes: Vec<Arc<DeferredPass<B>>>,
     /// What is known of the values; not so of any result of an op.
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<Known<B, G>>,
 }
 
 /// What is known of a tensor's values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Known {
+pub(crate) enum Known<B: Kernels, G: Graph<B>> {
     /// Each is 0 or 1, which every dtype holds.
     ZerosAndOnes,
+    /// They are the log-softmax of `x` along the last dimension.
+    LogSoftmax {
+        x: FloatTensor<G::Inner>,
+        log_sum_exp: FloatTensor<G::Inner>,
+    },
+}
+
+impl<B: Kernels, G: Graph<B>> Clone for Known<B, G> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::ZerosAndOnes => Self::ZerosAndOnes,
+            Self::LogSoftmax { x, log_sum_exp } => Self::LogSoftmax {
+                x: x.clone(),
+                log_sum_exp: log_sum_exp.clone(),
+            },
+        }
+    }
 }
 
 impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
@@ -111,7 +127,7 @@ impl<B: Kernels, G: Graph<B>> Clone for AmpTensor<B, G> {
             leaf: self.leaf.clone(),
             origin: self.origin.clone(),
             passes: self.passes.clone(),
-            known: self.known,
+            known: self.known.clone(),
         }
     }
 }

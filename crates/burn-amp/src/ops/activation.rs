@@ -1,10 +1,10 @@
 //! `ActivationOps`.
 
 use burn_amp_core::{Op, activation_ops};
-use burn_amp_kernels::Kernels;
-use burn_backend::{Scalar, ops::ActivationOps, tensor::FloatTensor};
+use burn_amp_kernels::{Kernels, log_softmax::LogSoftmax};
+use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use crate::{Amp, PolicySource, call::Call, dtype, graph::Graph};
+use crate::{Amp, AmpTensor, PolicySource, call::Call, dtype, graph::Graph, tensor::Known};
 
 activation_ops! { forward!
     fn gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -33,8 +33,14 @@ activation_ops! { forward!
         let call = call.decide();
         match call.in_f32() {
             Some(result) => {
-                let result = dtype::to_float(result);
-                call.stored(G::Inner::log_softmax_in_f32(x.inner, dim, result).output)
+                let x = x.inner;
+                let is_last = dim + 1 == x.rank();
+                let LogSoftmax { output, log_sum_exp } =
+                    G::Inner::log_softmax_in_f32(x.clone(), dim, dtype::to_float(result));
+                AmpTensor {
+                    known: is_last.then_some(Known::LogSoftmax { x, log_sum_exp }),
+                    ..call.stored(output)
+                }
             }
             None => call.float(G::Inner::log_softmax(call.cast(x), dim)),
         }

@@ -4,13 +4,13 @@ use burn_amp_core::{Op, float_tensor_ops};
 use burn_amp_kernels::Kernels;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
-    TensorData,
+    TensorData, TensorMetadata,
     ops::{FloatTensorOps, GridSampleOptions},
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph, tensor::Known,
+    Amp, AmpTensor, PolicySource, call::Call, context::Context, dtype, graph::Graph, tensor::Known,
 };
 
 float_tensor_ops! { forward!
@@ -25,6 +25,22 @@ float_tensor_ops! { forward!
         match distribution {
             Distribution::Bernoulli(_) => AmpTensor { known: Some(Known::ZerosAndOnes), ..tensor },
             Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
+        }
+    }
+
+    /// A log-probability per row is what a cross entropy reads of a log-softmax.
+    fn float_gather(dim: usize, tensor: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self> {
+        let mut call = Call::<B>::new::<G>(Op::float_gather);
+        call.float(&tensor);
+        let call = call.decide();
+        let rows = row_shape(&tensor.inner.shape());
+        match tensor.known.clone() {
+            Some(Known::LogSoftmax { x, log_sum_exp })
+                if call.keeps_f32(dtype::of(&tensor.inner)) && dim + 1 == rows.num_dims() && indices.shape() == rows =>
+            {
+                call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
+            }
+            _ => call.float(G::Inner::float_gather(dim, call.cast(tensor), indices)),
         }
     }
 
@@ -87,4 +103,13 @@ float_tensor_ops! { forward!
             ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
         }
     }
+}
+
+/// The shape with 1 at the last dimension.
+fn row_shape(shape: &Shape) -> Shape {
+    let mut dims = shape.as_slice().to_vec();
+    if let Some(last) = dims.last_mut() {
+        *last = 1;
+    }
+    Shape::from(dims)
 }

@@ -1,5 +1,6 @@
 //! The ops of burn-amp-kernels on the backend under test, against their references and against the host.
 
+mod cross_entropy;
 mod finite;
 mod layer_norm;
 mod log_softmax;

@@ -1,0 +1,78 @@
+use burn_backend::TensorMetadata;
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use crate::cube::{
+    row::{Plan, Row, Rows, Share, address_type, empty_beside, storage},
+    team::{Team, team_index},
+};
+
+#[cube(launch, address_type = "dynamic")]
+fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
+    x: &Tensor<Vector<F, N>>,
+    log_sum_exp: &Tensor<f32>,
+    targets: &Tensor<I>,
+    grad: &Tensor<f32>,
+    dx: &mut Tensor<Vector<F, N>>,
+    pitch: usize,
+    rows: usize,
+    length: usize,
+    #[comptime] team: Team,
+    #[define(F, I)] _dtypes: [StorageType; 2],
+) {
+    let row = Row::new(team_index(team), rows, length, team);
+    let x = Share::<F, N>::new(x, pitch, row, team);
+    let log_sum_exp = Vector::new(log_sum_exp[row.index]);
+    let target = u32::cast_from(targets[row.index]) as usize;
+    let grad = grad[row.index];
+    for step in 0..row.steps() {
+        if row.has(step) {
+            let probability = (x.at(step) - log_sum_exp).exp();
+            let first = row.column(step) * N::value();
+            let mut value = Vector::<f32, N>::zeroed();
+            #[unroll]
+            for at in 0..N::value() {
+                let one_hot = select(first + at == target, 1.0f32, 0.0f32);
+                value[at] = (one_hot - probability[at]) * grad;
+            }
+            dx[row.index * length + row.column(step)] = Vector::cast_from(value);
+        }
+    }
+}
+
+/// `grad` is F32 and has one element per row, as have the targets.
+pub(crate) fn log_softmax_at_backward<R: CubeRuntime>(
+    x: CubeTensor<R>,
+    log_sum_exp: CubeTensor<R>,
+    targets: CubeTensor<R>,
+    grad: CubeTensor<R>,
+) -> CubeTensor<R> {
+    let dx = empty_beside(&x, x.shape(), x.dtype);
+    if x.shape().num_elements() == 0 {
+        return dx;
+    }
+    let client = x.client.clone();
+    let x = Rows::new(x);
+    // Every element is read once, so nothing is kept.
+    let plan = Plan::new([&x], 0);
+    let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
+    let dtypes = [storage(x.tensor.dtype), storage(targets.dtype)];
+    log_softmax_at_backward_kernel::launch(
+        &client,
+        cube_count,
+        cube_dim,
+        address_type([&x.tensor, &dx]),
+        plan.vector_size,
+        x.tensor.into_tensor_arg(),
+        into_contiguous(log_sum_exp).into_tensor_arg(),
+        into_contiguous(targets).into_tensor_arg(),
+        into_contiguous(grad).into_tensor_arg(),
+        dx.clone().into_tensor_arg(),
+        x.pitch / plan.vector_size,
+        plan.rows,
+        plan.length,
+        plan.team,
+        dtypes,
+    );
+    dx
+}
