@@ -24,6 +24,12 @@ pub(crate) fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     cast::<B>(tensor, dtype)
 }
 
+/// A tensor without elements, of the shape of another, in the dtype to compute in.
+pub(crate) fn nothing_like<B: Backend>(tensor: &FloatTensor<B>) -> FloatTensor<B> {
+    let dtype = wide(tensor.dtype());
+    B::float_empty(tensor.shape(), &B::float_device(tensor), dtype.into())
+}
+
 /// `[n]` as `[1, …, 1, n]`.
 pub(crate) fn as_row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
     let mut dims = vec![1; rank];

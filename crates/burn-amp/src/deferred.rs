@@ -45,12 +45,12 @@ pub struct DeferredPass<B: Backend> {
 impl<B: Backend> DeferredPass<B> {
     /// The scale and the outcome. Waits for the device.
     pub(crate) fn wait(&self) -> (f32, Outcome) {
-        loop {
-            match self.arrived.get() {
-                Some(arrived) => return *arrived,
-                None => self.context.deferred.settle_next(&self.context.scaler),
-            }
-        }
+        let deferred = &self.context.deferred;
+        while self.arrived.get().is_none() && deferred.settle_next(&self.context.scaler) {}
+        *self
+            .arrived
+            .get()
+            .expect("no thread panicked when it looked at the flags of this pass")
     }
 
     /// The scale of the pass as a tensor of rank `rank` with one element, on the device of the state.
@@ -115,9 +115,7 @@ impl<B: Backend> Deferred<B> {
 
     /// Looks at all flags that are underway.
     pub(crate) fn settle(&self, scaler: &Scaler) {
-        while self.pending() > 0 {
-            self.settle_next(scaler);
-        }
+        while self.settle_next(scaler) {}
     }
 
     /// Forgets the state on the device: the host has another one.
@@ -125,12 +123,12 @@ impl<B: Backend> Deferred<B> {
         self.lock().current = None;
     }
 
-    /// Looks at the oldest flags that are underway.
-    fn settle_next(&self, scaler: &Scaler) {
+    /// Looks at the oldest flags that are underway, if there are any.
+    fn settle_next(&self, scaler: &Scaler) -> bool {
         // Flags are looked at in the order of their passes, so the lock is kept until the host's state has moved.
         let mut state = self.lock();
         let Some(arriving) = state.arriving.pop_front() else {
-            return;
+            return false;
         };
         let flags = match arriving.flags {
             Flags::Here(flags) => flags,
@@ -157,6 +155,7 @@ impl<B: Backend> Deferred<B> {
             round: None,
         };
         scaler.update(scale, overflowed, count, decision);
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, State<B>> {

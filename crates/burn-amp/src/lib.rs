@@ -11,7 +11,8 @@
 //!
 //! The way of one op: its row in `burn_amp_core`'s table, [`forward`] makes it a method, [`call`] decides the casts,
 //! the inner backend computes. The way of one training step: [`autodiff`] scales the loss, runs Burn's backward pass,
-//! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all.
+//! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all. With
+//! `loss_scale.sync = false` the scale stays on the device: [`deferred`].
 //!
 //! * [`Amp`], [`Autodiff`]: the backends
 //! * [`AmpTensor`]: what is stored and what the model sees; [`storage_dtype`] tells
@@ -19,6 +20,7 @@
 //! * [`full_precision`]: a scope in which the policy is off
 //! * [`loss_scale`]: the loss scale as it stands
 //! * [`observe`](fn@observe): told of every cast
+//! * [`Kernels`]: what a backend must be, of `burn-amp-kernels`
 //!
 //! For who wants more than the swap:
 //!

@@ -52,6 +52,9 @@ pub fn reference_unscale<B: Backend>(
     before: FloatTensor<B>,
     after: FloatTensor<B>,
 ) -> FloatTensor<B> {
+    if gradient.shape().num_elements() == 0 {
+        return row::nothing_like::<B>(&gradient);
+    }
     let bool_dtype = get_device_settings::<B>(&B::float_device(&before)).bool_dtype;
     let ones = Shape::from(vec![1; gradient.rank()]);
     let factor = B::float_recip(number::<B>(before, 0));

@@ -13,10 +13,7 @@ pub fn reference<B: Backend>(tensors: Vec<FloatTensor<B>>, factor: f32) -> Vec<F
         .into_iter()
         .map(|tensor| match tensor.shape().num_elements() {
             // burn-cubecl counts below 0 on empty operands.
-            0 => {
-                let dtype = row::wide(tensor.dtype());
-                B::float_zeros(tensor.shape(), &B::float_device(&tensor), dtype.into())
-            }
+            0 => row::nothing_like::<B>(&tensor),
             _ => B::float_mul_scalar(row::widened::<B>(tensor), factor.into()),
         })
         .chain([flags])

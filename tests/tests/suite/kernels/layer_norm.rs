@@ -306,16 +306,15 @@ fn burns(
     <PlainAutodiff as ModuleOps<PlainAutodiff>>::layer_norm(x, gamma, beta, EPSILON)
 }
 
+/// Of x, γ and β.
+type LayerNorm = fn(
+    FloatTensor<PlainAutodiff>,
+    FloatTensor<PlainAutodiff>,
+    Option<FloatTensor<PlainAutodiff>>,
+) -> FloatTensor<PlainAutodiff>;
+
 /// The gradients of x, γ and β that the loss has with `layer_norm`.
-fn gradients(
-    layer_norm: fn(
-        FloatTensor<PlainAutodiff>,
-        FloatTensor<PlainAutodiff>,
-        Option<FloatTensor<PlainAutodiff>>,
-    ) -> FloatTensor<PlainAutodiff>,
-    has_beta: bool,
-    dtype: DType,
-) -> Vec<Float> {
+fn gradients(layer_norm: LayerNorm, has_beta: bool, dtype: DType) -> Vec<Float> {
     let [x, gamma, beta] = operands(dtype);
     let x = leaf(&x, SHAPE, dtype).require_grad();
     let [gamma, beta] = [gamma, beta].map(|p| leaf(&p, [5], wide(dtype)).require_grad());
