@@ -10,7 +10,8 @@ use burn_autodiff::{
     ops::{Backward, Ops, OpsKind, unary},
 };
 use burn_backend::{
-    AutodiffBackend, FloatDType, TensorMetadata,
+    FloatDType, TensorMetadata,
+    ops::FloatTensorOps,
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -53,8 +54,8 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
             OpsKind::UnTracked(prep) => prep.finish(output),
         };
         LogSoftmax {
+            log_sum_exp: untracked::<B, C>(&output, log_sum_exp),
             output,
-            log_sum_exp: Self::from_inner(log_sum_exp),
         }
     }
 
@@ -115,11 +116,21 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
             },
         };
         LayerNorm {
+            mean: untracked::<B, C>(&output, mean),
+            inverse_std: untracked::<B, C>(&output, inverse_std),
             output,
-            mean: Self::from_inner(mean),
-            inverse_std: Self::from_inner(inverse_std),
         }
     }
+}
+
+/// A tensor that is in no graph. `AutodiffBackend::from_inner` would ask for more than `B: Kernels` with Burn's `distributed`.
+fn untracked<B: Kernels, C: CheckpointStrategy>(
+    like: &FloatTensor<Autodiff<B, C>>,
+    primitive: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let mut tensor = like.clone();
+    tensor.primitive = primitive;
+    Autodiff::<B, C>::float_set_require_grad(tensor, false)
 }
 
 #[derive(Debug)]

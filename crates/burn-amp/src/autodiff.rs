@@ -251,7 +251,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
 }
 
 /// A backward pass whose outcome stays on the device.
-fn deferred_backward<B: Kernels, C: CheckpointStrategy>(
+fn deferred_backward<B: Trainable, C: CheckpointStrategy>(
     root: FloatTensor<burn_autodiff::Autodiff<B, C>>,
     context: &'static Context<B>,
     scaling: DynamicLossScale,

@@ -29,10 +29,10 @@ use std::{
 use anyhow::{Context, Result};
 use burn::{
     backend::{Autodiff, Flex},
-    tensor::backend::{AutodiffBackend, Backend},
+    tensor::backend::AutodiffBackend,
     train::{ApplicationLoggerInstaller, FileApplicationLoggerInstaller},
 };
-use burn_amp::{Amp, AmpBackend, SetupError};
+use burn_amp::{Amp, AmpBackend, Kernels, SetupError};
 use clap::{Parser, ValueEnum};
 
 use crate::{
@@ -98,7 +98,7 @@ fn main() -> Result<()> {
     }
 }
 
-fn compare<B: Backend>(args: &Args) -> Result<()> {
+fn compare<B: Kernels>(args: &Args) -> Result<()> {
     let device = B::Device::default();
     let config = TrainingConfig::new(args.epochs.into(), args.seed);
 
@@ -138,7 +138,7 @@ fn compare<B: Backend>(args: &Args) -> Result<()> {
 }
 
 /// The only place where the precision matters.
-fn train<B: Backend>(
+fn train<B: Kernels>(
     precision: Precision,
     config: &TrainingConfig,
     device: &B::Device,

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use burn::tensor::backend::Backend;
 use burn_amp::{
-    Amp, AmpBackend, CastCounter, Compute, Config, ConfigError, LossScale, PolicySource, SetupError,
+    Amp, AmpBackend, CastCounter, Compute, Config, ConfigError, Kernels, LossScale, PolicySource,
+    SetupError,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Precision {
     /// # Errors
     ///
     /// If the configuration is wrong or the device cannot compute in the precision.
-    pub fn init<B: Backend>(self, device: &B::Device) -> Result<(), SetupError> {
+    pub fn init<B: Kernels>(self, device: &B::Device) -> Result<(), SetupError> {
         match self {
             Self::F32 => Ok(()),
             Self::Bf16 => burn_amp::init::<Amp<B, Bf16>>(device).map(drop),

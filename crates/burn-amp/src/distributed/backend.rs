@@ -1,7 +1,8 @@
 //! `DistributedBackend`: everything goes to the backend below.
 
+use burn_amp_kernels::Kernels;
 use burn_backend::{
-    Backend, DeviceId,
+    DeviceId,
     distributed::{
         CollectiveTensor, DistributedBackend, DistributedConfig, DistributedParams,
         ReduceOperation, TensorRef,
@@ -46,6 +47,7 @@ where
             inner,
             logical,
             exact,
+            passes,
             context,
             ..
         } = tensor;
@@ -54,6 +56,7 @@ where
         CollectiveTensor::new(AmpTensor {
             logical,
             exact,
+            passes,
             ..AmpTensor::new(inner, context)
         })
     }
