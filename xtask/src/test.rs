@@ -38,6 +38,20 @@ const STEPS: &[Step] = &[
             "warnings",
         ]),
     ),
+    // The suite computes on one backend at a time. Without a device it is checked, and the programs that go to one.
+    Step::new(
+        "clippy-cuda",
+        Task::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            CUDA_FEATURES,
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    ),
     Step::new(
         "doc",
         Task::Doc(&[
@@ -110,6 +124,10 @@ const STEPS: &[Step] = &[
 /// Everything that is off by default, for the steps that only check.
 const GPU_FEATURES: &str =
     "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/vulkan,burn-amp-tests/fusion";
+
+/// The same with the suite on CUDA, and what the benchmark program has for GPUs.
+const CUDA_FEATURES: &str = "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/cuda,burn-amp-tests/fusion,\
+                             bench/cuda,bench/vulkan,bench/fusion";
 
 const DENY_WARNINGS: &str = "-D warnings";
 

@@ -1,6 +1,10 @@
 //! Where the workspace is, how cargo is called in it, and where the sources of its dependencies are.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{
+    env,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
@@ -31,6 +35,13 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Another program in the root of the workspace.
+pub fn command(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
 /// Runs a command with inherited output; an exit status other than 0 is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command
@@ -38,6 +49,17 @@ pub fn run(command: &mut Command) -> Result<()> {
         .with_context(|| format!("{} does not start", line(command)))?;
     ensure!(status.success(), "{}: {status}", line(command));
     Ok(())
+}
+
+/// What a command writes to its standard output; an exit status other than 0 is an error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("{} does not start", line(command)))?;
+    let status = output.status;
+    ensure!(status.success(), "{}: {status}", line(command));
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Whether a command starts and exits with status 0; its output is dropped.

@@ -25,6 +25,23 @@ pub enum Command {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Measures each kernel of burn-amp-kernels against its reference in Burn's ops.
+    Kernels(KernelArgs),
+}
+
+#[derive(Group)]
+pub struct KernelArgs {
+    /// What computes.
+    #[arg(long, value_enum, default_value = "flex")]
+    pub backend: BackendChoice,
+
+    /// What the kernels compute on: rows and their length.
+    #[arg(long, num_args = 1.., value_name = "ROWSxCOLUMNS", value_parser = shape, default_values = ["4096x768", "4096x4096"])]
+    pub shapes: Vec<(usize, usize)>,
+
+    /// A file to append JSON lines to, each as soon as its kernel is measured.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Group)]
@@ -102,6 +119,13 @@ impl From<SizeChoice> for zoo::Size {
             SizeChoice::Tiny => Self::Tiny,
         }
     }
+}
+
+fn shape(text: &str) -> Result<(usize, usize), String> {
+    let number = |text: &str| text.parse().ok().filter(|size| *size > 0);
+    text.split_once('x')
+        .and_then(|(rows, columns)| Some((number(rows)?, number(columns)?)))
+        .ok_or_else(|| "expected rows and columns, such as 4096x768".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

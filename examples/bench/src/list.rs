@@ -2,12 +2,10 @@
 
 use std::fmt;
 
+use bench_entries::layout::{Align, Table};
 use zoo::{Size, ZOO};
 
-use crate::{
-    layout::{Align, Table},
-    precision::Precision,
-};
+use crate::precision::Precision;
 
 pub struct List;
 

@@ -4,13 +4,13 @@
 //! cargo run --release -p bench -- --models mlp resnet18 --size tiny --out ours.jsonl
 //! cargo run --release -p bench --features cuda,fusion -- --backend cuda \
 //!     --models mlp-large resnet50 bert bert:batch_size=16,seq_len=512 --budget-seconds 240 --out ours.jsonl
-//! cargo run --release -p bench -- table ours.jsonl pytorch.jsonl
+//! cargo xtask bench-table ours.jsonl pytorch.jsonl
 //! ```
 //!
 //! The baseline is the same model, batch and optimizer on plain Burn in F32; `bench/pytorch` measures the same in
 //! PyTorch and tells what every number means. A step is forward, loss, backward, AdamW and a sync of the device, over
 //! one fixed synthetic batch that lies on the device. The sync is inside the timed region: without it the time of
-//! queueing the kernels would be measured.
+//! queueing the kernels would be measured. `docs/gpu.md` tells how both sides run on a GPU machine without Rust.
 //!
 //! | differs from PyTorch's | how |
 //! |---|---|
@@ -23,15 +23,14 @@
 //! * [`session`]: one run after the other, within the [`budget`]; a run that panics costs no other ([`panics`])
 //! * [`precision`], [`recipe`]: how a model is trained in each precision
 //! * [`measure`], [`training`], [`memory`], [`machine`]: one run
-//! * [`entry`]: its numbers as a line of JSON
-//! * [`summary`], [`comparison`], [`layout`]: tables
+//! * [`bench_entries`]: its numbers as a line of JSON, and the table that sets them beside PyTorch's
+//! * [`kernels`]: the kernels by themselves, `bench kernels`
+//! * [`summary`]: the runs of a session, [`list`]: what there is
 
 mod budget;
 mod choice;
 mod cli;
-mod comparison;
-mod entry;
-mod layout;
+mod kernels;
 mod list;
 mod machine;
 mod measure;
@@ -47,12 +46,13 @@ mod summary;
 mod training;
 
 use anyhow::Result;
+use bench_entries::{Comparison, read_all};
 use burn::backend::Flex;
 use clap::Parser;
 
 use crate::{
-    cli::{Args, BackendChoice, Command, RunArgs},
-    comparison::Comparison,
+    cli::{Args, BackendChoice, Command, KernelArgs, RunArgs},
+    kernels::{Measurement, Table},
     list::List,
     machine::Machine,
     summary::Summary,
@@ -62,10 +62,10 @@ fn main() -> Result<()> {
     let Args { command, run } = Args::parse();
     match command {
         Some(Command::Table { files }) => {
-            let entries = entry::read_all(&files)?;
-            print!("{}", Comparison(&entries));
+            print!("{}", Comparison(&read_all(&files)?));
             Ok(())
         }
+        Some(Command::Kernels(args)) => bench_kernels(&args),
         None if run.list => {
             print!("{List}");
             Ok(())
@@ -88,5 +88,27 @@ fn bench(args: &RunArgs) -> Result<()> {
         }
     }?;
     println!("\n{}", Summary(&entries));
+    Ok(())
+}
+
+fn bench_kernels(args: &KernelArgs) -> Result<()> {
+    fn measure<B: burn_amp_kernels::Kernels>(
+        args: &KernelArgs,
+        machine: &Machine,
+    ) -> Result<Vec<Measurement>> {
+        let (shapes, out) = (&args.shapes, args.out.as_deref());
+        kernels::measure::<B>(machine.backend, &machine.device, shapes, out)
+    }
+    let measurements = match args.backend {
+        BackendChoice::Flex => measure::<Flex>(args, &Machine::flex()),
+        #[cfg(feature = "vulkan")]
+        BackendChoice::Vulkan => measure::<machine::cube::Vulkan>(args, &machine::cube::vulkan()),
+        #[cfg(feature = "cuda")]
+        BackendChoice::Cuda => {
+            let machine = machine::cube::cuda()?;
+            measure::<machine::cube::Cuda>(args, &machine)
+        }
+    }?;
+    print!("{}", Table(&measurements));
     Ok(())
 }

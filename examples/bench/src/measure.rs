@@ -6,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bench_entries::Entry;
 use burn::{
     optim::Optimizer,
-    tensor::backend::{AutodiffBackend, Backend, ExecutionError},
+    tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{LossScale, LossScaleRecord};
+use burn_amp::{Kernels, LossScale, LossScaleRecord};
 use zoo::{Visitor, ZooModel};
 
 use crate::{
     budget::{Budget, OutOfTime},
-    entry::Entry,
     machine::Machine,
     memory,
     percentile::percentile,
@@ -41,7 +41,7 @@ pub enum Stop {
 }
 
 /// What all runs share.
-pub struct Setting<'a, P: Backend> {
+pub struct Setting<'a, P: Kernels> {
     pub device: &'a P::Device,
     pub machine: &'a Machine,
     pub budget: Budget,
@@ -55,14 +55,14 @@ pub struct Setting<'a, P: Backend> {
 pub type FirstScales = BTreeMap<Precision, LossScaleRecord>;
 
 /// Fills an entry as far as it gets.
-pub struct Measure<'a, P: Backend> {
+pub struct Measure<'a, P: Kernels> {
     pub setting: &'a Setting<'a, P>,
     pub run: &'a Run,
     pub entry: &'a mut Entry,
     pub first_scales: &'a mut FirstScales,
 }
 
-impl<P: Backend> InPrecision<P> for Measure<'_, P> {
+impl<P: Kernels> InPrecision<P> for Measure<'_, P> {
     type Output = Result<(), Stop>;
 
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
@@ -91,7 +91,7 @@ impl<P: Backend> InPrecision<P> for Measure<'_, P> {
 }
 
 /// [`Measure`] on the backend and by the recipe of a precision.
-struct MeasureOn<'a, P: Backend, B, R> {
+struct MeasureOn<'a, P: Kernels, B, R> {
     measure: Measure<'a, P>,
     loss_scale: Option<LossScale>,
     recipe: PhantomData<(B, R)>,
@@ -99,7 +99,7 @@ struct MeasureOn<'a, P: Backend, B, R> {
 
 impl<P, B, R> Visitor for MeasureOn<'_, P, B, R>
 where
-    P: Backend,
+    P: Kernels,
     B: AutodiffBackend<Device = P::Device>,
     R: Recipe<B>,
 {
@@ -118,7 +118,7 @@ where
     }
 }
 
-impl<P: Backend> Setting<'_, P> {
+impl<P: Kernels> Setting<'_, P> {
     fn measure<B, M, O>(
         &self,
         mut training: Training<B, M, O>,

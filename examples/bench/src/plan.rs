@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use bench_entries::{Entry, OURS};
+
 use crate::{
     choice::Choice,
     cli::{RunArgs, SizeChoice},
+    machine::Machine,
     precision::Precision,
 };
 
@@ -15,6 +18,43 @@ pub struct Run {
     pub size: SizeChoice,
     pub batch_size: usize,
     pub precision: Precision,
+}
+
+impl Run {
+    /// Its entry before it is measured.
+    pub fn entry(&self, machine: &Machine, warmup: usize) -> Entry {
+        let Self {
+            choice,
+            size,
+            batch_size,
+            precision,
+        } = self;
+        Entry {
+            model: choice.model.name.to_owned(),
+            size: size.name().to_owned(),
+            batch_size: *batch_size,
+            precision: precision.name().to_owned(),
+            warmup,
+            device: machine.device.clone(),
+            backend: machine.backend.to_owned(),
+            framework: OURS.to_owned(),
+            // All packages of the workspace have one version.
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            params: None,
+            shape: Some([vec![*batch_size], choice.item_shape((*size).into())].concat()),
+            steps: 0,
+            step_ms_median: None,
+            step_ms_p10: None,
+            step_ms_p90: None,
+            items_per_s: None,
+            peak_memory_bytes: None,
+            loss_first: None,
+            loss_last: None,
+            skipped_steps: None,
+            loss_scale: None,
+            error: None,
+        }
+    }
 }
 
 impl fmt::Display for Run {

@@ -2,14 +2,11 @@
 
 use burn::{
     backend::Autodiff,
-    tensor::{
-        DType,
-        backend::{AutodiffBackend, Backend},
-    },
+    tensor::{DType, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Amp, AmpBackend, Compute, Config, ConfigError, LossScale, LossScaleConfig, LossScaleMode,
-    PolicySource, Preset, SetupError,
+    Amp, AmpBackend, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig,
+    LossScaleMode, PolicySource, Preset, SetupError,
 };
 use clap::{ValueEnum, builder::PossibleValue};
 
@@ -38,7 +35,7 @@ impl Precision {
     /// As `bench/pytorch` calls it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::F32 => "f32",
+            Self::F32 => bench_entries::F32,
             Self::AmpBf16 => "amp-bf16",
             Self::AmpF16 => "amp-f16",
             Self::AmpF16Static128 => "amp-f16-static-128",
@@ -74,7 +71,7 @@ impl ValueEnum for Precision {
 }
 
 /// What to do in a precision: a closure that is generic over the backend.
-pub trait InPrecision<P: Backend> {
+pub trait InPrecision<P: Kernels> {
     type Output;
 
     /// `B` trains on `P`; `loss_scale` is `None` where the loss is never scaled.
@@ -90,7 +87,7 @@ impl Precision {
     /// # Errors
     ///
     /// If the device cannot compute in the precision; `then` is not called.
-    pub fn with<P: Backend, T: InPrecision<P>>(
+    pub fn with<P: Kernels, T: InPrecision<P>>(
         self,
         device: &P::Device,
         then: T,
@@ -122,7 +119,7 @@ impl Precision {
 
 fn mixed<P, S, R, T>(device: &P::Device, config: Config, then: T) -> Result<T::Output, SetupError>
 where
-    P: Backend,
+    P: Kernels,
     S: PolicySource,
     R: Recipe<burn_amp::Autodiff<Amp<P, S>>>,
     T: InPrecision<P>,

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use burn::tensor::backend::Backend;
+use bench_entries::{Entry, Lines};
+use burn_amp::Kernels;
 
 use crate::{
     budget::Budget,
     cli::RunArgs,
-    entry::{Entry, Lines},
     machine::Machine,
     measure::{FirstScales, Measure, Setting, Stop},
     panics,
@@ -23,7 +23,7 @@ use crate::{
 /// # Errors
 ///
 /// If the output cannot be written. A run that fails is an entry.
-pub fn run<P: Backend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
+pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
     let mut lines = Lines::append_to(args.out.as_deref())?;
     let runs = plan(args);
     let progress = Progress::new(runs.len(), args.warmup + args.steps.get());
@@ -66,12 +66,12 @@ pub fn run<P: Backend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> 
 }
 
 /// An entry in any case, except when the budget ends.
-fn measure<P: Backend>(
+fn measure<P: Kernels>(
     setting: &Setting<'_, P>,
     run: &Run,
     first_scales: &mut FirstScales,
 ) -> Option<Entry> {
-    let mut entry = Entry::new(run, setting.machine, setting.warmup);
+    let mut entry = run.entry(setting.machine, setting.warmup);
     let outcome = panics::caught(|| {
         let measure = Measure {
             setting,
@@ -101,11 +101,12 @@ fn left_out(args: &RunArgs, runs: &[Run]) -> String {
 mod tests {
     use std::fs;
 
+    use bench_entries::read_all;
     use burn::backend::Flex;
     use clap::Parser;
 
     use super::*;
-    use crate::{cli::Args, entry::read_all, precision::Precision};
+    use crate::{cli::Args, precision::Precision};
 
     /// Of a line of JSON, as in `bench/pytorch/README.md`.
     const FIELDS: usize = 22;

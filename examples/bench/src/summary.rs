@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use crate::{
-    entry::Entry,
+use bench_entries::{
+    Entry,
     layout::{Align, Table, cell, mebibytes},
-    precision::Precision,
 };
+
+use crate::precision::Precision;
 
 pub struct Summary<'a>(pub &'a [Entry]);
 
@@ -58,7 +59,7 @@ impl fmt::Display for Summary<'_> {
                 .and_then(|f32| entry.speed_up_over(f32));
             table.push([
                 entry.model.clone(),
-                batch(entry),
+                entry.batch(),
                 entry.precision.clone(),
                 entry.steps.to_string(),
                 milliseconds(entry.step_ms_median),
@@ -93,15 +94,6 @@ impl fmt::Display for Summary<'_> {
             Precision::AmpF16Unscaled.name()
         )
     }
-}
-
-/// `16x512`; what comes after the batch dimension tells overrides apart.
-pub fn batch(entry: &Entry) -> String {
-    let Some(shape) = &entry.shape else {
-        return entry.batch_size.to_string();
-    };
-    let sides: Vec<String> = shape.iter().map(usize::to_string).collect();
-    sides.join("x")
 }
 
 #[cfg(test)]

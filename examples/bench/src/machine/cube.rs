@@ -35,22 +35,53 @@ pub fn vulkan() -> Machine {
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If there is none, or if CubeCL would panic over something that it needs.
 #[cfg(feature = "cuda")]
-pub fn cuda() -> Result<Machine, cudarc::driver::DriverError> {
+pub fn cuda() -> Result<Machine, NoCuda> {
     use burn::backend::cuda::CudaDevice;
-    use burn_cubecl::cubecl::cuda::CudaRuntime;
-    use cudarc::driver::CudaContext;
+    use burn_cubecl::cubecl::cuda::{CudaRuntime, install};
+    use cudarc::{driver, driver::CudaContext, nvrtc};
+
+    // SAFETY: loads a library of NVIDIA's, whose initialisers have no preconditions, as any use of it would.
+    let (driver, compiler) = unsafe {
+        (
+            driver::sys::is_culib_present(),
+            nvrtc::sys::is_culib_present(),
+        )
+    };
+    if !driver {
+        return Err(NoCuda::Library("libcuda"));
+    }
+    if !compiler {
+        return Err(NoCuda::Library("libnvrtc"));
+    }
+    let header = install::cuda_path().map(|path| path.join("include/cuda_runtime.h"));
+    if !header.is_some_and(|header| header.exists()) {
+        return Err(NoCuda::Headers);
+    }
 
     let device = CudaDevice::default();
+    let name = CudaContext::new(device.index).and_then(|context| context.name());
     Ok(Machine {
         backend: match cfg!(feature = "fusion") {
             true => "cuda-fusion",
             false => "cuda",
         },
-        device: CudaContext::new(device.index)?.name()?,
+        device: name.map_err(NoCuda::Driver)?,
         bytes_in_use: Some(bytes_in_use::<CudaRuntime>(&device)),
     })
+}
+
+/// Why CubeCL cannot compute on CUDA.
+#[cfg(feature = "cuda")]
+#[derive(Debug, thiserror::Error)]
+pub enum NoCuda {
+    #[error("no CUDA device: {0} is not found; `LD_LIBRARY_PATH` names the folders to look in")]
+    Library(&'static str),
+    #[error("no CUDA headers to compile kernels with; `CUDA_PATH` names the toolkit's folder")]
+    Headers,
+    #[error("no CUDA device: {0}")]
+    Driver(cudarc::driver::DriverError),
 }
 
 /// What the tensors of the calling thread's stream hold, padding not counted. CubeCL keeps a pool per stream.

@@ -12,7 +12,7 @@ pub type Float = FloatTensor<Plain>;
 /// The dtypes to compute in. In F64 there are the references alone, and SPIR-V has no exponential of it.
 pub fn dtypes() -> Vec<DType> {
     let mut dtypes = super::dtypes();
-    dtypes.retain(|dtype| *dtype != DType::F64 || cfg!(not(feature = "vulkan")));
+    dtypes.retain(|dtype| *dtype != DType::F64 || cfg!(not(feature = "cubecl")));
     dtypes
 }
 

@@ -10,8 +10,6 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{machine::Machine, plan::Run};
-
 /// Always written with all fields; what could not be measured, and inf or NaN, is `null`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,36 +43,10 @@ pub const OURS: &str = "burn-amp";
 /// Of the entries that `bench/pytorch` writes.
 pub const PYTORCH: &str = "pytorch";
 
-impl Entry {
-    /// Of a run of ours that is still to be measured.
-    pub fn new(run: &Run, machine: &Machine, warmup: usize) -> Self {
-        Self {
-            model: run.choice.model.name.to_owned(),
-            size: run.size.name().to_owned(),
-            batch_size: run.batch_size,
-            precision: run.precision.name().to_owned(),
-            warmup,
-            device: machine.device.clone(),
-            backend: machine.backend.to_owned(),
-            framework: OURS.to_owned(),
-            // All packages of the workspace have one version.
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            params: None,
-            shape: Some([vec![run.batch_size], run.choice.item_shape(run.size.into())].concat()),
-            steps: 0,
-            step_ms_median: None,
-            step_ms_p10: None,
-            step_ms_p90: None,
-            items_per_s: None,
-            peak_memory_bytes: None,
-            loss_first: None,
-            loss_last: None,
-            skipped_steps: None,
-            loss_scale: None,
-            error: None,
-        }
-    }
+/// The precision that speed-ups are told over.
+pub const F32: &str = "f32";
 
+impl Entry {
     /// Whether it is of the same model, batch and machine as `other`, in whatever precision.
     pub fn compares_to(&self, other: &Self) -> bool {
         self.same_work(other)
@@ -94,6 +66,15 @@ impl Entry {
     pub fn may_be_same_work(&self, other: &Self) -> bool {
         (&self.model, &self.size, self.batch_size) == (&other.model, &other.size, other.batch_size)
             && (self.shape == other.shape || self.shape.is_none() || other.shape.is_none())
+    }
+
+    /// `16x512`; what comes after the batch dimension tells overrides apart.
+    pub fn batch(&self) -> String {
+        let Some(shape) = &self.shape else {
+            return self.batch_size.to_string();
+        };
+        let sides: Vec<String> = shape.iter().map(usize::to_string).collect();
+        sides.join("x")
     }
 
     /// How many times as fast as `other` it is.

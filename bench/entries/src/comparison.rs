@@ -3,10 +3,8 @@
 use std::fmt;
 
 use crate::{
-    entry::{Entry, OURS, PYTORCH},
+    entry::{Entry, F32, OURS, PYTORCH},
     layout::{Align, Table, cell, mebibytes},
-    precision::Precision,
-    summary::batch,
 };
 
 /// A markdown table. Of equal runs the last one counts; a run on one side only has a row of its own.
@@ -29,6 +27,16 @@ impl Comparison<'_> {
     }
 }
 
+/// PyTorch's alone, beside an F32 without it; CubeCL's F32 has no such switch.
+const TF32: &str = "tf32";
+
+/// Whether the numbers of these precisions stand side by side.
+///
+/// CubeCL multiplies F32 matrices on tensor cores in TF32 if that is the fastest kernel, so ours in F32 has two counterparts.
+fn are_counterparts(our: &Entry, their: &Entry) -> bool {
+    our.precision == their.precision || (our.precision == F32 && their.precision == TF32)
+}
+
 /// A row: ours, PyTorch's, or both.
 type Pair<'a> = (Option<&'a Entry>, Option<&'a Entry>);
 
@@ -46,7 +54,7 @@ fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
         let mut matches: Vec<&Entry> = theirs
             .iter()
             .copied()
-            .filter(|their| our.precision == their.precision && our.may_be_same_work(their))
+            .filter(|their| are_counterparts(our, their) && our.may_be_same_work(their))
             .collect();
         if matches.iter().any(|their| our.same_work(their)) {
             matches.retain(|their| our.same_work(their));
@@ -101,7 +109,13 @@ impl fmt::Display for Comparison<'_> {
                 continue;
             };
             let ratio = ours.zip(theirs).and_then(|(a, b)| a.speed_up_over(b));
-            let work = [entry.model.clone(), batch(entry), entry.precision.clone()];
+            let precision = match ours.zip(theirs) {
+                Some((our, their)) if our.precision != their.precision => {
+                    format!("{} / {}", our.precision, their.precision)
+                }
+                Some(_) | None => entry.precision.clone(),
+            };
+            let work = [entry.model.clone(), entry.batch(), precision];
             let [work, our, their, ratio] = [
                 work.to_vec(),
                 numbers(ours, &entries).to_vec(),
@@ -135,7 +149,8 @@ impl fmt::Display for Comparison<'_> {
         writeln!(
             f,
             "\nMedian step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of \
-             both, above 1 where burn-amp is faster."
+             both, above 1 where burn-amp is faster. PyTorch's tf32 stands beside Burn's f32, too: on CUDA, CubeCL \
+             multiplies F32 matrices in TF32 where that is the fastest."
         )?;
         let failed: Vec<_> = entries
             .iter()
@@ -153,7 +168,7 @@ impl fmt::Display for Comparison<'_> {
                 error,
                 ..
             } = entry;
-            let (batch, error) = (batch(entry), error.as_deref().unwrap_or_default());
+            let (batch, error) = (entry.batch(), error.as_deref().unwrap_or_default());
             writeln!(
                 f,
                 "* {framework} {backend}, {model} {batch} {precision}: {error}"
@@ -168,8 +183,7 @@ fn numbers(entry: Option<&Entry>, entries: &[&Entry]) -> [String; 5] {
     let Some(entry) = entry else {
         return [(); 5].map(|()| "-".to_owned());
     };
-    let is_f32 =
-        |other: &&&Entry| other.precision == Precision::F32.name() && other.compares_to(entry);
+    let is_f32 = |other: &&&Entry| other.precision == F32 && other.compares_to(entry);
     let f32 = entries.iter().find(is_f32);
     let speed_up = f32.and_then(|f32| entry.speed_up_over(f32));
     [
@@ -214,13 +228,14 @@ mod tests {
 * burn-amp 1, cuda on H200
 * pytorch 1, cuda on H200
 
-| model | batch  | precision | burn-amp | step ms | items/s |       peak | vs f32 | PyTorch | step ms | items/s |       peak | vs f32 | burn-amp / PyTorch |
-| ----- | ------ | --------- | -------- | ------: | ------: | ---------: | -----: | ------- | ------: | ------: | ---------: | -----: | -----------------: |
-| bert  | 64x128 | f32       | cuda     |  200.00 |   320.0 | 1024.0 MiB |  1.00x | cuda    |  160.00 |   400.0 | 1024.0 MiB |  1.00x |               0.80 |
-| bert  | 64x128 | amp-bf16  | cuda     |   80.00 |   800.0 |          - |  2.50x | cuda    |   64.00 |  1000.0 | 1024.0 MiB |  2.50x |               0.80 |
-| bert  | 64x128 | tf32      | -        |       - |       - |          - |      - | cuda    |  100.00 |   640.0 | 1024.0 MiB |  1.60x |                  - |
+| model | batch  | precision  | burn-amp | step ms | items/s |       peak | vs f32 | PyTorch | step ms | items/s |       peak | vs f32 | burn-amp / PyTorch |
+| ----- | ------ | ---------- | -------- | ------: | ------: | ---------: | -----: | ------- | ------: | ------: | ---------: | -----: | -----------------: |
+| bert  | 64x128 | f32 / tf32 | cuda     |  200.00 |   320.0 | 1024.0 MiB |  1.00x | cuda    |  100.00 |   640.0 | 1024.0 MiB |  1.60x |               0.50 |
+| bert  | 64x128 | f32        | cuda     |  200.00 |   320.0 | 1024.0 MiB |  1.00x | cuda    |  160.00 |   400.0 | 1024.0 MiB |  1.00x |               0.80 |
+| bert  | 64x128 | amp-bf16   | cuda     |   80.00 |   800.0 |          - |  2.50x | cuda    |   64.00 |  1000.0 | 1024.0 MiB |  2.50x |               0.80 |
 
-Median step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of both, above 1 where burn-amp is faster.
+Median step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of both, above 1 where burn-amp is faster. \
+PyTorch's tf32 stands beside Burn's f32, too: on CUDA, CubeCL multiplies F32 matrices in TF32 where that is the fastest.
 ";
         assert_eq!(Comparison(&entries).to_string(), expected);
     }

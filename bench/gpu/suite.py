@@ -1,0 +1,99 @@
+"""The tests of a suite, each once."""
+
+import functools
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from step import LEAST_SECONDS, Context
+from watch import Clock, Ended, watch
+
+_TEST = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. ", re.MULTILINE)
+_OUTCOME = re.compile(r"^(ok|FAILED|ignored)(?:, .*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`NAME.txt` has a line for each test that ended, `NAME.log` what they wrote."""
+
+    name: str
+    program: str
+
+    def is_there(self, context: Context) -> bool:
+        return context.place.program(self.program) is not None
+
+    def left(self, context: Context) -> list[str]:
+        done = self._outcomes(context)
+        return [test for test in tests_of(context.place.program(self.program)) if test not in done]
+
+    def forget_failures(self, context: Context) -> None:
+        outcomes = self._outcomes(context)
+        self._write(context, {test: how for test, how in outcomes.items() if how in ("ok", "ignored")})
+
+    def run(self, context: Context) -> None:
+        place, clock = context.place, context.clock
+        end = Clock(min(context.suite_seconds, clock.left))
+        log = place.results / f"{self.name}.log"
+        while (left := self.left(context)) and end.allows(LEAST_SECONDS):
+            start = log.stat().st_size if log.exists() else 0
+            # One at a time, so that the log tells which one is running; not captured, so that it tells why one failed.
+            command = [place.program(self.program), "--exact", "--test-threads=1", "--nocapture", *left]
+            try:
+                why, status = watch(
+                    command, log, place.environment(), place.work, end.left, context.quiet_seconds, place.cache
+                )
+            finally:  # also when the script itself is ended
+                outcomes, running = read_log(log.read_bytes()[start:].decode(errors="replace"))
+                self._write(context, self._outcomes(context) | outcomes)
+            place.remove_locks()
+            if running and why is not Ended.OUT_OF_TIME:
+                how = "quiet" if why is Ended.QUIET else f"status {status}"
+                self._write(context, self._outcomes(context) | {running: how})
+            elif not outcomes:
+                return
+
+    def report(self, context: Context) -> None:
+        outcomes = self._outcomes(context)
+        count = {how: list(outcomes.values()).count(how) for how in sorted(set(outcomes.values()))}
+        words = [f"{number} {how}" for how, number in count.items()]
+        words.append(f"{len(self.left(context))} left")
+        print(f"         {', '.join(words)}")
+        for test, how in outcomes.items():
+            if how not in ("ok", "ignored"):
+                print(f"         {how}: {test}")
+
+    def _outcomes(self, context: Context) -> dict[str, str]:
+        file = self._file(context)
+        lines = file.read_text().splitlines() if file.exists() else []
+        return {test: how for test, how in (line.split("  ", 1) for line in lines)}
+
+    def _write(self, context: Context, outcomes: dict[str, str]) -> None:
+        lines = [f"{test}  {how}\n" for test, how in outcomes.items()]
+        self._file(context).write_text("".join(lines))
+
+    def _file(self, context: Context) -> Path:
+        return context.place.results / f"{self.name}.txt"
+
+
+@functools.cache
+def tests_of(program: Path) -> list[str]:
+    command = [program, "--list", "--format=terse"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
+
+
+def read_log(text: str) -> tuple[dict[str, str], str | None]:
+    """How tests ended, and which one had not; what they wrote themselves stands between a name and its outcome."""
+    text = re.split(r"^(?:failures:|successes:|test result:)", text, maxsplit=1, flags=re.MULTILINE)[0]
+    outcomes: dict[str, str] = {}
+    running = None
+    names = list(_TEST.finditer(text))
+    for index, name in enumerate(names):
+        end = names[index + 1].start() if index + 1 < len(names) else len(text)
+        found = _OUTCOME.findall(text[name.end():end])
+        if found:
+            outcomes[name[1]] = found[-1].lower()
+        else:
+            running = name[1]
+    return outcomes, running

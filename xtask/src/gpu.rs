@@ -1,0 +1,209 @@
+//! `cargo xtask gpu`: a folder with all that a GPU machine needs to test and to measure, without Rust and network there.
+//!
+//! The programs of `PROGRAMS`, built for CUDA, the scripts of bench/gpu that run them, and PyTorch's twins. For Vulkan
+//! the same, to rehearse on a software driver.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::Message;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::{
+    bundle::{self, Sizes},
+    workspace,
+};
+
+/// What is packed; `bench/gpu/plan.py` runs the programs by these names, with `-fusion` behind them under Fusion.
+///
+/// Each is built by itself: together they would share Burn's features, and the suite would tune its thousands of small kernels.
+const PROGRAMS: &[Program] = &[
+    Program {
+        name: "bench",
+        package: "bench",
+        target: "--bin",
+    },
+    Program {
+        name: "suite",
+        package: "burn-amp-tests",
+        target: "--test",
+    },
+];
+
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    /// Of which kind it is to cargo.
+    target: &'static str,
+}
+
+/// What machines without network of their own are commonly given by hand.
+const LIMIT_MIB: u64 = 60;
+
+/// What is packed.
+#[derive(Args)]
+pub struct Options {
+    /// The folder to make; target/gpu-bundle by default
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What the programs compute on; Vulkan is for rehearsals
+    #[arg(long, value_enum, default_value = "cuda")]
+    backend: Backend,
+    /// The oldest CUDA that the machine may have; newer ones understand the programs, too
+    #[arg(long, value_name = "VERSION", default_value = "12.8", value_parser = cuda_version)]
+    cuda: CudaVersion,
+    /// The programs under Fusion as well
+    #[arg(long)]
+    with_fusion: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Backend {
+    Cuda,
+    Vulkan,
+}
+
+impl Backend {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Vulkan => "vulkan",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CudaVersion {
+    major: u32,
+    minor: u32,
+}
+
+/// Builds, packs, and says what to do with it.
+pub fn run(options: &Options) -> Result<()> {
+    let root = workspace::root();
+    let out = match &options.out {
+        Some(out) => out.clone(),
+        None => root.join("target/gpu-bundle"),
+    };
+    bundle::make_empty(&out)?;
+    about(options, &out)?;
+    bundle::copy_python(&root.join("bench/gpu"), &out)?;
+    bundle::copy_python(&root.join("bench/pytorch"), &out.join("pytorch"))?;
+    let programs = out.join("programs");
+    fs::create_dir(&programs).with_context(|| programs.display().to_string())?;
+    for fusion in [false, true] {
+        if fusion && !options.with_fusion {
+            continue;
+        }
+        for program in PROGRAMS {
+            program.build(options, fusion, &programs)?;
+        }
+    }
+    bundle::pack(&programs, &out.join("programs.tar.xz"))?;
+
+    let sizes = Sizes::of(&out)?;
+    ensure!(
+        sizes.total() <= LIMIT_MIB << 20,
+        "{} is larger than {LIMIT_MIB} MiB:\n{sizes}",
+        out.display()
+    );
+    println!("{}:\n{sizes}\n", out.display());
+    let name = out.file_name().unwrap_or(out.as_os_str());
+    println!("Carry it to the machine and run there, as often as something is left to do:\n");
+    println!(
+        "    python3 {}/run.py --out results",
+        name.to_string_lossy()
+    );
+    Ok(())
+}
+
+/// Says what the bundle is.
+fn about(options: &Options, out: &Path) -> Result<()> {
+    let mut git = workspace::command("git", &["describe", "--always", "--dirty"]);
+    let about = json!({
+        "backend": options.backend.name(),
+        // All packages of the workspace have one version.
+        "version": env!("CARGO_PKG_VERSION"),
+        // `null` outside of a repository.
+        "commit": workspace::output(&mut git).ok().map(|commit| commit.trim().to_owned()),
+        "cuda": options.cuda.to_string(),
+    });
+    let text = serde_json::to_string_pretty(&about)?;
+    fs::write(out.join(bundle::ABOUT), text + "\n").context(bundle::ABOUT)
+}
+
+impl Program {
+    /// Builds it and copies it into a folder.
+    fn build(&self, options: &Options, fusion: bool, folder: &Path) -> Result<()> {
+        let Self {
+            name,
+            package,
+            target,
+        } = self;
+        let mut features = options.backend.name().to_owned();
+        if fusion {
+            features.push_str(",fusion");
+        }
+        let mut cargo = workspace::cargo(&["build", "--profile", "gpu", "--package", package]);
+        cargo.args([target, name, "--features", &features]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        cargo.env("CUDARC_CUDA_VERSION", options.cuda.for_cudarc());
+        println!("{}", workspace::line(&cargo));
+
+        let messages = workspace::output(&mut cargo)?;
+        let built = Message::parse_stream(messages.as_bytes()).find_map(|message| match message {
+            Ok(Message::CompilerArtifact(artifact)) => artifact.executable,
+            _ => None,
+        });
+        let built = built.with_context(|| format!("cargo built no `{name}`"))?;
+        let suffix = if fusion { "-fusion" } else { "" };
+        fs::copy(&built, folder.join(format!("{name}{suffix}"))).context(built)?;
+        Ok(())
+    }
+}
+
+impl CudaVersion {
+    /// What cudarc wants to be told where it finds no compiler of CUDA's to ask.
+    fn for_cudarc(self) -> String {
+        let Self { major, minor } = self;
+        format!("{major}0{minor}0")
+    }
+}
+
+impl fmt::Display for CudaVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { major, minor } = self;
+        write!(f, "{major}.{minor}")
+    }
+}
+
+fn cuda_version(text: &str) -> Result<CudaVersion, String> {
+    let numbers = text
+        .split_once('.')
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match numbers {
+        Some((major, minor)) => Ok(CudaVersion { major, minor }),
+        None => Err("expected a version as in 12.8".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cudarc_is_told_the_version_in_its_own_spelling() {
+        for (text, cudarcs) in [("12.8", "12080"), ("13.0", "13000")] {
+            let version = cuda_version(text).unwrap();
+            assert_eq!(version.to_string(), text);
+            assert_eq!(version.for_cudarc(), cudarcs);
+        }
+        for wrong in ["12", "12.x", "", "v12.8"] {
+            assert!(cuda_version(wrong).is_err(), "{wrong}");
+        }
+    }
+}
