@@ -3,7 +3,7 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
-    row::{Plan, Row, Rows, Share, address_type, empty_beside, storage},
+    row::{KEPT, Plan, Row, Rows, Share, address_type, empty_beside, storage},
     team::{Team, team_index},
 };
 
@@ -25,6 +25,7 @@ fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
     let log_sum_exp = Vector::new(log_sum_exp[row.index]);
     let target = u32::cast_from(targets[row.index]) as usize;
     let grad = grad[row.index];
+    #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
             let probability = (x.at(step) - log_sum_exp).exp();
@@ -53,8 +54,7 @@ pub(crate) fn log_softmax_at_backward<R: CubeRuntime>(
     }
     let client = x.client.clone();
     let x = Rows::new(x);
-    // Every element is read once, so nothing is kept.
-    let plan = Plan::new([&x], 0);
+    let plan = Plan::new([&x], KEPT);
     let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
     let dtypes = [storage(x.tensor.dtype), storage(targets.dtype)];
     log_softmax_at_backward_kernel::launch(
