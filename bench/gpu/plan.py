@@ -46,7 +46,8 @@ def steps(context: Context) -> list[Step]:
         each(MAIN_WORKS, FUSION, MAIN),
         each(TRANSFORMERS, SDPA, MAIN),
         # A program of another kind is a row like this one; `xtask/src/gpu.rs` packs it.
-        [Once("kernels", "bench", ("kernels", "--backend", context.place.about["backend"]))],
+        [Once("kernels", "bench", ("kernels", "--backend", context.place.about["backend"], "--shapes", *shapes(context)))],
+        each(TRANSFORMERS, OURS, ["amp-decomposed"]),
         each(MAIN_WORKS, OURS, ["o2"]),
         pairs(MORE_WORKS),
         each(MAIN_WORKS, OURS, SCALERS),
@@ -55,6 +56,11 @@ def steps(context: Context) -> list[Step]:
         each(MORE_WORKS, FUSION, MAIN),
     )
     return [step for step in every if step.is_there(context)]
+
+
+def shapes(context: Context) -> tuple[str, ...]:
+    """What the kernels compute on: on a GPU some hundred MiB, more than its caches hold."""
+    return ("64x64",) if context.size == "tiny" else ("131072x768", "8192x50257", "98304x512")
 
 
 def pairs(works: list[Work]) -> list[Step]:

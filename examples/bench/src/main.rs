@@ -17,6 +17,7 @@
 //! | `f32`, `amp-*` | the policies of [`precision`], whatever `amp.toml` says |
 //! | `o2` | parameters stored low, with F32 master weights; PyTorch's autocast has no such thing |
 //! | `amp-f16-unscaled` | no loss scale and no check of the gradients: what the others cost more is the scaler's |
+//! | `amp-decomposed` | softmax, layer norm and gelu as Burn composes them: what it costs more is what the kernels are worth |
 //! | `peak_memory_bytes` | sampled over two more steps after the timed ones, for CubeCL keeps no peak; `null` on Flex |
 //!
 //! * [`cli`], [`choice`], [`plan`]: what is to be measured

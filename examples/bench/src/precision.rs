@@ -5,8 +5,8 @@ use burn::{
     tensor::{DType, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Amp, AmpBackend, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig,
-    LossScaleMode, PolicySource, Preset, SetupError,
+    Amp, AmpBackend, Class, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig,
+    LossScaleMode, Op, PolicySource, Preset, SetupError,
 };
 use clap::{ValueEnum, builder::PossibleValue};
 
@@ -19,16 +19,18 @@ pub enum Precision {
     AmpF16,
     AmpF16Static128,
     AmpF16Unscaled,
+    AmpDecomposed,
     O2,
 }
 
 impl Precision {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::F32,
         Self::AmpBf16,
         Self::AmpF16,
         Self::AmpF16Static128,
         Self::AmpF16Unscaled,
+        Self::AmpDecomposed,
         Self::O2,
     ];
 
@@ -40,6 +42,7 @@ impl Precision {
             Self::AmpF16 => "amp-f16",
             Self::AmpF16Static128 => "amp-f16-static-128",
             Self::AmpF16Unscaled => "amp-f16-unscaled",
+            Self::AmpDecomposed => "amp-decomposed",
             Self::O2 => "o2",
         }
     }
@@ -52,6 +55,9 @@ impl Precision {
             Self::AmpF16Static128 => "F16, loss scale 128; overflowed steps are skipped",
             Self::AmpF16Unscaled => {
                 "F16 without loss scale: what the others cost more is the scaler's"
+            }
+            Self::AmpDecomposed => {
+                "BF16, or F16 where there is none, with Burn's softmax, layer norm and gelu in the place of the kernels"
             }
             Self::O2 => {
                 "parameters stored in BF16, or F16 where there is none, with F32 master weights"
@@ -102,18 +108,26 @@ impl Precision {
             Self::AmpF16Unscaled => {
                 mixed::<P, F16Unscaled, StoredInF32, T>(device, F16Unscaled::config()?, then)
             }
+            Self::AmpDecomposed => {
+                let config = in_bf16_or_f16::<P>(Decomposed::config()?, device);
+                mixed::<P, Decomposed, StoredInF32, T>(device, config, then)
+            }
             Self::O2 => {
-                let compute = match P::supports_dtype(device, DType::BF16) {
-                    true => Compute::Bf16,
-                    false => Compute::F16,
-                };
-                let config = Config {
-                    compute,
-                    ..O2::config()?
-                };
+                let config = in_bf16_or_f16::<P>(O2::config()?, device);
                 mixed::<P, O2, MastersInF32, T>(device, config, then)
             }
         }
+    }
+}
+
+/// The configuration with the better of the low dtypes that the device has.
+fn in_bf16_or_f16<P: Kernels>(config: Config, device: &P::Device) -> Config {
+    Config {
+        compute: match P::supports_dtype(device, DType::BF16) {
+            true => Compute::Bf16,
+            false => Compute::F16,
+        },
+        ..config
     }
 }
 
@@ -155,6 +169,10 @@ policies! {
     F16 = f16(LossScaleMode::Dynamic, LossScaleConfig::default().init);
     F16Static128 = f16(LossScaleMode::Static, 128.0);
     F16Unscaled = f16(LossScaleMode::Off, LossScaleConfig::default().init);
+    Decomposed = Config {
+        ops: [Op::softmax, Op::layer_norm, Op::gelu].map(|op| (op, Class::Full)).into(),
+        ..computing_in(Compute::Bf16)
+    };
     O2 = Config { preset: Preset::O2, ..computing_in(Compute::Bf16) };
 }
 

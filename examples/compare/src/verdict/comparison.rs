@@ -118,7 +118,7 @@ impl Comparison<'_> {
         if let (skipped @ 1.., Some(scale)) = (self.run.skipped_steps(), record.final_loss_scale) {
             let steps = record.steps.len();
             said.push(format!(
-                "{skipped} of {steps} steps were skipped; the loss scale ended at {scale}."
+                "Steps skipped: {skipped} of {steps}; the loss scale ended at {scale}."
             ));
         }
         said

@@ -399,7 +399,7 @@ fn skipped_steps_are_counted() {
         [
             "Non-finite in step 1 at a loss scale of 65536: 1 of 62 gradients, nearest to the loss conv1.weight, and in \
              1 steps after it.",
-            "2 of 10 steps were skipped; the loss scale ended at 16384.",
+            "Steps skipped: 2 of 10; the loss scale ended at 16384.",
         ]
     );
 }
