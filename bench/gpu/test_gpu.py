@@ -223,7 +223,7 @@ def test_every_result_is_copied_and_a_second_call_has_nothing_to_do(bundle, tmp_
     arguments = ["--out", str(tmp_path / "out"), "--only", "gpt", "--seconds", "60"]
     assert run.main(arguments) == 0
     assert (tmp_path / "out" / "table.md").read_text() == "a table of 1\n"
-    assert len((tmp_path / "out" / "gpt.burn-amp.jsonl").read_text().splitlines()) == 6
+    assert len((tmp_path / "out" / "gpt.burn-amp.jsonl").read_text().splitlines()) == 7
     capsys.readouterr()
     assert run.main(arguments) == 0
     assert "gpt" not in capsys.readouterr().out
