@@ -17,7 +17,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "burn-amp does not know the backend `{Self}`",
     label = "no kernels for this backend",
-    note = "turn on burn-amp's feature of the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `candle`, `ndarray`, `tch`; `fusion` beside Burn's)",
+    note = "turn on burn-amp's feature of the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; `fusion` beside Burn's)",
     note = "or, for a backend of your own: `impl burn_amp::Kernels for MyBackend {{}}`"
 )]
 pub trait Kernels: Backend {

@@ -8,7 +8,7 @@
 //! | `CubeBackend<R, …>`: Cuda, Rocm, Vulkan, Metal, WebGpu | the kernels (feature `cubecl`) |
 //! | `Fusion<B>` | the ops of `B`, as operations of the stream, which is not drained (feature `fusion`) |
 //! | `Autodiff<B>` | the ops of `B`; those of the second group below are differentiable |
-//! | `Flex`, `NdArray`, `Candle`, `LibTorch` | the references (features `flex`, `ndarray`, `candle`, `tch`) |
+//! | `Flex`, `LibTorch` | the references (features `flex`, `tch`) |
 //! | a backend of yours | the references: `impl burn_amp_kernels::Kernels for MyBackend {}` |
 //!
 //! One folder per kernel: the contract and the launch in `mod.rs`, the `#[cube]` code in `kernel.rs`, the reference in
