@@ -20,7 +20,7 @@ use burn_backend::{
 use crate::{
     Amp, AmpTensor, PolicySource,
     context::Context,
-    deferred::DeferredPass,
+    deferred::{DeferredPass, Passes},
     distributed::Trainable,
     dtype,
     graph::{NoGraph, Tape},
@@ -76,15 +76,15 @@ impl<B: Kernels> Gradients<B> {
                 ..
             } => return None,
             Pass::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                (gradient, Vec::new())
+                (gradient, Passes::none())
             }
-            Pass::Checked { scale, .. } => (times::<B>(gradient, scale.recip()), Vec::new()),
+            Pass::Checked { scale, .. } => (times::<B>(gradient, scale.recip()), Passes::none()),
             Pass::Deferred(pass) => {
                 let device = B::float_device(&gradient);
                 let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
                 let (before, after) = (here(&pass.before), here(&pass.after));
                 let gradient = B::unscale_unless_overflowed(gradient, before, after);
-                (gradient, vec![pass.clone()])
+                (gradient, Passes::of(pass.clone()))
             }
         };
         Some(AmpTensor {

@@ -1,6 +1,6 @@
 //! One call of one op: policy, cast, inner.
 
-use std::sync::{Arc, Once};
+use std::sync::Once;
 
 use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
 use burn_amp_kernels::Kernels;
@@ -10,12 +10,8 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource,
-    context::Context,
-    deferred::{self, DeferredPass},
-    dtype,
-    graph::Graph,
-    observe, scope,
+    Amp, AmpTensor, PolicySource, context::Context, deferred::Passes, dtype, graph::Graph, observe,
+    scope,
 };
 
 /// What is known of a call while its operands are looked at.
@@ -29,7 +25,7 @@ pub(crate) struct Call<B: Kernels> {
     /// The highest level of the operands in the graph.
     level: usize,
     /// See [`AmpTensor`].
-    passes: Vec<Arc<DeferredPass<B>>>,
+    passes: Passes<B>,
     context: Option<&'static Context<B>>,
 }
 
@@ -41,7 +37,7 @@ pub(crate) struct Decided<B: Kernels> {
     exact: bool,
     /// The highest level of the operands in the graph.
     level: usize,
-    passes: Vec<Arc<DeferredPass<B>>>,
+    passes: Passes<B>,
     context: Option<&'static Context<B>>,
 }
 
@@ -57,7 +53,7 @@ impl<B: Kernels> Call<B> {
             operands: Operands::default(),
             logical: None,
             level: 0,
-            passes: Vec::new(),
+            passes: Passes::none(),
             context: None,
         }
     }
@@ -70,7 +66,7 @@ impl<B: Kernels> Call<B> {
             operands: Operands::default(),
             logical: None,
             level: 0,
-            passes: Vec::new(),
+            passes: Passes::none(),
             context: None,
         }
     }
@@ -85,9 +81,7 @@ impl<B: Kernels> Call<B> {
             Some(logical) => logical.join(tensor.logical),
             None => tensor.logical,
         });
-        if !tensor.passes.is_empty() {
-            self.passes = deferred::union(std::mem::take(&mut self.passes), &tensor.passes);
-        }
+        self.passes.join(&tensor.passes);
         self.context.get_or_insert(tensor.context);
     }
 

@@ -256,15 +256,55 @@ fn state_of<B: Backend>(host: LossScaleState, device: &B::Device) -> FloatTensor
     B::float_from_data(data, device)
 }
 
-/// Passes of two gradients that became one.
-pub(crate) fn union<B: Backend>(
-    mut passes: Vec<Arc<DeferredPass<B>>>,
-    others: &[Arc<DeferredPass<B>>],
-) -> Vec<Arc<DeferredPass<B>>> {
-    for other in others {
-        if !passes.iter().any(|pass| Arc::ptr_eq(pass, other)) {
-            passes.push(other.clone());
+/// The passes that a gradient comes from: none for most tensors, one for most gradients.
+///
+/// Every tensor has them, so they are one pointer.
+#[derive(Debug)]
+pub(crate) struct Passes<B: Backend>(Option<Arc<Vec<Arc<DeferredPass<B>>>>>);
+
+impl<B: Backend> Passes<B> {
+    #[inline]
+    pub(crate) const fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn of(pass: Arc<DeferredPass<B>>) -> Self {
+        Self(Some(Arc::new(vec![pass])))
+    }
+
+    /// Adds those of another gradient that becomes part of this one.
+    #[inline]
+    pub(crate) fn join(&mut self, other: &Self) {
+        if let Some(others) = &other.0 {
+            self.extend(others);
         }
     }
-    passes
+
+    #[cold]
+    fn extend(&mut self, others: &Arc<Vec<Arc<DeferredPass<B>>>>) {
+        let Some(passes) = &mut self.0 else {
+            self.0 = Some(others.clone());
+            return;
+        };
+        for other in others.iter() {
+            if !passes.iter().any(|pass| Arc::ptr_eq(pass, other)) {
+                Arc::make_mut(passes).push(other.clone());
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<DeferredPass<B>>> {
+        self.0.iter().flat_map(|passes| passes.iter())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl<B: Backend> Clone for Passes<B> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
 }

@@ -11,7 +11,7 @@ use burn_backend::{
 
 use crate::{
     context::Context,
-    deferred::DeferredPass,
+    deferred::Passes,
     dtype,
     graph::{AmpBackend, Graph, NoGraph},
     leaf::{Leaf, Origin},
@@ -34,9 +34,9 @@ pub struct AmpTensor<B: Kernels, G: Graph<B> = NoGraph> {
     /// Set on parameters and on their copies: detached, or on another device.
     pub(crate) origin: Option<Arc<Origin>>,
     /// The backward passes whose gradient it is, or is computed from, if the host does not know their outcome.
-    pub(crate) passes: Vec<Arc<DeferredPass<B>>>,
+    pub(crate) passes: Passes<B>,
     /// What is known of the values; not so of any result of an op.
-    pub(crate) known: Option<Known<B, G>>,
+    pub(crate) known: Option<Box<Known<B, G>>>,
 }
 
 /// What is known of a tensor's values.
@@ -73,7 +73,7 @@ impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
             context,
             leaf: None,
             origin: None,
-            passes: Vec::new(),
+            passes: Passes::none(),
             known: None,
         }
     }

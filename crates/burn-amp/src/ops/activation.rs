@@ -38,7 +38,7 @@ activation_ops! { forward!
                 let LogSoftmax { output, log_sum_exp } =
                     G::Inner::log_softmax_in_f32(x.clone(), dim, dtype::to_float(result));
                 AmpTensor {
-                    known: is_last.then_some(Known::LogSoftmax { x, log_sum_exp }),
+                    known: is_last.then(|| Box::new(Known::LogSoftmax { x, log_sum_exp })),
                     ..call.stored(output)
                 }
             }

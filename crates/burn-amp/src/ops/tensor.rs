@@ -23,7 +23,7 @@ float_tensor_ops! { forward!
         let context = Context::of::<P>(device);
         let tensor = AmpTensor::new(G::Inner::float_random(shape, distribution, device, dtype), context);
         match distribution {
-            Distribution::Bernoulli(_) => AmpTensor { known: Some(Known::ZerosAndOnes), ..tensor },
+            Distribution::Bernoulli(_) => AmpTensor { known: Some(Box::new(Known::ZerosAndOnes)), ..tensor },
             Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
         }
     }
@@ -33,12 +33,11 @@ float_tensor_ops! { forward!
         let mut call = Call::<B>::new::<G>(Op::float_gather);
         call.float(&tensor);
         let call = call.decide();
-        let rows = row_shape(&tensor.inner.shape());
-        match tensor.known.clone() {
+        match tensor.known.as_deref() {
             Some(Known::LogSoftmax { x, log_sum_exp })
-                if call.keeps_f32(dtype::of(&tensor.inner)) && dim + 1 == rows.num_dims() && indices.shape() == rows =>
+                if call.keeps_f32(dtype::of(&tensor.inner)) && is_one_per_row(&tensor, dim, &indices.shape()) =>
             {
-                call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
+                call.stored(G::Inner::log_softmax_at(x.clone(), log_sum_exp.clone(), indices))
             }
             _ => call.float(G::Inner::float_gather(dim, call.cast(tensor), indices)),
         }
@@ -47,7 +46,7 @@ float_tensor_ops! { forward!
     /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and is
     /// saved for the backward pass as low as that.
     fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        let (lhs, rhs) = match (&lhs.known, &rhs.known) {
+        let (lhs, rhs) = match (lhs.known.as_deref(), rhs.known.as_deref()) {
             (Some(Known::ZerosAndOnes), None) => (lhs.lowered_to(&rhs), rhs),
             (None, Some(Known::ZerosAndOnes)) => {
                 let rhs = rhs.lowered_to(&lhs);
@@ -105,11 +104,10 @@ float_tensor_ops! { forward!
     }
 }
 
-/// The shape with 1 at the last dimension.
-fn row_shape(shape: &Shape) -> Shape {
-    let mut dims = shape.as_slice().to_vec();
-    if let Some(last) = dims.last_mut() {
-        *last = 1;
-    }
-    Shape::from(dims)
+/// Whether indices of shape `indices` along `dim` are one per row of the tensor.
+fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) -> bool {
+    let shape = tensor.shape();
+    dim + 1 == shape.num_dims()
+        && indices.as_slice()[..dim] == shape.as_slice()[..dim]
+        && indices[dim] == 1
 }

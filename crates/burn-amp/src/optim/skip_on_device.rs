@@ -19,7 +19,7 @@ use burn_backend::{
 use super::OptimizerConfig;
 use crate::{
     AmpTensor,
-    deferred::DeferredPass,
+    deferred::{DeferredPass, Passes},
     graph::{AmpBackend, NoGraph},
 };
 
@@ -83,7 +83,7 @@ pub struct SkipState<B: AmpBackend, S> {
 #[derive(Clone, Debug)]
 struct Undecided<B: AmpBackend, S> {
     before: Option<S>,
-    passes: Vec<Arc<DeferredPass<B::Plain>>>,
+    passes: Passes<B::Plain>,
 }
 
 impl<B: AmpBackend, S> SkipState<B, S> {
@@ -144,16 +144,15 @@ where
 fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     old: Tensor<B, D>,
     new: Tensor<B, D>,
-    passes: &[Arc<DeferredPass<B::Plain>>],
+    passes: &Passes<B::Plain>,
 ) -> Tensor<B, D> {
     let old = old.into_primitive().tensor();
     let new = new.into_primitive().tensor();
     // burn-cubecl does not broadcast to nothing.
-    let passes = match new.inner.shape().num_elements() {
-        0 => &[],
-        _ => passes,
-    };
-    let selected = passes.iter().fold(new.inner, |new, pass| {
+    let passes = passes
+        .iter()
+        .filter(|_| old.inner.shape().num_elements() > 0);
+    let selected = passes.fold(new.inner, |new, pass| {
         let overflowed = overflowed::<B::Plain>(pass, &new);
         let old = crate::dtype::cast::<B::Plain>(old.inner.clone(), crate::dtype::of(&new));
         B::Plain::float_mask_where(new, overflowed, old)
