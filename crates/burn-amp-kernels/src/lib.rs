@@ -11,8 +11,9 @@
 //! | `Flex`, `LibTorch` | the references (features `flex`, `tch`) |
 //! | a backend of yours | the references: `impl burn_amp_kernels::Kernels for MyBackend {}` |
 //!
-//! One folder per kernel: the contract and the launch in `mod.rs`, the `#[cube]` code in `kernel.rs`, the reference in
-//! `reference.rs`.
+//! One folder per kernel: the contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
+//! `reference.rs`. Tests are in the suite (`tests/tests/suite/kernels`), where CubeCL compiles everything once, times in
+//! `bench kernels`.
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`], [`cross_entropy`]

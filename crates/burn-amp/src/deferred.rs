@@ -217,7 +217,11 @@ impl<B: Kernels> Context<B> {
             .map(|(index, leaf)| leaf.overflow(index))
             .collect();
 
-        let after = B::next_loss_scale(before.clone(), flags.clone(), scaling);
+        // Passes of several threads move the scale one after the other, in the order in which the host will count them.
+        let mut state = self.deferred.lock();
+        let now = state.current.take();
+        let now = now.map_or(before.clone(), |now| B::float_to_device(now, &device));
+        let after = B::next_loss_scale(now, flags.clone(), scaling);
         let pass = Arc::new(DeferredPass {
             before,
             after: after.clone(),
@@ -234,7 +238,6 @@ impl<B: Kernels> Context<B> {
             Poll::Ready(flags) => Flags::Here(flags),
             Poll::Pending => Flags::Underway(flags),
         };
-        let mut state = self.deferred.lock();
         state.current = Some(after);
         state.arriving.push_back(Arriving {
             pass: pass.clone(),

@@ -281,3 +281,29 @@ fn without_scaling_the_adapter_is_the_optimizer() {
     let adapted = train(SkipOnDevice::new(adam).init::<B, Net<B>>());
     assert!(plain == adapted);
 }
+
+/// Two threads train on one device: each pass moves the scale once, on the device as on the host.
+#[test]
+fn passes_of_several_threads_move_one_scale() {
+    policy!(Shared, config(false));
+    type B = AmpAutodiff<Shared>;
+    let device = Default::default();
+    let overlapping = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+                for _ in 0..4 {
+                    overlapping.wait();
+                    x.clone().sum().backward();
+                }
+            });
+        }
+    });
+    let record = loss_scale::<B>(&device).record();
+    assert_eq!((record.steps(), record.scale()), (8, 1024.0));
+    // The device scales by what the host counted: 2^118 overflows times 1024, and not times 512.
+    let x = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
+    let grads = (x.clone() * 2f32.powi(118)).sum().backward();
+    assert_eq!(grads.outcome(), Outcome::Overflowed);
+}
