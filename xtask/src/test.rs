@@ -127,7 +127,7 @@ const GPU_FEATURES: &str =
 
 /// The same with the suite on CUDA, and what the benchmark program has for GPUs.
 const CUDA_FEATURES: &str = "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/cuda,burn-amp-tests/fusion,\
-                             bench/cuda,bench/vulkan,bench/fusion";
+                             bench/cuda,bench/vulkan,bench/fusion,compare/cuda,compare/vulkan,compare/fusion";
 
 const DENY_WARNINGS: &str = "-D warnings";
 

@@ -21,9 +21,9 @@
 //! | `peak_memory_bytes` | sampled over two more steps after the timed ones, for CubeCL keeps no peak; `null` on Flex |
 //!
 //! * [`cli`], [`choice`], [`plan`]: what is to be measured
-//! * [`session`]: one run after the other, within the [`budget`]; a run that panics costs no other ([`panics`])
+//! * [`session`]: one run after the other, within the [`budget`]; a run that panics costs no other
 //! * [`precision`], [`recipe`]: how a model is trained in each precision
-//! * [`measure`], [`training`], [`memory`], [`machine`]: one run
+//! * [`measure`], [`training`]: one run, on a [`bench_machine`]
 //! * [`bench_entries`]: its numbers as a line of JSON, and the table that sets them beside PyTorch's
 //! * [`kernels`]: the kernels by themselves, `bench kernels`
 //! * [`summary`]: the runs of a session, [`list`]: what there is
@@ -33,10 +33,7 @@ mod choice;
 mod cli;
 mod kernels;
 mod list;
-mod machine;
 mod measure;
-mod memory;
-mod panics;
 mod percentile;
 mod plan;
 mod precision;
@@ -48,6 +45,7 @@ mod training;
 
 use anyhow::Result;
 use bench_entries::{Comparison, read_all};
+use bench_machine::Machine;
 use burn::backend::Flex;
 use clap::Parser;
 
@@ -55,7 +53,6 @@ use crate::{
     cli::{Args, BackendChoice, Command, KernelArgs, RunArgs},
     kernels::{Measurement, Table},
     list::List,
-    machine::Machine,
     summary::Summary,
 };
 
@@ -80,12 +77,12 @@ fn bench(args: &RunArgs) -> Result<()> {
         BackendChoice::Flex => session::run::<Flex>(args, &Machine::flex()),
         #[cfg(feature = "vulkan")]
         BackendChoice::Vulkan => {
-            session::run::<machine::cube::Vulkan>(args, &machine::cube::vulkan())
+            session::run::<bench_machine::cube::Vulkan>(args, &bench_machine::cube::vulkan())
         }
         #[cfg(feature = "cuda")]
         BackendChoice::Cuda => {
-            let machine = machine::cube::cuda()?;
-            session::run::<machine::cube::Cuda>(args, &machine)
+            let machine = bench_machine::cube::cuda()?;
+            session::run::<bench_machine::cube::Cuda>(args, &machine)
         }
     }?;
     println!("\n{}", Summary(&entries));
@@ -103,11 +100,13 @@ fn bench_kernels(args: &KernelArgs) -> Result<()> {
     let measurements = match args.backend {
         BackendChoice::Flex => measure::<Flex>(args, &Machine::flex()),
         #[cfg(feature = "vulkan")]
-        BackendChoice::Vulkan => measure::<machine::cube::Vulkan>(args, &machine::cube::vulkan()),
+        BackendChoice::Vulkan => {
+            measure::<bench_machine::cube::Vulkan>(args, &bench_machine::cube::vulkan())
+        }
         #[cfg(feature = "cuda")]
         BackendChoice::Cuda => {
-            let machine = machine::cube::cuda()?;
-            measure::<machine::cube::Cuda>(args, &machine)
+            let machine = bench_machine::cube::cuda()?;
+            measure::<bench_machine::cube::Cuda>(args, &machine)
         }
     }?;
     print!("{}", Table(&measurements));

@@ -7,6 +7,7 @@ use std::{
 };
 
 use bench_entries::Entry;
+use bench_machine::Machine;
 use burn::{
     optim::Optimizer,
     tensor::backend::{AutodiffBackend, ExecutionError},
@@ -16,8 +17,6 @@ use zoo::{Visitor, ZooModel};
 
 use crate::{
     budget::{Budget, OutOfTime},
-    machine::Machine,
-    memory,
     percentile::percentile,
     plan::Run,
     precision::{InPrecision, Precision},
@@ -158,7 +157,7 @@ impl<P: Kernels> Setting<'_, P> {
         };
         if self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
             let steps = || (0..MEMORY_STEPS).try_for_each(|_| training.step());
-            let (peak, outcome) = memory::peak_during(bytes_in_use, steps);
+            let (peak, outcome) = bench_machine::memory::peak_during(bytes_in_use, steps);
             outcome?;
             entry.peak_memory_bytes = peak;
         }

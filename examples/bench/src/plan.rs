@@ -1,5 +1,6 @@
 //! What is to be measured: models x batch sizes x precisions, as a list.
 
+use bench_machine::Machine;
 use std::fmt;
 
 use bench_entries::{Entry, OURS};
@@ -7,7 +8,6 @@ use bench_entries::{Entry, OURS};
 use crate::{
     choice::Choice,
     cli::{RunArgs, SizeChoice},
-    machine::Machine,
     precision::Precision,
 };
 

@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bench_entries::{Entry, Lines};
+use bench_machine::Machine;
 use burn_amp::Kernels;
 
 use crate::{
     budget::Budget,
     cli::RunArgs,
-    machine::Machine,
     measure::{FirstScales, Measure, Setting, Stop},
-    panics,
     plan::{Run, plan},
     progress::Progress,
 };
@@ -72,7 +71,7 @@ fn measure<P: Kernels>(
     first_scales: &mut FirstScales,
 ) -> Option<Entry> {
     let mut entry = run.entry(setting.machine, setting.warmup);
-    let outcome = panics::caught(|| {
+    let outcome = bench_machine::panics::caught(|| {
         let measure = Measure {
             setting,
             run,
@@ -86,7 +85,7 @@ fn measure<P: Kernels>(
         Ok(Ok(Err(Stop::OutOfTime(_)))) => return None,
         Ok(Ok(Err(Stop::Device(error)))) => entry.error = Some(format!("device: {error}")),
         Ok(Err(error)) => entry.error = Some(error.to_string()),
-        Err(panic) => entry.error = Some(panic),
+        Err(panic) => entry.error = Some(format!("panic: {panic}")),
     }
     Some(entry)
 }

@@ -13,7 +13,6 @@ use crate::{
     cli::Args,
     half_batch,
     machine::Machine,
-    panics,
     plan::Plan,
     plot,
     precision::Precision,
@@ -40,7 +39,7 @@ pub fn run<P: Kernels>(args: &Args, machine: &Machine) -> Result<Summary> {
 
     let (precisions, left_out) = offered::<P>(args, &device)?;
     // What panics here panics in the runs again, and is reported there.
-    let half = panics::caught(|| half_batch::seconds_per_step::<P>(&plan, &device));
+    let half = bench_machine::panics::caught(|| half_batch::seconds_per_step::<P>(&plan, &device));
     P::memory_cleanup(&device);
     let mut runs = Vec::new();
     for (precision, seed) in schedule(args, &precisions) {

@@ -5,9 +5,6 @@ use burn_backend::DTypeUsage;
 
 use crate::memory::Meter;
 
-#[cfg(any(feature = "vulkan", feature = "cuda"))]
-pub mod cube;
-
 pub struct Machine {
     /// `flex`, or `cuda-fusion`.
     pub backend: &'static str,
@@ -27,6 +24,19 @@ pub enum Hardware {
     Plain,
     /// On units for matrix products.
     Accelerated,
+}
+
+/// A device.
+#[cfg(any(feature = "vulkan", feature = "cuda"))]
+impl From<bench_machine::Machine> for Machine {
+    fn from(machine: bench_machine::Machine) -> Self {
+        Self {
+            backend: machine.backend,
+            meter: machine.bytes_in_use.map_or(Meter::Heap, Meter::Device),
+            emulates_half: false,
+            rounds_f32: false,
+        }
+    }
 }
 
 impl Machine {

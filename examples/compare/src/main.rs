@@ -47,7 +47,6 @@ mod layout;
 mod machine;
 mod memory;
 mod non_finite;
-mod panics;
 mod plan;
 mod plot;
 mod precision;
@@ -73,11 +72,17 @@ fn main() -> Result<()> {
         BackendChoice::Flex => experiment::run::<Flex>(&args, &Machine::flex()),
         #[cfg(feature = "vulkan")]
         BackendChoice::Vulkan => {
-            experiment::run::<machine::cube::Vulkan>(&args, &machine::cube::vulkan())
+            let machine = bench_machine::cube::vulkan().into();
+            experiment::run::<bench_machine::cube::Vulkan>(&args, &machine)
         }
         #[cfg(feature = "cuda")]
         BackendChoice::Cuda => {
-            experiment::run::<machine::cube::Cuda>(&args, &machine::cube::cuda())
+            // CubeCL may multiply F32 matrices in TF32.
+            let machine = Machine {
+                rounds_f32: true,
+                ..bench_machine::cube::cuda()?.into()
+            };
+            experiment::run::<bench_machine::cube::Cuda>(&args, &machine)
         }
     }
     .map(drop)

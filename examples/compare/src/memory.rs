@@ -3,14 +3,12 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{
-        AtomicBool, AtomicUsize,
+        AtomicUsize,
         Ordering::{Relaxed, SeqCst},
     },
-    thread,
 };
 
-/// The bytes that tensors hold on a device at this moment; `None` where it does not answer.
-pub type BytesInUse = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+use bench_machine::{BytesInUse, memory::peak_during};
 
 /// What is asked for the bytes.
 pub enum Meter {
@@ -43,36 +41,9 @@ impl Meter {
                 let output = work();
                 (Some(PEAK.load(SeqCst) as u64), output)
             }
-            Self::Device(bytes_in_use) => sampled(bytes_in_use, work),
+            Self::Device(bytes_in_use) => peak_during(bytes_in_use, work),
         }
     }
-}
-
-fn sampled<T>(bytes_in_use: &BytesInUse, work: impl FnOnce() -> T) -> (Option<u64>, T) {
-    /// Ends the sampling also when the work panics; the scope would wait for it forever.
-    struct Stop<'a>(&'a AtomicBool);
-
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Relaxed);
-        }
-    }
-
-    let stopped = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let sampler = scope.spawn(|| {
-            let mut peak = bytes_in_use();
-            while !stopped.load(Relaxed) {
-                peak = peak.max(bytes_in_use());
-                thread::yield_now();
-            }
-            peak
-        });
-        let stop = Stop(&stopped);
-        let output = work();
-        drop(stop);
-        (sampler.join().ok().flatten(), output)
-    })
 }
 
 /// The system's allocator, with the bytes in use and their peak.
@@ -127,7 +98,7 @@ mod tests {
         // Runs in other tests ask for peaks as well, but not while this work is caught; and what is allocated beside it
         // is less than this.
         const BYTES: usize = 1 << 30;
-        let measured = crate::panics::caught(|| {
+        let measured = bench_machine::panics::caught(|| {
             let before = Meter::Heap.in_use();
             let (peak, length) = Meter::Heap.peak_during(|| vec![0u8; BYTES].len());
             (before, peak, length, Meter::Heap.in_use())
@@ -165,6 +136,9 @@ mod tests {
     fn a_panic_of_the_work_ends_the_sampling() {
         let meter = Meter::Device(Box::new(|| None));
         let work = || meter.peak_during(|| panic!("no memory left"));
-        assert_eq!(crate::panics::caught(work).unwrap_err(), "no memory left");
+        assert_eq!(
+            bench_machine::panics::caught(work).unwrap_err(),
+            "no memory left"
+        );
     }
 }

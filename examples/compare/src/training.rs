@@ -15,7 +15,6 @@ use crate::{
     layers::{Layer, layers},
     memory::Meter,
     non_finite::{Event, Place},
-    panics,
     plan::Plan,
     precision::InPrecision,
     run::{Outcome, Record, Step, Validation, WARM_UP},
@@ -42,7 +41,7 @@ impl<P: Backend> InPrecision<P> for Train<'_, P> {
     {
         let first_scale = loss_scale.map(|scale| (scale, scale.record()));
         let plan = self.plan;
-        let outcome = panics::caught(|| {
+        let outcome = bench_machine::panics::caught(|| {
             plan.visit(TrainOn::<P, B> {
                 train: self,
                 loss_scale,

@@ -1,7 +1,9 @@
-//! What the benchmark asks of a machine beyond what Burn's `Backend` tells.
+//! What `bench` and `compare` ask of a machine beyond what Burn's `Backend` tells.
 
 #[cfg(any(feature = "vulkan", feature = "cuda"))]
 pub mod cube;
+pub mod memory;
+pub mod panics;
 
 use std::{env::consts::ARCH, fs};
 

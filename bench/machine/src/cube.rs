@@ -2,7 +2,7 @@
 
 use burn_cubecl::cubecl::{Runtime, stream_id::StreamId};
 
-use super::{BytesInUse, Machine};
+use crate::{BytesInUse, Machine};
 
 #[cfg(all(feature = "vulkan", feature = "fusion"))]
 pub type Vulkan = burn::backend::Vulkan;

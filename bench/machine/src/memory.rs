@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use crate::machine::BytesInUse;
+use crate::BytesInUse;
 
 /// The most `bytes_in_use` while `work` runs, and what `work` returns.
 ///
@@ -70,9 +70,6 @@ mod tests {
     fn a_panic_of_the_work_ends_the_sampling() {
         let bytes_in_use: BytesInUse = Box::new(|| None);
         let work = || peak_during(&bytes_in_use, || panic!("no memory left"));
-        assert_eq!(
-            crate::panics::caught(work).unwrap_err(),
-            "panic: no memory left"
-        );
+        assert_eq!(crate::panics::caught(work).unwrap_err(), "no memory left");
     }
 }
