@@ -10,8 +10,14 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, context::Context, deferred::Passes, dtype, graph::Graph, observe,
+    backend::Amp,
+    dtype,
+    graph::Graph,
+    loss_scale::Passes,
+    observe,
+    policy::{Context, PolicySource},
     scope,
+    tensor::{AmpTensor, Nature},
 };
 
 /// What is known of a call while its operands are looked at.
@@ -75,13 +81,15 @@ impl<B: Kernels> Call<B> {
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.operands = self.operands.and(dtype::of(&tensor.inner));
-        self.operands.exact |= tensor.exact;
         self.level = self.level.max(G::level(&tensor.inner));
         self.logical = Some(match self.logical {
             Some(logical) => logical.join(tensor.logical),
             None => tensor.logical,
         });
-        self.passes.join(&tensor.passes);
+        if let Some(passes) = tensor.nature.gradient() {
+            self.operands.exact = true;
+            self.passes.join(passes);
+        }
         self.context.get_or_insert(tensor.context);
     }
 
@@ -150,7 +158,7 @@ impl<B: Kernels> Decided<B> {
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let AmpTensor {
             inner,
-            leaf,
+            nature,
             context,
             ..
         } = tensor;
@@ -158,9 +166,11 @@ impl<B: Kernels> Decided<B> {
         match self.casts.operands {
             Some(to) if to != from => {
                 observe::cast(self.op, from, to);
-                match leaf {
-                    Some(leaf) => G::cast_leaf(inner, &leaf, to, self.level, context),
-                    None => dtype::cast::<G::Inner>(inner, to),
+                match nature {
+                    Nature::Leaf(leaf) => {
+                        G::cast_leaf(inner, &leaf, to, self.level, &context.leaves)
+                    }
+                    _ => dtype::cast::<G::Inner>(inner, to),
                 }
             }
             _ => inner,
@@ -193,9 +203,13 @@ impl<B: Kernels> Decided<B> {
             .expect("an op with a float result has a float operand or a device");
         AmpTensor {
             logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
-            exact: self.exact,
-            passes: self.passes.clone(),
-            ..AmpTensor::new(result, context)
+            inner: result,
+            context,
+            nature: if self.exact {
+                Nature::Gradient(self.passes.clone())
+            } else {
+                Nature::Plain
+            },
         }
     }
 
