@@ -4,6 +4,7 @@
 //! * [`laws`]: what holds for every op of the table
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
+//! * [`backward_pass`]: what a backward pass may be run on, and what it leaves behind
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
 //! * [`skip_on_device`]: steps skipped without the host
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, across devices and in checkpoints
@@ -13,6 +14,7 @@
 //! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
 //! and an observer sees every thread.
 
+mod backward_pass;
 mod custom_op;
 mod grad_scaler;
 mod kernels;

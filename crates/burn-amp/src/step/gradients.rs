@@ -6,7 +6,7 @@ use burn_amp_core::{Dtype, Outcome};
 use burn_amp_kernels::Kernels;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
-use super::times;
+use super::scaled::{times, times_on_device};
 use crate::{
     dtype,
     loss_scale::{DeferredPass, Passes},
@@ -98,10 +98,9 @@ impl<B: Kernels> Pass<B> {
             }
             Self::Checked { scale, .. } => times::<B>(gradient, *scale),
             Self::Deferred(pass) => {
-                let gradient = times::<B>(gradient, 1.0);
                 let scale = pass.scale(gradient.rank());
                 let scale = B::float_to_device(scale, &B::float_device(&gradient));
-                B::float_mul(gradient, scale)
+                times_on_device::<B>(gradient, scale)
             }
         }
     }

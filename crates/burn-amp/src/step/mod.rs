@@ -7,6 +7,7 @@
 //!
 //! * [`backward`]: `AutodiffBackend` for [`Amp`](crate::Amp), the entry to all of it
 //! * [`on_host`] and [`on_device`]: a scaled backward pass that waits for its outcome, and one that does not
+//! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients
 //! * [`gradients`]: the gradients of a pass, unscaled when they are taken out
 
@@ -15,23 +16,6 @@ mod finite;
 mod gradients;
 mod on_device;
 mod on_host;
-
-use burn_amp_core::Dtype;
-use burn_backend::{Backend, tensor::FloatTensor};
-
-use crate::dtype;
+mod scaled;
 
 pub use gradients::Gradients;
-
-/// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
-pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
-    let tensor = match dtype::of(&tensor) {
-        low @ (Dtype::F16 | Dtype::BF16) => dtype::cast::<B>(tensor, low.join(Dtype::F32)),
-        Dtype::F64 | Dtype::F32 | Dtype::Flex32 => tensor,
-    };
-    if factor == 1.0 {
-        tensor
-    } else {
-        B::float_mul_scalar(tensor, factor.into())
-    }
-}

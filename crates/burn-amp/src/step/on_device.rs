@@ -3,14 +3,12 @@
 use burn_amp_core::DynamicLossScale;
 use burn_amp_kernels::Kernels;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-use burn_backend::{
-    AutodiffBackend, FloatDType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor,
-};
+use burn_backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor};
 
 use super::{
     finite,
     gradients::{Gradients, Pass},
-    times,
+    scaled::{self, Root, times_on_device},
 };
 use crate::{
     distributed::Trainable,
@@ -28,11 +26,18 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
     let device = B::float_device(&root.primitive);
     let before = context.scaling.state_on(&device);
     let scale = scale_of::<B>(before.clone(), root.rank());
-    let root = times::<Autodiff<B, C>>(root, 1.0);
     let scale = Autodiff::<B, C>::from_inner(scale);
-    let root = Autodiff::<B, C>::float_mul(root, scale);
-    let inner = Autodiff::<B, C>::backward(root);
+    let node = Root::<B, C>::of(&root);
+    let scaled = times_on_device::<Autodiff<B, C>>(root, scale);
+    let inner = scaled::backward(&node, scaled);
     let gradients = finite::leaf_gradients::<B, P>(&inner);
+    if gradients.iter().all(Vec::is_empty) {
+        // A pass that reached no parameter says nothing about the scale, and has no gradients to take out.
+        return Gradients {
+            inner,
+            pass: Pass::UNSCALED,
+        };
+    }
     let flags = flags(&gradients, &device);
     let pass = context
         .scaling
@@ -43,7 +48,7 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
     }
 }
 
-/// One flag for each gradient of all devices, on `device`; a single 0 if there are no gradients.
+/// One flag for each gradient of all devices, on `device`.
 fn flags<B: Kernels>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) -> FloatTensor<B> {
     let flags: Vec<_> = by_device
         .iter()
@@ -53,9 +58,5 @@ fn flags<B: Kernels>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) -> 
             B::float_to_device(B::not_finite(gradients), device)
         })
         .collect();
-    if flags.is_empty() {
-        B::float_zeros(Shape::new([1]), device, FloatDType::F32)
-    } else {
-        B::float_cat(flags, 0)
-    }
+    B::float_cat(flags, 0)
 }

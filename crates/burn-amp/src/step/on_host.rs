@@ -1,12 +1,13 @@
 //! A scaled backward pass that waits for its outcome.
 
+use burn_amp_core::Outcome;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-use burn_backend::{AutodiffBackend, tensor::FloatTensor};
+use burn_backend::tensor::FloatTensor;
 
 use super::{
     finite,
     gradients::{Gradients, Pass},
-    times,
+    scaled::{self, Root, times},
 };
 use crate::{
     distributed::Trainable,
@@ -26,8 +27,9 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
     context: &'static Context<B>,
     scale: f32,
 ) -> Gradients<B> {
-    let root = times::<Autodiff<B, C>>(root, scale);
-    let mut inner = Autodiff::<B, C>::backward(root);
+    let node = Root::<B, C>::of(&root);
+    let scaled = times::<Autodiff<B, C>>(root, scale);
+    let mut inner = scaled::backward(&node, scaled);
     let gradients = finite::leaf_gradients::<B, P>(&inner);
     let overflowed = finite::overflowed(&gradients, scale, &mut inner);
     let decision = ranks::decide(&context.scaling, !overflowed.is_empty());
@@ -36,10 +38,13 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
     if decision.found_inf {
         gradients.for_each(|leaf| leaf.origin.mark_overflowed());
     }
-    let outcome = context
-        .scaling
-        .host
-        .update(scale, overflowed, count, decision);
+    // A pass that reached no parameter says nothing about the scale. Ranks count it all the same, to stay in step.
+    let outcome = if count == 0 && decision.round.is_none() {
+        Outcome::Finite
+    } else {
+        let host = &context.scaling.host;
+        host.update(scale, overflowed, count, decision)
+    };
     Gradients {
         inner,
         pass: Pass::Checked { scale, outcome },
