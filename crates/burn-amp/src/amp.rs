@@ -10,7 +10,7 @@ use burn_backend::{
 
 use crate::{
     AmpTensor, FromFile, PolicySource,
-    call::Call,
+    cast::call::Call,
     graph::{Graph, NoGraph},
 };
 

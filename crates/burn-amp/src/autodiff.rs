@@ -19,10 +19,10 @@ use burn_backend::{
 
 use crate::{
     Amp, AmpTensor, PolicySource,
+    cast::precision as dtype,
     context::Context,
     deferred::{DeferredPass, Passes},
     distributed::Trainable,
-    dtype,
     graph::{NoGraph, Tape},
     leaf::LeafGradient,
     ranks,

@@ -14,8 +14,8 @@ use burn_backend::{Backend, DTypeUsage, DeviceId, DeviceOps};
 
 use crate::{
     LossScaleRecord,
+    cast::precision as dtype,
     deferred::Deferred,
-    dtype,
     graph::AmpBackend,
     leaf::Leaves,
     optim::DeviceLossScale,

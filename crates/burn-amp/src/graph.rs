@@ -19,8 +19,8 @@ use burn_backend::{Backend, BackendTypes, FloatDType, tensor::FloatTensor};
 
 use crate::{
     Amp, AmpTensor, PolicySource,
+    cast::precision as dtype,
     context::Context,
-    dtype,
     leaf::{Leaf, Origin},
 };
 

@@ -16,7 +16,7 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor,
 };
 
-use crate::{dtype, scaler::Overflow};
+use crate::{cast::precision as dtype, scaler::Overflow};
 
 /// What a parameter and its copies share: clones, forks, copies on other devices.
 ///

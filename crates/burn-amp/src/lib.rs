@@ -9,7 +9,7 @@
 //! type B = Autodiff<Amp<Flex>>; // was: burn::backend::Autodiff<Flex>
 //! ```
 //!
-//! The way of one op: its row in `burn_amp_core`'s table, [`forward`] makes it a method, [`call`] decides the casts,
+//! The way of one op: its row in `burn_amp_core`'s table, [`cast::forward`] makes it a method, [`cast::call`] decides the casts,
 //! the inner backend computes. The way of one training step: [`autodiff`] scales the loss, runs Burn's backward pass,
 //! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all. With
 //! `loss_scale.sync = false` the scale stays on the device: [`deferred`].
@@ -38,25 +38,21 @@
 #![recursion_limit = "256"]
 
 #[macro_use]
-mod forward;
+mod cast;
 
 mod amp;
 mod autodiff;
-mod call;
 mod context;
 mod deferred;
 mod distributed;
-mod dtype;
 mod graph;
 mod leaf;
 pub mod memory;
-mod observe;
 mod ops;
 pub mod optim;
 pub mod ranks;
 mod record;
 mod scaler;
-mod scope;
 mod store;
 mod tensor;
 #[cfg(feature = "train")]
@@ -69,13 +65,13 @@ pub use burn_amp_core::{
     LossScaling, Op, Outcome, Preset,
 };
 pub use burn_amp_kernels::Kernels;
+pub use cast::observe::{CastCounter, Observer, observe};
+pub use cast::scope::full_precision;
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use distributed::Trainable;
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
 pub use leaf::Leaf;
-pub use observe::{CastCounter, Observer, observe};
 pub use record::LossScaleRecord;
 pub use scaler::{LossScale, Overflow, Skip, loss_scale};
-pub use scope::full_precision;
 pub use store::{convert, convert_to};
 pub use tensor::{AmpTensor, storage_dtype};

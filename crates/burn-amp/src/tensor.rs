@@ -10,9 +10,9 @@ use burn_backend::{
 };
 
 use crate::{
+    cast::precision as dtype,
     context::Context,
     deferred::Passes,
-    dtype,
     graph::{AmpBackend, Graph, NoGraph},
     leaf::{Leaf, Origin},
 };

@@ -4,7 +4,12 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{Kernels, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, dtype, graph::Graph, tensor::Known};
+use crate::{
+    Amp, AmpTensor, PolicySource,
+    cast::{call::Call, precision as dtype},
+    graph::Graph,
+    tensor::Known,
+};
 
 activation_ops! { forward!
     fn gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -8,7 +8,7 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{Amp, AmpTensor, PolicySource, cast::call::Call, context::Context, graph::Graph};
 
 bool_tensor_ops! { forward!
     async fn bool_into_data(tensor: BoolTensor<Self>) -> Result<TensorData, ExecutionError> {

@@ -11,7 +11,7 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{Amp, AmpTensor, PolicySource, cast::call::Call, context::Context, graph::Graph};
 
 int_tensor_ops! { forward!
     async fn int_into_data(tensor: IntTensor<Self>) -> Result<TensorData, ExecutionError> {

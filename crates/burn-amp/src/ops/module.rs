@@ -12,7 +12,11 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use crate::{Amp, PolicySource, call::Call, dtype, graph::Graph};
+use crate::{
+    Amp, PolicySource,
+    cast::{call::Call, precision as dtype},
+    graph::Graph,
+};
 
 module_ops! { forward!
     fn deform_conv2d_backward(

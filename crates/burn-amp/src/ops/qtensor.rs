@@ -10,7 +10,7 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{Amp, AmpTensor, PolicySource, cast::call::Call, context::Context, graph::Graph};
 
 q_tensor_ops! { forward!
     fn quantize(

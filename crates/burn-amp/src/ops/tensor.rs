@@ -10,7 +10,11 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, call::Call, context::Context, dtype, graph::Graph, tensor::Known,
+    Amp, AmpTensor, PolicySource,
+    cast::{call::Call, precision as dtype},
+    context::Context,
+    graph::Graph,
+    tensor::Known,
 };
 
 float_tensor_ops! { forward!

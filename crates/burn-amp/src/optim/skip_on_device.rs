@@ -154,7 +154,10 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
         .filter(|_| old.inner.shape().num_elements() > 0);
     let selected = passes.fold(new.inner, |new, pass| {
         let overflowed = overflowed::<B::Plain>(pass, &new);
-        let old = crate::dtype::cast::<B::Plain>(old.inner.clone(), crate::dtype::of(&new));
+        let old = crate::cast::precision::cast::<B::Plain>(
+            old.inner.clone(),
+            crate::cast::precision::of(&new),
+        );
         B::Plain::float_mask_where(new, overflowed, old)
     });
     let selected = AmpTensor {

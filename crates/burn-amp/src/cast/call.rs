@@ -10,8 +10,12 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, context::Context, deferred::Passes, dtype, graph::Graph, observe,
-    scope,
+    amp::Amp,
+    cast::{observe, precision as dtype, scope},
+    context::{Context, PolicySource},
+    deferred::Passes,
+    graph::Graph,
+    tensor::AmpTensor,
 };
 
 /// What is known of a call while its operands are looked at.
