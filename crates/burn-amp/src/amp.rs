@@ -80,7 +80,7 @@ impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
         let mut call = Call::<B>::custom(class);
         operands.iter().for_each(|operand| call.float(operand));
         let call = call.decide();
-        call.float(op(operands.map(|operand| call.cast(operand))))
+        call.result(op(operands.map(|operand| call.cast(operand))))
     }
 }
 

@@ -37,11 +37,9 @@
 )]
 #![recursion_limit = "256"]
 
-#[macro_use]
-mod cast;
-
 mod amp;
 mod autodiff;
+mod cast;
 mod context;
 mod deferred;
 mod distributed;

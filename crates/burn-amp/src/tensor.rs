@@ -78,18 +78,6 @@ impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// An F32 tensor in the dtype of `other` where that is low. Loses nothing if all values are 0 or 1.
-    pub(crate) fn lowered_to(self, other: &Self) -> Self {
-        let (from, to) = (dtype::of(&self.inner), dtype::of(&other.inner));
-        match from == Dtype::F32 && to.is_low() {
-            true => Self {
-                inner: dtype::cast::<G::Inner>(self.inner, to),
-                ..self
-            },
-            false => self,
-        }
-    }
-
     /// The tensor, in the books if it requires a gradient itself, and out of them if not.
     pub(crate) fn enrolled(mut self) -> Self {
         match G::Inner::float_is_require_grad(&self.inner) {

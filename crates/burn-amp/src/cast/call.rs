@@ -1,6 +1,14 @@
-//! One call of one op: policy, cast, inner.
+//! One call of one op: look at the operands, let the policy decide the dtypes, cast, wrap the result.
+//!
+//! ```text
+//! let mut call = Call::<B>::new::<G>(Op::float_matmul);
+//! call.float(&lhs);
+//! call.float(&rhs);
+//! let call = call.decide();
+//! call.result(G::Inner::float_matmul(call.cast(lhs), call.cast(rhs)))
+//! ```
 
-use std::sync::Once;
+use std::{borrow::Borrow, sync::Once};
 
 use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
 use burn_amp_kernels::Kernels;
@@ -11,140 +19,136 @@ use burn_backend::{
 
 use crate::{
     amp::Amp,
-    cast::{observe, precision as dtype, scope},
+    cast::{observe, precision, scope},
     context::{Context, PolicySource},
     deferred::Passes,
     graph::Graph,
     tensor::AmpTensor,
 };
 
-/// What is known of a call while its operands are looked at.
+/// A call whose operands are being looked at.
 pub(crate) struct Call<B: Kernels> {
-    /// `None` for a custom op.
-    op: Option<Op>,
-    class: Option<Class>,
+    callee: Callee,
+    /// What the policy needs to know. `exact` is set by gradients only, not by a scope of full precision.
     operands: Operands,
-    /// The join of the operands' logical dtypes: what the plain backend would return.
-    logical: Option<Dtype>,
     /// The highest level of the operands in the graph.
     level: usize,
-    /// See [`AmpTensor`].
+    /// The backward passes that the operands are gradients of, see [`AmpTensor`].
     passes: Passes<B>,
+    /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
 
-/// A call whose casts are decided.
+/// What is called.
+#[derive(Clone, Copy)]
+enum Callee {
+    /// A row of the table.
+    Op(Op),
+    /// An op that Burn does not know, under the class that its caller gives.
+    Custom(Class),
+}
+
+impl Callee {
+    /// The op, or `None` if it is not in the table.
+    #[inline]
+    fn op(self) -> Option<Op> {
+        match self {
+            Self::Op(op) => Some(op),
+            Self::Custom(_) => None,
+        }
+    }
+}
+
+/// A call whose dtypes are decided.
 pub(crate) struct Decided<B: Kernels> {
-    op: Option<Op>,
-    casts: Casts,
-    logical: Option<Dtype>,
-    exact: bool,
-    /// The highest level of the operands in the graph.
-    level: usize,
-    passes: Passes<B>,
-    context: Option<&'static Context<B>>,
+    call: Call<B>,
+    pub(crate) casts: Casts,
 }
 
 impl<B: Kernels> Call<B> {
+    /// A call of an op of the table.
     #[inline]
     pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
         if !G::RECORDS && op.is_backward() {
             warn_of_inner_order(op);
         }
-        Self {
-            op: Some(op),
-            class: None,
-            operands: Operands::default(),
-            logical: None,
-            level: 0,
-            passes: Passes::none(),
-            context: None,
-        }
+        Self::of(Callee::Op(op))
     }
 
     /// A call of an op that is not in the table.
     pub(crate) fn custom(class: Class) -> Self {
+        Self::of(Callee::Custom(class))
+    }
+
+    #[inline]
+    fn of(callee: Callee) -> Self {
         Self {
-            op: None,
-            class: Some(class),
+            callee,
             operands: Operands::default(),
-            logical: None,
             level: 0,
             passes: Passes::none(),
             context: None,
         }
     }
 
-    /// Looks at a float operand.
+    /// Adds a float operand.
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        self.operands = self.operands.and(dtype::of(&tensor.inner));
+        let stored = precision::of(&tensor.inner);
+        self.operands = self.operands.and(stored, tensor.logical);
+        self.join(tensor);
+    }
+
+    /// Adds a float operand of zeros and ones; the operands that it multiplies come first.
+    pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        let stored = precision::of(&tensor.inner);
+        self.operands = self.operands.and_zeros_and_ones(stored, tensor.logical);
+        self.join(tensor);
+    }
+
+    #[inline]
+    fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.operands.exact |= tensor.exact;
         self.level = self.level.max(G::level(&tensor.inner));
-        self.logical = Some(match self.logical {
-            Some(logical) => logical.join(tensor.logical),
-            None => tensor.logical,
-        });
         self.passes.join(&tensor.passes);
         self.context.get_or_insert(tensor.context);
     }
 
-    /// Looks at a scalar operand; float operands come before it.
+    /// Adds a scalar operand; float operands come first.
     #[inline]
     pub(crate) fn scalar(&mut self, value: Scalar) {
         if let Some(dtype) = self.operands.widest
             && dtype.is_low()
         {
             let value: f64 = value.elem();
-            self.operands.guarded |= match self.op {
-                Some(Op::float_div_scalar) => scalar::is_lost_divisor(value, dtype),
-                _ => scalar::is_lost(value, dtype),
+            self.operands.guarded |= match self.callee {
+                Callee::Op(Op::float_div_scalar) => scalar::is_lost_divisor(value, dtype),
+                Callee::Op(_) | Callee::Custom(_) => scalar::is_lost(value, dtype),
             };
         }
     }
 
-    /// Looks at the device on which a result without float operands is made.
+    /// Takes the policy of a device, unless an operand has given one.
     #[inline]
-    pub(crate) fn device<P: PolicySource>(&mut self, device: &Device<B>) {
-        self.context = Some(Context::of::<P>(device));
+    pub(crate) fn device<P: PolicySource, D: Borrow<Device<B>>>(
+        &mut self,
+        device: impl FnOnce() -> D,
+    ) {
+        self.context
+            .get_or_insert_with(|| Context::of::<P>(device().borrow()));
     }
 
-    /// Decides the casts.
+    /// Lets the policy decide the dtypes.
     #[inline]
     pub(crate) fn decide(self) -> Decided<B> {
-        let Self {
-            op,
-            class,
-            mut operands,
-            logical,
-            level,
-            passes,
-            context,
-        } = self;
-        let exact = operands.exact;
+        let mut operands = self.operands;
         operands.exact |= scope::is_full_precision();
-        let class = match (context, op) {
-            (Some(context), Some(op)) => context.policy.class(op),
-            (_, None) | (None, Some(_)) => class,
+        let casts = match (self.context, self.callee) {
+            (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
+            (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
+            (None, _) => Casts::default(),
         };
-        let casts = match (context, class) {
-            (Some(context), Some(class)) => context.policy.casts_of(class, operands),
-            (None, _) | (_, None) => Casts::default(),
-        };
-        // A loss of a model stored in half is F32 to its reader too, as under PyTorch's autocast.
-        let logical = match class {
-            Some(Class::Full) => logical.map(|logical| logical.join(Dtype::F32)),
-            Some(Class::Low | Class::Internal | Class::Widest | Class::Keep) | None => logical,
-        };
-        Decided {
-            op,
-            casts,
-            logical,
-            exact,
-            level,
-            passes,
-            context,
-        }
+        Decided { call: self, casts }
     }
 }
 
@@ -158,92 +162,84 @@ impl<B: Kernels> Decided<B> {
             context,
             ..
         } = tensor;
-        let from = dtype::of(&inner);
-        match self.casts.operands {
-            Some(to) if to != from => {
-                observe::cast(self.op, from, to);
-                match leaf {
-                    Some(leaf) => G::cast_leaf(inner, &leaf, to, self.level, context),
-                    None => dtype::cast::<G::Inner>(inner, to),
-                }
-            }
-            _ => inner,
+        let Some(to) = self.casts.operands else {
+            return inner;
+        };
+        let from = precision::of(&inner);
+        if to == from {
+            return inner;
+        }
+        observe::cast(self.call.callee.op(), from, to);
+        match leaf {
+            Some(leaf) => G::cast_leaf(inner, &leaf, to, self.call.level, context),
+            None => precision::cast::<G::Inner>(inner, to),
         }
     }
 
-    /// The dtype of the result, if one op of [`Kernels`] is to compute it in F32 from what is stored.
-    ///
-    /// Not where the policy lowers nothing: there `Amp` is the plain backend, bit for bit.
-    pub(crate) fn in_f32(&self) -> Option<Dtype> {
-        let lowers = self.context?.policy.compute().is_low();
-        (lowers && !self.exact && self.casts.operands == Some(Dtype::F32))
-            .then_some(self.casts.results.unwrap_or(Dtype::F32))
+    /// A result of the inner backend as a result of `Amp`.
+    #[inline]
+    pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        self.stored(match self.casts.results {
+            Some(to) => precision::cast::<G::Inner>(result, to),
+            None => result,
+        })
     }
 
-    /// [`in_f32`](Self::in_f32) under class `Internal`: the result is stored as the operand is.
-    pub(crate) fn is_internal(&self) -> bool {
-        self.casts.results.is_some() && self.in_f32().is_some()
-    }
-
-    /// Whether an F32 operand stays as it is, and so does the result.
-    pub(crate) fn keeps_f32(&self, operand: Dtype) -> bool {
-        operand == Dtype::F32 && self.casts == Casts::default()
-    }
-
-    /// A result of the inner backend that has its dtype already.
+    /// A result that has its storage dtype already.
     pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self
+            .call
             .context
             .expect("an op with a float result has a float operand or a device");
+        let tensor = AmpTensor::new(result, context);
         AmpTensor {
-            logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
-            exact: self.exact,
-            passes: self.passes.clone(),
-            ..AmpTensor::new(result, context)
+            logical: self.casts.logical.unwrap_or(tensor.logical),
+            exact: self.call.operands.exact,
+            passes: self.call.passes.clone(),
+            ..tensor
         }
     }
 
-    /// A result of the inner backend.
-    #[inline]
-    pub(crate) fn float<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        let result = match self.casts.results {
-            Some(to) => dtype::cast::<G::Inner>(result, to),
-            None => result,
-        };
-        self.stored(result)
-    }
-
-    /// A result that is handed on in F32 whatever it was computed in, because it will be accumulated.
+    /// A result that stays in F32 whatever dtype it was computed in, because it will be accumulated.
     #[inline]
     pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        let wide = dtype::of(&result).join(Dtype::F32);
-        self.float(dtype::cast::<G::Inner>(result, wide))
+        let wide = precision::of(&result).join(Dtype::F32);
+        self.result(precision::cast::<G::Inner>(result, wide))
     }
 
-    /// A result that may be quantized.
+    /// A result that is a float or a quantized tensor.
     pub(crate) fn primitive<P: PolicySource, G: Graph<B>>(
         &self,
         result: TensorPrimitive<G::Inner>,
     ) -> TensorPrimitive<Amp<B, P, G>> {
         match result {
-            TensorPrimitive::Float(tensor) => TensorPrimitive::Float(self.float(tensor)),
+            TensorPrimitive::Float(tensor) => TensorPrimitive::Float(self.result(tensor)),
             TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
         }
     }
 
-    /// The dtype in which the op computes its floats of dtype `dtype`.
-    pub(crate) fn computes_in(&self, dtype: Dtype) -> Dtype {
-        self.casts.operands.unwrap_or(dtype)
+    /// The storage dtype of the result if one op of [`Kernels`] shall compute it in F32 from operands as stored.
+    ///
+    /// `None` under a policy that lowers nothing, where `Amp` is the plain backend, bit for bit.
+    pub(crate) fn in_f32(&self) -> Option<Dtype> {
+        let lowers = self.call.context?.policy.compute().is_low();
+        (lowers && !self.call.operands.exact && self.casts.operands == Some(Dtype::F32))
+            .then_some(self.casts.results.unwrap_or(Dtype::F32))
+    }
+
+    /// Whether one op of [`Kernels`] shall compute in F32 and store its result in the dtype of the operand.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.casts.results.is_some() && self.in_f32().is_some()
     }
 }
 
-/// A backward op reaches a decorator without a graph only if Burn's `Autodiff` stands outside it.
+/// Warns that Burn's `Autodiff` stands outside `Amp`: only then does a backward op reach a decorator without a graph.
 #[cold]
 fn warn_of_inner_order(op: Op) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(
-            "burn-amp: `{op}` arrived from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not \
+            "burn-amp: `{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not \
              scale the loss; use burn_amp::Autodiff<Amp<_>>"
         );
     });

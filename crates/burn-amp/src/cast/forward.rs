@@ -1,121 +1,156 @@
-//! Makes the table the forwarders of [`Amp`](crate::Amp).
+//! The methods of [`Amp`](crate::amp::Amp), made from the rows of the table.
+//!
+//! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes the method of each row: look at the operands,
+//! decide, cast, call the inner backend, wrap the result. For a row `by hand` it calls the function of that name in the
+//! module of the `impl`.
 
-/// The type that one word of a row stands for.
-macro_rules! kind {
-    (F) => { FloatTensor<Self> };
-    (Wide) => { FloatTensor<Self> };
-    (I) => { IntTensor<Self> };
-    (Bool) => { BoolTensor<Self> };
-    (Q) => { QuantizedTensor<Self> };
-    (Device) => { Device<Self> };
-    (Primitive) => { TensorPrimitive<Self> };
-    (($($kind:ident),+)) => { ($(kind!($kind)),+) };
-    ($type:ty) => { $type };
+/// Writes the method of one row.
+///
+/// A macro, because a function cannot be generic over signatures.
+macro_rules! forward {
+    (
+        $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt
+    ) => {
+        #[inline]
+        $($async)? fn $op($($x: $type),*) -> $ret {
+            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
+            $($crate::cast::forward::look!($result $kind, call, $x);)*
+            let call = call.decide();
+            let result = G::Inner::$op($($crate::cast::forward::operand!($kind, call, $x)),*)$(.$await)?;
+            $crate::cast::forward::result!($result, call, result)
+        }
+    };
+    (
+        $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt by hand
+    ) => {
+        #[inline]
+        $($async)? fn $op($($x: $type),*) -> $ret {
+            self::$op::<B, P, G>($($x),*)$(.$await)?
+        }
+    };
+}
+
+/// Shows an operand to the call.
+///
+/// A float result without a float operand takes the policy of a device: the one that is passed, or that of an operand.
+/// A macro, because the kinds of operands are words of the table, not types of one trait.
+macro_rules! look {
+    ($result:tt [F], $call:ident, $x:ident) => {
+        $call.float(&$x)
+    };
+    ($result:tt [Option<F>], $call:ident, $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($result:tt [Vec<F>], $call:ident, $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($result:tt [QuantizationParametersPrimitive], $call:ident, $x:ident) => {
+        $call.float(&$x.scales)
+    };
+    ($result:tt [Scalar], $call:ident, $x:ident) => {
+        $call.scalar($x)
+    };
+    ([F] [&Device], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| $x)
+    };
+    ([F] [I], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::IntTensorOps<_>>::int_device(&$x))
+    };
+    ([F] [Bool], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::BoolTensorOps<_>>::bool_device(&$x))
+    };
+    ([F] [Q], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+    };
+    ([Primitive] [Q], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+    };
+    ($result:tt $kind:tt, $call:ident, $x:ident) => {};
+}
+
+/// An operand for the inner backend.
+///
+/// A macro for the reason of [`look!`].
+macro_rules! operand {
+    ([F], $call:ident, $x:ident) => {
+        $call.cast($x)
+    };
+    ([&F], $call:ident, $x:ident) => {
+        &$x.inner
+    };
+    ([Option<F>], $call:ident, $x:ident) => {
+        $x.map(|x| $call.cast(x))
+    };
+    ([Vec<F>], $call:ident, $x:ident) => {
+        $x.into_iter().map(|x| $call.cast(x)).collect()
+    };
+    ([QuantizationParametersPrimitive], $call:ident, $x:ident) => {
+        QuantizationParametersPrimitive {
+            scales: $call.cast($x.scales),
+        }
+    };
+    ($kind:tt, $call:ident, $x:ident) => {
+        $x
+    };
 }
 
 /// A result of the inner backend as a result of `Amp`.
-macro_rules! wrap {
-    (F, $call:ident, $result:expr) => {
-        $call.float($result)
+///
+/// A macro for the reason of [`look!`].
+macro_rules! result {
+    ([F], $call:ident, $result:ident) => {
+        $call.result($result)
     };
-    (Wide, $call:ident, $result:expr) => {
+    ([Wide], $call:ident, $result:ident) => {
         $call.wide($result)
     };
-    (Primitive, $call:ident, $result:expr) => {
+    ([Primitive], $call:ident, $result:ident) => {
         $call.primitive($result)
     };
-    ((F, F), $call:ident, $result:expr) => {{
-        let (first, second) = $result;
-        ($call.float(first), $call.float(second))
-    }};
-    ((F, I), $call:ident, $result:expr) => {{
-        let (values, indices) = $result;
-        ($call.float(values), indices)
-    }};
-    ($kind:tt, $call:ident, $result:expr) => {{
+    ([(F, F)], $call:ident, $result:ident) => {
+        ($call.result($result.0), $call.result($result.1))
+    };
+    ([(F, I)], $call:ident, $result:ident) => {
+        ($call.result($result.0), $result.1)
+    };
+    ([DeformConv2dBackward], $call:ident, $result:ident) => {
+        DeformConv2dBackward {
+            x_grad: $call.result($result.x_grad),
+            offset_grad: $call.result($result.offset_grad),
+            weight_grad: $call.result($result.weight_grad),
+            mask_grad: $result.mask_grad.map(|grad| $call.result(grad)),
+            bias_grad: $result.bias_grad.map(|grad| $call.result(grad)),
+        }
+    };
+    ([MaxPool1dBackward], $call:ident, $result:ident) => {
+        MaxPool1dBackward {
+            x_grad: $call.result($result.x_grad),
+        }
+    };
+    ([MaxPool1dWithIndices], $call:ident, $result:ident) => {
+        MaxPool1dWithIndices {
+            output: $call.result($result.output),
+            indices: $result.indices,
+        }
+    };
+    ([MaxPool2dBackward], $call:ident, $result:ident) => {
+        MaxPool2dBackward {
+            x_grad: $call.result($result.x_grad),
+        }
+    };
+    ([MaxPool2dWithIndices], $call:ident, $result:ident) => {
+        MaxPool2dWithIndices {
+            output: $call.result($result.output),
+            indices: $result.indices,
+        }
+    };
+    ($kind:tt, $call:ident, $result:ident) => {{
         let _ = $call;
         $result
     }};
 }
 
-/// Writes `impl $Ops for Amp`: one method for each row, then the methods by hand.
-///
-/// A macro, because one function cannot be generic over signatures. It walks along a row's operands and collects the
-/// signature, what the policy sees, and the call. Every operand is named `x`; hygiene keeps them apart.
-macro_rules! forward {
-    (
-        $Ops:ident {
-            $($f16:ident $(/ $bf16:ident)? $op:ident ($($kinds:tt)*) -> $ret:tt;)*
-        } by_hand {
-            $($listed:tt)*
-        }
-        $($by_hand:tt)*
-    ) => {
-        impl<B: Kernels, P: PolicySource, G: Graph<B>> $Ops<Self> for Amp<B, P, G> {
-            $(forward!(@operands $op [$($kinds)*] -> $ret, call sig[] see[] pass[]);)*
-            $($by_hand)*
-        }
-    };
-
-    // Operands that the policy looks at.
-    (@operands $op:ident [F $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: FloatTensor<Self>,]
-            see[$($see)* $call.float(&x);] pass[$($p)* $call.cast(x),]);
-    };
-    (@operands $op:ident [&F $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: &FloatTensor<Self>,]
-            see[$($see)*] pass[$($p)* &x.inner,]);
-    };
-    (@operands $op:ident [Option<F> $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: Option<FloatTensor<Self>>,]
-            see[$($see)* x.iter().for_each(|x| $call.float(x));] pass[$($p)* x.map(|x| $call.cast(x)),]);
-    };
-    (@operands $op:ident [Vec<F> $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: Vec<FloatTensor<Self>>,]
-            see[$($see)* x.iter().for_each(|x| $call.float(x));] pass[$($p)* x.into_iter().map(|x| $call.cast(x)).collect(),]);
-    };
-    (@operands $op:ident [Scalar $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: Scalar,]
-            see[$($see)* $call.scalar(x);] pass[$($p)* x,]);
-    };
-
-    // A float result without a float operand takes the policy of the device.
-    (@operands $op:ident [&Device $(, $($more:tt)*)?] -> F, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> F, $call sig[$($s)* x: &Device<Self>,]
-            see[$($see)* $call.device::<P>(x);] pass[$($p)* x,]);
-    };
-    (@operands $op:ident [Q $(, $($more:tt)*)?] -> Primitive, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> Primitive, $call sig[$($s)* x: QuantizedTensor<Self>,]
-            see[$($see)* $call.device::<P>(&G::Inner::q_device(&x));] pass[$($p)* x,]);
-    };
-
-    // All others are handed on.
-    (@operands $op:ident [$outer:ident<$kind:ident> $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: $outer<kind!($kind)>,]
-            see[$($see)*] pass[$($p)* x,]);
-    };
-    (@operands $op:ident [&$kind:ident $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: &kind!($kind),]
-            see[$($see)*] pass[$($p)* x,]);
-    };
-    (@operands $op:ident [$kind:ident $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: kind!($kind),]
-            see[$($see)*] pass[$($p)* x,]);
-    };
-    (@operands $op:ident [$type:ty $(, $($more:tt)*)?] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        forward!(@operands $op [$($($more)*)?] -> $ret, $call sig[$($s)* x: $type,]
-            see[$($see)*] pass[$($p)* x,]);
-    };
-
-    // The end of the row: policy, cast, inner.
-    (@operands $op:ident [] -> $ret:tt, $call:ident sig[$($s:tt)*] see[$($see:tt)*] pass[$($p:tt)*]) => {
-        #[inline]
-        fn $op($($s)*) -> kind!($ret) {
-            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
-            let mut $call = Call::<B>::new::<G>(Op::$op);
-            $($see)*
-            let $call = $call.decide();
-            wrap!($ret, $call, G::Inner::$op($($p)*))
-        }
-    };
-}
+pub(crate) use {forward, look, operand, result};

@@ -7,10 +7,8 @@
 //! * [`scope`]: a scope in which the policy is off
 //! * [`observe`]: a view of every cast
 
-#[macro_use]
-pub(crate) mod forward;
-
 pub(crate) mod call;
+pub(crate) mod forward;
 pub(crate) mod observe;
 pub(crate) mod precision;
 pub(crate) mod scope;

@@ -1,6 +1,6 @@
 //! `FloatTensorOps`.
 
-use burn_amp_core::{Op, float_tensor_ops};
+use burn_amp_core::{Dtype, Op, float_tensor_ops};
 use burn_amp_kernels::Kernels;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
@@ -10,101 +10,103 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource,
-    cast::{call::Call, precision as dtype},
-    context::Context,
+    amp::Amp,
+    cast::{call::Call, forward::forward, precision},
+    context::{Context, PolicySource},
     graph::Graph,
-    tensor::Known,
+    tensor::{AmpTensor, Known},
 };
 
-float_tensor_ops! { forward!
-    fn float_random(
-        shape: Shape,
-        distribution: Distribution,
-        device: &Device<Self>,
-        dtype: FloatDType,
-    ) -> FloatTensor<Self> {
-        let context = Context::of::<P>(device);
-        let tensor = AmpTensor::new(G::Inner::float_random(shape, distribution, device, dtype), context);
-        match distribution {
-            Distribution::Bernoulli(_) => AmpTensor { known: Some(Box::new(Known::ZerosAndOnes)), ..tensor },
-            Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
-        }
-    }
+impl<B: Kernels, P: PolicySource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
+    float_tensor_ops! { forward! }
+}
 
-    /// A log-probability per row is what a cross entropy reads of a log-softmax.
-    fn float_gather(dim: usize, tensor: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::float_gather);
-        call.float(&tensor);
-        let call = call.decide();
-        match tensor.known.as_deref() {
-            Some(Known::LogSoftmax { x, log_sum_exp })
-                if call.keeps_f32(dtype::of(&tensor.inner)) && is_one_per_row(&tensor, dim, &indices.shape()) =>
-            {
-                call.stored(G::Inner::log_softmax_at(x.clone(), log_sum_exp.clone(), indices))
-            }
-            _ => call.float(G::Inner::float_gather(dim, call.cast(tensor), indices)),
-        }
-    }
-
-    /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and is
-    /// saved for the backward pass as low as that.
-    fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        let (lhs, rhs) = match (lhs.known.as_deref(), rhs.known.as_deref()) {
-            (Some(Known::ZerosAndOnes), None) => (lhs.lowered_to(&rhs), rhs),
-            (None, Some(Known::ZerosAndOnes)) => {
-                let rhs = rhs.lowered_to(&lhs);
-                (lhs, rhs)
-            }
-            _ => (lhs, rhs),
-        };
-        let mut call = Call::<B>::new::<G>(Op::float_mul);
-        call.float(&lhs);
-        call.float(&rhs);
-        let call = call.decide();
-        call.float(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
-    }
-
-    async fn float_into_data(tensor: FloatTensor<Self>) -> Result<TensorData, ExecutionError> {
-        G::Inner::float_into_data(tensor.into_inner()).await
-    }
-
-    fn float_to_device(tensor: FloatTensor<Self>, device: &Device<Self>) -> FloatTensor<Self> {
-        AmpTensor {
-            logical: tensor.logical,
-            exact: tensor.exact,
-            origin: tensor.origin,
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_to_device(tensor.inner, device), Context::of::<P>(device))
-        }
-    }
-
-    fn float_detach(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        AmpTensor {
-            logical: tensor.logical,
-            exact: tensor.exact,
-            origin: tensor.origin,
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_detach(tensor.inner), tensor.context)
-        }
-        .enrolled()
-    }
-
-    fn float_set_require_grad(tensor: FloatTensor<Self>, require_grad: bool) -> FloatTensor<Self> {
-        AmpTensor {
-            inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
-            exact: false,
+fn float_random<B: Kernels, P: PolicySource, G: Graph<B>>(
+    shape: Shape,
+    distribution: Distribution,
+    device: &Device<B>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    let inner = G::Inner::float_random(shape, distribution, device, dtype);
+    let tensor = AmpTensor::new(inner, Context::of::<P>(device));
+    match distribution {
+        Distribution::Bernoulli(_) => AmpTensor {
+            known: Some(Box::new(Known::ZerosAndOnes)),
             ..tensor
-        }
-        .enrolled()
+        },
+        Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
     }
+}
 
-    fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
-        AmpTensor {
-            exact: tensor.exact,
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
+async fn float_into_data<B: Kernels, P: PolicySource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+) -> Result<TensorData, ExecutionError> {
+    G::Inner::float_into_data(tensor.into_inner()).await
+}
+
+fn float_to_device<B: Kernels, P: PolicySource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+    device: &Device<B>,
+) -> FloatTensor<Amp<B, P, G>> {
+    AmpTensor {
+        logical: tensor.logical,
+        exact: tensor.exact,
+        origin: tensor.origin,
+        passes: tensor.passes,
+        ..AmpTensor::new(
+            G::Inner::float_to_device(tensor.inner, device),
+            Context::of::<P>(device),
+        )
+    }
+}
+
+/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and the
+/// backward pass saves the mask in low precision too.
+fn float_mul<B: Kernels, P: PolicySource, G: Graph<B>>(
+    lhs: FloatTensor<Amp<B, P, G>>,
+    rhs: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_mul);
+    match (lhs.known.as_deref(), rhs.known.as_deref()) {
+        (Some(Known::ZerosAndOnes), None) => {
+            call.float(&rhs);
+            call.zeros_and_ones(&lhs);
         }
+        (None, Some(Known::ZerosAndOnes)) => {
+            call.float(&lhs);
+            call.zeros_and_ones(&rhs);
+        }
+        _ => {
+            call.float(&lhs);
+            call.float(&rhs);
+        }
+    }
+    let call = call.decide();
+    call.result(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
+}
+
+/// A cross entropy reads one log-probability per row of a log-softmax, which its operand and the logarithms of its sums
+/// give without the other ones.
+fn float_gather<B: Kernels, P: PolicySource, G: Graph<B>>(
+    dim: usize,
+    tensor: FloatTensor<Amp<B, P, G>>,
+    indices: IntTensor<B>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_gather);
+    call.float(&tensor);
+    let call = call.decide();
+    let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Dtype::F32;
+    match tensor.known.as_deref() {
+        Some(Known::LogSoftmax { x, log_sum_exp })
+            if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
+        {
+            call.stored(G::Inner::log_softmax_at(
+                x.clone(),
+                log_sum_exp.clone(),
+                indices,
+            ))
+        }
+        _ => call.result(G::Inner::float_gather(dim, call.cast(tensor), indices)),
     }
 }
 
@@ -114,4 +116,40 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
     dim + 1 == shape.num_dims()
         && indices.as_slice()[..dim] == shape.as_slice()[..dim]
         && indices[dim] == 1
+}
+
+fn float_detach<B: Kernels, P: PolicySource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    AmpTensor {
+        logical: tensor.logical,
+        exact: tensor.exact,
+        origin: tensor.origin,
+        passes: tensor.passes,
+        ..AmpTensor::new(G::Inner::float_detach(tensor.inner), tensor.context)
+    }
+    .enrolled()
+}
+
+fn float_set_require_grad<B: Kernels, P: PolicySource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+    require_grad: bool,
+) -> FloatTensor<Amp<B, P, G>> {
+    AmpTensor {
+        inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
+        exact: false,
+        ..tensor
+    }
+    .enrolled()
+}
+
+fn float_cast<B: Kernels, P: PolicySource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    AmpTensor {
+        exact: tensor.exact,
+        passes: tensor.passes,
+        ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
+    }
 }
