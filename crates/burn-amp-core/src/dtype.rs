@@ -25,7 +25,8 @@ impl Dtype {
 
     /// The least upper bound of two dtypes.
     ///
-    /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so F16 with BF16 is F32. F64 is above all.
+    /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so F16 with BF16 is F32. F64 is above
+    /// all.
     pub const fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::F64, _) | (_, Self::F64) => Self::F64,

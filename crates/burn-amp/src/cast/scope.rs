@@ -8,8 +8,8 @@ thread_local! {
 
 /// Runs `f` with every op on this thread in F32, whatever the policy says. PyTorch: `autocast(enabled=False)`.
 ///
-/// An op inside casts tensors stored in low precision up to F32 and stores its result in F32, until an op outside lowers
-/// it again. The backward pass of these ops runs in F32 too. Scopes nest.
+/// An op inside casts tensors stored in low precision up to F32 and stores its result in F32, until an op outside
+/// lowers it again. The backward pass of these ops runs in F32 too. Scopes nest.
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::{Tensor, DType}};
