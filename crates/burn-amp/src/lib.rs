@@ -37,27 +37,24 @@
 )]
 #![recursion_limit = "256"]
 
-mod amp;
-mod autodiff;
+mod backend;
 mod cast;
-mod context;
-mod deferred;
 mod distributed;
 mod graph;
-mod leaf;
+mod loss_scale;
 pub mod memory;
 mod ops;
 pub mod optim;
+mod policy;
 pub mod ranks;
-mod record;
-mod scaler;
+mod setup;
+mod step;
 mod store;
 mod tensor;
 #[cfg(feature = "train")]
 pub mod train;
 
-pub use amp::Amp;
-pub use autodiff::Gradients;
+pub use backend::{Amp, AmpBackend, Autodiff, WithTape};
 pub use burn_amp_core::{
     Class, Compute, Config, ConfigError, Dtype, DynamicLossScale, LossScaleConfig, LossScaleMode,
     LossScaling, Op, Outcome, Preset,
@@ -65,11 +62,11 @@ pub use burn_amp_core::{
 pub use burn_amp_kernels::Kernels;
 pub use cast::observe::{CastCounter, Observer, observe};
 pub use cast::scope::full_precision;
-pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use distributed::Trainable;
-pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
-pub use leaf::Leaf;
-pub use record::LossScaleRecord;
-pub use scaler::{LossScale, Overflow, Skip, loss_scale};
+pub use graph::{Graph, NoGraph, Tape};
+pub use loss_scale::{LossScale, LossScaleRecord, Overflow, Skip};
+pub use policy::{FromFile, PolicySource, SetupError};
+pub use setup::{configure, init, loss_scale, storage_dtype};
+pub use step::Gradients;
 pub use store::{convert, convert_to};
-pub use tensor::{AmpTensor, storage_dtype};
+pub use tensor::AmpTensor;

@@ -11,7 +11,7 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
-use crate::{LossScale, optim::GradientNorm};
+use crate::{loss_scale::LossScale, optim::GradientNorm};
 
 /// A number that training has at hand at any time.
 ///

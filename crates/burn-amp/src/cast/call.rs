@@ -18,12 +18,12 @@ use burn_backend::{
 };
 
 use crate::{
-    amp::Amp,
+    backend::Amp,
     cast::{observe, precision, scope},
-    context::{Context, PolicySource},
-    deferred::Passes,
     graph::Graph,
-    tensor::AmpTensor,
+    loss_scale::Passes,
+    policy::{Context, PolicySource},
+    tensor::{AmpTensor, Nature},
 };
 
 /// A call whose operands are being looked at.
@@ -33,7 +33,7 @@ pub(crate) struct Call<B: Kernels> {
     operands: Operands,
     /// The highest level of the operands in the graph.
     level: usize,
-    /// The backward passes that the operands are gradients of, see [`AmpTensor`].
+    /// The backward passes of operands that are gradients.
     passes: Passes<B>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
@@ -108,9 +108,11 @@ impl<B: Kernels> Call<B> {
 
     #[inline]
     fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        self.operands.exact |= tensor.exact;
         self.level = self.level.max(G::level(&tensor.inner));
-        self.passes.join(&tensor.passes);
+        if let Some(passes) = tensor.nature.gradient() {
+            self.operands.exact = true;
+            self.passes.join(passes);
+        }
         self.context.get_or_insert(tensor.context);
     }
 
@@ -158,7 +160,7 @@ impl<B: Kernels> Decided<B> {
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let AmpTensor {
             inner,
-            leaf,
+            nature,
             context,
             ..
         } = tensor;
@@ -170,9 +172,10 @@ impl<B: Kernels> Decided<B> {
             return inner;
         }
         observe::cast(self.call.callee.op(), from, to);
-        match leaf {
-            Some(leaf) => G::cast_leaf(inner, &leaf, to, self.call.level, context),
-            None => precision::cast::<G::Inner>(inner, to),
+        if let Nature::Leaf(leaf) = nature {
+            G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
+        } else {
+            precision::cast::<G::Inner>(inner, to)
         }
     }
 
@@ -191,12 +194,16 @@ impl<B: Kernels> Decided<B> {
             .call
             .context
             .expect("an op with a float result has a float operand or a device");
-        let tensor = AmpTensor::new(result, context);
+        let logical = self.casts.logical;
         AmpTensor {
-            logical: self.casts.logical.unwrap_or(tensor.logical),
-            exact: self.call.operands.exact,
-            passes: self.call.passes.clone(),
-            ..tensor
+            logical: logical.unwrap_or_else(|| precision::of(&result)),
+            inner: result,
+            context,
+            nature: if self.call.operands.exact {
+                Nature::Gradient(self.call.passes.clone())
+            } else {
+                Nature::Plain
+            },
         }
     }
 

@@ -1,4 +1,4 @@
-//! The methods of [`Amp`](crate::amp::Amp), made from the rows of the table.
+//! The methods of [`Amp`](crate::backend::Amp), made from the rows of the table.
 //!
 //! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes the method of each row: look at the operands,
 //! decide, cast, call the inner backend, wrap the result. For a row `by hand` it calls the function of that name in the

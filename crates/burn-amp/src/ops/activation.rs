@@ -5,11 +5,11 @@ use burn_amp_kernels::{Kernels, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
 use crate::{
-    amp::Amp,
+    backend::Amp,
     cast::{call::Call, forward::forward, precision},
-    context::PolicySource,
     graph::Graph,
-    tensor::{AmpTensor, Known},
+    policy::PolicySource,
+    tensor::{LogSoftmaxOperand, Nature},
 };
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
@@ -60,8 +60,9 @@ fn log_softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
         output,
         log_sum_exp,
     } = G::Inner::log_softmax_in_f32(x.clone(), dim, precision::to_float(dtype));
-    AmpTensor {
-        known: is_last.then(|| Box::new(Known::LogSoftmax { x, log_sum_exp })),
-        ..call.stored(output)
+    let mut output = call.stored::<G>(output);
+    if is_last {
+        output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));
     }
+    output
 }

@@ -8,7 +8,7 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 
-use crate::{amp::Amp, cast::forward::forward, context::PolicySource, graph::Graph};
+use crate::{backend::Amp, cast::forward::forward, graph::Graph, policy::PolicySource};
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> BoolTensorOps<Self> for Amp<B, P, G> {
     bool_tensor_ops! { forward! }

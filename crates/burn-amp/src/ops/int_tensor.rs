@@ -11,7 +11,7 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use crate::{amp::Amp, cast::forward::forward, context::PolicySource, graph::Graph};
+use crate::{backend::Amp, cast::forward::forward, graph::Graph, policy::PolicySource};
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> IntTensorOps<Self> for Amp<B, P, G> {
     int_tensor_ops! { forward! }

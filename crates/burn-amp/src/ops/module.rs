@@ -13,10 +13,10 @@ use burn_backend::{
 };
 
 use crate::{
-    amp::Amp,
+    backend::Amp,
     cast::{call::Call, forward::forward, precision},
-    context::PolicySource,
     graph::Graph,
+    policy::PolicySource,
 };
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {

@@ -11,10 +11,10 @@ use burn_backend::{
 };
 
 use crate::{
-    amp::Amp,
+    backend::Amp,
     cast::{call::Call, forward::forward},
-    context::PolicySource,
     graph::Graph,
+    policy::PolicySource,
 };
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> QTensorOps<Self> for Amp<B, P, G> {

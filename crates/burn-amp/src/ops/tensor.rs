@@ -10,11 +10,11 @@ use burn_backend::{
 };
 
 use crate::{
-    amp::Amp,
+    backend::Amp,
     cast::{call::Call, forward::forward, precision},
-    context::{Context, PolicySource},
     graph::Graph,
-    tensor::{AmpTensor, Known},
+    policy::{Context, PolicySource},
+    tensor::{AmpTensor, Nature},
 };
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
@@ -28,14 +28,11 @@ fn float_random<B: Kernels, P: PolicySource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let inner = G::Inner::float_random(shape, distribution, device, dtype);
-    let tensor = AmpTensor::new(inner, Context::of::<P>(device));
-    match distribution {
-        Distribution::Bernoulli(_) => AmpTensor {
-            known: Some(Box::new(Known::ZerosAndOnes)),
-            ..tensor
-        },
-        Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
+    let mut tensor = AmpTensor::new(inner, Context::of::<P>(device));
+    if let Distribution::Bernoulli(_) = distribution {
+        tensor.nature = Nature::ZerosAndOnes;
     }
+    tensor
 }
 
 async fn float_into_data<B: Kernels, P: PolicySource, G: Graph<B>>(
@@ -49,14 +46,10 @@ fn float_to_device<B: Kernels, P: PolicySource, G: Graph<B>>(
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
     AmpTensor {
+        inner: G::Inner::float_to_device(tensor.inner, device),
         logical: tensor.logical,
-        exact: tensor.exact,
-        origin: tensor.origin,
-        passes: tensor.passes,
-        ..AmpTensor::new(
-            G::Inner::float_to_device(tensor.inner, device),
-            Context::of::<P>(device),
-        )
+        context: Context::of::<P>(device),
+        nature: tensor.nature.after_move(),
     }
 }
 
@@ -67,12 +60,12 @@ fn float_mul<B: Kernels, P: PolicySource, G: Graph<B>>(
     rhs: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let mut call = Call::new::<G>(Op::float_mul);
-    match (lhs.known.as_deref(), rhs.known.as_deref()) {
-        (Some(Known::ZerosAndOnes), None) => {
+    match (&lhs.nature, &rhs.nature) {
+        (Nature::ZerosAndOnes, _) => {
             call.float(&rhs);
             call.zeros_and_ones(&lhs);
         }
-        (None, Some(Known::ZerosAndOnes)) => {
+        (_, Nature::ZerosAndOnes) => {
             call.float(&lhs);
             call.zeros_and_ones(&rhs);
         }
@@ -96,15 +89,12 @@ fn float_gather<B: Kernels, P: PolicySource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Dtype::F32;
-    match tensor.known.as_deref() {
-        Some(Known::LogSoftmax { x, log_sum_exp })
+    match &tensor.nature {
+        Nature::LogSoftmax(operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
         {
-            call.stored(G::Inner::log_softmax_at(
-                x.clone(),
-                log_sum_exp.clone(),
-                indices,
-            ))
+            let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
+            call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
         }
         _ => call.result(G::Inner::float_gather(dim, call.cast(tensor), indices)),
     }
@@ -122,11 +112,10 @@ fn float_detach<B: Kernels, P: PolicySource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     AmpTensor {
+        inner: G::Inner::float_detach(tensor.inner),
         logical: tensor.logical,
-        exact: tensor.exact,
-        origin: tensor.origin,
-        passes: tensor.passes,
-        ..AmpTensor::new(G::Inner::float_detach(tensor.inner), tensor.context)
+        context: tensor.context,
+        nature: tensor.nature.after_move(),
     }
     .enrolled()
 }
@@ -137,8 +126,9 @@ fn float_set_require_grad<B: Kernels, P: PolicySource, G: Graph<B>>(
 ) -> FloatTensor<Amp<B, P, G>> {
     AmpTensor {
         inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
-        exact: false,
-        ..tensor
+        logical: tensor.logical,
+        context: tensor.context,
+        nature: tensor.nature.after_require_grad(),
     }
     .enrolled()
 }
@@ -147,9 +137,11 @@ fn float_cast<B: Kernels, P: PolicySource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
+    let inner = G::Inner::float_cast(tensor.inner, dtype);
     AmpTensor {
-        exact: tensor.exact,
-        passes: tensor.passes,
-        ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
+        logical: precision::of(&inner),
+        inner,
+        context: tensor.context,
+        nature: tensor.nature.after_cast(),
     }
 }

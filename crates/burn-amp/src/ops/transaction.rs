@@ -8,7 +8,7 @@ use burn_backend::{
 };
 
 use crate::{
-    amp::Amp, cast::forward::forward, context::PolicySource, graph::Graph, tensor::AmpTensor,
+    backend::Amp, cast::forward::forward, graph::Graph, policy::PolicySource, tensor::AmpTensor,
 };
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> TransactionOps<Self> for Amp<B, P, G> {

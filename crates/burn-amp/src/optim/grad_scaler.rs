@@ -19,7 +19,7 @@ use burn::{
 use burn_amp_core::{LossScaleState, LossScaling, Outcome};
 use burn_amp_kernels::Kernels;
 
-use crate::LossScaleRecord;
+use crate::loss_scale::LossScaleRecord;
 
 /// Scales losses, unscales and checks gradients, and moves the scale.
 ///

@@ -18,7 +18,11 @@ use burn::{
 use serde::{Deserialize, Serialize};
 
 use super::{Clipping, clip::clip_all, clip::global_norm_of};
-use crate::{AmpBackend, AmpTensor, LossScaleRecord, context::Context};
+use crate::{
+    backend::AmpBackend,
+    loss_scale::{DeviceLossScale, LossScaleRecord},
+    policy::Context,
+};
 
 /// Wraps an optimizer for what needs to know of the loss scale. Optional: without it training works too.
 ///
@@ -128,14 +132,14 @@ where
 
     fn to_record(&self) -> Self::Record {
         LossScaleOptimizerRecord {
-            loss_scales: Context::<B::Plain>::records::<B::Source>(),
+            loss_scales: Context::<B::Plain>::loss_scales::<B::Source>(),
             optimizer: self.inner.to_record(),
         }
     }
 
     /// Also sets the loss scales of the devices to what the record says.
     fn load_record(self, record: Self::Record) -> Self {
-        Context::<B::Plain>::resume::<B::Source>(record.loss_scales);
+        Context::<B::Plain>::load_loss_scales::<B::Source>(record.loss_scales);
         Self {
             inner: self.inner.load_record(record.optimizer),
             ..self
@@ -153,10 +157,8 @@ where
 
     impl<B: AmpBackend> ModuleVisitor<B> for Overflowed {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            if let TensorPrimitive::Float(AmpTensor {
-                origin: Some(origin),
-                ..
-            }) = param.val().into_primitive()
+            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
+                && let Some(origin) = tensor.nature.origin()
             {
                 self.0 |= origin.take_overflowed();
             }
@@ -218,20 +220,6 @@ impl<R> LossScaleOptimizerRecord<R> {
         let id = device.id();
         let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;
         Some(of_device.loss_scale)
-    }
-}
-
-/// The loss scale of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct DeviceLossScale {
-    pub(crate) device_type: u16,
-    pub(crate) device_index: u32,
-    pub(crate) loss_scale: LossScaleRecord,
-}
-
-impl DeviceLossScale {
-    pub(crate) fn is_of(&self, device: DeviceId) -> bool {
-        (self.device_type, self.device_index) == (device.type_id, device.index_id.into())
     }
 }
 

@@ -19,7 +19,6 @@ mod split;
 pub use clip::{Clipping, clip, global_norm};
 pub use config::OptimizerConfig;
 pub use grad_scaler::{GradScaler, Scaled, ScalerError, Unscaled};
-pub(crate) use loss_scale_optimizer::DeviceLossScale;
 pub use loss_scale_optimizer::{GradientNorm, LossScaleOptimizer, LossScaleOptimizerRecord};
 pub use master_weights::{MasterState, MasterWeights, Masters, with_master_weights};
 pub use scheduler::HoldOnSkip;

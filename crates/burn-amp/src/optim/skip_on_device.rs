@@ -18,9 +18,11 @@ use burn_backend::{
 
 use super::OptimizerConfig;
 use crate::{
-    AmpTensor,
-    deferred::{DeferredPass, Passes},
-    graph::{AmpBackend, NoGraph},
+    backend::AmpBackend,
+    cast::precision as dtype,
+    graph::NoGraph,
+    loss_scale::{DeferredPass, Passes},
+    tensor::{AmpTensor, Nature},
 };
 
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, by what the backward pass
@@ -112,7 +114,7 @@ where
         state: Option<Self::State<D>>,
     ) -> (Tensor<B, D>, Option<Self::State<D>>) {
         let before = state.and_then(SkipState::decided);
-        let passes = grad.clone().into_primitive().tensor().passes;
+        let (grad, passes) = take_passes(grad);
         let (stepped, state) = self.0.step(lr, tensor.clone(), grad, before.clone());
         if passes.is_empty() {
             let state = state.map(|stepped| SkipState {
@@ -140,6 +142,20 @@ where
     }
 }
 
+/// A gradient, and the passes that it was computed from.
+///
+/// Without them, neither the parameter nor the optimizer's state carries them on into the steps to come.
+fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+    grad: Tensor<B, D>,
+) -> (Tensor<B, D>, Passes<B::Plain>) {
+    let mut grad = grad.into_primitive().tensor();
+    let passes = match &mut grad.nature {
+        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
+        _ => Passes::none(),
+    };
+    (Tensor::from_primitive(TensorPrimitive::Float(grad)), passes)
+}
+
 /// `old` if one of the passes overflowed, else `new`.
 fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     old: Tensor<B, D>,
@@ -154,15 +170,14 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
         .filter(|_| old.inner.shape().num_elements() > 0);
     let selected = passes.fold(new.inner, |new, pass| {
         let overflowed = overflowed::<B::Plain>(pass, &new);
-        let old = crate::cast::precision::cast::<B::Plain>(
-            old.inner.clone(),
-            crate::cast::precision::of(&new),
-        );
+        let old = dtype::cast::<B::Plain>(old.inner.clone(), dtype::of(&new));
         B::Plain::float_mask_where(new, overflowed, old)
     });
     let selected = AmpTensor {
+        inner: selected,
         logical: new.logical,
-        ..AmpTensor::new(selected, new.context)
+        context: new.context,
+        nature: Nature::Plain,
     };
     Tensor::from_primitive(TensorPrimitive::Float(selected))
 }
