@@ -1,4 +1,4 @@
-//! What the decorator's sources implement, read without compiling them.
+//! The methods and functions of the decorator's sources, read without compiling them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,11 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use proc_macro2::{TokenStream, TokenTree};
-use syn::{
-    ImplItem, ItemImpl, Macro, Type,
-    visit::{self, Visit},
-};
+use syn::{ImplItem, Item, ItemImpl, Type};
 
 /// The decorating type.
 const DECORATOR: &str = "Amp";
@@ -21,10 +17,8 @@ const DECORATOR: &str = "Amp";
 pub struct Sources {
     /// Methods written in an `impl … for Amp<…>`, by the name of the trait.
     methods: BTreeMap<String, BTreeSet<String>>,
-    /// Functions written inside of macro calls, where ops by hand stand next to the table's rows.
-    in_macros: BTreeSet<String>,
-    /// Macros that are called.
-    calls: BTreeSet<String>,
+    /// The functions in the file of each `impl … for Amp<…>` that calls a macro, by the name of the macro.
+    functions: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Sources {
@@ -53,7 +47,31 @@ impl Sources {
 
     /// Adds one file.
     pub fn add(&mut self, source: &str) -> Result<()> {
-        self.visit_file(&syn::parse_file(source)?);
+        let file = syn::parse_file(source)?;
+        let functions = file.items.iter().filter_map(|item| match item {
+            Item::Fn(function) => Some(function.sig.ident.to_string()),
+            _ => None,
+        });
+        let functions: BTreeSet<_> = functions.collect();
+        for item in &file.items {
+            let Item::Impl(item) = item else { continue };
+            let Some(trait_name) = decorated(item) else {
+                continue;
+            };
+            let methods = self.methods.entry(trait_name).or_default();
+            for item in &item.items {
+                match item {
+                    ImplItem::Fn(method) => {
+                        methods.insert(method.sig.ident.to_string());
+                    }
+                    ImplItem::Macro(call) => {
+                        let table = last(&call.mac.path);
+                        self.functions.insert(table, functions.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
         Ok(())
     }
 
@@ -64,59 +82,32 @@ impl Sources {
             .is_some_and(|methods| methods.contains(method))
     }
 
-    /// Whether the op is written out: in an `impl` of its trait, or beside the rows in the call of the table's macro.
+    /// Whether the op has a function in the file that calls the macro with its trait's rows.
     pub fn writes(&self, trait_name: &str, op: &str) -> bool {
-        self.implements(trait_name, op) || self.in_macros.contains(op)
+        self.functions
+            .get(&table_macro(trait_name))
+            .is_some_and(|functions| functions.contains(op))
     }
 
-    /// Whether the macro with the rows of that trait is called, for example `module_ops!` for `ModuleOps`.
+    /// Whether the decorator calls the macro with the rows of that trait, for example `module_ops!` for `ModuleOps`.
     pub fn forwards_rows(&self, trait_name: &str) -> bool {
-        self.calls.contains(&table_macro(trait_name))
-    }
-
-    fn add_tokens(&mut self, tokens: TokenStream) {
-        let mut tokens = tokens.into_iter().peekable();
-        while let Some(token) = tokens.next() {
-            match (token, tokens.peek()) {
-                (TokenTree::Group(group), _) => self.add_tokens(group.stream()),
-                (TokenTree::Ident(word), Some(TokenTree::Ident(name))) if word == "fn" => {
-                    self.in_macros.insert(name.to_string());
-                }
-                (TokenTree::Ident(name), Some(TokenTree::Punct(bang))) if bang.as_char() == '!' => {
-                    self.calls.insert(name.to_string());
-                }
-                _ => {}
-            }
-        }
+        self.functions.contains_key(&table_macro(trait_name))
     }
 }
 
-impl<'ast> Visit<'ast> for Sources {
-    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        visit::visit_item_impl(self, item);
-        let Some((_, path, _)) = &item.trait_ else {
-            return;
-        };
-        let Type::Path(decorated) = &*item.self_ty else {
-            return;
-        };
-        let last = |path: &syn::Path| path.segments.last().map(|last| last.ident.to_string());
-        if last(&decorated.path).as_deref() != Some(DECORATOR) {
-            return;
-        }
-        let methods = item.items.iter().filter_map(|item| match item {
-            ImplItem::Fn(method) => Some(method.sig.ident.to_string()),
-            _ => None,
-        });
-        let trait_name = last(path).unwrap_or_default();
-        self.methods.entry(trait_name).or_default().extend(methods);
+/// The name of the trait that the item implements for the decorator.
+fn decorated(item: &ItemImpl) -> Option<String> {
+    let (_, path, _) = item.trait_.as_ref()?;
+    match &*item.self_ty {
+        Type::Path(decorated) if last(&decorated.path) == DECORATOR => Some(last(path)),
+        _ => None,
     }
+}
 
-    fn visit_macro(&mut self, call: &'ast Macro) {
-        let name = call.path.segments.last().map(|last| last.ident.to_string());
-        self.calls.extend(name);
-        self.add_tokens(call.tokens.clone());
-    }
+fn last(path: &syn::Path) -> String {
+    let last = path.segments.last();
+    last.map(|segment| segment.ident.to_string())
+        .unwrap_or_default()
 }
 
 /// The name of the macro with a trait's part of the table: the trait's name in snake case.
@@ -147,17 +138,13 @@ mod tests {
         impl<B> Amp<B> {
             fn seed() {}
         }
-        fn attention() {}
-        impl<B> ModuleOps<Amp<B>> for Amp<B> {
-            fn deform_conv2d_backward() {}
+        impl<B> FloatTensorOps<Amp<B>> for Amp<B> {
+            float_tensor_ops! { forward! }
         }
-
-        mod nested {
-            float_tensor_ops! { forward! for Amp {
-                /// fn in_a_comment
-                async fn float_into_data(tensor: F) -> Result<TensorData> { todo() }
-            } }
+        impl<B> ModuleOps<Trace<B>> for Trace<B> {
+            module_ops! { record! }
         }
+        fn float_into_data() {}
     "#;
 
     fn sources() -> Sources {
@@ -176,18 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn ops_by_hand_stand_in_an_impl_or_in_a_macro_call() {
-        let sources = sources();
-        assert!(sources.writes("ModuleOps", "deform_conv2d_backward"));
+    fn ops_by_hand_are_functions_in_the_file_that_forwards_the_rows() {
+        let mut sources = sources();
+        sources.add("fn float_cast() {}").unwrap();
         assert!(sources.writes("FloatTensorOps", "float_into_data"));
-        assert!(!sources.writes("FloatTensorOps", "in_a_comment"));
-        assert!(!sources.writes("ModuleOps", "attention"), "a free function");
+        assert!(!sources.writes("FloatTensorOps", "seed"), "a method");
+        assert!(!sources.writes("FloatTensorOps", "float_cast"), "elsewhere");
+        assert!(!sources.writes("ModuleOps", "float_into_data"));
     }
 
     #[test]
-    fn a_table_is_forwarded_where_its_macro_is_called() {
+    fn rows_are_forwarded_where_their_macro_is_called_for_the_decorator() {
         assert!(sources().forwards_rows("FloatTensorOps"));
-        assert!(!sources().forwards_rows("ModuleOps"), "only imported");
+        assert!(!sources().forwards_rows("ModuleOps"), "for another backend");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! `cargo xtask ops`: no method of Burn's is left out unnoticed.
+//! `cargo xtask ops`: the table and the decorator have every method of Burn's traits, with its signature.
 //!
-//! The compiler cannot say that: a provided method that the decorator does not forward compiles, and loses what the
-//! inner backend does better.
+//! The compiler cannot check that. A provided method that the decorator does not forward compiles, but then the inner
+//! backend's own version is never called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,16 +17,17 @@ use crate::{
 /// The sources of the decorator, from the root of the workspace.
 const DECORATOR_SOURCES: &str = "crates/burn-amp/src";
 
-/// A row of the table as the checks see it.
+/// The part of a row that the checks need.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     trait_name: &'static str,
     name: &'static str,
-    /// The shape, or the reason why the op is written by hand.
     shape: &'static str,
+    /// The reason why the op has a function in the decorator.
+    by_hand: Option<&'static str>,
 }
 
-/// Compares Burn with the table, and the decorator's sources with both; prints every difference.
+/// Compares Burn with the table, and the decorator's sources with both, and prints every difference.
 pub fn check() -> Result<()> {
     let package = workspace::dependency(burn::CRATE)?;
     let Some(folder) = package.manifest_path.parent() else {
@@ -40,6 +41,7 @@ pub fn check() -> Result<()> {
             trait_name: op.trait_name(),
             name: op.name(),
             shape: op.shape(),
+            by_hand: op.by_hand(),
         })
         .collect();
 
@@ -87,15 +89,13 @@ fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
         trait_name,
         name,
         shape,
+        by_hand: _,
     } in rows
     {
         let Some(method) = in_burn.get(&(trait_name, name)) else {
             problems.push(format!("{trait_name}::{name}: in the table, not in Burn"));
             continue;
         };
-        if !shape::is_shape(shape) {
-            continue;
-        }
         match shape::of_row(shape) {
             Ok(row) if row == method.shape => {}
             Ok(row) => problems.push(format!(
@@ -108,7 +108,7 @@ fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
     problems
 }
 
-/// Methods, ops by hand and tables that the decorator's sources do not have.
+/// Methods, functions of ops by hand and rows that the decorator's sources lack.
 fn decorator_against_table(sources: &Sources, rows: &[Row], backend: &[Method]) -> Vec<String> {
     let mut problems = Vec::new();
     for method in backend {
@@ -119,17 +119,19 @@ fn decorator_against_table(sources: &Sources, rows: &[Row], backend: &[Method]) 
             ));
         }
     }
-    let mut tables = BTreeSet::new();
     for row in rows {
-        if shape::is_shape(row.shape) {
-            tables.insert(row.trait_name);
-        } else if !sources.writes(row.trait_name, row.name) {
+        let (trait_name, name) = (row.trait_name, row.name);
+        if let Some(reason) = row.by_hand
+            && !sources.writes(trait_name, name)
+        {
             problems.push(format!(
-                "{}::{}: by hand in the table ({}), but not written in {DECORATOR_SOURCES}",
-                row.trait_name, row.name, row.shape
+                "{trait_name}::{name}: by hand in the table ({reason}), but {DECORATOR_SOURCES} has no \
+                 `fn {name}` next to `{}!`",
+                amp::table_macro(trait_name)
             ));
         }
     }
+    let tables: BTreeSet<_> = rows.iter().map(|row| row.trait_name).collect();
     for trait_name in tables {
         if !sources.forwards_rows(trait_name) {
             problems.push(format!(
@@ -152,16 +154,17 @@ mod tests {
     }";
 
     const TABLE: &[Row] = &[
-        row("linear", "(F, F) -> F"),
-        row("linear_weight_backward", "(F, F) -> Wide"),
-        row("attention", "composed here"),
+        row("linear", "(F, F) -> F", None),
+        row("linear_weight_backward", "(F, F) -> Wide", None),
+        row("attention", "(F) -> F", Some("composed here")),
     ];
 
-    const fn row(name: &'static str, shape: &'static str) -> Row {
+    const fn row(name: &'static str, shape: &'static str, by_hand: Option<&'static str>) -> Row {
         Row {
             trait_name: "ModuleOps",
             name,
             shape,
+            by_hand,
         }
     }
 
@@ -196,6 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn an_op_by_hand_must_have_the_shape_of_its_method_too() {
+        let newer = BURN.replace(
+            "attention(x: FloatTensor<B>)",
+            "attention(x: FloatTensor<B>, scale: f64)",
+        );
+        assert_eq!(
+            table_against_burn(TABLE, &methods(&newer)),
+            ["ModuleOps::attention: (F) -> F in the table, (F, f64) -> F in Burn"]
+        );
+    }
+
+    #[test]
     fn a_method_of_another_trait_is_no_match() {
         let mut elsewhere = TABLE.to_vec();
         elsewhere[0].trait_name = "ActivationOps";
@@ -219,13 +234,15 @@ mod tests {
             decorator_against_table(&sources("fn attention() {}"), TABLE, &backend),
             [
                 "Backend::ad_enabled: not forwarded by `impl Backend for Amp`",
-                "ModuleOps::attention: by hand in the table (composed here), but not written in crates/burn-amp/src",
+                "ModuleOps::attention: by hand in the table (composed here), but crates/burn-amp/src has no \
+                 `fn attention` next to `module_ops!`",
                 "ModuleOps: `module_ops!` is not called in crates/burn-amp/src",
             ]
         );
         let complete = sources(
             "impl<B: Backend> Backend for Amp<B> { fn ad_enabled() -> bool { B::ad_enabled() } }
-             module_ops! { forward! for Amp { fn attention() {} } }",
+             impl<B: Backend> ModuleOps<Self> for Amp<B> { module_ops! { forward! } }
+             fn attention() {}",
         );
         assert!(decorator_against_table(&complete, TABLE, &backend).is_empty());
     }

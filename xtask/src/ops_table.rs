@@ -17,8 +17,9 @@ const HEADER: &str = "\
 <!-- Generated from `crates/burn-amp-core/src/table.rs` by `cargo xtask ops-table`; do not edit. -->
 
 This page is generated from `crates/burn-amp-core/src/table.rs` by `cargo xtask ops-table`. It gives the cast class of
-every op of Burn 0.21.0 that has one, under preset `o1` and without overrides, once for each compute dtype. Ops that are
-missing here do no float arithmetic or say their dtype themselves. The op's name is its key in `[ops]` of `amp.toml`.
+every op of Burn 0.21.0 that has one, under preset `o1` and without overrides, once for each compute dtype. The ops that
+are missing here do no float arithmetic, or their caller names the dtype. The op's name is its key in `[ops]` of
+`amp.toml`.
 
 | class | operands | result |
 |---|---|---|
@@ -28,12 +29,13 @@ missing here do no float arithmetic or say their dtype themselves. The op's name
 | `widest` | cast to the widest dtype among them | that dtype |
 | `keep` | as they are | as they are |
 
-In a shape `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors; `Wide` is a float tensor that is handed
-on in F32 whatever it was computed in.
+In a shape `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors; `Wide` is a float result that stays in
+F32 whatever dtype it was computed in. The last column gives the reason where burn-amp has a function of its own for an
+op.
 
 ";
 
-/// What to do with the page; writing it if nothing is said.
+/// How to run the command, which writes the page by default.
 #[derive(Args)]
 pub struct Options {
     /// Fails if docs/ops.md is not what would be written
@@ -77,19 +79,17 @@ pub fn check() -> Result<()> {
 
 fn page() -> Result<String> {
     let mut page = HEADER.to_owned();
-    page.push_str("| op | trait | F16 | BF16 | shape |\n|---|---|---|---|---|\n");
+    page.push_str("| op | trait | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|---|\n");
     for op in Op::ALL {
         let (Some(f16), Some(bf16)) = (op.class(Dtype::F16), op.class(Dtype::BF16)) else {
             continue;
         };
         let name = op.name();
-        let shape = match shape::is_shape(op.shape()) {
-            true => format!("`{}`", shape::tidy(op.shape()).context(name)?),
-            false => format!("by hand: {}", op.shape()),
-        };
+        let shape = shape::tidy(op.shape()).context(name)?;
+        let by_hand = op.by_hand().unwrap_or_default();
         writeln!(
             page,
-            "| `{name}` | `{}` | {} | {} | {shape} |",
+            "| `{name}` | `{}` | {} | {} | `{shape}` | {by_hand} |",
             op.trait_name(),
             Class::name(f16),
             Class::name(bf16),
@@ -119,11 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn a_row_gives_both_classes_and_the_shape() {
+    fn a_row_gives_both_classes_the_shape_and_the_reason() {
         let page = page().unwrap();
         assert_eq!(
             row(&page, "float_div").unwrap(),
-            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` |"
+            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` |  |"
+        );
+        assert_eq!(
+            row(&page, "float_gather").unwrap(),
+            "| `float_gather` | `FloatTensorOps` | keep | keep | `(usize, F, I) -> F` | \
+             one log-probability per row comes without the gradients of the others |"
         );
     }
 

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result};
 use quote::ToTokens;
 use syn::{
-    FnArg, PathArguments, ReturnType, Signature, Type, TypeBareFn, TypePath,
+    FnArg, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeBareFn, TypeParamBound,
+    TypePath,
     visit_mut::{self, VisitMut},
 };
 
@@ -20,16 +21,19 @@ const BURN: &[(&str, &str)] = &[
 /// Names that only the table has, and what they are in a signature.
 const TABLE: &[(&str, &str)] = &[("Wide", "F")];
 
-/// The shape of a method of Burn's.
+/// The shape of a method of Burn.
 pub fn of_signature(signature: &Signature) -> String {
     let operands = signature.inputs.iter().map(|operand| match operand {
         FnArg::Receiver(_) => "self".to_owned(),
         FnArg::Typed(operand) => name(&operand.ty, BURN),
     });
-    shape(operands, &signature.output, BURN)
+    match awaited(&signature.output) {
+        Some(output) => format!("async {}", shape(operands, name(output, BURN))),
+        None => shape(operands, result(&signature.output, BURN)),
+    }
 }
 
-/// The shape a row must have in Burn: `Wide` is a float tensor.
+/// The shape that the method of a row must have in Burn, where `Wide` is a float tensor.
 pub fn of_row(row: &str) -> Result<String> {
     parse(row, TABLE)
 }
@@ -39,27 +43,54 @@ pub fn tidy(row: &str) -> Result<String> {
     parse(row, &[])
 }
 
-/// Whether the text of a row is a shape, not the reason why it is written by hand.
-pub fn is_shape(row: &str) -> bool {
-    row.starts_with('(')
-}
-
 fn parse(row: &str, names: Names) -> Result<String> {
-    let row: TypeBareFn =
-        syn::parse_str(&format!("fn{row}")).with_context(|| format!("no shape: `{row}`"))?;
-    let operands = row.inputs.iter().map(|operand| name(&operand.ty, names));
-    Ok(shape(operands, &row.output, names))
+    let (keyword, signature) = match row.strip_prefix("async") {
+        Some(signature) => ("async ", signature),
+        None => ("", row),
+    };
+    let signature: TypeBareFn =
+        syn::parse_str(&format!("fn{signature}")).with_context(|| format!("no shape: `{row}`"))?;
+    let operands = signature.inputs.iter();
+    let operands = operands.map(|operand| name(&operand.ty, names));
+    let shape = shape(operands, result(&signature.output, names));
+    Ok(format!("{keyword}{shape}"))
 }
 
 type Names = &'static [(&'static str, &'static str)];
 
-fn shape(operands: impl Iterator<Item = String>, output: &ReturnType, names: Names) -> String {
-    let output = match output {
-        ReturnType::Default => "()".to_owned(),
-        ReturnType::Type(_, output) => name(output, names),
-    };
+fn shape(operands: impl Iterator<Item = String>, output: String) -> String {
     let operands = operands.collect::<Vec<_>>().join(", ");
     format!("({operands}) -> {output}")
+}
+
+fn result(output: &ReturnType, names: Names) -> String {
+    match output {
+        ReturnType::Default => "()".to_owned(),
+        ReturnType::Type(_, output) => name(output, names),
+    }
+}
+
+/// The `T` of a result `impl Future<Output = T>`, which is how Burn declares an async method.
+fn awaited(output: &ReturnType) -> Option<&Type> {
+    let ReturnType::Type(_, output) = output else {
+        return None;
+    };
+    let Type::ImplTrait(future) = &**output else {
+        return None;
+    };
+    future.bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else {
+            return None;
+        };
+        let last = bound.path.segments.last()?;
+        let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+            return None;
+        };
+        arguments.args.iter().find_map(|argument| match argument {
+            GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+            _ => None,
+        })
+    })
 }
 
 fn name(ty: &Type, names: Names) -> String {
@@ -73,7 +104,7 @@ fn name(ty: &Type, names: Names) -> String {
         .replace(';', "; ")
 }
 
-/// Drops module paths, and replaces a name, with or without `<B>`, by its short one.
+/// Drops module paths and the argument `<B>`, and replaces a name by its short one.
 struct Rename(Names);
 
 impl VisitMut for Rename {
@@ -83,14 +114,12 @@ impl VisitMut for Rename {
             return;
         };
         let mut last = pair.into_value();
-        let of_backend = match &last.arguments {
-            PathArguments::None => true,
-            arguments => arguments.to_token_stream().to_string() == "< B >",
-        };
-        let short = self.0.iter().find(|(long, _)| last.ident == long);
-        if let Some((_, short)) = short.filter(|_| of_backend) {
-            last.ident = syn::Ident::new(short, last.ident.span());
+        if last.arguments.to_token_stream().to_string() == "< B >" {
             last.arguments = PathArguments::None;
+        }
+        let short = self.0.iter().find(|(long, _)| last.ident == long);
+        if let Some((_, short)) = short.filter(|_| last.arguments.is_none()) {
+            last.ident = syn::Ident::new(short, last.ident.span());
         }
         ty.path.leading_colon = None;
         ty.path.segments.clear();
@@ -120,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_other_generics_keep_what_tells_them_apart() {
+    fn other_generics_stay_and_paths_do_not() {
         assert_eq!(
             of(
                 "fn f(r: core::ops::Range<i64>, o: ConvOptions<2>, s: [usize; 2]) -> FloatTensor<C>"
@@ -138,8 +167,22 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_no_shape() {
-        assert!(is_shape("() -> bool"));
-        assert!(!is_shape("returns a struct of tensors"));
+    fn a_method_that_returns_a_future_is_async() {
+        let shape = "async (Bool, IntDType) -> I";
+        let signature = "fn f(x: BoolTensor<B>, d: IntDType) -> impl Future<Output = IntTensor<B>> + 'static + Send";
+        assert_eq!(of(signature), shape);
+        assert_eq!(of_row("async (Bool, IntDType) -> I").unwrap(), shape);
+        assert_eq!(
+            of("fn f() -> impl Iterator<Item = u8>"),
+            "() -> implIterator<Item=u8>"
+        );
+    }
+
+    #[test]
+    fn a_struct_of_tensors_stands_without_its_backend() {
+        assert_eq!(
+            of("fn f(t: TransactionPrimitive<B>) -> crate::ops::MaxPool2dBackward<B>"),
+            "(TransactionPrimitive) -> MaxPool2dBackward"
+        );
     }
 }

@@ -1,22 +1,22 @@
-//! Cast classes: what happens to an op's float operands.
+//! Cast classes, which say what happens to an op's float operands.
 
 use std::{fmt, str::FromStr};
 
-/// What happens to the float operands and the result of an op.
+/// The cast class of an op: the dtypes of its float operands and of its result.
 ///
-/// Operands of different dtypes are promoted to their [join](crate::Dtype::join) whatever the class, because Burn's
-/// backends do not compute on mixed dtypes. An op with an F64 operand stays in F64 under every class.
+/// Under every class, operands of different dtypes are promoted to their [join](crate::Dtype::join), because Burn's
+/// backends do not compute on mixed dtypes, and an op with an F64 operand stays in F64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Operands are cast to the compute dtype; so is the result.
+    /// Operands are cast to the compute dtype, which the result has too.
     Low,
-    /// Operands are cast to F32; the result is F32.
+    /// Operands are cast to F32, which the result has too.
     Full,
-    /// Computed in F32; the result is cast back to the operands' dtype.
+    /// The op computes in F32, and its result is cast back to the operands' dtype.
     Internal,
-    /// Operands are cast to the widest dtype among them; so is the result.
+    /// Operands are cast to the widest dtype among them, which the result has too.
     Widest,
-    /// Operands stay as they are; the result has their dtype.
+    /// Operands stay as they are, and the result has their dtype.
     Keep,
 }
 
@@ -30,7 +30,7 @@ impl Class {
         Self::Keep,
     ];
 
-    /// The name used in `amp.toml`: `low`, `full`, `internal`, `widest`, `keep`.
+    /// The name in `amp.toml`: `low`, `full`, `internal`, `widest`, `keep`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Low => "low",

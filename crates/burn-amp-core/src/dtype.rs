@@ -7,11 +7,11 @@ use half::{bf16, f16};
 /// A float dtype that a Burn tensor can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dtype {
-    /// IEEE 754 double precision; the policy never touches it.
+    /// IEEE 754 double precision, which the policy never changes.
     F64,
     /// IEEE 754 single precision.
     F32,
-    /// CubeCL's F32 storage with relaxed arithmetic.
+    /// CubeCL's dtype that is stored as F32 and may be computed with less precision.
     Flex32,
     /// IEEE 754 half precision: 10 bits of mantissa, largest value 65504.
     F16,
@@ -25,7 +25,8 @@ impl Dtype {
 
     /// The least upper bound of two dtypes.
     ///
-    /// F16, BF16 and Flex32 stand side by side below F32, so F16 with BF16 is F32; F64 is above all.
+    /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so F16 with BF16 is F32. F64 is above
+    /// all.
     pub const fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::F64, _) | (_, Self::F64) => Self::F64,
@@ -71,7 +72,7 @@ impl Dtype {
         }
     }
 
-    /// The name used in files and reports: `f64`, `f32`, `flex32`, `f16`, `bf16`.
+    /// The name in files and reports: `f64`, `f32`, `flex32`, `f16`, `bf16`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",

@@ -4,9 +4,9 @@
 //! use burn_amp_core::{Dtype, Op, Operands, Policy};
 //!
 //! let policy = Policy::new(Dtype::BF16, &Default::default());
-//! let operands = Operands::default().and(Dtype::F32).and(Dtype::F32);
+//! let operands = Operands::default().and(Dtype::F32, Dtype::F32).and(Dtype::BF16, Dtype::F32);
 //! assert_eq!(policy.casts(Op::float_matmul, operands).operands, Some(Dtype::BF16));
-//! assert_eq!(policy.casts(Op::float_add, operands).operands, None);
+//! assert_eq!(policy.casts(Op::float_add, operands).operands, Some(Dtype::F32));
 //! ```
 //!
 //! * [`Dtype`]: float dtypes and their promotion lattice
@@ -25,6 +25,8 @@ mod dtype;
 mod loss_scale;
 mod op;
 mod policy;
+#[doc(hidden)]
+pub mod row;
 pub mod scalar;
 mod table;
 

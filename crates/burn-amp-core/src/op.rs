@@ -1,9 +1,10 @@
-//! Names of the ops, made from the table.
+//! The ops by name, made from the table.
 
 use std::{fmt, str::FromStr};
 
 use crate::{Class, Dtype};
 
+/// The class that the first word of a row stands for.
 macro_rules! class {
     (Pass) => {
         None
@@ -13,7 +14,7 @@ macro_rules! class {
     };
 }
 
-/// The class for BF16: the second one of the row, or else the only one.
+/// The class for BF16: the second one of the row, if there are two.
 macro_rules! bf16_class {
     ($f16:ident) => {
         class!($f16)
@@ -23,29 +24,44 @@ macro_rules! bf16_class {
     };
 }
 
-/// Collects the tables of all traits, one macro call after the other, and writes the enum from them.
+/// The reason of a row `by hand`.
+macro_rules! reason {
+    () => {
+        None
+    };
+    ($why:literal) => {
+        Some($why)
+    };
+}
+
+/// Writes the enum from the rows of all traits, which it collects in one call after the other.
 ///
-/// A macro, because an enum's variants cannot be made by a function.
+/// A macro, because a function cannot make the variants of an enum.
 macro_rules! ops {
-    // One more trait: its rows and its ops by hand, in front of what is still to come.
+    // The rows of one more trait, and the traits that are still missing.
     (
         $Ops:ident {
-            $($f16:ident $(/ $bf16:ident)? $op:ident ($($kinds:tt)*) -> $ret:tt;)*
-        } by_hand {
-            $($hf16:ident $(/ $hbf16:ident)? $hop:ident $why:literal;)*
+            $(
+                $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
+                -> $ret:tt $(<$($of:ident),+>)? $(by hand $why:literal)?;
+            )*
         }
         [$($done:tt)*] $($next:ident $($more:ident)*)?
     ) => {
         ops!(@next [
             $($done)*
-            $($op $Ops [$f16 $($bf16)?] (concat!("(", stringify!($($kinds)*), ") -> ", stringify!($ret)));)*
-            $($hop $Ops [$hf16 $($hbf16)?] ($why);)*
+            $(
+                $op $Ops [$f16 $($bf16)?] [$($why)?] concat!(
+                    $(stringify!($async), " ",)? "(", stringify!($($operands)*), ") -> ",
+                    stringify!($ret $(<$($of),+>)?),
+                );
+            )*
         ] $($next $($more)*)?);
     };
     (@next [$($done:tt)*] $next:ident $($more:ident)*) => {
-        crate::$next! { ops! [$($done)*] $($more)* }
+        crate::$next! { raw ops! [$($done)*] $($more)* }
     };
-    (@next [$($op:ident $Ops:ident [$f16:ident $($bf16:ident)?] ($shape:expr);)*]) => {
+    (@next [$($op:ident $Ops:ident [$f16:ident $($bf16:ident)?] [$($why:literal)?] $shape:expr;)*]) => {
         /// A method of Burn's op traits, by its upstream name.
         #[allow(non_camel_case_types, reason = "one spelling in trait, table, config, logs and errors")]
         #[allow(missing_docs, reason = "the names are Burn's, and so is their documentation")]
@@ -62,17 +78,20 @@ macro_rules! ops {
             const NAMES: &'static [&'static str] = &[$(stringify!($op),)*];
             const TRAITS: &'static [&'static str] = &[$(stringify!($Ops),)*];
             const SHAPES: &'static [&'static str] = &[$($shape,)*];
+            const BY_HAND: &'static [Option<&'static str>] = &[$(reason!($($why)?),)*];
         }
     };
 }
 
-crate::float_tensor_ops! { ops! [] int_tensor_ops bool_tensor_ops module_ops activation_ops q_tensor_ops transaction_ops }
+crate::float_tensor_ops! {
+    raw ops! [] int_tensor_ops bool_tensor_ops module_ops activation_ops q_tensor_ops transaction_ops
+}
 
 impl Op {
-    /// The cast class of this op under preset `o1`, or `None` if no class applies to it: it does no float arithmetic,
-    /// or names its dtype itself.
+    /// The cast class of this op under preset `o1`, or `None` if no class applies to it: the op does no float
+    /// arithmetic, or its caller names the dtype.
     ///
-    /// `compute` is the compute dtype; every dtype but BF16 uses the F16 column.
+    /// `compute` is the compute dtype. Every dtype but BF16 has the classes of F16.
     pub const fn class(self, compute: Dtype) -> Option<Class> {
         match compute {
             Dtype::BF16 => Self::BF16[self as usize],
@@ -95,9 +114,14 @@ impl Op {
         Self::TRAITS[self as usize]
     }
 
-    /// The shape of the signature, or why the forwarder is written out by hand.
+    /// The shape of the signature in the words of the table, for example `(F, F) -> F`.
     pub const fn shape(self) -> &'static str {
         Self::SHAPES[self as usize]
+    }
+
+    /// The reason why the decorator has a function for this op, or `None` if its method is generated from the row.
+    pub const fn by_hand(self) -> Option<&'static str> {
+        Self::BY_HAND[self as usize]
     }
 }
 
@@ -138,6 +162,22 @@ mod tests {
         assert_eq!(Op::float_div.class(Dtype::BF16), Some(Class::Widest));
         assert_eq!(Op::float_matmul.class(Dtype::BF16), Some(Class::Low));
         assert_eq!(Op::float_cast.class(Dtype::F16), None);
+    }
+
+    #[test]
+    fn every_row_has_a_shape_and_some_have_a_reason() {
+        let squeezed = |op: Op| op.shape().replace(' ', "");
+        assert_eq!(squeezed(Op::float_matmul), "(F,F)->F");
+        assert_eq!(Op::float_matmul.by_hand(), None);
+        assert_eq!(
+            squeezed(Op::q_into_data),
+            "async(Q)->Result<TensorData,ExecutionError>"
+        );
+        assert_eq!(squeezed(Op::softmax), "(F,usize)->F");
+        assert_eq!(
+            Op::softmax.by_hand(),
+            Some("one kernel reads x as it is stored")
+        );
     }
 
     #[test]

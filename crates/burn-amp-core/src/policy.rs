@@ -1,4 +1,4 @@
-//! The policy in force: the compute dtype and the class of every op, and what follows from them for one call.
+//! The policy in force: the compute dtype and the class of every op, and the casts that follow for one call.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,74 @@ pub struct Policy {
     classes: Vec<Option<Class>>,
 }
 
-/// What the policy sees of one call.
+/// What the policy needs to know about the operands of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operands {
     /// The join of the float operands' storage dtypes; `None` without float operands.
     pub widest: Option<Dtype>,
-    /// Whether the operands have more than one dtype.
+    /// The join of their logical dtypes: the dtype that the plain backend would return.
+    pub logical: Option<Dtype>,
+    /// Whether the operands have more than one storage dtype.
     pub mixed: bool,
     /// Whether the scalar guard found a scalar operand that the storage dtype would lose.
     pub guarded: bool,
-    /// Whether the call must not be lowered: inside `full_precision`, or on a gradient that was handed out.
+    /// Whether the call must not be lowered: it is inside `full_precision`, or an operand is a gradient that has left
+    /// the backward pass.
     pub exact: bool,
 }
 
-/// What happens to the floats of one call.
+/// The dtypes of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Casts {
     /// The dtype all float operands are cast to; `None` leaves them as they are.
     pub operands: Option<Dtype>,
     /// The dtype float results are cast to; `None` leaves them as they are.
     pub results: Option<Dtype>,
+    /// The logical dtype of float results; `None` without float operands, where it is the dtype of the result.
+    pub logical: Option<Dtype>,
 }
 
 impl Operands {
-    /// These operands and one more of `dtype`.
+    /// These operands and one more.
     #[inline]
-    pub fn and(mut self, dtype: Dtype) -> Self {
-        self.mixed |= self.widest.is_some_and(|widest| widest != dtype);
-        self.widest = Some(self.widest.map_or(dtype, |widest| widest.join(dtype)));
-        self
+    pub fn and(self, stored: Dtype, logical: Dtype) -> Self {
+        Self {
+            widest: Some(self.widest.map_or(stored, |widest| widest.join(stored))),
+            mixed: self.mixed || self.widest.is_some_and(|widest| widest != stored),
+            ..self.and_logical(logical)
+        }
+    }
+
+    /// These operands and one more whose values are zeros and ones, to be multiplied by the others.
+    ///
+    /// Every dtype holds zeros and ones. So if they are in F32, they take the dtype of low operands instead of widening
+    /// them.
+    #[inline]
+    pub fn and_zeros_and_ones(self, stored: Dtype, logical: Dtype) -> Self {
+        if stored == Dtype::F32 && self.widest.is_some_and(Dtype::is_low) {
+            Self {
+                mixed: true,
+                ..self.and_logical(logical)
+            }
+        } else {
+            self.and(stored, logical)
+        }
+    }
+
+    #[inline]
+    fn and_logical(self, logical: Dtype) -> Self {
+        Self {
+            logical: Some(self.logical.map_or(logical, |joined| joined.join(logical))),
+            ..self
+        }
+    }
+}
+
+impl Casts {
+    /// The dtype in which an op computes with an operand of `stored`.
+    #[inline]
+    pub fn computes_in(self, stored: Dtype) -> Dtype {
+        self.operands.unwrap_or(stored)
     }
 }
 
@@ -52,7 +91,7 @@ impl Policy {
         Self::from_table(compute, overrides, |class| class)
     }
 
-    /// As [`new`](Self::new), but what the table computes in F32 runs low too: preset `o3`.
+    /// As [`new`](Self::new), but the ops that the table computes in F32 run low too: preset `o3`.
     pub fn all_low(compute: Dtype, overrides: &BTreeMap<Op, Class>) -> Self {
         Self::from_table(compute, overrides, |class| match class {
             Class::Low | Class::Full | Class::Internal => Class::Low,
@@ -91,36 +130,49 @@ impl Policy {
     pub fn casts(&self, op: Op, operands: Operands) -> Casts {
         match self.class(op) {
             Some(class) => self.casts_of(class, operands),
-            None => Casts::default(),
+            None => Casts {
+                operands: None,
+                results: None,
+                logical: operands.logical,
+            },
         }
     }
 
-    /// The casts around a call of some op of class `class`.
+    /// The casts around a call of any op of class `class`.
     #[inline]
     pub fn casts_of(&self, class: Class, operands: Operands) -> Casts {
-        let Some(widest) = operands.widest else {
-            return Casts::default();
+        let (to, results) = self.storage(class, operands);
+        // As under PyTorch's autocast, the loss of a model stored in half precision is F32 to its reader too.
+        let logical = match class {
+            Class::Full => operands.logical.map(|logical| logical.join(Dtype::F32)),
+            Class::Low | Class::Internal | Class::Widest | Class::Keep => operands.logical,
         };
-        let operands_to = |to| Casts {
+        Casts {
             operands: to,
-            results: None,
+            results,
+            logical,
+        }
+    }
+
+    /// The storage dtypes of the operands and of the result.
+    #[inline]
+    fn storage(&self, class: Class, operands: Operands) -> (Option<Dtype>, Option<Dtype>) {
+        let Some(widest) = operands.widest else {
+            return (None, None);
         };
-        let promoted = operands_to(operands.mixed.then_some(widest));
+        let promoted = operands.mixed.then_some(widest);
         if widest == Dtype::F64 {
-            return promoted;
+            return (promoted, None);
         }
         if operands.exact {
-            return operands_to(Some(Dtype::F32));
+            return (Some(Dtype::F32), None);
         }
         match class {
-            Class::Low => operands_to(Some(self.compute)),
-            Class::Full => operands_to(Some(Dtype::F32)),
-            Class::Internal => Casts {
-                operands: Some(Dtype::F32),
-                results: Some(widest),
-            },
-            Class::Widest | Class::Keep if operands.guarded => operands_to(Some(Dtype::F32)),
-            Class::Widest | Class::Keep => promoted,
+            Class::Low => (Some(self.compute), None),
+            Class::Full => (Some(Dtype::F32), None),
+            Class::Internal => (Some(Dtype::F32), Some(widest)),
+            Class::Widest | Class::Keep if operands.guarded => (Some(Dtype::F32), None),
+            Class::Widest | Class::Keep => (promoted, None),
         }
     }
 }
@@ -132,27 +184,67 @@ mod tests {
     fn casts(op: Op, dtypes: &[Dtype]) -> Casts {
         let operands = dtypes
             .iter()
-            .fold(Operands::default(), |all, d| all.and(*d));
+            .fold(Operands::default(), |all, d| all.and(*d, *d));
         Policy::new(Dtype::BF16, &BTreeMap::new()).casts(op, operands)
     }
 
     #[test]
     fn each_class_casts_as_it_says() {
         use Dtype::{BF16, F16, F32};
-        let to = |operands, results| Casts { operands, results };
-        assert_eq!(casts(Op::float_matmul, &[F32, BF16]), to(Some(BF16), None));
-        assert_eq!(casts(Op::float_exp, &[BF16]), to(Some(F32), None));
-        assert_eq!(casts(Op::gelu, &[BF16]), to(Some(F32), Some(BF16)));
-        assert_eq!(casts(Op::float_add, &[BF16, F16]), to(Some(F32), None));
-        assert_eq!(casts(Op::float_add, &[BF16, BF16]), to(None, None));
-        assert_eq!(casts(Op::float_neg, &[BF16]), to(None, None));
-        assert_eq!(casts(Op::float_cast, &[BF16]), to(None, None));
+        let storage = |op, dtypes| {
+            let casts = casts(op, dtypes);
+            (casts.operands, casts.results)
+        };
+        assert_eq!(storage(Op::float_matmul, &[F32, BF16]), (Some(BF16), None));
+        assert_eq!(storage(Op::float_exp, &[BF16]), (Some(F32), None));
+        assert_eq!(storage(Op::gelu, &[BF16]), (Some(F32), Some(BF16)));
+        assert_eq!(storage(Op::float_add, &[BF16, F16]), (Some(F32), None));
+        assert_eq!(storage(Op::float_add, &[BF16, BF16]), (None, None));
+        assert_eq!(storage(Op::float_neg, &[BF16]), (None, None));
+        assert_eq!(storage(Op::float_cast, &[BF16]), (None, None));
+    }
+
+    #[test]
+    fn a_result_has_the_logical_dtype_of_the_plain_backend_but_for_full_ops() {
+        let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
+        let operands = Operands::default().and(Dtype::F32, Dtype::F16);
+        for op in Op::ALL {
+            let expected = match policy.class(*op) {
+                Some(Class::Full) => Dtype::F32,
+                _ => Dtype::F16,
+            };
+            assert_eq!(policy.casts(*op, operands).logical, Some(expected), "{op}");
+        }
+    }
+
+    #[test]
+    fn zeros_and_ones_in_f32_take_the_dtype_of_a_low_operand_and_of_no_other() {
+        let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
+        let product = |other: Dtype, mask: Dtype| {
+            let operands = Operands::default().and(other, Dtype::F32);
+            policy
+                .casts(Op::float_mul, operands.and_zeros_and_ones(mask, Dtype::F32))
+                .operands
+        };
+        use Dtype::{BF16, F16, F32, F64, Flex32};
+        for low in [BF16, F16] {
+            assert_eq!(product(low, F32), Some(low));
+            assert_eq!(product(low, F64), Some(F64));
+            assert_eq!(product(low, low), None);
+            assert_eq!(product(F32, low), Some(F32));
+        }
+        assert_eq!(product(Flex32, F32), Some(F32));
+        assert_eq!(product(F32, F32), None);
     }
 
     #[test]
     fn f64_is_never_touched_and_carries_the_rest_along() {
         for op in Op::ALL {
-            assert_eq!(casts(*op, &[Dtype::F64]), Casts::default(), "{op}");
+            let untouched = Casts {
+                logical: Some(Dtype::F64),
+                ..Casts::default()
+            };
+            assert_eq!(casts(*op, &[Dtype::F64]), untouched, "{op}");
         }
         assert_eq!(
             casts(Op::float_matmul, &[Dtype::F64, Dtype::F32]).operands,
@@ -179,7 +271,7 @@ mod tests {
         let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
         let operands = Operands {
             exact: true,
-            ..Operands::default().and(Dtype::F32)
+            ..Operands::default().and(Dtype::F32, Dtype::F32)
         };
         for op in Op::ALL {
             let to = policy.casts(*op, operands).operands;
@@ -191,7 +283,9 @@ mod tests {
     fn mixed_operands_are_promoted_under_every_class() {
         for class in Class::ALL {
             let policy = Policy::new(Dtype::F16, &BTreeMap::from([(Op::float_add, class)]));
-            let operands = Operands::default().and(Dtype::F32).and(Dtype::F16);
+            let operands = Operands::default()
+                .and(Dtype::F32, Dtype::F32)
+                .and(Dtype::F16, Dtype::F32);
             assert!(
                 policy.casts(Op::float_add, operands).operands.is_some(),
                 "{class}"

@@ -1,19 +1,19 @@
-//! The scalar guard: scalar operands that a low dtype would change beyond rounding.
+//! The scalar guard, which finds scalar operands that a low dtype would change beyond rounding.
 
 use crate::Dtype;
 
-/// Whether `x` becomes another kind of number in `dtype`: 0, ±inf or ±1 without having been it.
+/// Whether `x` becomes 0, ±inf or ±1 in `dtype` and is another number itself.
 ///
-/// `1e-8` is 0 and `-1e9` is -inf in F16, `0.999` is 1 in BF16. An op with such an operand runs in F32.
+/// In F16, `1e-8` is 0 and `-1e9` is -inf; in BF16, `0.999` is 1. An op with such an operand runs in F32.
 pub fn is_lost(x: f64, dtype: Dtype) -> bool {
     let rounded = dtype.round(x);
     rounded != x && (rounded == 0.0 || rounded.is_infinite() || rounded.abs() == 1.0)
 }
 
-/// Whether dividing by `x` must not happen in `dtype`: `x` or `1/x` is [lost](is_lost), or `1/x` is subnormal.
+/// Whether a division by `x` must not run in `dtype`, because `x` or `1/x` is [lost](is_lost) or `1/x` is subnormal.
 ///
-/// The reciprocal counts because the backward pass multiplies by it: a mean over more than 16384 elements has a
-/// subnormal `1/n` in F16.
+/// The reciprocal counts because the backward pass multiplies by it. For a mean over more than 16384 elements, `1/n`
+/// is subnormal in F16.
 pub fn is_lost_divisor(x: f64, dtype: Dtype) -> bool {
     let reciprocal = 1.0 / x;
     let subnormal = reciprocal != 0.0 && reciprocal.abs() < dtype.min_positive();

@@ -1,37 +1,56 @@
-//! The table: one row for every method of Burn 0.21.0's seven op traits.
+//! The table: one row for each method of Burn 0.21.0's seven op traits, in Burn's order.
 //!
-//! A row is the class, the upstream name and the shape of the signature. Where F16 and BF16 want different classes the
-//! row says `F16/BF16`. `Pass` is no cast class: the op does no float arithmetic, or says its dtype itself.
-//! `F`, `I`, `Bool`, `Q` stand for float, int, bool and quantized tensors, `Primitive` for a float or quantized one,
-//! `Wide` for a float tensor that is handed on in F32 whatever it was computed in.
+//! ```text
+//!     Low         float_matmul                     (F, F) -> F;
+//!     Full/Widest float_div                        (F, F) -> F;
+//!     Pass        int_into_data                    async (I) -> Result<TensorData, ExecutionError>;
+//!     Internal    softmax                          (F, usize) -> F
+//!                 by hand "one kernel reads x as it is stored";
+//! ```
 //!
-//! `by_hand` lists the ops whose forwarder is written out, each with its reason.
+//! A row is a cast class, Burn's name of the method and the shape of its signature. `Full/Widest` means `Full` under
+//! F16 and `Widest` under BF16. `Pass` is not a cast class: the op does no float arithmetic, or its caller names the
+//! dtype. A row `by hand` gives the reason why the decorator has a function for it instead of a generated method.
 //!
-//! Each macro passes its part of the table to another macro (`float_tensor_ops! { forward! for Amp }`): that is how the
-//! decorator, the recording backend of the tests and [`Op`](crate::Op) are made from the same rows.
+//! The words of a shape: `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors, `Primitive` is a float or
+//! quantized tensor, `Wide` is a float result that stays in F32 whatever dtype it was computed in, and a type that
+//! Burn writes with `<B>` stands without it. Every other word is the Rust type.
 //!
-//! Why a class is what it is, where a reader would have guessed another:
+//! Each trait's rows are a macro that passes them on to a macro of the caller, see [`row`](crate::row). The decorator,
+//! the recording backend of the tests and [`Op`](crate::Op) are made from the same rows that way. The table is macros
+//! and not a constant, because no function can make methods from data.
+//!
+//! The reasons for classes that may surprise a reader:
 //!
 //! * `float_div`, F16: the backward pass squares the divisor, which overflows from 256 on.
 //! * `float_scatter_*`, `float_select_add`, F16: they accumulate.
-//! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype: 4096 × 16 is inf in F16.
-//! * `float_powi_scalar`, …: `Tensor::square` lands here and overflows F16 from 256 on.
-//! * `float_cos`, `float_sin`: positions up to 10^4 have a spacing of 8 in F16 and of 64 in BF16.
-//! * `float_tanh`, `sigmoid`: bounded, so nothing overflows and the error is that of rounding.
-//! * `gelu`, `gelu_backward`: the provided backward pass cubes its operand, NaN in F16 from 40.4 on.
-//! * `embedding`: a look-up; casting the table costs vocabulary × width, so the consumer casts what was looked up.
-//! * `softmin`, `log_sigmoid`, …: compositions in most backends; cast once, before the first of their ops.
-//! * `softmax`, `layer_norm`: computed in F32 by one kernel, so nothing is lost inside; what reads them reads them low.
-//! * `log_softmax`: by one kernel too, but a loss is made of its result: BF16 tells 2.30 from 2.31 only.
+//! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype, so 4096 values of 16 sum to
+//!   inf in F16.
+//! * `float_powi_scalar`, …: `Tensor::square` calls it and overflows F16 from 256 on.
+//! * `float_cos`, `float_sin`: positions near 10^4 are 8 apart in F16 and 64 apart in BF16.
+//! * `float_tanh`, `sigmoid`: they are bounded, so nothing overflows and only rounding is lost.
+//! * `gelu`, `gelu_backward`: Burn's provided backward pass cubes its operand, which gives NaN in F16 from 40.4 on.
+//! * `embedding`: a look-up. Casting the whole table would cost vocabulary × width, so the next op casts the rows that
+//!   were looked up.
+//! * `softmin`, `log_sigmoid`, …: most backends compose them of several ops; one cast before the first is enough.
+//! * `softmax`, `layer_norm`: one kernel computes them in F32, so nothing is lost inside, and the ops that read the
+//!   result read it in low precision anyway.
+//! * `log_softmax`: also one kernel, but losses are made of its result, and 2.30 and 2.31 are the same number in BF16.
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { FloatTensorOps {
+macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] FloatTensorOps {
     Pass        float_from_data                  (TensorData, &Device) -> F;
+    Pass        float_random                     (Shape, Distribution, &Device, FloatDType) -> F
+                by hand "a Bernoulli tensor is known to hold zeros and ones";
     Pass        float_zeros                      (Shape, &Device, FloatDType) -> F;
     Pass        float_ones                       (Shape, &Device, FloatDType) -> F;
     Pass        float_full                       (Shape, Scalar, &Device, FloatDType) -> F;
+    Pass        float_into_data                  async (F) -> Result<TensorData, ExecutionError>
+                by hand "the data has the logical dtype";
     Pass        float_device                     (&F) -> Device;
+    Pass        float_to_device                  (F, &Device) -> F
+                by hand "the policy is that of the target device";
     Keep        float_into_int                   (F, IntDType) -> I;
     Pass        float_empty                      (Shape, &Device, FloatDType) -> F;
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
@@ -42,6 +61,8 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_clamp                      (F, Scalar, Scalar) -> F;
     Widest      float_sub                        (F, F) -> F;
     Keep        float_sub_scalar                 (F, Scalar) -> F;
+    Widest      float_mul                        (F, F) -> F
+                by hand "zeros and ones take the dtype of the other operand";
     Keep        float_mul_scalar                 (F, Scalar) -> F;
     Full/Widest float_div                        (F, F) -> F;
     Keep        float_div_scalar                 (F, Scalar) -> F;
@@ -56,6 +77,8 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_permute                    (F, &[usize]) -> F;
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F;
+    Keep        float_gather                     (usize, F, I) -> F
+                by hand "one log-probability per row comes without the gradients of the others";
     Full/Widest float_scatter_add                (usize, F, I, F) -> F;
     Full/Widest float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F;
@@ -77,6 +100,10 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_lower_elem                 (F, Scalar, BoolDType) -> Bool;
     Widest      float_lower_equal                (F, F, BoolDType) -> Bool;
     Keep        float_lower_equal_elem           (F, Scalar, BoolDType) -> Bool;
+    Pass        float_detach                     (F) -> F
+                by hand "a detached parameter is still a copy of it";
+    Pass        float_set_require_grad           (F, bool) -> F
+                by hand "makes a leaf, whose gradient is checked and whose casts are shared";
     Pass        float_is_require_grad            (&F) -> bool;
     Full        float_sum                        (F) -> F;
     Full        float_sum_dim                    (F, usize) -> F;
@@ -88,6 +115,8 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Full        float_cumprod                    (F, usize) -> F;
     Keep        float_cummin                     (F, usize) -> F;
     Keep        float_cummax                     (F, usize) -> F;
+    Pass        float_cast                       (F, FloatDType) -> F
+                by hand "sets the logical dtype too";
     Full        float_exp                        (F) -> F;
     Full        float_log                        (F) -> F;
     Full        float_log1p                      (F) -> F;
@@ -143,27 +172,20 @@ macro_rules! float_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { Float
     Keep        float_unfold                     (F, usize, usize, usize) -> F;
     Keep        float_is_nan                     (F, BoolDType) -> Bool;
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
-} by_hand {
-    Pass        float_random                     "zeros and ones are known for what they are";
-    Keep        float_gather                     "one log-probability per row is computed without the others' gradients";
-    Widest      float_mul                        "zeros and ones take the dtype of what they multiply";
-    Pass        float_into_data                  "async, and reads the logical dtype";
-    Pass        float_to_device                  "the policy is that of the target device";
-    Pass        float_detach                     "the copy of a parameter stays one";
-    Pass        float_set_require_grad           "makes a leaf, whose gradient is checked and whose casts are shared";
-    Pass        float_cast                       "sets the logical dtype too";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! int_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { IntTensorOps {
+macro_rules! int_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] IntTensorOps {
     Pass        int_empty                        (Shape, &Device, IntDType) -> I;
+    Pass        int_into_data                    async (I) -> Result<TensorData, ExecutionError>;
     Pass        int_from_data                    (TensorData, &Device) -> I;
     Pass        int_device                       (&I) -> Device;
     Pass        int_to_device                    (I, &Device) -> I;
     Pass        int_reshape                      (I, Shape) -> I;
     Pass        int_slice                        (I, &[Slice]) -> I;
     Pass        int_slice_assign                 (I, &[Slice], I) -> I;
+    Pass        int_into_float                   (I, FloatDType) -> F;
     Pass        int_mask_where                   (I, Bool, I) -> I;
     Pass        int_mask_fill                    (I, Bool, Scalar) -> I;
     Pass        int_gather                       (usize, I, I) -> I;
@@ -259,19 +281,18 @@ macro_rules! int_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { IntTens
     Pass        bitwise_right_shift_scalar       (I, Scalar) -> I;
     Pass        int_cast                         (I, IntDType) -> I;
     Pass        int_unfold                       (I, usize, usize, usize) -> I;
-} by_hand {
-    Pass        int_into_data                    "async";
-    Pass        int_into_float                   "the logical dtype is the one asked for, the device that of an int tensor";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! bool_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { BoolTensorOps {
+macro_rules! bool_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] BoolTensorOps {
     Pass        bool_empty                       (Shape, &Device, BoolDType) -> Bool;
     Pass        bool_zeros                       (Shape, &Device, BoolDType) -> Bool;
     Pass        bool_ones                        (Shape, &Device, BoolDType) -> Bool;
+    Pass        bool_into_data                   async (Bool) -> Result<TensorData, ExecutionError>;
     Pass        bool_from_data                   (TensorData, &Device) -> Bool;
     Pass        bool_into_int                    (Bool, IntDType) -> I;
+    Pass        bool_into_float                  (Bool, FloatDType) -> F;
     Pass        bool_device                      (&Bool) -> Device;
     Pass        bool_to_device                   (Bool, &Device) -> Bool;
     Pass        bool_reshape                     (Bool, Shape) -> Bool;
@@ -301,17 +322,14 @@ macro_rules! bool_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { BoolTe
     Pass        bool_any_dim                     (Bool, usize) -> Bool;
     Pass        bool_all                         (Bool) -> Bool;
     Pass        bool_all_dim                     (Bool, usize) -> Bool;
+    Pass        bool_argwhere                    async (Bool, IntDType) -> I;
     Pass        bool_expand                      (Bool, Shape) -> Bool;
     Pass        bool_unfold                      (Bool, usize, usize, usize) -> Bool;
-} by_hand {
-    Pass        bool_into_data                   "async";
-    Pass        bool_into_float                  "the logical dtype is the one asked for, the device that of a bool tensor";
-    Pass        bool_argwhere                    "async";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! module_ops { ($then:ident! $($extra:tt)*) => { $then! { ModuleOps {
+macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ModuleOps {
     Keep        embedding                        (F, I) -> F;
     Full        embedding_backward               (F, F, I) -> F;
     Low         linear                           (F, F, Option<F>) -> F;
@@ -327,6 +345,8 @@ macro_rules! module_ops { ($then:ident! $($extra:tt)*) => { $then! { ModuleOps {
     Low         conv2d_weight_backward           (F, F, F, ConvOptions<2>) -> Wide;
     Full        conv2d_bias_backward             (F, F, F) -> F;
     Internal    deform_conv2d                    (F, F, F, Option<F>, Option<F>, DeformConvOptions<2>) -> F;
+    Internal    deform_conv2d_backward           (F, F, F, Option<F>, Option<F>, F, DeformConvOptions<2>)
+                                                 -> DeformConv2dBackward;
     Low         conv3d                           (F, F, Option<F>, ConvOptions<3>) -> F;
     Low         conv3d_x_backward                (F, F, F, ConvOptions<3>) -> F;
     Low         conv3d_weight_backward           (F, F, F, ConvOptions<3>) -> Wide;
@@ -353,52 +373,59 @@ macro_rules! module_ops { ($then:ident! $($extra:tt)*) => { $then! { ModuleOps {
     Internal    adaptive_avg_pool1d              (F, usize) -> F;
     Internal    adaptive_avg_pool1d_backward     (F, F) -> F;
     Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F;
+    Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool) -> MaxPool1dWithIndices;
+    Widest      max_pool1d_with_indices_backward (F, usize, usize, usize, usize, bool, F, I) -> MaxPool1dBackward;
     Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F;
+    Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)
+                                                 -> MaxPool2dWithIndices;
+    Widest      max_pool2d_with_indices_backward (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, F, I)
+                                                 -> MaxPool2dBackward;
     Full        interpolate                      (F, [usize; 2], InterpolateOptions) -> F;
     Full        interpolate_backward             (F, F, [usize; 2], InterpolateOptions) -> F;
+    Low         attention                        (F, F, F, Option<Bool>, Option<F>, AttentionModuleOptions) -> F
+                by hand "composed of Amp's own ops while a graph is recorded, so that its softmax runs in F32";
+    Internal    layer_norm                       (F, F, Option<F>, f64) -> F
+                by hand "one kernel reads x as it is stored";
     Full        ctc_loss                         (F, I, I, I, usize) -> F;
     Pass        has_ctc_loss_backward            () -> bool;
     Full        ctc_loss_backward                (F, I, I, I, F, usize) -> F;
     Full        rfft                             (F, usize, Option<usize>) -> (F,F);
     Full        irfft                            (F, F, usize, Option<usize>) -> F;
-} by_hand {
-    Internal    deform_conv2d_backward           "returns a struct of tensors";
-    Keep        max_pool1d_with_indices          "returns a struct of tensors";
-    Widest      max_pool1d_with_indices_backward "returns a struct of tensors";
-    Keep        max_pool2d_with_indices          "returns a struct of tensors";
-    Widest      max_pool2d_with_indices_backward "returns a struct of tensors";
-    Internal    layer_norm                       "one op over x as it is stored";
-    Low         attention                        "where a graph is recorded it is composed here, so that its softmax runs in f32";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! activation_ops { ($then:ident! $($extra:tt)*) => { $then! { ActivationOps {
+macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ActivationOps {
     Keep        leaky_relu                       (F, Scalar) -> F;
     Keep        relu                             (F) -> F;
     Keep        relu_backward                    (F, F) -> F;
+    Internal    gelu                             (F) -> F
+                by hand "one kernel reads x as it is stored";
     Low         prelu                            (F, F) -> F;
     Internal    gelu_backward                    (F, F) -> F;
     Keep        sigmoid                          (F) -> F;
     Keep        sigmoid_backward                 (F, F) -> F;
     Keep        hard_sigmoid                     (F, Scalar, Scalar) -> F;
     Full        log_sigmoid                      (F) -> F;
+    Internal    softmax                          (F, usize) -> F
+                by hand "one kernel reads x as it is stored";
+    Full        log_softmax                      (F, usize) -> F
+                by hand "one kernel reads x as it is stored";
     Full        softmin                          (F, usize) -> F;
     Full        log_sigmoid_backward             (F, F) -> F;
-} by_hand {
-    Internal    gelu                             "one op over x as it is stored";
-    Internal    softmax                          "one op over x as it is stored";
-    Full        log_softmax                      "one op over x as it is stored";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! q_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { QTensorOps {
+macro_rules! q_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] QTensorOps {
     Pass        q_from_data                      (TensorData, &Device) -> Q;
+    Full        quantize                         (F, &QuantScheme, QuantizationParametersPrimitive) -> Q;
     Full        quantize_dynamic                 (F, &QuantScheme) -> Q;
+    Pass        dequantize                       (Q, FloatDType) -> F;
     Pass        q_device                         (&Q) -> Device;
     Pass        q_to_device                      (Q, &Device) -> Q;
     Pass        q_reshape                        (Q, Shape) -> Q;
+    Pass        q_into_data                      async (Q) -> Result<TensorData, ExecutionError>;
     Pass        q_detach                         (Q) -> Q;
     Pass        q_set_require_grad               (Q, bool) -> Q;
     Pass        q_is_require_grad                (&Q) -> bool;
@@ -422,6 +449,8 @@ macro_rules! q_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { QTensorOp
     Pass        q_mul_scalar                     (Q, Scalar) -> Primitive;
     Pass        q_div                            (Q, Q) -> Primitive;
     Pass        q_div_scalar                     (Q, Scalar) -> Primitive;
+    Pass        q_matmul                         (Primitive, Primitive) -> Primitive
+                by hand "its operands may be float or quantized";
     Pass        q_neg                            (Q) -> Primitive;
     Pass        q_recip                          (Q) -> Primitive;
     Pass        q_sum                            (Q) -> Primitive;
@@ -470,16 +499,12 @@ macro_rules! q_tensor_ops { ($then:ident! $($extra:tt)*) => { $then! { QTensorOp
     Pass        q_sort                           (Q, usize, bool) -> Q;
     Pass        q_sort_with_indices              (Q, usize, bool, IntDType) -> (Q,I);
     Pass        q_argsort                        (Q, usize, bool, IntDType) -> I;
-} by_hand {
-    Full        quantize                         "takes a struct of tensors";
-    Pass        dequantize                       "the logical dtype is the one asked for, the device that of a quantized tensor";
-    Pass        q_matmul                         "its operands may be float or quantized";
-    Pass        q_into_data                      "async";
-} $($extra)* } } }
+} } } }
 
 #[doc(hidden)]
 #[macro_export]
-macro_rules! transaction_ops { ($then:ident! $($extra:tt)*) => { $then! { TransactionOps {
-} by_hand {
-    Pass        tr_execute                       "async, and reads the logical dtype of every tensor";
-} $($extra)* } } }
+macro_rules! transaction_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] TransactionOps {
+    Pass        tr_execute                       async (TransactionPrimitive)
+                                                 -> Result<TransactionPrimitiveData, ExecutionError>
+                by hand "the data of every float tensor has its logical dtype";
+} } } }

@@ -9,7 +9,7 @@
 //! type B = Autodiff<Amp<Flex>>; // was: burn::backend::Autodiff<Flex>
 //! ```
 //!
-//! The way of one op: its row in `burn_amp_core`'s table, [`forward`] makes it a method, [`call`] decides the casts,
+//! The way of one op: its row in `burn_amp_core`'s table, [`cast::forward`] makes it a method, [`cast::call`] decides the casts,
 //! the inner backend computes. The way of one training step: [`autodiff`] scales the loss, runs Burn's backward pass,
 //! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all. With
 //! `loss_scale.sync = false` the scale stays on the device: [`deferred`].
@@ -37,22 +37,16 @@
 )]
 #![recursion_limit = "256"]
 
-#[macro_use]
-mod forward;
-
 mod backend;
-mod call;
+mod cast;
 mod distributed;
-mod dtype;
 mod graph;
 mod loss_scale;
 pub mod memory;
-mod observe;
 mod ops;
 pub mod optim;
 mod policy;
 pub mod ranks;
-mod scope;
 mod setup;
 mod step;
 mod store;
@@ -66,12 +60,12 @@ pub use burn_amp_core::{
     LossScaling, Op, Outcome, Preset,
 };
 pub use burn_amp_kernels::Kernels;
+pub use cast::observe::{CastCounter, Observer, observe};
+pub use cast::scope::full_precision;
 pub use distributed::Trainable;
 pub use graph::{Graph, NoGraph, Tape};
 pub use loss_scale::{LossScale, LossScaleRecord, Overflow, Skip};
-pub use observe::{CastCounter, Observer, observe};
 pub use policy::{FromFile, PolicySource, SetupError};
-pub use scope::full_precision;
 pub use setup::{configure, init, loss_scale, storage_dtype};
 pub use step::Gradients;
 pub use store::{convert, convert_to};

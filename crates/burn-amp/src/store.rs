@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp_core::{Dtype, Preset};
 
-use crate::{backend::AmpBackend, dtype, policy::Context};
+use crate::{backend::AmpBackend, cast::precision as dtype, policy::Context};
 
 /// Stores a model's parameters as the preset in force on its device says.
 ///

@@ -9,7 +9,7 @@ use burn_amp_core::Dtype;
 use burn_backend::{Backend, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use crate::dtype;
+use crate::cast::precision as dtype;
 
 /// The identity that a parameter shares with its copies: clones, forks, copies on other devices.
 ///

@@ -14,7 +14,7 @@ use super::{
     leaf::{Leaf, Origin},
     levels::Levels,
 };
-use crate::dtype;
+use crate::cast::precision as dtype;
 
 /// The live leaves of one device.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use burn_autodiff::{
 use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
 
 use super::{leaf::Leaf, leaves::Leaves};
-use crate::dtype;
+use crate::cast::precision as dtype;
 
 /// Casts a leaf for one use: a node of its own, over values that all uses share.
 ///

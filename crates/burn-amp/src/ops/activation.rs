@@ -6,52 +6,63 @@ use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTens
 
 use crate::{
     backend::Amp,
-    call::Call,
-    dtype,
+    cast::{call::Call, forward::forward, precision},
     graph::Graph,
     policy::PolicySource,
-    tensor::{AmpTensor, LogSoftmaxOperand, Nature},
+    tensor::{LogSoftmaxOperand, Nature},
 };
 
-activation_ops! { forward!
-    fn gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::gelu);
-        call.float(&x);
-        let call = call.decide();
-        match call.is_internal() {
-            true => call.stored(G::Inner::gelu_in_f32(x.inner)),
-            false => call.float(G::Inner::gelu(call.cast(x))),
-        }
-    }
+impl<B: Kernels, P: PolicySource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
+    activation_ops! { forward! }
+}
 
-    fn softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::softmax);
-        call.float(&x);
-        let call = call.decide();
-        match call.is_internal() {
-            true => call.stored(G::Inner::softmax_in_f32(x.inner, dim)),
-            false => call.float(G::Inner::softmax(call.cast(x), dim)),
-        }
+fn gelu<B: Kernels, P: PolicySource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::gelu);
+    call.float(&x);
+    let call = call.decide();
+    if call.is_internal() {
+        call.stored(G::Inner::gelu_in_f32(x.inner))
+    } else {
+        call.result(G::Inner::gelu(call.cast(x)))
     }
+}
 
-    fn log_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::log_softmax);
-        call.float(&x);
-        let call = call.decide();
-        match call.in_f32() {
-            Some(result) => {
-                let x = x.inner;
-                let is_last = dim + 1 == x.rank();
-                let LogSoftmax { output, log_sum_exp } =
-                    G::Inner::log_softmax_in_f32(x.clone(), dim, dtype::to_float(result));
-                let mut output: AmpTensor<B, G> = call.stored(output);
-                if is_last {
-                    output.nature =
-                        Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));
-                }
-                output
-            }
-            None => call.float(G::Inner::log_softmax(call.cast(x), dim)),
-        }
+fn softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    dim: usize,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::softmax);
+    call.float(&x);
+    let call = call.decide();
+    if call.is_internal() {
+        call.stored(G::Inner::softmax_in_f32(x.inner, dim))
+    } else {
+        call.result(G::Inner::softmax(call.cast(x), dim))
     }
+}
+
+/// Along the last dimension, the result remembers its operand for [`float_gather`](super::tensor).
+fn log_softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    dim: usize,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::log_softmax);
+    call.float(&x);
+    let call = call.decide();
+    let Some(dtype) = call.in_f32() else {
+        return call.result(G::Inner::log_softmax(call.cast(x), dim));
+    };
+    let x = x.inner;
+    let is_last = dim + 1 == x.rank();
+    let LogSoftmax {
+        output,
+        log_sum_exp,
+    } = G::Inner::log_softmax_in_f32(x.clone(), dim, precision::to_float(dtype));
+    let mut output = call.stored::<G>(output);
+    if is_last {
+        output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));
+    }
+    output
 }

@@ -4,7 +4,9 @@ use burn_amp_core::Class;
 use burn_amp_kernels::Kernels;
 use burn_backend::tensor::FloatTensor;
 
-use crate::{backend::Amp, call::Call, graph::Graph, policy::PolicySource, tensor::AmpTensor};
+use crate::{
+    backend::Amp, cast::call::Call, graph::Graph, policy::PolicySource, tensor::AmpTensor,
+};
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
     /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
@@ -37,6 +39,6 @@ impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
         let mut call = Call::<B>::custom(class);
         operands.iter().for_each(|operand| call.float(operand));
         let call = call.decide();
-        call.float(op(operands.map(|operand| call.cast(operand))))
+        call.result(op(operands.map(|operand| call.cast(operand))))
     }
 }

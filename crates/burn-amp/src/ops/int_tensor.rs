@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn_amp_core::{Op, int_tensor_ops};
+use burn_amp_core::int_tensor_ops;
 use burn_amp_kernels::Kernels;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
@@ -11,21 +11,8 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use crate::{
-    backend::Amp,
-    call::Call,
-    graph::Graph,
-    policy::{Context, PolicySource},
-    tensor::AmpTensor,
-};
+use crate::{backend::Amp, cast::forward::forward, graph::Graph, policy::PolicySource};
 
-int_tensor_ops! { forward!
-    async fn int_into_data(tensor: IntTensor<Self>) -> Result<TensorData, ExecutionError> {
-        G::Inner::int_into_data(tensor).await
-    }
-
-    fn int_into_float(tensor: IntTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
-        let context = Context::of::<P>(&G::Inner::int_device(&tensor));
-        AmpTensor::new(G::Inner::int_into_float(tensor, dtype), context)
-    }
+impl<B: Kernels, P: PolicySource, G: Graph<B>> IntTensorOps<Self> for Amp<B, P, G> {
+    int_tensor_ops! { forward! }
 }

@@ -12,159 +12,61 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use crate::{backend::Amp, call::Call, dtype, graph::Graph, policy::PolicySource};
+use crate::{
+    backend::Amp,
+    cast::{call::Call, forward::forward, precision},
+    graph::Graph,
+    policy::PolicySource,
+};
 
-module_ops! { forward!
-    fn deform_conv2d_backward(
-        x: FloatTensor<Self>,
-        offset: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        mask: Option<FloatTensor<Self>>,
-        bias: Option<FloatTensor<Self>>,
-        output_grad: FloatTensor<Self>,
-        options: DeformConvOptions<2>,
-    ) -> DeformConv2dBackward<Self> {
-        let mut call = Call::<B>::new::<G>(Op::deform_conv2d_backward);
-        [Some(&x), Some(&offset), Some(&weight), mask.as_ref(), bias.as_ref(), Some(&output_grad)]
-            .into_iter()
-            .flatten()
-            .for_each(|operand| call.float(operand));
-        let call = call.decide();
-        let DeformConv2dBackward { x_grad, offset_grad, weight_grad, mask_grad, bias_grad } =
-            G::Inner::deform_conv2d_backward(
-                call.cast(x),
-                call.cast(offset),
-                call.cast(weight),
-                mask.map(|mask| call.cast(mask)),
-                bias.map(|bias| call.cast(bias)),
-                call.cast(output_grad),
-                options,
-            );
-        DeformConv2dBackward::new(
-            call.float(x_grad),
-            call.float(offset_grad),
-            call.float(weight_grad),
-            mask_grad.map(|grad| call.float(grad)),
-            bias_grad.map(|grad| call.float(grad)),
-        )
+impl<B: Kernels, P: PolicySource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
+    module_ops! { forward! }
+}
+
+/// Burn's `Autodiff` would compose the op below `Amp`, where the policy does not see the parts.
+fn attention<B: Kernels, P: PolicySource, G: Graph<B>>(
+    query: FloatTensor<Amp<B, P, G>>,
+    key: FloatTensor<Amp<B, P, G>>,
+    value: FloatTensor<Amp<B, P, G>>,
+    mask: Option<BoolTensor<B>>,
+    attn_bias: Option<FloatTensor<Amp<B, P, G>>>,
+    options: AttentionModuleOptions,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::attention);
+    call.float(&query);
+    call.float(&key);
+    call.float(&value);
+    attn_bias.iter().for_each(|bias| call.float(bias));
+    let call = call.decide();
+    let stored = precision::of(&query.inner);
+    if G::RECORDS && call.casts.computes_in(stored).is_low() {
+        return attention_fallback::<Amp<B, P, G>>(query, key, value, mask, attn_bias, options);
     }
+    call.result(G::Inner::attention(
+        call.cast(query),
+        call.cast(key),
+        call.cast(value),
+        mask,
+        attn_bias.map(|bias| call.cast(bias)),
+        options,
+    ))
+}
 
-    fn max_pool1d_with_indices(
-        x: FloatTensor<Self>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        ceil_mode: bool,
-    ) -> MaxPool1dWithIndices<Self> {
-        let mut call = Call::<B>::new::<G>(Op::max_pool1d_with_indices);
-        call.float(&x);
-        let call = call.decide();
-        let MaxPool1dWithIndices { output, indices } = G::Inner::max_pool1d_with_indices(
-            call.cast(x), kernel_size, stride, padding, dilation, ceil_mode,
-        );
-        MaxPool1dWithIndices::new(call.float(output), indices)
-    }
-
-    fn max_pool1d_with_indices_backward(
-        x: FloatTensor<Self>,
-        kernel_size: usize,
-        stride: usize,
-        padding: usize,
-        dilation: usize,
-        ceil_mode: bool,
-        output_grad: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-    ) -> MaxPool1dBackward<Self> {
-        let mut call = Call::<B>::new::<G>(Op::max_pool1d_with_indices_backward);
-        call.float(&x);
-        call.float(&output_grad);
-        let call = call.decide();
-        let MaxPool1dBackward { x_grad } = G::Inner::max_pool1d_with_indices_backward(
-            call.cast(x), kernel_size, stride, padding, dilation, ceil_mode, call.cast(output_grad), indices,
-        );
-        MaxPool1dBackward::new(call.float(x_grad))
-    }
-
-    fn max_pool2d_with_indices(
-        x: FloatTensor<Self>,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        dilation: [usize; 2],
-        ceil_mode: bool,
-    ) -> MaxPool2dWithIndices<Self> {
-        let mut call = Call::<B>::new::<G>(Op::max_pool2d_with_indices);
-        call.float(&x);
-        let call = call.decide();
-        let MaxPool2dWithIndices { output, indices } = G::Inner::max_pool2d_with_indices(
-            call.cast(x), kernel_size, stride, padding, dilation, ceil_mode,
-        );
-        MaxPool2dWithIndices::new(call.float(output), indices)
-    }
-
-    fn max_pool2d_with_indices_backward(
-        x: FloatTensor<Self>,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        dilation: [usize; 2],
-        ceil_mode: bool,
-        output_grad: FloatTensor<Self>,
-        indices: IntTensor<Self>,
-    ) -> MaxPool2dBackward<Self> {
-        let mut call = Call::<B>::new::<G>(Op::max_pool2d_with_indices_backward);
-        call.float(&x);
-        call.float(&output_grad);
-        let call = call.decide();
-        let MaxPool2dBackward { x_grad } = G::Inner::max_pool2d_with_indices_backward(
-            call.cast(x), kernel_size, stride, padding, dilation, ceil_mode, call.cast(output_grad), indices,
-        );
-        MaxPool2dBackward::new(call.float(x_grad))
-    }
-
-    fn attention(
-        query: FloatTensor<Self>,
-        key: FloatTensor<Self>,
-        value: FloatTensor<Self>,
-        mask: Option<BoolTensor<Self>>,
-        attn_bias: Option<FloatTensor<Self>>,
-        options: AttentionModuleOptions,
-    ) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::attention);
-        call.float(&query);
-        call.float(&key);
-        call.float(&value);
-        attn_bias.iter().for_each(|bias| call.float(bias));
-        let call = call.decide();
-        if G::RECORDS && call.computes_in(dtype::of(&query.inner)).is_low() {
-            return attention_fallback::<Self>(query, key, value, mask, attn_bias, options);
-        }
-        call.float(G::Inner::attention(
-            call.cast(query),
-            call.cast(key),
-            call.cast(value),
-            mask,
-            attn_bias.map(|bias| call.cast(bias)),
-            options,
-        ))
-    }
-
-    fn layer_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-    ) -> FloatTensor<Self> {
-        let mut call = Call::<B>::new::<G>(Op::layer_norm);
-        call.float(&x);
-        call.float(&gamma);
-        beta.iter().for_each(|beta| call.float(beta));
-        let call = call.decide();
-        let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
-        match call.is_internal() {
-            true => call.stored(G::Inner::layer_norm_in_f32(x.inner, gamma, beta, epsilon).output),
-            false => call.float(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon)),
-        }
+fn layer_norm<B: Kernels, P: PolicySource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    gamma: FloatTensor<Amp<B, P, G>>,
+    beta: Option<FloatTensor<Amp<B, P, G>>>,
+    epsilon: f64,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::layer_norm);
+    call.float(&x);
+    call.float(&gamma);
+    beta.iter().for_each(|beta| call.float(beta));
+    let call = call.decide();
+    let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
+    if call.is_internal() {
+        call.stored(G::Inner::layer_norm_in_f32(x.inner, gamma, beta, epsilon).output)
+    } else {
+        call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }
 }

@@ -19,7 +19,7 @@ use burn_backend::{
 use super::OptimizerConfig;
 use crate::{
     backend::AmpBackend,
-    dtype,
+    cast::precision as dtype,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
     tensor::{AmpTensor, Nature},

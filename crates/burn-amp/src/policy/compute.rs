@@ -4,7 +4,7 @@ use burn_amp_core::{Compute, Config, Dtype, Preset};
 use burn_backend::{Backend, DTypeUsage};
 
 use super::source::SetupError;
-use crate::dtype;
+use crate::cast::precision as dtype;
 
 /// The compute dtype: what the configuration says, or the dtype that `auto` chooses for the device.
 ///

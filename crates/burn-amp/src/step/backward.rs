@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     backend::Amp,
+    cast::precision as dtype,
     distributed::Trainable,
-    dtype,
     graph::{NoGraph, Tape},
     policy::PolicySource,
     ranks,

@@ -5,7 +5,7 @@ use burn_autodiff::grads::Gradients;
 use burn_backend::{Backend, read_sync, tensor::FloatTensor};
 
 use crate::{
-    dtype,
+    cast::precision as dtype,
     graph::LeafGradient,
     loss_scale::Overflow,
     policy::{Context, PolicySource},

@@ -8,7 +8,7 @@ use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::{times, times_on_device};
 use crate::{
-    dtype,
+    cast::precision as dtype,
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     tensor::{AmpTensor, Nature},

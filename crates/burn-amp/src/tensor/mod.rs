@@ -13,7 +13,7 @@ use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::Fl
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
 
 use crate::{
-    dtype,
+    cast::precision as dtype,
     graph::{Graph, NoGraph, Origin},
     policy::Context,
 };

@@ -1,4 +1,4 @@
-//! The place where every cast can be seen. Off, it costs one predictable branch.
+//! A hook that sees every cast. Without an observer it costs one predictable branch.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -7,17 +7,19 @@ use std::sync::{
 
 use burn_amp_core::{Dtype, Op};
 
-/// Is told what the decorator does.
+/// Receives the casts that the decorator makes, see [`observe`](fn@observe).
 pub trait Observer: Send + Sync {
-    /// A float operand of `op` (`None` for a custom op) is about to be cast; a shared cast of a parameter counts at every
-    /// use. Casts of the backward pass are not seen here: they mirror the forward ones.
+    /// Called before a float operand of `op` is cast; `op` is `None` for a custom op.
+    ///
+    /// The uses of a parameter share one cast, but each use is reported. Casts of the backward pass are not reported:
+    /// they mirror those of the forward pass.
     fn cast(&self, op: Option<Op>, from: Dtype, to: Dtype);
 }
 
 static ON: AtomicBool = AtomicBool::new(false);
 static OBSERVER: RwLock<Option<Arc<dyn Observer>>> = RwLock::new(None);
 
-/// Puts an observer in the place of the one before, for all threads; `None` switches observing off.
+/// Sets the observer of all threads, which replaces the one before; `None` removes it.
 pub fn observe(observer: Option<Arc<dyn Observer>>) {
     let mut slot = OBSERVER.write().unwrap_or_else(PoisonError::into_inner);
     ON.store(observer.is_some(), Ordering::Relaxed);
@@ -27,12 +29,12 @@ pub fn observe(observer: Option<Arc<dyn Observer>>) {
 #[inline]
 pub(crate) fn cast(op: Option<Op>, from: Dtype, to: Dtype) {
     if ON.load(Ordering::Relaxed) {
-        tell(op, from, to);
+        report(op, from, to);
     }
 }
 
 #[cold]
-fn tell(op: Option<Op>, from: Dtype, to: Dtype) {
+fn report(op: Option<Op>, from: Dtype, to: Dtype) {
     let observer = OBSERVER.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(observer) = &*observer {
         observer.cast(op, from, to);

@@ -1,4 +1,4 @@
-//! Between Burn's dtypes and those of the policy.
+//! Conversions between Burn's dtypes and those of the policy.
 
 use burn_amp_core::Dtype;
 use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
@@ -9,7 +9,7 @@ pub(crate) fn of<T: TensorMetadata>(tensor: &T) -> Dtype {
     from_burn(tensor.dtype())
 }
 
-/// The policy's name of a Burn float dtype.
+/// A float dtype of Burn as one of the policy.
 #[inline]
 pub(crate) fn from_burn(dtype: DType) -> Dtype {
     match dtype {
@@ -22,13 +22,13 @@ pub(crate) fn from_burn(dtype: DType) -> Dtype {
     }
 }
 
-/// Burn's name of a dtype.
+/// A dtype of the policy as a dtype of a Burn tensor.
 #[inline]
 pub(crate) fn to_burn(dtype: Dtype) -> DType {
     to_float(dtype).into()
 }
 
-/// Burn's name of a dtype, as an argument of a float op.
+/// A dtype of the policy as an argument of a float op of Burn.
 #[inline]
 pub(crate) fn to_float(dtype: Dtype) -> FloatDType {
     match dtype {
@@ -40,11 +40,12 @@ pub(crate) fn to_float(dtype: Dtype) -> FloatDType {
     }
 }
 
-/// Casts unless the tensor has the dtype already.
+/// Casts the tensor unless it has the dtype already.
 #[inline]
 pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
-    match of(&tensor) == to {
-        true => tensor,
-        false => B::float_cast(tensor, to_float(to)),
+    if of(&tensor) == to {
+        tensor
+    } else {
+        B::float_cast(tensor, to_float(to))
     }
 }

@@ -6,10 +6,10 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs `f` with every op in F32 on this thread, whatever the policy says; scopes nest.
+/// Runs `f` with every op on this thread in F32, whatever the policy says. PyTorch: `autocast(enabled=False)`.
 ///
-/// Tensors stored low are cast up where an op uses them. What is computed in the scope is stored in F32 until an op
-/// outside lowers it again. The backward pass of these ops runs in F32 too.
+/// An op inside casts tensors stored in low precision up to F32 and stores its result in F32, until an op outside
+/// lowers it again. The backward pass of these ops runs in F32 too. Scopes nest.
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::{Tensor, DType}};
@@ -28,7 +28,7 @@ thread_local! {
 /// assert_eq!(burn_amp::storage_dtype(&full), DType::F32);
 /// ```
 pub fn full_precision<T>(f: impl FnOnce() -> T) -> T {
-    /// Leaves the scope, also when `f` panics.
+    /// Leaves the scope when it is dropped, even if `f` panics.
     struct Leave;
 
     impl Drop for Leave {
@@ -42,6 +42,7 @@ pub fn full_precision<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
+/// Whether this thread is inside [`full_precision`].
 #[inline]
 pub(crate) fn is_full_precision() -> bool {
     DEPTH.get() > 0

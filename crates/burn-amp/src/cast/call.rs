@@ -1,0 +1,253 @@
+//! One call of one op: look at the operands, let the policy decide the dtypes, cast, wrap the result.
+//!
+//! ```text
+//! let mut call = Call::<B>::new::<G>(Op::float_matmul);
+//! call.float(&lhs);
+//! call.float(&rhs);
+//! let call = call.decide();
+//! call.result(G::Inner::float_matmul(call.cast(lhs), call.cast(rhs)))
+//! ```
+
+use std::{borrow::Borrow, sync::Once};
+
+use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
+use burn_amp_kernels::Kernels;
+use burn_backend::{
+    Scalar, TensorPrimitive,
+    tensor::{Device, FloatTensor},
+};
+
+use crate::{
+    backend::Amp,
+    cast::{observe, precision, scope},
+    graph::Graph,
+    loss_scale::Passes,
+    policy::{Context, PolicySource},
+    tensor::{AmpTensor, Nature},
+};
+
+/// A call whose operands are being looked at.
+pub(crate) struct Call<B: Kernels> {
+    callee: Callee,
+    /// What the policy needs to know. `exact` is set by gradients only, not by a scope of full precision.
+    operands: Operands,
+    /// The highest level of the operands in the graph.
+    level: usize,
+    /// The backward passes of operands that are gradients.
+    passes: Passes<B>,
+    /// The policy of the operands; `None` as long as no float operand or device is known.
+    context: Option<&'static Context<B>>,
+}
+
+/// What is called.
+#[derive(Clone, Copy)]
+enum Callee {
+    /// A row of the table.
+    Op(Op),
+    /// An op that Burn does not know, under the class that its caller gives.
+    Custom(Class),
+}
+
+impl Callee {
+    /// The op, or `None` if it is not in the table.
+    #[inline]
+    fn op(self) -> Option<Op> {
+        match self {
+            Self::Op(op) => Some(op),
+            Self::Custom(_) => None,
+        }
+    }
+}
+
+/// A call whose dtypes are decided.
+pub(crate) struct Decided<B: Kernels> {
+    call: Call<B>,
+    pub(crate) casts: Casts,
+}
+
+impl<B: Kernels> Call<B> {
+    /// A call of an op of the table.
+    #[inline]
+    pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
+        if !G::RECORDS && op.is_backward() {
+            warn_of_inner_order(op);
+        }
+        Self::of(Callee::Op(op))
+    }
+
+    /// A call of an op that is not in the table.
+    pub(crate) fn custom(class: Class) -> Self {
+        Self::of(Callee::Custom(class))
+    }
+
+    #[inline]
+    fn of(callee: Callee) -> Self {
+        Self {
+            callee,
+            operands: Operands::default(),
+            level: 0,
+            passes: Passes::none(),
+            context: None,
+        }
+    }
+
+    /// Adds a float operand.
+    #[inline]
+    pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        let stored = precision::of(&tensor.inner);
+        self.operands = self.operands.and(stored, tensor.logical);
+        self.join(tensor);
+    }
+
+    /// Adds a float operand of zeros and ones; the operands that it multiplies come first.
+    pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        let stored = precision::of(&tensor.inner);
+        self.operands = self.operands.and_zeros_and_ones(stored, tensor.logical);
+        self.join(tensor);
+    }
+
+    #[inline]
+    fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        self.level = self.level.max(G::level(&tensor.inner));
+        if let Some(passes) = tensor.nature.gradient() {
+            self.operands.exact = true;
+            self.passes.join(passes);
+        }
+        self.context.get_or_insert(tensor.context);
+    }
+
+    /// Adds a scalar operand; float operands come first.
+    #[inline]
+    pub(crate) fn scalar(&mut self, value: Scalar) {
+        if let Some(dtype) = self.operands.widest
+            && dtype.is_low()
+        {
+            let value: f64 = value.elem();
+            self.operands.guarded |= match self.callee {
+                Callee::Op(Op::float_div_scalar) => scalar::is_lost_divisor(value, dtype),
+                Callee::Op(_) | Callee::Custom(_) => scalar::is_lost(value, dtype),
+            };
+        }
+    }
+
+    /// Takes the policy of a device, unless an operand has given one.
+    #[inline]
+    pub(crate) fn device<P: PolicySource, D: Borrow<Device<B>>>(
+        &mut self,
+        device: impl FnOnce() -> D,
+    ) {
+        self.context
+            .get_or_insert_with(|| Context::of::<P>(device().borrow()));
+    }
+
+    /// Lets the policy decide the dtypes.
+    #[inline]
+    pub(crate) fn decide(self) -> Decided<B> {
+        let mut operands = self.operands;
+        operands.exact |= scope::is_full_precision();
+        let casts = match (self.context, self.callee) {
+            (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
+            (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
+            (None, _) => Casts::default(),
+        };
+        Decided { call: self, casts }
+    }
+}
+
+impl<B: Kernels> Decided<B> {
+    /// The operand for the inner backend.
+    #[inline]
+    pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let AmpTensor {
+            inner,
+            nature,
+            context,
+            ..
+        } = tensor;
+        let Some(to) = self.casts.operands else {
+            return inner;
+        };
+        let from = precision::of(&inner);
+        if to == from {
+            return inner;
+        }
+        observe::cast(self.call.callee.op(), from, to);
+        if let Nature::Leaf(leaf) = nature {
+            G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
+        } else {
+            precision::cast::<G::Inner>(inner, to)
+        }
+    }
+
+    /// A result of the inner backend as a result of `Amp`.
+    #[inline]
+    pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        self.stored(match self.casts.results {
+            Some(to) => precision::cast::<G::Inner>(result, to),
+            None => result,
+        })
+    }
+
+    /// A result that has its storage dtype already.
+    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        let context = self
+            .call
+            .context
+            .expect("an op with a float result has a float operand or a device");
+        let logical = self.casts.logical;
+        AmpTensor {
+            logical: logical.unwrap_or_else(|| precision::of(&result)),
+            inner: result,
+            context,
+            nature: if self.call.operands.exact {
+                Nature::Gradient(self.call.passes.clone())
+            } else {
+                Nature::Plain
+            },
+        }
+    }
+
+    /// A result that stays in F32 whatever dtype it was computed in, because it will be accumulated.
+    #[inline]
+    pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        let wide = precision::of(&result).join(Dtype::F32);
+        self.result(precision::cast::<G::Inner>(result, wide))
+    }
+
+    /// A result that is a float or a quantized tensor.
+    pub(crate) fn primitive<P: PolicySource, G: Graph<B>>(
+        &self,
+        result: TensorPrimitive<G::Inner>,
+    ) -> TensorPrimitive<Amp<B, P, G>> {
+        match result {
+            TensorPrimitive::Float(tensor) => TensorPrimitive::Float(self.result(tensor)),
+            TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
+        }
+    }
+
+    /// The storage dtype of the result if one op of [`Kernels`] shall compute it in F32 from operands as stored.
+    ///
+    /// `None` under a policy that lowers nothing, where `Amp` is the plain backend, bit for bit.
+    pub(crate) fn in_f32(&self) -> Option<Dtype> {
+        let lowers = self.call.context?.policy.compute().is_low();
+        (lowers && !self.call.operands.exact && self.casts.operands == Some(Dtype::F32))
+            .then_some(self.casts.results.unwrap_or(Dtype::F32))
+    }
+
+    /// Whether one op of [`Kernels`] shall compute in F32 and store its result in the dtype of the operand.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.casts.results.is_some() && self.in_f32().is_some()
+    }
+}
+
+/// Warns that Burn's `Autodiff` stands outside `Amp`: only then does a backward op reach a decorator without a graph.
+#[cold]
+fn warn_of_inner_order(op: Op) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::warn!(
+            "burn-amp: `{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not \
+             scale the loss; use burn_amp::Autodiff<Amp<_>>"
+        );
+    });
+}

@@ -1,0 +1,156 @@
+//! The methods of [`Amp`](crate::backend::Amp), made from the rows of the table.
+//!
+//! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes the method of each row: look at the operands,
+//! decide, cast, call the inner backend, wrap the result. For a row `by hand` it calls the function of that name in the
+//! module of the `impl`.
+
+/// Writes the method of one row.
+///
+/// A macro, because a function cannot be generic over signatures.
+macro_rules! forward {
+    (
+        $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt
+    ) => {
+        #[inline]
+        $($async)? fn $op($($x: $type),*) -> $ret {
+            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
+            $($crate::cast::forward::look!($result $kind, call, $x);)*
+            let call = call.decide();
+            let result = G::Inner::$op($($crate::cast::forward::operand!($kind, call, $x)),*)$(.$await)?;
+            $crate::cast::forward::result!($result, call, result)
+        }
+    };
+    (
+        $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt by hand
+    ) => {
+        #[inline]
+        $($async)? fn $op($($x: $type),*) -> $ret {
+            self::$op::<B, P, G>($($x),*)$(.$await)?
+        }
+    };
+}
+
+/// Shows an operand to the call.
+///
+/// A float result without a float operand takes the policy of a device: the one that is passed, or that of an operand.
+/// A macro, because the kinds of operands are words of the table, not types of one trait.
+macro_rules! look {
+    ($result:tt [F], $call:ident, $x:ident) => {
+        $call.float(&$x)
+    };
+    ($result:tt [Option<F>], $call:ident, $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($result:tt [Vec<F>], $call:ident, $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($result:tt [QuantizationParametersPrimitive], $call:ident, $x:ident) => {
+        $call.float(&$x.scales)
+    };
+    ($result:tt [Scalar], $call:ident, $x:ident) => {
+        $call.scalar($x)
+    };
+    ([F] [&Device], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| $x)
+    };
+    ([F] [I], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::IntTensorOps<_>>::int_device(&$x))
+    };
+    ([F] [Bool], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::BoolTensorOps<_>>::bool_device(&$x))
+    };
+    ([F] [Q], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+    };
+    ([Primitive] [Q], $call:ident, $x:ident) => {
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+    };
+    ($result:tt $kind:tt, $call:ident, $x:ident) => {};
+}
+
+/// An operand for the inner backend.
+///
+/// A macro for the reason of [`look!`].
+macro_rules! operand {
+    ([F], $call:ident, $x:ident) => {
+        $call.cast($x)
+    };
+    ([&F], $call:ident, $x:ident) => {
+        &$x.inner
+    };
+    ([Option<F>], $call:ident, $x:ident) => {
+        $x.map(|x| $call.cast(x))
+    };
+    ([Vec<F>], $call:ident, $x:ident) => {
+        $x.into_iter().map(|x| $call.cast(x)).collect()
+    };
+    ([QuantizationParametersPrimitive], $call:ident, $x:ident) => {
+        QuantizationParametersPrimitive {
+            scales: $call.cast($x.scales),
+        }
+    };
+    ($kind:tt, $call:ident, $x:ident) => {
+        $x
+    };
+}
+
+/// A result of the inner backend as a result of `Amp`.
+///
+/// A macro for the reason of [`look!`].
+macro_rules! result {
+    ([F], $call:ident, $result:ident) => {
+        $call.result($result)
+    };
+    ([Wide], $call:ident, $result:ident) => {
+        $call.wide($result)
+    };
+    ([Primitive], $call:ident, $result:ident) => {
+        $call.primitive($result)
+    };
+    ([(F, F)], $call:ident, $result:ident) => {
+        ($call.result($result.0), $call.result($result.1))
+    };
+    ([(F, I)], $call:ident, $result:ident) => {
+        ($call.result($result.0), $result.1)
+    };
+    ([DeformConv2dBackward], $call:ident, $result:ident) => {
+        DeformConv2dBackward {
+            x_grad: $call.result($result.x_grad),
+            offset_grad: $call.result($result.offset_grad),
+            weight_grad: $call.result($result.weight_grad),
+            mask_grad: $result.mask_grad.map(|grad| $call.result(grad)),
+            bias_grad: $result.bias_grad.map(|grad| $call.result(grad)),
+        }
+    };
+    ([MaxPool1dBackward], $call:ident, $result:ident) => {
+        MaxPool1dBackward {
+            x_grad: $call.result($result.x_grad),
+        }
+    };
+    ([MaxPool1dWithIndices], $call:ident, $result:ident) => {
+        MaxPool1dWithIndices {
+            output: $call.result($result.output),
+            indices: $result.indices,
+        }
+    };
+    ([MaxPool2dBackward], $call:ident, $result:ident) => {
+        MaxPool2dBackward {
+            x_grad: $call.result($result.x_grad),
+        }
+    };
+    ([MaxPool2dWithIndices], $call:ident, $result:ident) => {
+        MaxPool2dWithIndices {
+            output: $call.result($result.output),
+            indices: $result.indices,
+        }
+    };
+    ($kind:tt, $call:ident, $result:ident) => {{
+        let _ = $call;
+        $result
+    }};
+}
+
+pub(crate) use {forward, look, operand, result};
