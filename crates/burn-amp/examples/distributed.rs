@@ -28,7 +28,7 @@ use burn::{
         TrainOutput, TrainStep, TrainingStrategy, metric::LossMetric,
     },
 };
-use burn_amp::{Amp, Autodiff, loss_scale, optim::LossScaleOptimizer, train::AmpMetric};
+use burn_amp::{Amp, Autodiff, loss_scale, optim::LossScaleOptimizer, metric::AmpMetric};
 
 type B = Autodiff<Amp<Cuda>>;
 

@@ -96,6 +96,22 @@ impl<B: Kernels> Gradients<B> {
     }
 }
 
+impl<B: Trainable> Gradients<B> {
+    /// The gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor notes that.
+    fn unscale_for<C: CheckpointStrategy>(
+        &self,
+        tensor: &AmpTensor<B, Tape<C>>,
+        gradient: FloatTensor<B>,
+    ) -> Option<AmpTensor<B>> {
+        let leaf = dtype::of(&tensor.inner.primitive);
+        let gradient = self.unscale(gradient, leaf, tensor.context);
+        if let (None, Some(origin)) = (&gradient, &tensor.origin) {
+            origin.withhold();
+        }
+        gradient
+    }
+}
+
 /// Gradients of leaves that are stored low were unscaled where they were checked, and are F32 since.
 fn is_unscaled<B: Kernels>(gradient: &FloatTensor<B>, leaf: Dtype) -> bool {
     leaf.is_low() && !dtype::of(gradient).is_low()
@@ -135,9 +151,6 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         let decision = ranks::decide(context, !overflowed.is_empty());
         let gradients = gradients.iter().flatten();
         let count = gradients.clone().count();
-        if decision.found_inf {
-            gradients.for_each(LeafGradient::withhold);
-        }
         let outcome = context.scaler.update(scale, overflowed, count, decision);
         Gradients {
             inner,
@@ -150,7 +163,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         grads: &Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
         let gradient = tensor.inner.grad(&grads.inner)?;
-        grads.unscale(gradient, dtype::of(&tensor.inner.primitive), tensor.context)
+        grads.unscale_for(tensor, gradient)
     }
 
     fn grad_remove(
@@ -158,7 +171,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         grads: &mut Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
         let gradient = tensor.inner.grad_remove(&mut grads.inner)?;
-        grads.unscale(gradient, dtype::of(&tensor.inner.primitive), tensor.context)
+        grads.unscale_for(tensor, gradient)
     }
 
     fn grad_replace(
@@ -270,7 +283,7 @@ fn deferred_backward<B: Trainable, C: CheckpointStrategy>(
 }
 
 /// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
-fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
+pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
     let tensor = match dtype::of(&tensor) {
         low @ (Dtype::F16 | Dtype::BF16) => dtype::cast::<B>(tensor, low.join(Dtype::F32)),
         Dtype::F64 | Dtype::F32 | Dtype::Flex32 => tensor,

@@ -21,7 +21,7 @@ use crate::{
     Amp, AmpTensor, PolicySource,
     context::Context,
     dtype,
-    leaf::{Leaf, Origin},
+    leaf::Leaf,
 };
 
 /// What [`Amp`] calls its ops on: the plain backend, or Burn's `Autodiff` over it.
@@ -45,7 +45,6 @@ pub trait Graph<B: Kernels>: Clone + Copy + Debug + Default + Send + Sync + 'sta
     #[doc(hidden)]
     fn enroll(
         tensor: &FloatTensor<Self::Inner>,
-        origin: Arc<Origin>,
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>>;
 
@@ -93,7 +92,7 @@ impl<B: Kernels> Graph<B> for NoGraph {
 
     const RECORDS: bool = false;
 
-    fn enroll(_: &FloatTensor<B>, _: Arc<Origin>, _: &'static Context<B>) -> Option<Arc<Leaf<B>>> {
+    fn enroll(_: &FloatTensor<B>, _: &'static Context<B>) -> Option<Arc<Leaf<B>>> {
         None
     }
 
@@ -119,12 +118,11 @@ impl<B: Kernels, C: CheckpointStrategy> Graph<B> for Tape<C> {
 
     fn enroll(
         tensor: &FloatTensor<Self::Inner>,
-        origin: Arc<Origin>,
         context: &'static Context<B>,
     ) -> Option<Arc<Leaf<B>>> {
         Some(match context.scaler.scale() {
-            Some(_) => context.leaves.enroll(tensor, origin),
-            None => Leaf::of(origin),
+            Some(_) => context.leaves.enroll(tensor),
+            None => Leaf::unlisted(),
         })
     }
 

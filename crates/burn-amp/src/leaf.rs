@@ -2,7 +2,6 @@
 
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-    atomic::{AtomicBool, Ordering},
 };
 
 use burn_amp_core::Dtype;
@@ -18,26 +17,9 @@ use burn_backend::{
 
 use crate::{dtype, scaler::Overflow};
 
-/// What a parameter and its copies share: clones, forks, copies on other devices.
-///
-/// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
-/// several devices. A pass that overflowed hands out nothing, and is remembered here until that step.
-#[derive(Debug, Default)]
-pub struct Origin {
-    overflowed: AtomicBool,
-}
-
-impl Origin {
-    /// Whether a backward pass overflowed since this was last asked.
-    pub(crate) fn take_overflowed(&self) -> bool {
-        self.overflowed.swap(false, Ordering::Relaxed)
-    }
-}
-
 /// What all clones of a leaf share.
 #[derive(Debug)]
 pub struct Leaf<B: Backend> {
-    origin: Arc<Origin>,
     uses: Mutex<Uses<B>>,
 }
 
@@ -50,10 +32,9 @@ struct Uses<B: Backend> {
 }
 
 impl<B: Backend> Leaf<B> {
-    /// A leaf that is not in the books.
-    pub(crate) fn of(origin: Arc<Origin>) -> Arc<Self> {
+    /// A leaf that no backward pass looks up.
+    pub(crate) fn unlisted() -> Arc<Self> {
         Arc::new(Self {
-            origin,
             uses: Mutex::new(Uses {
                 cast: None,
                 last: None,
@@ -130,17 +111,11 @@ struct Entry<B: Backend> {
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     shape: Shape,
-    origin: Arc<Origin>,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
 
 impl<B: Backend> LeafGradient<B> {
-    /// Remembers that this gradient was not handed out.
-    pub(crate) fn withhold(&self) {
-        self.origin.overflowed.store(true, Ordering::Relaxed);
-    }
-
     /// What to say of it if it is not finite.
     pub(crate) fn overflow(&self, index: usize) -> Overflow {
         Overflow {
@@ -196,12 +171,8 @@ impl<B: Backend> Leaves<B> {
     }
 
     /// Enters a leaf; it leaves the books when its last clone is dropped.
-    pub(crate) fn enroll(
-        &self,
-        tensor: &FloatTensor<Autodiff<B>>,
-        origin: Arc<Origin>,
-    ) -> Arc<Leaf<B>> {
-        let leaf = Leaf::of(origin);
+    pub(crate) fn enroll(&self, tensor: &FloatTensor<Autodiff<B>>) -> Arc<Leaf<B>> {
+        let leaf = Leaf::unlisted();
         let mut handle = tensor.clone();
         handle.primitive = self.placeholder(&tensor.primitive);
         handle.rc = Arc::new(*tensor.rc);
@@ -231,7 +202,6 @@ impl<B: Backend> Leaves<B> {
                 Some(LeafGradient {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
-                    origin: entry.leaf.upgrade()?.origin.clone(),
                     handle: entry.handle.clone(),
                 })
             })

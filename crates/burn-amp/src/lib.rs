@@ -25,10 +25,10 @@
 //! For who wants more than the swap:
 //!
 //! * [`optim`]: master weights, an optimizer and a scheduler that know of the loss scale, clipping, `GradScaler`
-//! * [`convert`]: presets `o2` and `o3`; [`memory`]: what parameters cost
+//! * [`cast_params`]: presets `o2` and `o3`; [`memory`]: what parameters cost
 //! * [`LossScaleRecord`]: the loss scale in a checkpoint
 //! * [`ranks`]: data-parallel training
-//! * `train` (feature): metrics for burn-train's dashboard
+//! * `metric` (feature `train`): metrics for burn-train's dashboard
 
 #![warn(missing_docs)]
 #![allow(
@@ -44,23 +44,25 @@ mod amp;
 mod autodiff;
 mod call;
 mod context;
+mod convert;
 mod deferred;
 mod distributed;
 mod dtype;
 mod graph;
 mod leaf;
 pub mod memory;
+#[cfg(feature = "train")]
+pub mod metric;
 mod observe;
 mod ops;
+mod origin;
 pub mod optim;
 pub mod ranks;
 mod record;
 mod scaler;
 mod scope;
-mod store;
 mod tensor;
-#[cfg(feature = "train")]
-pub mod train;
+mod warn;
 
 pub use amp::Amp;
 pub use autodiff::Gradients;
@@ -69,6 +71,7 @@ pub use burn_amp_core::{
     LossScaling, Op, Outcome, Preset,
 };
 pub use burn_amp_kernels::Kernels;
+pub use convert::{cast_params, cast_params_to};
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use distributed::Trainable;
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
@@ -77,5 +80,4 @@ pub use observe::{CastCounter, Observer, observe};
 pub use record::LossScaleRecord;
 pub use scaler::{LossScale, Overflow, Skip, loss_scale};
 pub use scope::full_precision;
-pub use store::{convert, convert_to};
 pub use tensor::{AmpTensor, storage_dtype};

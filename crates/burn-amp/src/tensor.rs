@@ -14,7 +14,8 @@ use crate::{
     deferred::Passes,
     dtype,
     graph::{AmpBackend, Graph, NoGraph},
-    leaf::{Leaf, Origin},
+    leaf::Leaf,
+    origin::Origin,
 };
 
 /// A float tensor of the inner backend and what burn-amp knows about it.
@@ -95,9 +96,8 @@ impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
         match G::Inner::float_is_require_grad(&self.inner) {
             true if self.leaf.is_some() => {}
             true => {
-                let origin = self.origin.take().unwrap_or_default();
-                self.leaf = G::enroll(&self.inner, origin.clone(), self.context);
-                self.origin = Some(origin);
+                self.leaf = G::enroll(&self.inner, self.context);
+                self.origin.get_or_insert_default();
             }
             false => self.leaf = None,
         }

@@ -26,7 +26,7 @@ use burn::{
 use burn_amp::{
     Amp, Autodiff, Compute, Config, LossScaleConfig, SetupError,
     optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer},
-    train::AmpMetric,
+    metric::AmpMetric,
 };
 use clap::Parser;
 
