@@ -28,7 +28,7 @@ use burn::{
         TrainOutput, TrainStep, TrainingStrategy, metric::LossMetric,
     },
 };
-use burn_amp::{Amp, Autodiff, loss_scale, optim::LossScaleOptimizer, metric::AmpMetric};
+use burn_amp::{Amp, Autodiff, loss_scale, metric::AmpMetric, optim::LossScaleOptimizer};
 
 type B = Autodiff<Amp<Cuda>>;
 

@@ -199,6 +199,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         AmpTensor {
             logical: tensor.logical,
             exact: tensor.exact,
+            origin: tensor.origin,
             passes: tensor.passes,
             ..AmpTensor::new(tensor.inner.primitive, tensor.context)
         }

@@ -11,7 +11,7 @@ use burn_backend::{
 
 use crate::{
     Amp, AmpTensor, PolicySource, context::Context, deferred::Passes, dtype, graph::Graph, observe,
-    scope,
+    scope, warn,
 };
 
 /// What is known of a call while its operands are looked at.
@@ -27,6 +27,8 @@ pub(crate) struct Call<B: Kernels> {
     /// See [`AmpTensor`].
     passes: Passes<B>,
     context: Option<&'static Context<B>>,
+    /// The storage dtype of an operand that is a parameter outside of a graph, as an optimizer steps it.
+    parameter: Option<Dtype>,
 }
 
 /// A call whose casts are decided.
@@ -55,6 +57,7 @@ impl<B: Kernels> Call<B> {
             level: 0,
             passes: Passes::none(),
             context: None,
+            parameter: None,
         }
     }
 
@@ -68,6 +71,7 @@ impl<B: Kernels> Call<B> {
             level: 0,
             passes: Passes::none(),
             context: None,
+            parameter: None,
         }
     }
 
@@ -82,6 +86,9 @@ impl<B: Kernels> Call<B> {
             None => tensor.logical,
         });
         self.passes.join(&tensor.passes);
+        if !G::RECORDS && tensor.origin.is_some() {
+            self.parameter = Some(dtype::of(&tensor.inner));
+        }
         self.context.get_or_insert(tensor.context);
     }
 
@@ -116,8 +123,19 @@ impl<B: Kernels> Call<B> {
             level,
             passes,
             context,
+            parameter,
         } = self;
         let exact = operands.exact;
+        if let (true, Some(parameter)) = (exact, parameter) {
+            // A gradient meets its parameter: the step of an optimizer. Those of burn-amp cast the parameter and take the
+            // passes out of the gradient before.
+            if parameter.is_low() {
+                warn::of_a_plain_step_on(parameter);
+            }
+            if !passes.is_empty() {
+                warn::of_a_plain_undecided_step();
+            }
+        }
         operands.exact |= scope::is_full_precision();
         let class = match (context, op) {
             (Some(context), Some(op)) => context.policy.class(op),

@@ -17,12 +17,7 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, BackendTypes, FloatDType, tensor::FloatTensor};
 
-use crate::{
-    Amp, AmpTensor, PolicySource,
-    context::Context,
-    dtype,
-    leaf::Leaf,
-};
+use crate::{Amp, AmpTensor, PolicySource, context::Context, dtype, leaf::Leaf};
 
 /// What [`Amp`] calls its ops on: the plain backend, or Burn's `Autodiff` over it.
 pub trait Graph<B: Kernels>: Clone + Copy + Debug + Default + Send + Sync + 'static {

@@ -1,8 +1,6 @@
 //! Tensors that require a gradient themselves: the model's parameters.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use burn_amp_core::Dtype;
 use burn_autodiff::{

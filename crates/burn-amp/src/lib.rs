@@ -55,8 +55,8 @@ pub mod memory;
 pub mod metric;
 mod observe;
 mod ops;
-mod origin;
 pub mod optim;
+mod origin;
 pub mod ranks;
 mod record;
 mod scaler;
@@ -71,8 +71,8 @@ pub use burn_amp_core::{
     LossScaling, Op, Outcome, Preset,
 };
 pub use burn_amp_kernels::Kernels;
-pub use convert::{cast_params, cast_params_to};
 pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
+pub use convert::{cast_params, cast_params_to};
 pub use distributed::Trainable;
 pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
 pub use leaf::Leaf;

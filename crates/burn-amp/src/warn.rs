@@ -2,6 +2,8 @@
 
 use std::sync::Once;
 
+use burn_amp_core::Dtype;
+
 /// A warning that is given at most once in a process.
 ///
 /// It goes to `tracing` and to standard error: many programs install no subscriber, and what is warned of here changes
@@ -22,4 +24,29 @@ impl Warning {
             eprintln!("burn-amp: warning: {message}");
         });
     }
+}
+
+/// Warns that an optimizer without master weights steps a parameter that is stored in half precision.
+#[cold]
+pub(crate) fn of_a_plain_step_on(stored: Dtype) {
+    static WARNING: Warning = Warning::new();
+    WARNING.give(|| {
+        format!(
+            "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and what \
+             `preset = \"o2\"` saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps f32 masters and keeps \
+             the parameter in {stored}"
+        )
+    });
+}
+
+/// Warns that an optimizer that cannot skip on the device steps with gradients whose outcome is on the device.
+#[cold]
+pub(crate) fn of_a_plain_undecided_step() {
+    static WARNING: Warning = Warning::new();
+    WARNING.give(|| {
+        "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): after \
+         an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
+         `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
+            .to_string()
+    });
 }

@@ -25,8 +25,8 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff, Compute, Config, LossScaleConfig, SetupError,
-    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer},
     metric::AmpMetric,
+    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer},
 };
 use clap::Parser;
 

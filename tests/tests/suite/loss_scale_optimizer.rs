@@ -32,8 +32,8 @@ use burn::{
 };
 use burn_amp::{
     LossScaleRecord, loss_scale,
-    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
     metric::AmpMetric,
+    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,

@@ -43,7 +43,10 @@ fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
 
 /// An optimizer under `MasterWeights` steps the masters as it steps F32 parameters by itself, and the parameters are the
 /// masters, rounded by a cast.
-fn masters_are_stepped_as_f32<const D: usize>(config: impl OptimizerConfig<Plain>, shape: [usize; D]) {
+fn masters_are_stepped_as_f32<const D: usize>(
+    config: impl OptimizerConfig<Plain>,
+    shape: [usize; D],
+) {
     for low in LOW.iter().copied() {
         let device = Default::default();
         let len = shape.iter().product();

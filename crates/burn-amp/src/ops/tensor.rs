@@ -98,6 +98,8 @@ float_tensor_ops! { forward!
     fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         AmpTensor {
             exact: tensor.exact,
+            // In a graph it would be the origin of another parameter that is made of this tensor.
+            origin: tensor.origin.filter(|_| !G::RECORDS),
             passes: tensor.passes,
             ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
         }

@@ -12,12 +12,7 @@ use burn::{
     },
 };
 
-use super::{
-    MasterState, OptimizerConfig,
-    config::replace_optimizer,
-    master_state::Master,
-    split,
-};
+use super::{MasterState, OptimizerConfig, config::replace_optimizer, master_state::Master, split};
 
 /// Adapts an optimizer to parameters stored in F16 or BF16.
 ///
