@@ -18,6 +18,17 @@ pub enum Outcome {
     Overflowed,
 }
 
+impl Outcome {
+    /// The outcome of a backward pass, given whether any gradient had an element that is inf or NaN.
+    pub const fn of(found_inf: bool) -> Self {
+        if found_inf {
+            Self::Overflowed
+        } else {
+            Self::Finite
+        }
+    }
+}
+
 /// Where the loss scale comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaling {

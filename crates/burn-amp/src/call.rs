@@ -10,8 +10,15 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, context::Context, deferred::Passes, dtype, graph::Graph, observe,
-    scope, warn,
+    backend::Amp,
+    dtype,
+    graph::Graph,
+    loss_scale::Passes,
+    observe,
+    policy::{Context, PolicySource},
+    scope,
+    tensor::{AmpTensor, Nature},
+    warn,
 };
 
 /// What is known of a call while its operands are looked at.
@@ -27,7 +34,7 @@ pub(crate) struct Call<B: Kernels> {
     /// See [`AmpTensor`].
     passes: Passes<B>,
     context: Option<&'static Context<B>>,
-    /// The storage dtype of an operand that is a parameter outside of a graph, as an optimizer steps it.
+    /// The storage dtype of an operand that is a parameter outside the graph, as an optimizer steps it.
     parameter: Option<Dtype>,
 }
 
@@ -79,14 +86,16 @@ impl<B: Kernels> Call<B> {
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.operands = self.operands.and(dtype::of(&tensor.inner));
-        self.operands.exact |= tensor.exact;
         self.level = self.level.max(G::level(&tensor.inner));
         self.logical = Some(match self.logical {
             Some(logical) => logical.join(tensor.logical),
             None => tensor.logical,
         });
-        self.passes.join(&tensor.passes);
-        if !G::RECORDS && tensor.origin.is_some() {
+        if let Some(passes) = tensor.nature.gradient() {
+            self.operands.exact = true;
+            self.passes.join(passes);
+        }
+        if !G::RECORDS && matches!(tensor.nature, Nature::Parameter(_)) {
             self.parameter = Some(dtype::of(&tensor.inner));
         }
         self.context.get_or_insert(tensor.context);
@@ -126,15 +135,9 @@ impl<B: Kernels> Call<B> {
             parameter,
         } = self;
         let exact = operands.exact;
+        // A gradient meets its parameter: the step of an optimizer.
         if let (true, Some(parameter)) = (exact, parameter) {
-            // A gradient meets its parameter: the step of an optimizer. Those of burn-amp cast the parameter and take the
-            // passes out of the gradient before.
-            if parameter.is_low() {
-                warn::of_a_plain_step_on(parameter);
-            }
-            if !passes.is_empty() {
-                warn::of_a_plain_undecided_step();
-            }
+            warn::of_plain_step(parameter, !passes.is_empty());
         }
         operands.exact |= scope::is_full_precision();
         let class = match (context, op) {
@@ -168,7 +171,7 @@ impl<B: Kernels> Decided<B> {
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let AmpTensor {
             inner,
-            leaf,
+            nature,
             context,
             ..
         } = tensor;
@@ -176,9 +179,11 @@ impl<B: Kernels> Decided<B> {
         match self.casts.operands {
             Some(to) if to != from => {
                 observe::cast(self.op, from, to);
-                match leaf {
-                    Some(leaf) => G::cast_leaf(inner, &leaf, to, self.level, context),
-                    None => dtype::cast::<G::Inner>(inner, to),
+                match nature {
+                    Nature::Leaf(leaf) => {
+                        G::cast_leaf(inner, &leaf, to, self.level, &context.leaves)
+                    }
+                    _ => dtype::cast::<G::Inner>(inner, to),
                 }
             }
             _ => inner,
@@ -211,9 +216,13 @@ impl<B: Kernels> Decided<B> {
             .expect("an op with a float result has a float operand or a device");
         AmpTensor {
             logical: self.logical.unwrap_or_else(|| dtype::of(&result)),
-            exact: self.exact,
-            passes: self.passes.clone(),
-            ..AmpTensor::new(result, context)
+            inner: result,
+            context,
+            nature: if self.exact {
+                Nature::Gradient(self.passes.clone())
+            } else {
+                Nature::Plain
+            },
         }
     }
 

@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp_core::{Dtype, Preset};
 
-use crate::{AmpBackend, context::Context, dtype};
+use crate::{backend::AmpBackend, dtype, policy::Context};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///

@@ -40,44 +40,40 @@
 #[macro_use]
 mod forward;
 
-mod amp;
-mod autodiff;
+mod backend;
 mod call;
-mod context;
 mod convert;
-mod deferred;
 mod distributed;
 mod dtype;
 mod graph;
-mod leaf;
+mod loss_scale;
 pub mod memory;
 #[cfg(feature = "train")]
 pub mod metric;
 mod observe;
 mod ops;
 pub mod optim;
-mod origin;
+mod policy;
 pub mod ranks;
-mod record;
-mod scaler;
 mod scope;
+mod setup;
+mod step;
 mod tensor;
 mod warn;
 
-pub use amp::Amp;
-pub use autodiff::Gradients;
+pub use backend::{Amp, AmpBackend, Autodiff, WithTape};
 pub use burn_amp_core::{
     Class, Compute, Config, ConfigError, Dtype, DynamicLossScale, LossScaleConfig, LossScaleMode,
     LossScaling, Op, Outcome, Preset,
 };
 pub use burn_amp_kernels::Kernels;
-pub use context::{Context, FromFile, PolicySource, SetupError, configure, init};
 pub use convert::{cast_params, cast_params_to};
 pub use distributed::Trainable;
-pub use graph::{AmpBackend, Autodiff, Graph, NoGraph, Record, Tape};
-pub use leaf::Leaf;
+pub use graph::{Graph, NoGraph, Tape};
+pub use loss_scale::{LossScale, LossScaleRecord, Overflow, Skip};
 pub use observe::{CastCounter, Observer, observe};
-pub use record::LossScaleRecord;
-pub use scaler::{LossScale, Overflow, Skip, loss_scale};
+pub use policy::{FromFile, PolicySource, SetupError};
 pub use scope::full_precision;
-pub use tensor::{AmpTensor, storage_dtype};
+pub use setup::{configure, init, loss_scale, storage_dtype};
+pub use step::Gradients;
+pub use tensor::AmpTensor;

@@ -11,7 +11,7 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
-use crate::{LossScale, optim::GradientNorm};
+use crate::{loss_scale::LossScale, optim::GradientNorm};
 
 /// A number of the training process as a metric.
 ///

@@ -26,27 +26,29 @@ impl Warning {
     }
 }
 
-/// Warns that an optimizer without master weights steps a parameter that is stored in half precision.
-#[cold]
-pub(crate) fn of_a_plain_step_on(stored: Dtype) {
-    static WARNING: Warning = Warning::new();
-    WARNING.give(|| {
-        format!(
-            "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and what \
-             `preset = \"o2\"` saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps f32 masters and keeps \
-             the parameter in {stored}"
-        )
-    });
-}
+/// Warns if the step of an optimizer is not what its author means.
+///
+/// The optimizers of burn-amp cast a parameter that is stored in half precision before the step, and remove the passes
+/// from the gradient; so they never come here with either.
+pub(crate) fn of_plain_step(stored: Dtype, undecided: bool) {
+    static LOW: Warning = Warning::new();
+    static UNDECIDED: Warning = Warning::new();
 
-/// Warns that an optimizer that cannot skip on the device steps with gradients whose outcome is on the device.
-#[cold]
-pub(crate) fn of_a_plain_undecided_step() {
-    static WARNING: Warning = Warning::new();
-    WARNING.give(|| {
-        "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): after \
-         an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
-         `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
-            .to_string()
-    });
+    if stored.is_low() {
+        LOW.give(|| {
+            format!(
+                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and \
+                 the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps an f32 \
+                 master and keeps the parameter in {stored}"
+            )
+        });
+    }
+    if undecided {
+        UNDECIDED.give(|| {
+            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): \
+             after an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
+             `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
+                .to_string()
+        });
+    }
 }

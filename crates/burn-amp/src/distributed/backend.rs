@@ -1,4 +1,4 @@
-//! `DistributedBackend`: everything goes to the backend below.
+//! `DistributedBackend`, forwarded to the backend below.
 
 use burn_amp_kernels::Kernels;
 use burn_backend::{
@@ -10,7 +10,7 @@ use burn_backend::{
     tensor::FloatTensor,
 };
 
-use crate::{Amp, AmpTensor, Graph, PolicySource};
+use crate::{backend::Amp, graph::Graph, policy::PolicySource, tensor::AmpTensor};
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
 where
@@ -46,18 +46,16 @@ where
         let AmpTensor {
             inner,
             logical,
-            exact,
-            passes,
             context,
-            ..
+            nature,
         } = tensor;
-        // SAFETY: it is wrapped again at once, and resolved by whom it is returned to.
+        // SAFETY: the tensor is wrapped again at once, and the caller resolves what is returned.
         let inner = unsafe { G::Inner::all_reduce(inner, op, device_ids).assume_resolved() };
         CollectiveTensor::new(AmpTensor {
+            inner,
             logical,
-            exact,
-            passes,
-            ..AmpTensor::new(inner, context)
+            context,
+            nature: nature.after_move(),
         })
     }
 

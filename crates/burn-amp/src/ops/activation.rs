@@ -4,7 +4,14 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{Kernels, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, dtype, graph::Graph, tensor::Known};
+use crate::{
+    backend::Amp,
+    call::Call,
+    dtype,
+    graph::Graph,
+    policy::PolicySource,
+    tensor::{AmpTensor, LogSoftmaxOperand, Nature},
+};
 
 activation_ops! { forward!
     fn gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -37,10 +44,12 @@ activation_ops! { forward!
                 let is_last = dim + 1 == x.rank();
                 let LogSoftmax { output, log_sum_exp } =
                     G::Inner::log_softmax_in_f32(x.clone(), dim, dtype::to_float(result));
-                AmpTensor {
-                    known: is_last.then(|| Box::new(Known::LogSoftmax { x, log_sum_exp })),
-                    ..call.stored(output)
+                let mut output: AmpTensor<B, G> = call.stored(output);
+                if is_last {
+                    output.nature =
+                        Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));
                 }
+                output
             }
             None => call.float(G::Inner::log_softmax(call.cast(x), dim)),
         }

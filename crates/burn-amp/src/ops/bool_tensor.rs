@@ -8,7 +8,13 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{
+    backend::Amp,
+    call::Call,
+    graph::Graph,
+    policy::{Context, PolicySource},
+    tensor::AmpTensor,
+};
 
 bool_tensor_ops! { forward!
     async fn bool_into_data(tensor: BoolTensor<Self>) -> Result<TensorData, ExecutionError> {

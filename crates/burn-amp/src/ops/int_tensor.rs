@@ -11,7 +11,13 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{
+    backend::Amp,
+    call::Call,
+    graph::Graph,
+    policy::{Context, PolicySource},
+    tensor::AmpTensor,
+};
 
 int_tensor_ops! { forward!
     async fn int_into_data(tensor: IntTensor<Self>) -> Result<TensorData, ExecutionError> {

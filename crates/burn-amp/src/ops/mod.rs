@@ -2,6 +2,7 @@
 
 mod activation;
 mod bool_tensor;
+mod custom;
 mod int_tensor;
 mod module;
 mod qtensor;

@@ -12,7 +12,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use crate::{Amp, PolicySource, call::Call, dtype, graph::Graph};
+use crate::{backend::Amp, call::Call, dtype, graph::Graph, policy::PolicySource};
 
 module_ops! { forward!
     fn deform_conv2d_backward(

@@ -10,7 +10,13 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, call::Call, context::Context, graph::Graph};
+use crate::{
+    backend::Amp,
+    call::Call,
+    graph::Graph,
+    policy::{Context, PolicySource},
+    tensor::AmpTensor,
+};
 
 q_tensor_ops! { forward!
     fn quantize(

@@ -1,6 +1,6 @@
 //! `FloatTensorOps`.
 
-use burn_amp_core::{Op, float_tensor_ops};
+use burn_amp_core::{Dtype, Op, float_tensor_ops};
 use burn_amp_kernels::Kernels;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
@@ -10,7 +10,12 @@ use burn_backend::{
 };
 
 use crate::{
-    Amp, AmpTensor, PolicySource, call::Call, context::Context, dtype, graph::Graph, tensor::Known,
+    backend::Amp,
+    call::Call,
+    dtype,
+    graph::Graph,
+    policy::{Context, PolicySource},
+    tensor::{AmpTensor, Nature},
 };
 
 float_tensor_ops! { forward!
@@ -21,11 +26,11 @@ float_tensor_ops! { forward!
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
         let context = Context::of::<P>(device);
-        let tensor = AmpTensor::new(G::Inner::float_random(shape, distribution, device, dtype), context);
-        match distribution {
-            Distribution::Bernoulli(_) => AmpTensor { known: Some(Box::new(Known::ZerosAndOnes)), ..tensor },
-            Distribution::Default | Distribution::Uniform(..) | Distribution::Normal(..) => tensor,
+        let mut tensor = AmpTensor::new(G::Inner::float_random(shape, distribution, device, dtype), context);
+        if let Distribution::Bernoulli(_) = distribution {
+            tensor.nature = Nature::ZerosAndOnes;
         }
+        tensor
     }
 
     /// A log-probability per row is what a cross entropy reads of a log-softmax.
@@ -33,11 +38,12 @@ float_tensor_ops! { forward!
         let mut call = Call::<B>::new::<G>(Op::float_gather);
         call.float(&tensor);
         let call = call.decide();
-        match tensor.known.as_deref() {
-            Some(Known::LogSoftmax { x, log_sum_exp })
+        match &tensor.nature {
+            Nature::LogSoftmax(operand)
                 if call.keeps_f32(dtype::of(&tensor.inner)) && is_one_per_row(&tensor, dim, &indices.shape()) =>
             {
-                call.stored(G::Inner::log_softmax_at(x.clone(), log_sum_exp.clone(), indices))
+                let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
+                call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
             }
             _ => call.float(G::Inner::float_gather(dim, call.cast(tensor), indices)),
         }
@@ -46,10 +52,11 @@ float_tensor_ops! { forward!
     /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and is
     /// saved for the backward pass as low as that.
     fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        let (lhs, rhs) = match (lhs.known.as_deref(), rhs.known.as_deref()) {
-            (Some(Known::ZerosAndOnes), None) => (lhs.lowered_to(&rhs), rhs),
-            (None, Some(Known::ZerosAndOnes)) => {
-                let rhs = rhs.lowered_to(&lhs);
+        let (lhs, rhs) = match (&lhs.nature, &rhs.nature) {
+            (Nature::ZerosAndOnes, Nature::ZerosAndOnes) => (lhs, rhs),
+            (Nature::ZerosAndOnes, _) => (mask_like(lhs, &rhs), rhs),
+            (_, Nature::ZerosAndOnes) => {
+                let rhs = mask_like(rhs, &lhs);
                 (lhs, rhs)
             }
             _ => (lhs, rhs),
@@ -67,21 +74,19 @@ float_tensor_ops! { forward!
 
     fn float_to_device(tensor: FloatTensor<Self>, device: &Device<Self>) -> FloatTensor<Self> {
         AmpTensor {
+            inner: G::Inner::float_to_device(tensor.inner, device),
             logical: tensor.logical,
-            exact: tensor.exact,
-            origin: tensor.origin,
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_to_device(tensor.inner, device), Context::of::<P>(device))
+            context: Context::of::<P>(device),
+            nature: tensor.nature.after_move(),
         }
     }
 
     fn float_detach(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         AmpTensor {
+            inner: G::Inner::float_detach(tensor.inner),
             logical: tensor.logical,
-            exact: tensor.exact,
-            origin: tensor.origin,
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_detach(tensor.inner), tensor.context)
+            context: tensor.context,
+            nature: tensor.nature.after_move(),
         }
         .enrolled()
     }
@@ -89,20 +94,38 @@ float_tensor_ops! { forward!
     fn float_set_require_grad(tensor: FloatTensor<Self>, require_grad: bool) -> FloatTensor<Self> {
         AmpTensor {
             inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
-            exact: false,
-            ..tensor
+            logical: tensor.logical,
+            context: tensor.context,
+            nature: tensor.nature.after_require_grad(),
         }
         .enrolled()
     }
 
     fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
+        let inner = G::Inner::float_cast(tensor.inner, dtype);
         AmpTensor {
-            exact: tensor.exact,
-            // In a graph it would be the origin of another parameter that is made of this tensor.
-            origin: tensor.origin.filter(|_| !G::RECORDS),
-            passes: tensor.passes,
-            ..AmpTensor::new(G::Inner::float_cast(tensor.inner, dtype), tensor.context)
+            logical: dtype::of(&inner),
+            inner,
+            context: tensor.context,
+            nature: tensor.nature.after_cast(),
         }
+    }
+}
+
+/// A mask of zeros and ones in the dtype of `other` where that is low. No value changes.
+fn mask_like<B: Kernels, G: Graph<B>>(
+    mask: AmpTensor<B, G>,
+    other: &AmpTensor<B, G>,
+) -> AmpTensor<B, G> {
+    let to = dtype::of(&other.inner);
+    if dtype::of(&mask.inner) != Dtype::F32 || !to.is_low() {
+        return mask;
+    }
+    AmpTensor {
+        inner: dtype::cast::<G::Inner>(mask.inner, to),
+        logical: mask.logical,
+        context: mask.context,
+        nature: mask.nature,
     }
 }
 

@@ -7,7 +7,7 @@ use burn_backend::{
     ops::{TransactionOps, TransactionPrimitive, TransactionPrimitiveData},
 };
 
-use crate::{Amp, AmpTensor, PolicySource, graph::Graph};
+use crate::{backend::Amp, graph::Graph, policy::PolicySource, tensor::AmpTensor};
 
 transaction_ops! { forward!
     async fn tr_execute(

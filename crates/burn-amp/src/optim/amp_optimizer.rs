@@ -8,7 +8,7 @@ use super::{
     Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, OptimizerConfig,
     SkipOnDevice, config::replace_optimizer,
 };
-use crate::graph::{AmpBackend, NoGraph};
+use crate::{backend::AmpBackend, graph::NoGraph};
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
 ///

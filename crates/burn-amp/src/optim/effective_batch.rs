@@ -19,10 +19,10 @@ use burn::{
 
 use super::skip_on_device::overflowed;
 use crate::{
-    AmpTensor,
-    deferred::Passes,
-    graph::{AmpBackend, NoGraph},
-    origin::Moment,
+    backend::AmpBackend,
+    graph::{Moment, NoGraph},
+    loss_scale::Passes,
+    tensor::Nature,
     warn::Warning,
 };
 
@@ -121,10 +121,8 @@ where
                 continue;
             };
             self.passes.join(&take_passes(grad).1);
-            if let TensorPrimitive::Float(AmpTensor {
-                origin: Some(origin),
-                ..
-            }) = param.val().into_primitive()
+            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
+                && let Some(origin) = tensor.nature.origin()
             {
                 self.withheld |= origin.withheld_since(self.since);
             }
@@ -156,7 +154,10 @@ pub(super) fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
 ) -> (Tensor<B, D>, Passes<B::Plain>) {
     let mut gradient = gradient.into_primitive().tensor();
-    let passes = std::mem::replace(&mut gradient.passes, Passes::none());
+    let passes = match &mut gradient.nature {
+        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
+        _ => Passes::none(),
+    };
     let gradient = Tensor::from_primitive(TensorPrimitive::Float(gradient));
     (gradient, passes)
 }
@@ -165,9 +166,7 @@ fn with_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
     passes: Passes<B::Plain>,
 ) -> Tensor<B, D> {
-    let gradient = AmpTensor {
-        passes,
-        ..gradient.into_primitive().tensor()
-    };
+    let mut gradient = gradient.into_primitive().tensor();
+    gradient.nature = Nature::Gradient(passes);
     Tensor::from_primitive(TensorPrimitive::Float(gradient))
 }

@@ -12,10 +12,7 @@ use super::{
     effective_batch::{EffectiveBatch, Step},
     merge::merge,
 };
-use crate::{
-    context::Context,
-    graph::{AmpBackend, NoGraph},
-};
+use crate::{backend::AmpBackend, graph::NoGraph, policy::Context};
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer`](super::AmpOptimizer) makes one.
 ///
@@ -149,14 +146,14 @@ where
 
     fn to_record(&self) -> Self::Record {
         LossScaleOptimizerRecord {
-            loss_scales: Context::<B::Plain>::records::<B::Source>(),
+            loss_scales: Context::<B::Plain>::loss_scales::<B::Source>(),
             optimizer: self.inner.to_record(),
         }
     }
 
     /// Also sets the loss scales of the devices to those of the record.
     fn load_record(self, record: Self::Record) -> Self {
-        Context::<B::Plain>::resume::<B::Source>(record.loss_scales);
+        Context::<B::Plain>::load_loss_scales::<B::Source>(record.loss_scales);
         Self {
             inner: self.inner.load_record(record.optimizer),
             ..self

@@ -10,10 +10,7 @@ use burn::{
 };
 
 use super::{MasterState, MasterWeights, SkipOnDevice};
-use crate::{
-    convert::store_param,
-    graph::{AmpBackend, NoGraph},
-};
+use crate::{backend::AmpBackend, convert::store_param, graph::NoGraph};
 
 /// An optimizer that can give the model with its F32 masters: [`AmpOptimizer`](super::AmpOptimizer)'s, or one made by
 /// [`MasterWeights::init`].

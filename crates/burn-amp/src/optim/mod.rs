@@ -35,7 +35,6 @@ pub use loss_scale_optimizer::LossScaleOptimizer;
 pub use master_model::{KeepsMasters, MasterModel};
 pub use master_state::MasterState;
 pub use master_weights::{MasterWeights, Masters};
-pub(crate) use record::DeviceLossScale;
 pub use record::LossScaleOptimizerRecord;
 pub use scheduler::HoldOnSkip;
 pub use skip_on_device::{SkipOnDevice, SkipState};

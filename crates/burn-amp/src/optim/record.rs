@@ -2,11 +2,11 @@
 
 use burn::{
     record::{PrecisionSettings, Record},
-    tensor::backend::{Backend, DeviceId, DeviceOps},
+    tensor::backend::{Backend, DeviceOps},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::record::LossScaleRecord;
+use crate::loss_scale::{DeviceLossScale, LossScaleRecord};
 
 /// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
 /// optimizer's record.
@@ -22,20 +22,6 @@ impl<R> LossScaleOptimizerRecord<R> {
         let id = device.id();
         let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;
         Some(of_device.loss_scale)
-    }
-}
-
-/// The loss scale of one device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct DeviceLossScale {
-    pub(crate) device_type: u16,
-    pub(crate) device_index: u32,
-    pub(crate) loss_scale: LossScaleRecord,
-}
-
-impl DeviceLossScale {
-    pub(crate) fn is_of(&self, device: DeviceId) -> bool {
-        (self.device_type, self.device_index) == (device.type_id, device.index_id.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::{lr_scheduler::LrScheduler, optim::LearningRate, tensor::backend::Backend};
 
-use crate::LossScale;
+use crate::loss_scale::LossScale;
 
 /// Repeats the learning rate of a step that was skipped.
 ///

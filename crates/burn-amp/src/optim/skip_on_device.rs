@@ -18,10 +18,11 @@ use burn_backend::{
 
 use super::{Masters, OptimizerConfig, config::replace_optimizer, effective_batch::take_passes};
 use crate::{
-    AmpTensor,
-    deferred::{DeferredPass, Passes},
+    backend::AmpBackend,
     dtype,
-    graph::{AmpBackend, NoGraph},
+    graph::NoGraph,
+    loss_scale::{DeferredPass, Passes},
+    tensor::{AmpTensor, Nature},
 };
 
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
@@ -185,8 +186,10 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
         B::Plain::float_mask_where(new, overflowed, old)
     });
     let selected = AmpTensor {
+        inner: selected,
         logical: new.logical,
-        ..AmpTensor::new(selected, new.context)
+        context: new.context,
+        nature: Nature::Plain,
     };
     Tensor::from_primitive(TensorPrimitive::Float(selected))
 }

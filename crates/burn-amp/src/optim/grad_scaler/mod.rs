@@ -21,7 +21,7 @@ use burn::{
 use burn_amp_core::{LossScaling, Outcome};
 use burn_amp_kernels::Kernels;
 
-use crate::record::{LossScaleRecord, is_loss_scale, nearest_loss_scale};
+use crate::loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale};
 
 pub use scaled::{Scaled, Unscaled};
 

@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Outcome;
 
 use super::ScalerError;
-use crate::autodiff;
+use crate::step;
 
 /// A loss or gradients that carry a loss scale.
 #[derive(Clone, Debug)]
@@ -141,8 +141,8 @@ impl Unscaled {
     }
 }
 
-/// `tensor × factor` in F32, see [`autodiff::times`].
+/// `tensor × factor` in F32, see [`step::times`].
 fn times<B: Backend, const D: usize>(tensor: Tensor<B, D>, factor: f32) -> Tensor<B, D> {
-    let product = autodiff::times::<B>(tensor.into_primitive().tensor(), factor);
+    let product = step::times::<B>(tensor.into_primitive().tensor(), factor);
     Tensor::from_primitive(TensorPrimitive::Float(product))
 }

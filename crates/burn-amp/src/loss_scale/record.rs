@@ -2,15 +2,14 @@
 
 use burn::record::{PrecisionSettings, Record};
 use burn_amp_core::{LossScaleState, LossScaling, Outcome};
-use burn_backend::Backend;
+use burn_backend::{Backend, DeviceId};
 use serde::{Deserialize, Serialize};
 
 /// The state of a loss scale, as a Burn record.
 ///
-/// It is stored as numbers, never as a tensor: a recorder with half-precision settings would turn 65536 into inf.
+/// It holds numbers, not a tensor: a recorder with half-precision settings would turn 65536 into inf.
 ///
-/// Reading a file that holds something else, or a record of a newer burn-amp, is an error of the recorder that names both
-/// versions.
+/// Loading a file that holds something else, or that a newer burn-amp wrote, is an error that names both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct LossScaleRecord {
@@ -79,6 +78,21 @@ impl<B: Backend> Record<B> for LossScaleRecord {
 
     fn from_item<S: PrecisionSettings>(item: Self, _: &B::Device) -> Self {
         item
+    }
+}
+
+/// The loss scale of one device, in the record of an optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DeviceLossScale {
+    pub(crate) device_type: u16,
+    pub(crate) device_index: u32,
+    pub(crate) loss_scale: LossScaleRecord,
+}
+
+impl DeviceLossScale {
+    /// Whether this is the loss scale of `device`.
+    pub(crate) fn is_of(&self, device: DeviceId) -> bool {
+        (self.device_type, self.device_index) == (device.type_id, device.index_id.into())
     }
 }
 

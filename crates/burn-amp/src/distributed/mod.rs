@@ -1,7 +1,7 @@
 //! Burn's `distributed` feature: gradients that are all-reduced inside the backward pass.
 //!
-//! With that feature Burn trains only on backends that have collective operations. `Amp` hands them to the backend below.
-//! An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: there is nothing to
+//! With that feature Burn trains only on backends that have collective operations. `Amp` forwards them to the backend
+//! below. An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: no rank has to
 //! [`join`](crate::ranks::join).
 
 use burn_amp_kernels::Kernels;
@@ -11,7 +11,7 @@ mod backend;
 
 /// The plain backends that can be trained on.
 ///
-/// With the feature `distributed` those that have collective operations, else all.
+/// With the feature `distributed` only those that have collective operations, otherwise all.
 #[cfg(not(feature = "distributed"))]
 pub trait Trainable: Kernels {}
 
@@ -20,7 +20,7 @@ impl<B: Kernels> Trainable for B {}
 
 /// The plain backends that can be trained on.
 ///
-/// With the feature `distributed` those that have collective operations, else all.
+/// With the feature `distributed` only those that have collective operations, otherwise all.
 #[cfg(feature = "distributed")]
 pub trait Trainable: burn_backend::distributed::DistributedBackend + Kernels {}
 

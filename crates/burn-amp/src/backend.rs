@@ -1,17 +1,15 @@
-//! The decorator itself.
+//! The decorator itself: [`Amp`], and [`Autodiff`] over it.
 
 use std::{fmt, marker::PhantomData};
 
-use burn_amp_core::Class;
 use burn_amp_kernels::Kernels;
-use burn_backend::{
-    Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData, tensor::FloatTensor,
-};
+use burn_autodiff::checkpoint::strategy::NoCheckpointing;
+use burn_backend::{Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData};
 
 use crate::{
-    AmpTensor, FromFile, PolicySource,
-    call::Call,
-    graph::{Graph, NoGraph},
+    graph::{Graph, NoGraph, Tape},
+    policy::{FromFile, PolicySource},
+    tensor::AmpTensor,
 };
 
 /// Runs each op of the backend `B` in the precision that the policy of `P` gives it.
@@ -49,39 +47,36 @@ impl<B, P, G> fmt::Debug for Amp<B, P, G> {
     }
 }
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
-    /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
-    ///
-    /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
-    ///
-    /// ```
-    /// use burn::tensor::{backend::Backend, ops::FloatTensor};
-    /// use burn_amp::{Amp, Class, Graph, Kernels, PolicySource};
-    ///
-    /// trait ScaledMatmul: Backend {
-    ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self>;
-    /// }
-    ///
-    /// impl<B: Kernels, P: PolicySource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
-    /// where
-    ///     G::Inner: ScaledMatmul,
-    /// {
-    ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self> {
-    ///         Self::custom_op(Class::Low, [lhs, rhs], |[lhs, rhs]| G::Inner::scaled_matmul(lhs, rhs, by))
-    ///     }
-    /// }
-    /// ```
-    pub fn custom_op<const N: usize>(
-        class: Class,
-        operands: [AmpTensor<B, G>; N],
-        op: impl FnOnce([FloatTensor<G::Inner>; N]) -> FloatTensor<G::Inner>,
-    ) -> AmpTensor<B, G> {
-        const { assert!(N > 0, "the policy of a custom op is that of its operands") };
-        let mut call = Call::<B>::custom(class);
-        operands.iter().for_each(|operand| call.float(operand));
-        let call = call.decide();
-        call.float(op(operands.map(|operand| call.cast(operand))))
-    }
+/// The backend to train with: `Autodiff<Amp<B>>` instead of Burn's `Autodiff<B>`.
+///
+/// An alias that puts [`Amp`] *outside* Burn's `Autodiff` and adds loss scaling to `backward()`. `C` is Burn's
+/// checkpointing strategy, for example `BalancedCheckpointing`.
+pub type Autodiff<A, C = NoCheckpointing> = <A as WithTape<C>>::Recorded;
+
+/// Makes [`Autodiff<Amp<B, P>, C>`](Autodiff) out of `Amp<B, P>`.
+pub trait WithTape<C> {
+    /// The same backend with a graph.
+    type Recorded;
+}
+
+impl<B, P, C> WithTape<C> for Amp<B, P, NoGraph> {
+    type Recorded = Amp<B, P, Tape<C>>;
+}
+
+/// Backends made of [`Amp`], with or without a graph.
+pub trait AmpBackend: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
+    /// The plain backend below.
+    type Plain: Kernels<Device = Self::Device>;
+    /// Where the policy comes from.
+    type Source: PolicySource;
+    /// Whether a graph is recorded.
+    type Graph: Graph<Self::Plain>;
+}
+
+impl<B: Kernels, P: PolicySource, G: Graph<B>> AmpBackend for Amp<B, P, G> {
+    type Plain = B;
+    type Source = P;
+    type Graph = G;
 }
 
 impl<B: Kernels, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
@@ -152,6 +147,6 @@ impl<B: Kernels, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
     }
 }
 
-/// Tensors of `Amp` that come to a kernel from outside, such as gradients in a [`GradScaler`](crate::optim::GradScaler), are
-/// computed with in Burn's ops.
+/// Kernels that are called on tensors of `Amp` itself, such as by a [`GradScaler`](crate::optim::GradScaler), run as their
+/// references in Burn's ops.
 impl<B: Kernels, P: PolicySource, G: Graph<B>> Kernels for Amp<B, P, G> {}

@@ -1,8 +1,9 @@
 //! Data-parallel training: all ranks skip a step, or none.
 //!
-//! Each rank trains a replica on its own batch and the gradients are averaged before the step. An overflow on one rank
-//! must keep all of them from stepping: `all_reduce` waits for every rank, and replicas must stay equal. So a rank that
-//! has [`join`]ed asks the others inside `backward()`, before the scale moves; gradients are there on all ranks or on none.
+//! A *rank* is one of the workers that train replicas of a model, each on its own batch; their gradients are averaged
+//! before the step. An overflow on one rank must keep all of them from stepping: `all_reduce` waits for every rank, and
+//! replicas must stay equal. So a rank that has [`join`]ed asks the others inside `backward()`, before the scale moves:
+//! all ranks get gradients, or none does.
 //!
 //! ```text
 //! backward() on each rank:  scale → Burn's backward pass → local found_inf → Ranks::any → the scale moves, once
@@ -15,7 +16,11 @@ use std::{cell::RefCell, collections::HashMap, marker::PhantomData, sync::Arc};
 
 use burn_backend::Backend;
 
-use crate::{context::Context, graph::AmpBackend};
+use crate::{
+    backend::AmpBackend,
+    loss_scale::{Decision, Scaling},
+    policy::Context,
+};
 
 #[cfg(feature = "collective")]
 pub use collective::Collective;
@@ -37,22 +42,22 @@ pub trait Ranks {
 #[error("the ranks could not agree on whether gradients overflowed: {0}")]
 pub struct RanksError(pub String);
 
-/// What this thread knows of its rank.
+/// The rank of this thread.
 struct Member {
     ranks: Arc<dyn Ranks>,
-    /// Scaled backward passes of this rank. Ranks that share a device share a scale, and one of them moves it.
+    /// Scaled backward passes of this rank. Ranks that share a device share its scale, and one of them moves it.
     passes: u64,
 }
 
 thread_local! {
-    /// By the address of the context, which is never freed.
+    /// By the address of the loss scale, which is never freed.
     static MEMBERS: RefCell<HashMap<usize, Member>> = RefCell::new(HashMap::new());
 }
 
 /// A thread's membership of a data-parallel run; it leaves the run when this is dropped.
 #[must_use = "the thread leaves the ranks when this is dropped"]
 pub struct Membership {
-    context: usize,
+    scaling: usize,
     /// Bound to the thread that joined.
     _thread: PhantomData<*const ()>,
 }
@@ -65,55 +70,45 @@ pub struct Membership {
 ///
 /// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
 pub fn join<A: AmpBackend>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
-    let context = Context::<A::Plain>::of::<A::Source>(device);
+    let scaling = &Context::<A::Plain>::of::<A::Source>(device).scaling;
     let member = Member {
         ranks: Arc::new(ranks),
-        passes: context.scaler.rounds(),
+        passes: scaling.host.rounds(),
     };
-    let context = std::ptr::from_ref(context).addr();
-    MEMBERS.with_borrow_mut(|members| members.insert(context, member));
+    let scaling = std::ptr::from_ref(scaling).addr();
+    MEMBERS.with_borrow_mut(|members| members.insert(scaling, member));
     Membership {
-        context,
+        scaling,
         _thread: PhantomData,
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        MEMBERS.with_borrow_mut(|members| members.remove(&self.context));
+        MEMBERS.with_borrow_mut(|members| members.remove(&self.scaling));
     }
 }
 
-/// What the ranks decided on one backward pass.
-pub(crate) struct Decision {
-    pub(crate) found_inf: bool,
-    /// The number of the pass among those that the ranks took together; `None` if this thread has not joined any.
-    pub(crate) round: Option<u64>,
-}
-
 /// Whether this thread is a rank.
-pub(crate) fn has_joined<B: Backend>(context: &'static Context<B>) -> bool {
-    let context = std::ptr::from_ref(context).addr();
-    MEMBERS.with_borrow(|members| members.contains_key(&context))
+pub(crate) fn has_joined<B: Backend>(scaling: &'static Scaling<B>) -> bool {
+    let scaling = std::ptr::from_ref(scaling).addr();
+    MEMBERS.with_borrow(|members| members.contains_key(&scaling))
 }
 
 /// Asks the other ranks, if this thread has joined any.
 ///
 /// # Panics
 ///
-/// If they could not be asked.
-pub(crate) fn decide<B: Backend>(context: &'static Context<B>, found_inf: bool) -> Decision {
-    let context = std::ptr::from_ref(context).addr();
+/// If the ranks cannot be reached.
+pub(crate) fn decide<B: Backend>(scaling: &'static Scaling<B>, found_inf: bool) -> Decision {
+    let scaling = std::ptr::from_ref(scaling).addr();
     let member = MEMBERS.with_borrow_mut(|members| {
-        let member = members.get_mut(&context)?;
+        let member = members.get_mut(&scaling)?;
         member.passes += 1;
         Some((member.ranks.clone(), member.passes - 1))
     });
     match member {
-        None => Decision {
-            found_inf,
-            round: None,
-        },
+        None => Decision::alone(found_inf),
         Some((ranks, round)) => Decision {
             found_inf: ranks
                 .any(found_inf)

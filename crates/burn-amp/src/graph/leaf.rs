@@ -1,0 +1,76 @@
+//! Tensors that require a gradient themselves: the model's parameters.
+
+use std::sync::Arc;
+
+use burn_amp_core::Dtype;
+use burn_backend::{Backend, tensor::FloatTensor};
+use parking_lot::Mutex;
+
+use super::Origin;
+use crate::dtype;
+
+/// A leaf of the graph: a tensor that requires a gradient itself. All clones of the tensor share it.
+#[derive(Debug)]
+pub struct Leaf<B: Backend> {
+    origin: Arc<Origin>,
+    uses: Mutex<Uses<B>>,
+}
+
+#[derive(Debug)]
+struct Uses<B: Backend> {
+    /// The values in the dtype that they were last cast to. The values of a leaf never change, so this is never stale.
+    cast: Option<(Dtype, FloatTensor<B>)>,
+    /// The number of the backward pass that will consume the last use, and the graph level of the cast for that use.
+    last: Option<(u64, usize)>,
+}
+
+impl<B: Backend> Leaf<B> {
+    pub(crate) fn new(origin: Arc<Origin>) -> Self {
+        Self {
+            origin,
+            uses: Mutex::new(Uses {
+                cast: None,
+                last: None,
+            }),
+        }
+    }
+
+    pub(crate) fn origin(&self) -> &Arc<Origin> {
+        &self.origin
+    }
+
+    /// The leaf's values in dtype `to`, cast at the first use.
+    ///
+    /// A recurrent net uses its weights at every time step, and each use keeps its operands for the backward pass.
+    pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
+        let mut uses = self.uses.lock();
+        match &uses.cast {
+            Some((dtype, cast)) if *dtype == to => cast.clone(),
+            _ => {
+                let cast = dtype::cast::<B>(tensor, to);
+                uses.cast = Some((to, cast.clone()));
+                cast
+            }
+        }
+    }
+
+    /// The graph level above which this use's cast must stand: at least `operands`, the highest level among the op's
+    /// other operands, and above the leaf's previous cast for the same backward pass, number `pass`.
+    ///
+    /// The *level* of a node is its distance from the leaves. A backward pass runs level by level from the top, so casts
+    /// right above a leaf would run last, and the gradients of all uses would be alive until then. A cast right below the
+    /// op that uses it, and above the previous one, runs at once, and its gradient is added to the leaf's at once.
+    pub(crate) fn level(&self, pass: u64, operands: usize) -> usize {
+        /// A backward pass allocates a list for every level of its graph.
+        const HIGHEST: usize = 4096;
+
+        let mut uses = self.uses.lock();
+        let above_the_last = match uses.last {
+            Some((last_pass, level)) if last_pass == pass && level < HIGHEST => level + 1,
+            _ => 0,
+        };
+        let level = operands.max(above_the_last);
+        uses.last = Some((pass, level));
+        level
+    }
+}

@@ -1,0 +1,142 @@
+//! The registry of live leaves: Burn's `Gradients` cannot be enumerated, so a backward pass looks its leaves up here.
+
+use std::sync::{
+    Arc, OnceLock, Weak,
+    atomic::{AtomicU64, Ordering},
+};
+
+use burn_amp_core::Dtype;
+use burn_autodiff::{Autodiff, grads::Gradients};
+use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
+use parking_lot::Mutex;
+
+use super::{leaf::Leaf, levels::Levels, origin::Origin};
+use crate::dtype;
+
+/// The live leaves of one device.
+#[derive(Debug)]
+pub struct Leaves<B: Backend> {
+    entries: Mutex<Entries<B>>,
+    /// The number of backward passes so far.
+    passes: AtomicU64,
+    /// Stands in for values where only the node of a tensor counts.
+    placeholder: OnceLock<FloatTensor<B>>,
+    levels: Levels<B>,
+}
+
+#[derive(Debug)]
+struct Entries<B: Backend> {
+    list: Vec<Entry<B>>,
+    /// The length at which entries of dropped leaves are removed.
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Entry<B: Backend> {
+    leaf: Weak<Leaf<B>>,
+    /// The leaf's node without its values and without its claim on the graph.
+    handle: FloatTensor<Autodiff<B>>,
+    shape: Shape,
+}
+
+/// The gradient of a leaf as a backward pass left it.
+pub(crate) struct LeafGradient<B: Backend> {
+    pub(crate) gradient: FloatTensor<B>,
+    pub(crate) shape: Shape,
+    /// The leaf's node without its values.
+    handle: FloatTensor<Autodiff<B>>,
+}
+
+impl<B: Backend> LeafGradient<B> {
+    pub(crate) fn dtype(&self) -> Dtype {
+        dtype::of(&self.gradient)
+    }
+
+    /// Stores another tensor as this leaf's gradient.
+    pub(crate) fn replace(&self, grads: &mut Gradients, gradient: FloatTensor<B>) {
+        self.handle.grad_replace(grads, gradient);
+    }
+}
+
+impl<B: Backend> Leaves<B> {
+    const FIRST_SWEEP: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::new(Entries {
+                list: Vec::new(),
+                sweep_at: Self::FIRST_SWEEP,
+            }),
+            passes: AtomicU64::new(0),
+            placeholder: OnceLock::new(),
+            levels: Levels::new(),
+        }
+    }
+
+    /// The number of the next backward pass.
+    pub(crate) fn pass(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a backward pass.
+    pub(crate) fn count_pass(&self) {
+        self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An untracked node of level `level` on the device of `like`.
+    pub(super) fn node_of_level(
+        &self,
+        level: usize,
+        like: &FloatTensor<B>,
+    ) -> FloatTensor<Autodiff<B>> {
+        self.levels.node(level, || self.placeholder(like))
+    }
+
+    /// Enters a leaf; its entry goes when its last clone is dropped.
+    pub(super) fn enroll(
+        &self,
+        tensor: &FloatTensor<Autodiff<B>>,
+        origin: Arc<Origin>,
+    ) -> Arc<Leaf<B>> {
+        let leaf = Arc::new(Leaf::new(origin));
+        let mut handle = tensor.clone();
+        handle.primitive = self.placeholder(&tensor.primitive);
+        handle.rc = Arc::new(*tensor.rc);
+
+        let entry = Entry {
+            leaf: Arc::downgrade(&leaf),
+            handle,
+            shape: tensor.primitive.shape(),
+        };
+        let mut entries = self.entries.lock();
+        entries.list.push(entry);
+        if entries.list.len() >= entries.sweep_at {
+            entries.list.retain(|entry| entry.leaf.strong_count() > 0);
+            entries.sweep_at = (2 * entries.list.len()).max(Self::FIRST_SWEEP);
+        }
+        leaf
+    }
+
+    /// The gradients of all live leaves that a backward pass reached, in the order in which the leaves were made.
+    pub(crate) fn gradients(&self, grads: &Gradients) -> Vec<LeafGradient<B>> {
+        let mut entries = self.entries.lock();
+        entries.list.retain(|entry| entry.leaf.strong_count() > 0);
+        entries
+            .list
+            .iter()
+            .filter_map(|entry| {
+                Some(LeafGradient {
+                    gradient: entry.handle.grad(grads)?,
+                    shape: entry.shape.clone(),
+                    handle: entry.handle.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn placeholder(&self, like: &FloatTensor<B>) -> FloatTensor<B> {
+        self.placeholder
+            .get_or_init(|| B::float_zeros([1].into(), &B::float_device(like), FloatDType::F32))
+            .clone()
+    }
+}

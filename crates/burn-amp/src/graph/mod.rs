@@ -1,0 +1,151 @@
+//! What [`Amp`](crate::Amp) computes its ops on: a plain backend, or Burn's `Autodiff` over it.
+//!
+//! `Amp` stands outside Burn's `Autodiff`, as PyTorch's autocast stands above autograd: casts are nodes of the graph, so
+//! operands are saved in low precision and gradients are back in F32 before they accumulate.
+//!
+//! * [`leaf`]: parameters, with the cast that all their uses share
+//! * [`origin`]: the identity of a parameter, and when a gradient of it was withheld
+//! * [`leaves`]: the registry in which a backward pass finds them
+//! * [`weight_cast`]: the graph node of a parameter's cast
+//! * [`levels`]: untracked nodes that place such a cast in the graph
+
+mod leaf;
+mod leaves;
+mod levels;
+mod origin;
+mod weight_cast;
+
+use std::{fmt::Debug, marker::PhantomData, sync::Arc};
+
+use burn_amp_core::Dtype;
+use burn_amp_kernels::Kernels;
+use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
+use burn_backend::{BackendTypes, tensor::FloatTensor};
+
+pub use leaf::Leaf;
+pub use leaves::Leaves;
+pub use origin::Origin;
+
+pub(crate) use leaves::LeafGradient;
+pub(crate) use origin::Moment;
+
+/// Whether ops are recorded for a backward pass. Implemented by [`NoGraph`] and [`Tape`] only.
+pub trait Graph<B: Kernels>:
+    sealed::Sealed + Clone + Copy + Debug + Default + Send + Sync + 'static
+{
+    /// The backend that computes the ops.
+    type Inner: Kernels
+        + BackendTypes<
+            Device = B::Device,
+            FloatElem = B::FloatElem,
+            IntElem = B::IntElem,
+            BoolElem = B::BoolElem,
+            IntTensorPrimitive = B::IntTensorPrimitive,
+            BoolTensorPrimitive = B::BoolTensorPrimitive,
+            QuantizedTensorPrimitive = B::QuantizedTensorPrimitive,
+        >;
+
+    /// Whether [`Inner`](Self::Inner) records the ops for a backward pass.
+    const RECORDS: bool;
+
+    /// Makes a leaf of a tensor that now requires a gradient.
+    ///
+    /// Only a leaf whose gradients are checked needs an entry among `leaves`.
+    #[doc(hidden)]
+    fn enroll(
+        tensor: &FloatTensor<Self::Inner>,
+        origin: Arc<Origin>,
+        leaves: &Leaves<B>,
+        checked: bool,
+    ) -> Option<Arc<Leaf<B>>>;
+
+    /// The level of a tensor in the graph: its distance from the leaves.
+    #[doc(hidden)]
+    fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
+
+    /// Casts a leaf; all uses of the leaf share the cast values. `operands` is the highest level of the op's operands.
+    #[doc(hidden)]
+    fn cast_leaf(
+        tensor: FloatTensor<Self::Inner>,
+        leaf: &Leaf<B>,
+        to: Dtype,
+        operands: usize,
+        leaves: &Leaves<B>,
+    ) -> FloatTensor<Self::Inner>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// No op is recorded: inference.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGraph;
+
+/// Burn's `Autodiff` records the ops with the checkpointing strategy `C`: training.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tape<C = NoCheckpointing>(PhantomData<C>);
+
+impl sealed::Sealed for NoGraph {}
+impl<C> sealed::Sealed for Tape<C> {}
+
+impl<B: Kernels> Graph<B> for NoGraph {
+    type Inner = B;
+
+    const RECORDS: bool = false;
+
+    #[inline]
+    fn enroll(_: &FloatTensor<B>, _: Arc<Origin>, _: &Leaves<B>, _: bool) -> Option<Arc<Leaf<B>>> {
+        None
+    }
+
+    #[inline]
+    fn level(_: &FloatTensor<B>) -> usize {
+        0
+    }
+
+    #[inline]
+    fn cast_leaf(
+        tensor: FloatTensor<B>,
+        leaf: &Leaf<B>,
+        to: Dtype,
+        _: usize,
+        _: &Leaves<B>,
+    ) -> FloatTensor<B> {
+        leaf.cast(tensor, to)
+    }
+}
+
+impl<B: Kernels, C: CheckpointStrategy> Graph<B> for Tape<C> {
+    type Inner = burn_autodiff::Autodiff<B, C>;
+
+    const RECORDS: bool = true;
+
+    fn enroll(
+        tensor: &FloatTensor<Self::Inner>,
+        origin: Arc<Origin>,
+        leaves: &Leaves<B>,
+        checked: bool,
+    ) -> Option<Arc<Leaf<B>>> {
+        Some(if checked {
+            leaves.enroll(tensor, origin)
+        } else {
+            Arc::new(Leaf::new(origin))
+        })
+    }
+
+    #[inline]
+    fn level(tensor: &FloatTensor<Self::Inner>) -> usize {
+        tensor.node.order
+    }
+
+    fn cast_leaf(
+        tensor: FloatTensor<Self::Inner>,
+        leaf: &Leaf<B>,
+        to: Dtype,
+        operands: usize,
+        leaves: &Leaves<B>,
+    ) -> FloatTensor<Self::Inner> {
+        weight_cast::cast::<B, C>(tensor, leaf, to, operands, leaves)
+    }
+}

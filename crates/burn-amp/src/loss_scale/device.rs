@@ -1,0 +1,153 @@
+//! The loss scale kept on the device: `loss_scale.sync = false`.
+//!
+//! ```text
+//! backward:     loss × scale → Burn's backward pass → one flag per leaf gradient → the next scale; all of it on the device
+//! grad_remove:  gradient / scale in F32, or zeros after an overflow
+//! optimizer:    SkipOnDevice selects the old or the new parameter by the flag
+//! ```
+//!
+//! Meanwhile the flags travel to the host, which reads them when it needs them: at the latest in the next step of
+//! [`SkipOnDevice`](crate::optim::SkipOnDevice), long after they have arrived.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
+use burn_amp_kernels::{Kernels, loss_scale};
+use burn_backend::{Backend, Shape, Slice, TensorData, tensor::FloatTensor};
+use parking_lot::Mutex;
+
+use super::{
+    Scaling,
+    flags::Flags,
+    host::HostScale,
+    passes::DeferredPass,
+    skip::{Decision, Overflow},
+};
+
+/// The loss scale on the device, and the backward passes whose outcome has not reached the host.
+#[derive(Debug)]
+pub(crate) struct DeviceScale<B: Backend>(Mutex<State<B>>);
+
+#[derive(Debug)]
+struct State<B: Backend> {
+    /// The state on the device, see [`loss_scale`]; `None` before the first pass and after the host has set the scale.
+    current: Option<FloatTensor<B>>,
+    /// In the order of the passes.
+    pending: VecDeque<Pending<B>>,
+}
+
+/// A backward pass whose flags have not been read.
+#[derive(Debug)]
+struct Pending<B: Backend> {
+    pass: Arc<DeferredPass<B>>,
+    flags: Flags,
+    /// The gradient that each flag is about.
+    gradients: Vec<Overflow>,
+}
+
+impl<B: Backend> DeviceScale<B> {
+    /// The most passes that may be pending. An optimizer other than [`SkipOnDevice`](crate::optim::SkipOnDevice) never
+    /// reads the flags, and they must not pile up.
+    const MOST_PENDING: usize = 64;
+
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State {
+            current: None,
+            pending: VecDeque::new(),
+        }))
+    }
+
+    /// The number of passes whose flags have not been read.
+    pub(crate) fn pending(&self) -> u64 {
+        self.0.lock().pending.len() as u64
+    }
+
+    /// Forgets the state on the device, because the host has set another one.
+    pub(crate) fn reset(&self) {
+        self.0.lock().current = None;
+    }
+
+    /// Reads the flags of the oldest pending pass and moves the host's scale. Returns whether there was one.
+    pub(crate) fn settle_next(&self, host: &HostScale) -> bool {
+        // The host must count the passes in their order, so the lock is held until its scale has moved.
+        let mut state = self.0.lock();
+        let Some(Pending {
+            pass,
+            flags,
+            gradients,
+        }) = state.pending.pop_front()
+        else {
+            return false;
+        };
+        let count = gradients.len();
+        let overflowed: Vec<_> = gradients
+            .into_iter()
+            .zip(flags.wait())
+            .filter_map(|(gradient, overflowed)| overflowed.then_some(gradient))
+            .collect();
+        let found_inf = !overflowed.is_empty();
+        let scale = host.loss_scale().scale;
+        pass.arrive(scale, Outcome::of(found_inf));
+        host.update(scale, overflowed, count, Decision::alone(found_inf));
+        true
+    }
+}
+
+impl<B: Kernels> Scaling<B> {
+    /// The state of the scale on `device` before the next backward pass.
+    pub(crate) fn state_on(&self, device: &B::Device) -> FloatTensor<B> {
+        let current = self.device.0.lock().current.clone();
+        match current {
+            Some(state) => B::float_to_device(state, device),
+            None => {
+                self.settle();
+                upload::<B>(self.host.loss_scale(), device)
+            }
+        }
+    }
+
+    /// Moves the scale on the device after a backward pass, by its flags: one per gradient, 1 if it is not finite.
+    ///
+    /// `before` is the state that the loss was scaled by. Reads nothing from the device.
+    pub(crate) fn advance(
+        &'static self,
+        before: FloatTensor<B>,
+        flags: FloatTensor<B>,
+        gradients: Vec<Overflow>,
+        rule: DynamicLossScale,
+    ) -> Arc<DeferredPass<B>> {
+        let device = B::float_device(&before);
+        // Passes of several threads move the scale one after the other, in the order in which the host counts them.
+        let mut state = self.device.0.lock();
+        let now = match state.current.take() {
+            Some(now) => B::float_to_device(now, &device),
+            None => before.clone(),
+        };
+        let after = B::next_loss_scale(now, flags.clone(), rule);
+        let pass = Arc::new(DeferredPass::new(before, after.clone(), self));
+        state.current = Some(after);
+        state.pending.push_back(Pending {
+            pass: pass.clone(),
+            flags: Flags::request::<B>(flags),
+            gradients,
+        });
+        let too_many = state.pending.len() > DeviceScale::<B>::MOST_PENDING;
+        drop(state);
+        if too_many {
+            self.device.settle_next(&self.host);
+        }
+        pass
+    }
+}
+
+/// The scale in a state, as a tensor of rank `rank` with one element.
+pub(crate) fn scale_of<B: Backend>(state: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
+    let scale = B::float_slice(state, &[Slice::from(0..1)]);
+    B::float_reshape(scale, Shape::from(vec![1; rank]))
+}
+
+/// The state of the host as a tensor on the device.
+fn upload<B: Backend>(host: LossScaleState, device: &B::Device) -> FloatTensor<B> {
+    let data = TensorData::new(loss_scale::state(host).to_vec(), [loss_scale::STATE]);
+    B::float_from_data(data, device)
+}

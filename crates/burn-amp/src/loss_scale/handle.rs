@@ -1,0 +1,116 @@
+//! The public, read-only view of a loss scale.
+
+use std::fmt;
+
+use burn_backend::Backend;
+
+use super::{Scaling, host::HostScale, record::LossScaleRecord, skip::Skip};
+
+/// A [`Scaling`] of any backend.
+pub(crate) trait AnyScaling: fmt::Debug + Send + Sync {
+    /// The scale as the host knows it.
+    fn host(&self) -> &HostScale;
+
+    /// The number of backward passes whose outcome has not reached the host.
+    fn pending(&self) -> u64;
+
+    /// Waits for their outcomes.
+    fn settle(&self);
+
+    /// The state after all passes, for a checkpoint.
+    fn record(&self) -> LossScaleRecord;
+
+    /// Continues from a saved state.
+    fn load(&self, record: LossScaleRecord);
+}
+
+impl<B: Backend> AnyScaling for Scaling<B> {
+    fn host(&self) -> &HostScale {
+        &self.host
+    }
+
+    fn pending(&self) -> u64 {
+        self.device.pending()
+    }
+
+    fn settle(&self) {
+        Scaling::settle(self);
+    }
+
+    fn record(&self) -> LossScaleRecord {
+        Scaling::record(self)
+    }
+
+    fn load(&self, record: LossScaleRecord) {
+        Scaling::load(self, record);
+    }
+}
+
+/// A handle to the loss scale of one device; see [`loss_scale`](crate::loss_scale()).
+#[derive(Clone, Copy, Debug)]
+pub struct LossScale(pub(crate) &'static dyn AnyScaling);
+
+impl LossScale {
+    /// The factor on the next loss; 1 if the loss is not scaled.
+    pub fn scale(&self) -> f32 {
+        self.0.host().loss_scale().scale
+    }
+
+    /// The number of backward passes whose outcome has not reached the host, so that the other counters do not include
+    /// them. Always 0 unless `loss_scale.sync = false`.
+    pub fn pending_steps(&self) -> u64 {
+        self.0.pending()
+    }
+
+    /// Waits for the outcomes of all backward passes; afterwards [`pending_steps`](Self::pending_steps) is 0.
+    pub fn settle(&self) {
+        self.0.settle();
+    }
+
+    /// The number of finite steps since the scale last changed.
+    pub fn growth_tracker(&self) -> u32 {
+        self.0.host().loss_scale().streak
+    }
+
+    /// The number of scaled backward passes.
+    pub fn steps(&self) -> u64 {
+        self.0.host().state().steps
+    }
+
+    /// The number of backward passes whose gradients overflowed.
+    pub fn skipped_steps(&self) -> u64 {
+        self.0.host().state().skipped_steps
+    }
+
+    /// Why the last skipped step was skipped.
+    pub fn last_skip(&self) -> Option<Skip> {
+        self.0.host().state().last_skip.clone()
+    }
+
+    /// The state, for a checkpoint. Waits for pending passes.
+    ///
+    /// ```
+    /// # use burn::{backend::Flex, record::{DefaultRecorder, Recorder}};
+    /// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+    /// # let (device, recorder) = (Default::default(), DefaultRecorder::new());
+    /// # let path = std::env::temp_dir().join(format!("burn-amp-{}", std::process::id()));
+    /// // Save it with the model and the optimizer:
+    /// Recorder::<B>::record(&recorder, burn_amp::loss_scale::<B>(&device).record(), path.clone())?;
+    /// // Restore it when training resumes:
+    /// burn_amp::loss_scale::<B>(&device).load(Recorder::<B>::load(&recorder, path, &device)?);
+    /// # Ok::<(), burn::record::RecorderError>(())
+    /// ```
+    ///
+    /// [`LossScaleOptimizer`](crate::optim::LossScaleOptimizer) stores it in its own record.
+    pub fn record(&self) -> LossScaleRecord {
+        self.0.record()
+    }
+
+    /// Continues from a saved state.
+    ///
+    /// The configuration in force overrides the record: a static scale keeps its configured value, and a dynamic one is
+    /// clamped between its `min` and `max`.
+    pub fn load(&self, record: LossScaleRecord) {
+        self.0.load(record);
+    }
+}

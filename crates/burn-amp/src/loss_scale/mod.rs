@@ -1,0 +1,77 @@
+//! The loss scale of one device: where it is kept, how it moves, how it is read and saved.
+//!
+//! * [`skip`]: why a step was skipped
+//! * [`record`]: the loss scale in a checkpoint
+//! * [`host`]: the scale as the host knows it; it moves when the outcome of a backward pass is known
+//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; [`flags`] travel to the host later
+//! * [`passes`]: the backward passes that a gradient depends on and whose outcome may still be on the device
+//! * [`handle`]: the public, read-only view
+
+mod device;
+mod flags;
+mod handle;
+mod host;
+mod passes;
+mod record;
+mod skip;
+
+use burn_amp_core::{DynamicLossScale, LossScaling};
+use burn_backend::Backend;
+
+pub use handle::LossScale;
+pub use record::LossScaleRecord;
+pub use skip::{Overflow, Skip};
+
+pub(crate) use device::{DeviceScale, scale_of};
+pub(crate) use host::HostScale;
+pub(crate) use passes::{DeferredPass, Passes};
+pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
+pub(crate) use skip::Decision;
+
+/// The loss scale of one policy source, backend and device.
+#[derive(Debug)]
+pub(crate) struct Scaling<B: Backend> {
+    /// The scale as the host knows it.
+    pub(crate) host: HostScale,
+    /// The scale on the device; unused if `sync` is set.
+    pub(crate) device: DeviceScale<B>,
+    /// Whether every backward pass waits for its outcome.
+    sync: bool,
+}
+
+impl<B: Backend> Scaling<B> {
+    pub(crate) fn new(rule: LossScaling, sync: bool) -> Self {
+        Self {
+            host: HostScale::new(rule),
+            device: DeviceScale::new(),
+            sync,
+        }
+    }
+
+    /// The rule by which the scale moves on the device; `None` if it moves on the host, or if the loss is not scaled.
+    pub(crate) fn on_device(&self) -> Option<DynamicLossScale> {
+        if self.sync {
+            None
+        } else {
+            self.host.as_dynamic()
+        }
+    }
+
+    /// Waits for the outcomes of all backward passes and brings the host up to date.
+    pub(crate) fn settle(&self) {
+        while self.device.settle_next(&self.host) {}
+    }
+
+    /// The state after all backward passes, for a checkpoint.
+    pub(crate) fn record(&self) -> LossScaleRecord {
+        self.settle();
+        self.host.record()
+    }
+
+    /// Continues from a saved state.
+    pub(crate) fn load(&self, record: LossScaleRecord) {
+        self.settle();
+        self.host.load(record);
+        self.device.reset();
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a step was skipped.
+
+use std::fmt;
+
+use burn_amp_core::Dtype;
+use burn_backend::Shape;
+
+/// Why a step was skipped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skip {
+    /// The number of the scaled backward pass, counted from 0.
+    pub step: u64,
+    /// The loss scale of that pass.
+    pub scale: f32,
+    /// The gradients that were not finite; empty if only another rank's were not.
+    pub overflowed: Vec<Overflow>,
+    /// The number of gradients that were checked.
+    pub gradients: usize,
+}
+
+/// A gradient that was not finite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overflow {
+    /// The position of its parameter among the live parameters, in the order in which they were made.
+    pub index: usize,
+    /// The shape of the gradient.
+    pub shape: Shape,
+    /// The dtype of the gradient.
+    pub dtype: Dtype,
+}
+
+/// The verdict on one backward pass, after all ranks of a data-parallel run have been asked.
+///
+/// A *rank* is one of the workers that train replicas of a model; see [`ranks`](crate::ranks).
+pub(crate) struct Decision {
+    /// Whether any rank found a gradient that is not finite.
+    pub(crate) found_inf: bool,
+    /// The number of the pass among those that the ranks took together; `None` outside a data-parallel run.
+    pub(crate) round: Option<u64>,
+}
+
+impl Decision {
+    /// The verdict of a worker that trains alone.
+    pub(crate) fn alone(found_inf: bool) -> Self {
+        Self {
+            found_inf,
+            round: None,
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Gradients listed before the rest is abbreviated.
+        const SHOWN: usize = 4;
+
+        let Self {
+            step,
+            scale,
+            overflowed,
+            gradients,
+        } = self;
+        write!(f, "step {step}, loss scale {}: ", f64::from(*scale))?;
+        if overflowed.is_empty() {
+            return f.write_str("gradients not finite on another rank");
+        }
+        write!(
+            f,
+            "{} of {gradients} gradients not finite (",
+            overflowed.len()
+        )?;
+        for (at, overflow) in overflowed.iter().take(SHOWN).enumerate() {
+            let separator = if at == 0 { "" } else { ", " };
+            write!(f, "{separator}{overflow}")?;
+        }
+        f.write_str(if overflowed.len() > SHOWN {
+            ", …)"
+        } else {
+            ")"
+        })
+    }
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            index,
+            shape,
+            dtype,
+        } = self;
+        write!(f, "#{index} {dtype} {:?}", shape.as_slice())
+    }
+}

@@ -1,0 +1,42 @@
+//! Ops that Burn does not know, under a cast class.
+
+use burn_amp_core::Class;
+use burn_amp_kernels::Kernels;
+use burn_backend::tensor::FloatTensor;
+
+use crate::{backend::Amp, call::Call, graph::Graph, policy::PolicySource, tensor::AmpTensor};
+
+impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
+    /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
+    ///
+    /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
+    ///
+    /// ```
+    /// use burn::tensor::{backend::Backend, ops::FloatTensor};
+    /// use burn_amp::{Amp, Class, Graph, Kernels, PolicySource};
+    ///
+    /// trait ScaledMatmul: Backend {
+    ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self>;
+    /// }
+    ///
+    /// impl<B: Kernels, P: PolicySource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
+    /// where
+    ///     G::Inner: ScaledMatmul,
+    /// {
+    ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self> {
+    ///         Self::custom_op(Class::Low, [lhs, rhs], |[lhs, rhs]| G::Inner::scaled_matmul(lhs, rhs, by))
+    ///     }
+    /// }
+    /// ```
+    pub fn custom_op<const N: usize>(
+        class: Class,
+        operands: [AmpTensor<B, G>; N],
+        op: impl FnOnce([FloatTensor<G::Inner>; N]) -> FloatTensor<G::Inner>,
+    ) -> AmpTensor<B, G> {
+        const { assert!(N > 0, "the policy of a custom op is that of its operands") };
+        let mut call = Call::<B>::custom(class);
+        operands.iter().for_each(|operand| call.float(operand));
+        let call = call.decide();
+        call.float(op(operands.map(|operand| call.cast(operand))))
+    }
+}

@@ -1,0 +1,70 @@
+//! The policy, loss scale and leaves of one device.
+
+use burn_amp_core::{Compute, Config, Dtype, Policy, Preset};
+use burn_backend::Backend;
+
+use super::{compute::compute_dtype, source::SetupError};
+use crate::{graph::Leaves, loss_scale::Scaling};
+
+/// What burn-amp keeps for one policy source, backend and device.
+#[derive(Debug)]
+pub struct Context<B: Backend> {
+    pub(crate) policy: Policy,
+    pub(crate) config: Config,
+    pub(crate) scaling: Scaling<B>,
+    pub(crate) leaves: Leaves<B>,
+}
+
+impl<B: Backend> Context<B> {
+    /// The context of a configuration on a device.
+    pub(super) fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
+        config.validate()?;
+        let compute = compute_dtype::<B>(&config, device)?;
+        let policy = match config.preset {
+            Preset::O0 | Preset::O1 | Preset::O2 => Policy::new(compute, &config.ops),
+            Preset::O3 => Policy::all_low(compute, &config.ops),
+        };
+        let scaling = Scaling::new(config.loss_scale.scaling(compute), config.loss_scale.sync);
+        Ok(Self {
+            policy,
+            scaling,
+            leaves: Leaves::new(),
+            config,
+        })
+    }
+
+    /// The configuration with the compute dtype that was chosen for this device.
+    pub(crate) fn effective(&self) -> Config {
+        Config {
+            compute: match self.policy.compute() {
+                Dtype::BF16 => Compute::Bf16,
+                Dtype::F16 => Compute::F16,
+                Dtype::F64 | Dtype::F32 | Dtype::Flex32 => Compute::F32,
+            },
+            ..self.config.clone()
+        }
+    }
+
+    /// Logs what is in force, and warns when it cannot help.
+    pub(super) fn announce(&self, device: &B::Device) {
+        let compute = self.policy.compute();
+        let backend = B::name(device);
+        tracing::info!("burn-amp: {backend} on {device:?} computes in {compute}");
+        if let (Preset::O2 | Preset::O3, true) = (self.config.preset, compute.is_low()) {
+            tracing::info!(
+                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them with \
+                 `AmpOptimizer`",
+                self.config.preset
+            );
+        }
+        if compute.is_low() || self.config.preset == Preset::O0 {
+            return;
+        }
+        if self.config.compute == Compute::Auto {
+            tracing::warn!(
+                "burn-amp: {device:?} has no accelerated bf16 or f16, so everything stays in f32; set `compute = \
+                 \"bf16\"` or `\"f16\"` in amp.toml to use it anyway (emulated)"
+            );
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The policy in force on a device.
+//!
+//! * [`source`]: where a policy comes from
+//! * [`context`]: the policy, loss scale and leaves of one device, which every tensor points to
+//! * [`compute`]: the compute dtype that `compute = "auto"` chooses
+//! * [`registry`]: one context for each policy source, backend and device
+
+mod compute;
+mod context;
+mod registry;
+mod source;
+
+pub use context::Context;
+pub use source::{FromFile, PolicySource, SetupError};

@@ -1,0 +1,147 @@
+//! One context for each policy source, backend and device: made at first use, never changed, never freed.
+
+use std::{
+    any::{Any, TypeId},
+    collections::{HashMap, hash_map},
+    sync::LazyLock,
+};
+
+use burn_amp_core::Config;
+use burn_backend::{Backend, DeviceId, DeviceOps};
+use parking_lot::RwLock;
+
+use super::{
+    context::Context,
+    source::{PolicySource, SetupError},
+};
+use crate::loss_scale::DeviceLossScale;
+
+/// A policy source and a backend.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Owner {
+    source: TypeId,
+    backend: TypeId,
+}
+
+impl Owner {
+    fn of<P: PolicySource, B: Backend>() -> Self {
+        Self {
+            source: TypeId::of::<P>(),
+            backend: TypeId::of::<B>(),
+        }
+    }
+}
+
+type Contexts = HashMap<(Owner, DeviceId), &'static (dyn Any + Send + Sync)>;
+
+/// The contexts in force. A lookup in it happens where no tensor points to its context, such as when a tensor is made.
+static CONTEXTS: LazyLock<RwLock<Contexts>> = LazyLock::new(Default::default);
+
+/// The loss scales last loaded from a checkpoint, for devices that are used later.
+static LOADED: LazyLock<RwLock<HashMap<Owner, Vec<DeviceLossScale>>>> =
+    LazyLock::new(Default::default);
+
+impl<B: Backend> Context<B> {
+    /// The context in force, made from the source's configuration at first use.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration is wrong; [`init`](crate::init) returns the same error.
+    pub(crate) fn of<P: PolicySource>(device: &B::Device) -> &'static Self {
+        Self::try_of::<P>(device).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The context in force, made from the source's configuration at first use.
+    pub(crate) fn try_of<P: PolicySource>(device: &B::Device) -> Result<&'static Self, SetupError> {
+        let key = (Owner::of::<P, B>(), device.id());
+        if let Some(context) = CONTEXTS.read().get(&key) {
+            return Ok(Self::downcast(*context));
+        }
+        // Reading a configuration takes long and may fail, so no lock is held meanwhile.
+        let new = Self::resumed(P::config()?, device, key.0)?;
+        let mut contexts = CONTEXTS.write();
+        let context = *contexts
+            .entry(key)
+            .or_insert_with(|| new.put_in_force(device));
+        Ok(Self::downcast(context))
+    }
+
+    /// Puts `config` in force instead of the source's configuration.
+    pub(crate) fn configure<P: PolicySource>(
+        device: &B::Device,
+        config: Config,
+    ) -> Result<&'static Self, SetupError> {
+        let key = (Owner::of::<P, B>(), device.id());
+        let new = Self::resumed(config, device, key.0)?;
+        match CONTEXTS.write().entry(key) {
+            hash_map::Entry::Occupied(_) => Err(SetupError::InForce {
+                device: format!("{device:?}"),
+            }),
+            hash_map::Entry::Vacant(entry) => {
+                Ok(Self::downcast(*entry.insert(new.put_in_force(device))))
+            }
+        }
+    }
+
+    /// The contexts of the policy source `P` on all devices, with the devices.
+    pub(crate) fn on_all_devices<P: PolicySource>() -> Vec<(DeviceId, &'static Self)> {
+        let owner = Owner::of::<P, B>();
+        let contexts = CONTEXTS.read();
+        let of_owner = contexts.iter().filter(|((of, _), _)| *of == owner);
+        let mut contexts: Vec<_> = of_owner
+            .map(|((_, device), context)| (*device, Self::downcast(*context)))
+            .collect();
+        contexts.sort_by_key(|(device, _)| (device.type_id, device.index_id));
+        contexts
+    }
+
+    /// The loss scales of the policy source `P` on all devices.
+    pub(crate) fn loss_scales<P: PolicySource>() -> Vec<DeviceLossScale> {
+        let contexts = Self::on_all_devices::<P>().into_iter();
+        contexts
+            .map(|(device, context)| DeviceLossScale {
+                device_type: device.type_id,
+                device_index: device.index_id.into(),
+                loss_scale: context.scaling.record(),
+            })
+            .collect()
+    }
+
+    /// Sets the loss scales of the policy source `P` on all devices, including devices that are used later.
+    ///
+    /// A device without a record gets the first device's.
+    pub(crate) fn load_loss_scales<P: PolicySource>(records: Vec<DeviceLossScale>) {
+        let mut loaded = LOADED.write();
+        for (device, context) in Self::on_all_devices::<P>() {
+            context.load_from(&records, device);
+        }
+        loaded.insert(Owner::of::<P, B>(), records);
+    }
+
+    fn load_from(&self, records: &[DeviceLossScale], device: DeviceId) {
+        let own = records.iter().find(|record| record.is_of(device));
+        if let Some(record) = own.or(records.first()) {
+            self.scaling.load(record.loss_scale);
+        }
+    }
+
+    /// A new context whose loss scale continues from the last checkpoint that was loaded.
+    fn resumed(config: Config, device: &B::Device, owner: Owner) -> Result<Self, SetupError> {
+        let new = Self::new(config, device)?;
+        if let Some(records) = LOADED.read().get(&owner) {
+            new.load_from(records, device.id());
+        }
+        Ok(new)
+    }
+
+    fn put_in_force(self, device: &B::Device) -> &'static (dyn Any + Send + Sync) {
+        self.announce(device);
+        Box::leak(Box::new(self))
+    }
+
+    fn downcast(context: &'static (dyn Any + Send + Sync)) -> &'static Self {
+        context
+            .downcast_ref()
+            .expect("the key names the backend, so the context is the backend's")
+    }
+}

@@ -1,0 +1,59 @@
+//! Where a policy comes from.
+
+use burn_amp_core::{Config, ConfigError, Dtype};
+
+/// Where a policy comes from.
+///
+/// Implement it for a marker type of your own to have several policies in one process:
+///
+/// ```
+/// use burn_amp::{Amp, Compute, Config, ConfigError, PolicySource};
+///
+/// struct InBf16;
+///
+/// impl PolicySource for InBf16 {
+///     fn config() -> Result<Config, ConfigError> {
+///         Ok(Config { compute: Compute::Bf16, ..Config::default() })
+///     }
+/// }
+///
+/// type B = Amp<burn::backend::Flex, InBf16>;
+/// ```
+pub trait PolicySource: Send + Sync + 'static {
+    /// The configuration, read once per device when the first tensor is made there.
+    fn config() -> Result<Config, ConfigError>;
+}
+
+/// The configuration of `amp.toml` and the `BURN_AMP_*` environment variables; see [`Config::load`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FromFile;
+
+impl PolicySource for FromFile {
+    fn config() -> Result<Config, ConfigError> {
+        Config::load()
+    }
+}
+
+/// Why a policy cannot be put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The configuration itself is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The device cannot compute in the dtype that the configuration asks for.
+    #[error("compute: {device} cannot store and compute in {compute}; it can in: {supported}")]
+    UnsupportedDtype {
+        /// The device.
+        device: String,
+        /// The dtype that the configuration asks for.
+        compute: Dtype,
+        /// The dtypes that it supports.
+        supported: String,
+    },
+    /// A policy is in force on this device already, and a policy in force never changes.
+    #[error("a policy is in force on {device} already; configure before the first tensor is made")]
+    InForce {
+        /// The device.
+        device: String,
+    },
+}

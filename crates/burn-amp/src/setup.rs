@@ -1,0 +1,80 @@
+//! What a program may ask of burn-amp before and while it trains.
+
+use burn::tensor::Tensor;
+use burn_amp_core::Config;
+use burn_backend::{DType, TensorMetadata, TensorPrimitive};
+
+use crate::{
+    backend::AmpBackend,
+    loss_scale::LossScale,
+    policy::{Context, SetupError},
+};
+
+/// Puts the policy of backend `A`'s source in force on `device`, and returns the configuration with the compute dtype
+/// that was chosen.
+///
+/// Calling it is optional: the first tensor on a device does the same, but panics where this returns an error.
+///
+/// # Errors
+///
+/// If the configuration is wrong or the device cannot compute in the dtype that it asks for.
+pub fn init<A: AmpBackend>(device: &A::Device) -> Result<Config, SetupError> {
+    Context::<A::Plain>::try_of::<A::Source>(device).map(Context::effective)
+}
+
+/// Puts `config` in force on `device` for backend `A`, instead of the configuration of its source.
+///
+/// # Errors
+///
+/// If the configuration is wrong, the device cannot compute in the dtype that it asks for, or a policy is in force
+/// already: it never changes after the first tensor.
+///
+/// ```
+/// use burn::backend::Flex;
+/// use burn_amp::{Amp, Autodiff, Compute, Config};
+///
+/// type B = Autodiff<Amp<Flex>>;
+///
+/// let config = Config { compute: Compute::Bf16, ..Config::default() };
+/// burn_amp::configure::<B>(&Default::default(), config)?;
+/// # Ok::<(), burn_amp::SetupError>(())
+/// ```
+pub fn configure<A: AmpBackend>(device: &A::Device, config: Config) -> Result<Config, SetupError> {
+    Context::<A::Plain>::configure::<A::Source>(device, config).map(Context::effective)
+}
+
+/// The loss scale of backend `A`'s policy source on `device`.
+///
+/// ```
+/// # use burn::{backend::Flex, tensor::Tensor};
+/// # struct InF16;
+/// # impl burn_amp::PolicySource for InF16 {
+/// #     fn config() -> Result<burn_amp::Config, burn_amp::ConfigError> {
+/// #         Ok(burn_amp::Config { compute: burn_amp::Compute::F16, ..Default::default() })
+/// #     }
+/// # }
+/// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InF16>>;
+///
+/// let device = Default::default();
+/// let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+/// let grads = weight.clone().sum().backward();
+/// assert_eq!(weight.grad(&grads).unwrap().to_data().to_vec::<f32>().unwrap(), [1.0, 1.0]);
+///
+/// let scale = burn_amp::loss_scale::<B>(&device);
+/// assert_eq!((scale.scale(), scale.growth_tracker(), scale.skipped_steps()), (65536.0, 1, 0));
+/// ```
+///
+/// # Panics
+///
+/// If no policy is in force yet and the configuration is wrong; see [`init`].
+pub fn loss_scale<A: AmpBackend>(device: &A::Device) -> LossScale {
+    LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaling)
+}
+
+/// The dtype in which a tensor's values are stored; `tensor.dtype()` is the logical one.
+pub fn storage_dtype<A: AmpBackend, const D: usize>(tensor: &Tensor<A, D>) -> DType {
+    match tensor.clone().into_primitive() {
+        TensorPrimitive::Float(tensor) => tensor.storage_dtype(),
+        TensorPrimitive::QFloat(tensor) => tensor.dtype(),
+    }
+}

@@ -1,0 +1,140 @@
+//! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
+
+use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
+use burn_backend::{
+    AutodiffBackend,
+    tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
+};
+
+use super::{
+    gradients::{Gradients, Pass},
+    on_device, on_host,
+};
+use crate::{
+    backend::Amp,
+    distributed::Trainable,
+    dtype,
+    graph::{NoGraph, Tape},
+    policy::PolicySource,
+    ranks,
+    tensor::{AmpTensor, Nature},
+};
+
+impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
+    type InnerBackend = Amp<B, P, NoGraph>;
+    type Gradients = Gradients<B>;
+
+    /// Incurs one device-to-host read per device that has parameters if the loss is scaled, none otherwise, and none with
+    /// `loss_scale.sync = false`.
+    fn backward(root: FloatTensor<Self>) -> Gradients<B> {
+        let AmpTensor { inner, context, .. } = root;
+        context.leaves.count_pass();
+        if let Some(rule) = context.scaling.on_device() {
+            if !ranks::has_joined(&context.scaling) {
+                return on_device::backward::<B, P, C>(inner, context, rule);
+            }
+            // Ranks agree on the host, so the scale moves there from now on.
+            context.scaling.settle();
+            context.scaling.device.reset();
+        }
+        match context.scaling.host.scale() {
+            Some(scale) => on_host::backward::<B, P, C>(inner, context, scale),
+            None => Gradients {
+                inner: Autodiff::<B, C>::backward(inner),
+                pass: Pass::UNSCALED,
+            },
+        }
+    }
+
+    fn grad(
+        tensor: &FloatTensor<Self>,
+        grads: &Gradients<B>,
+    ) -> Option<FloatTensor<Self::InnerBackend>> {
+        let gradient = tensor.inner.grad(&grads.inner)?;
+        grads.pass.unscale_for(tensor, gradient)
+    }
+
+    fn grad_remove(
+        tensor: &FloatTensor<Self>,
+        grads: &mut Gradients<B>,
+    ) -> Option<FloatTensor<Self::InnerBackend>> {
+        let gradient = tensor.inner.grad_remove(&mut grads.inner)?;
+        grads.pass.unscale_for(tensor, gradient)
+    }
+
+    fn grad_replace(
+        tensor: &FloatTensor<Self>,
+        grads: &mut Gradients<B>,
+        grad: FloatTensor<Self::InnerBackend>,
+    ) {
+        let leaf = dtype::of(&tensor.inner.primitive);
+        let scaled = grads.pass.scale(grad.inner, leaf);
+        tensor.inner.grad_replace(&mut grads.inner, scaled);
+    }
+
+    fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
+        AmpTensor {
+            inner: tensor.inner.primitive,
+            logical: tensor.logical,
+            context: tensor.context,
+            nature: tensor.nature.after_move(),
+        }
+    }
+
+    fn int_inner(tensor: IntTensor<Self>) -> IntTensor<Self::InnerBackend> {
+        tensor
+    }
+
+    fn bool_inner(tensor: BoolTensor<Self>) -> BoolTensor<Self::InnerBackend> {
+        tensor
+    }
+
+    fn q_inner(tensor: QuantizedTensor<Self>) -> QuantizedTensor<Self::InnerBackend> {
+        tensor
+    }
+
+    /// A tensor that enters a graph is no gradient any more: ops on it follow the policy.
+    fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
+        AmpTensor {
+            inner: Autodiff::<B, C>::from_inner(tensor.inner),
+            logical: tensor.logical,
+            context: tensor.context,
+            nature: Nature::Plain,
+        }
+    }
+
+    fn int_from_inner(tensor: IntTensor<Self::InnerBackend>) -> IntTensor<Self> {
+        tensor
+    }
+
+    fn bool_from_inner(tensor: BoolTensor<Self::InnerBackend>) -> BoolTensor<Self> {
+        tensor
+    }
+
+    fn q_from_inner(tensor: QuantizedTensor<Self::InnerBackend>) -> QuantizedTensor<Self> {
+        tensor
+    }
+
+    #[cfg(feature = "distributed")]
+    fn set_distributed_params(
+        tensor: FloatTensor<Self>,
+        param_id: burn_backend::distributed::DistributedParamId,
+    ) -> FloatTensor<Self> {
+        AmpTensor {
+            inner: Autodiff::<B, C>::set_distributed_params(tensor.inner, param_id),
+            ..tensor
+        }
+    }
+
+    #[cfg(feature = "distributed")]
+    fn distributed_params(
+        tensor: &FloatTensor<Self>,
+    ) -> Option<burn_backend::distributed::DistributedParams> {
+        Autodiff::<B, C>::distributed_params(&tensor.inner)
+    }
+
+    #[cfg(feature = "distributed")]
+    fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
+        Autodiff::<B, C>::is_distributed(&tensor.inner)
+    }
+}

@@ -1,0 +1,101 @@
+//! The check of the gradients: one flag for each leaf, all flags of a device in one read.
+
+use burn_amp_kernels::Kernels;
+use burn_autodiff::grads::Gradients;
+use burn_backend::{Backend, read_sync, tensor::FloatTensor};
+
+use crate::{
+    dtype,
+    graph::LeafGradient,
+    loss_scale::Overflow,
+    policy::{Context, PolicySource},
+};
+
+/// The gradients of all parameters that a backward pass reached, by device.
+pub(super) fn leaf_gradients<B: Backend, P: PolicySource>(
+    grads: &Gradients,
+) -> Vec<Vec<LeafGradient<B>>> {
+    Context::<B>::on_all_devices::<P>()
+        .into_iter()
+        .map(|(_, context)| context.leaves.gradients(grads))
+        .collect()
+}
+
+/// How a report names the gradients, in their order.
+pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overflow> {
+    let gradients = by_device.iter().flatten().enumerate();
+    gradients
+        .map(|(index, leaf)| Overflow {
+            index,
+            shape: leaf.shape.clone(),
+            dtype: leaf.dtype(),
+        })
+        .collect()
+}
+
+/// The gradients that have an element that is inf or NaN. Incurs one device-to-host read for each device that has some.
+///
+/// Unscales the gradients of leaves that are stored low.
+///
+/// # Panics
+///
+/// If a device cannot deliver its flags.
+pub(super) fn overflowed<B: Kernels>(
+    by_device: &[Vec<LeafGradient<B>>],
+    scale: f32,
+    grads: &mut Gradients,
+) -> Vec<Overflow> {
+    let names = names(by_device);
+    let mut first = 0;
+    let mut overflowed = Vec::new();
+    for leaves in by_device {
+        if let Some((order, flags)) = flags(leaves, scale, grads) {
+            let flags = read_sync(B::float_into_data(flags)).unwrap_or_else(|error| {
+                panic!("cannot read from the device whether gradients overflowed: {error}")
+            });
+            let found = order.into_iter().zip(flags.iter::<f32>());
+            overflowed.extend(
+                found
+                    .filter(|(_, flag)| *flag != 0.0)
+                    .map(|(at, _)| names[first + at].clone()),
+            );
+        }
+        first += leaves.len();
+    }
+    overflowed.sort_by_key(|overflow| overflow.index);
+    overflowed
+}
+
+/// One flag for each gradient of one device, 1 if it is not finite, and the position of the gradient of each flag.
+///
+/// Gradients that are stored low have to be rewritten in F32 anyway, and are unscaled in the same pass over them.
+fn flags<B: Kernels>(
+    leaves: &[LeafGradient<B>],
+    scale: f32,
+    grads: &mut Gradients,
+) -> Option<(Vec<usize>, FloatTensor<B>)> {
+    let (low, wide): (Vec<_>, Vec<_>) =
+        (0..leaves.len()).partition(|at| dtype::of(&leaves[*at].gradient).is_low());
+    let gradients = |order: &[usize]| -> Vec<_> {
+        order
+            .iter()
+            .map(|at| leaves[*at].gradient.clone())
+            .collect()
+    };
+    let mut flags = Vec::new();
+    if !wide.is_empty() {
+        flags.push(B::not_finite(gradients(&wide)));
+    }
+    if !low.is_empty() {
+        let mut unscaled = B::unscale(gradients(&low), scale.recip());
+        flags.extend(unscaled.pop());
+        for (at, gradient) in low.iter().zip(unscaled) {
+            leaves[*at].replace(grads, gradient);
+        }
+    }
+    let flags = match flags.len() {
+        0 | 1 => flags.pop()?,
+        _ => B::float_cat(flags, 0),
+    };
+    Some(([wide, low].concat(), flags))
+}

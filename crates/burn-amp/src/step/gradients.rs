@@ -1,0 +1,129 @@
+//! The gradients of a backward pass: stored scaled, unscaled when they are taken out.
+
+use std::sync::Arc;
+
+use burn_amp_core::{Dtype, Outcome};
+use burn_amp_kernels::Kernels;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
+
+use super::times;
+use crate::{
+    dtype,
+    graph::Tape,
+    loss_scale::{DeferredPass, Passes},
+    policy::Context,
+    tensor::{AmpTensor, Nature},
+};
+
+/// The gradients of a backward pass, still scaled, and whether they may be used.
+pub struct Gradients<B: Kernels> {
+    pub(super) inner: burn_autodiff::grads::Gradients,
+    pub(super) pass: Pass<B>,
+}
+
+/// The scale and the outcome of a backward pass.
+pub(super) enum Pass<B: Kernels> {
+    /// The host knows them.
+    Checked { scale: f32, outcome: Outcome },
+    /// They are on the device.
+    Deferred(Arc<DeferredPass<B>>),
+}
+
+impl<B: Kernels> Gradients<B> {
+    /// The factor that the stored gradients carry. Waits for the device with `loss_scale.sync = false`.
+    pub fn scale(&self) -> f32 {
+        match &self.pass {
+            Pass::Checked { scale, .. } => *scale,
+            Pass::Deferred(pass) => pass.wait().0,
+        }
+    }
+
+    /// Whether all gradients were finite. After an overflow there are no gradients to take out.
+    ///
+    /// With `loss_scale.sync = false` this waits for the device, and gradients are zeros after an overflow.
+    pub fn outcome(&self) -> Outcome {
+        match &self.pass {
+            Pass::Checked { outcome, .. } => *outcome,
+            Pass::Deferred(pass) => pass.wait().1,
+        }
+    }
+}
+
+impl<B: Kernels> Pass<B> {
+    /// A pass whose loss was not scaled, and whose gradients were not checked.
+    pub(super) const UNSCALED: Self = Self::Checked {
+        scale: 1.0,
+        outcome: Outcome::Finite,
+    };
+
+    /// The gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor remembers when.
+    pub(super) fn unscale_for<C: CheckpointStrategy>(
+        &self,
+        tensor: &AmpTensor<B, Tape<C>>,
+        gradient: FloatTensor<B>,
+    ) -> Option<AmpTensor<B>> {
+        let leaf = dtype::of(&tensor.inner.primitive);
+        let gradient = self.unscale(gradient, leaf, tensor.context);
+        if let (None, Some(origin)) = (&gradient, tensor.nature.origin()) {
+            origin.withhold();
+        }
+        gradient
+    }
+
+    /// The gradient of a leaf of dtype `leaf`, unscaled; `None` after an overflow.
+    ///
+    /// Exact, because the scale is a power of two; only subnormal results round. A gradient that was not scaled keeps its
+    /// storage dtype until an op widens it.
+    fn unscale(
+        &self,
+        gradient: FloatTensor<B>,
+        leaf: Dtype,
+        context: &'static Context<B>,
+    ) -> Option<AmpTensor<B>> {
+        let (gradient, passes) = match self {
+            Self::Checked {
+                outcome: Outcome::Overflowed,
+                ..
+            } => return None,
+            Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
+                (gradient, Passes::none())
+            }
+            Self::Checked { scale, .. } => (times::<B>(gradient, scale.recip()), Passes::none()),
+            Self::Deferred(pass) => {
+                let device = B::float_device(&gradient);
+                let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
+                let (before, after) = (here(&pass.before), here(&pass.after));
+                let gradient = B::unscale_unless_overflowed(gradient, before, after);
+                (gradient, Passes::of(pass.clone()))
+            }
+        };
+        Some(AmpTensor {
+            logical: dtype::of(&gradient).join(Dtype::F32),
+            inner: gradient,
+            context,
+            nature: Nature::Gradient(passes),
+        })
+    }
+
+    /// The inverse of [`unscale`](Self::unscale): a gradient as it is stored.
+    pub(super) fn scale(&self, gradient: FloatTensor<B>, leaf: Dtype) -> FloatTensor<B> {
+        match self {
+            Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
+                gradient
+            }
+            Self::Checked { scale, .. } => times::<B>(gradient, *scale),
+            Self::Deferred(pass) => {
+                let gradient = times::<B>(gradient, 1.0);
+                let scale = pass.scale(gradient.rank());
+                let scale = B::float_to_device(scale, &B::float_device(&gradient));
+                B::float_mul(gradient, scale)
+            }
+        }
+    }
+}
+
+/// Whether the check has unscaled this gradient: it does so for leaves that are stored low, and leaves them in F32.
+fn is_unscaled<B: Kernels>(gradient: &FloatTensor<B>, leaf: Dtype) -> bool {
+    leaf.is_low() && !dtype::of(gradient).is_low()
+}

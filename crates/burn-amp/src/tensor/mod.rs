@@ -1,0 +1,109 @@
+//! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
+//!
+//! * [`nature`]: a parameter, a gradient, a fact about the values, or nothing of the kind
+
+mod nature;
+
+use std::{fmt, sync::Arc};
+
+use burn_amp_core::Dtype;
+use burn_amp_kernels::Kernels;
+use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+
+pub(crate) use nature::{LogSoftmaxOperand, Nature};
+
+use crate::{
+    dtype,
+    graph::{Graph, NoGraph, Origin},
+    policy::Context,
+};
+
+/// A float tensor of the inner backend and what burn-amp knows about it.
+///
+/// Its dtype, and all data read from it, is the *logical* dtype: the one that the tensor would have without burn-amp. The
+/// policy changes the *storage* dtype only.
+pub struct AmpTensor<B: Kernels, G: Graph<B> = NoGraph> {
+    /// The values in their storage dtype.
+    pub(crate) inner: FloatTensor<G::Inner>,
+    pub(crate) logical: Dtype,
+    /// The policy and the loss scale of the device that the values are on.
+    pub(crate) context: &'static Context<B>,
+    pub(crate) nature: Nature<B, G>,
+}
+
+impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
+    /// A plain tensor whose logical dtype is its storage dtype.
+    pub(crate) fn new(inner: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
+        Self {
+            logical: dtype::of(&inner),
+            inner,
+            context,
+            nature: Nature::Plain,
+        }
+    }
+
+    /// The tensor after `require_grad` or a cut from the graph: a leaf, if it requires a gradient itself.
+    pub(crate) fn enrolled(mut self) -> Self {
+        if G::Inner::float_is_require_grad(&self.inner) {
+            if !matches!(self.nature, Nature::Leaf(_)) {
+                let origin = self.nature.origin().cloned();
+                let origin = origin.unwrap_or_else(|| Arc::new(Origin::default()));
+                let checked = self.context.scaling.host.scale().is_some();
+                let leaf = G::enroll(&self.inner, origin, &self.context.leaves, checked);
+                if let Some(leaf) = leaf {
+                    self.nature = Nature::Leaf(leaf);
+                }
+            }
+        } else if let Nature::Leaf(leaf) = self.nature {
+            self.nature = Nature::Parameter(leaf.origin().clone());
+        }
+        self
+    }
+
+    /// The dtype in which the values are stored.
+    pub fn storage_dtype(&self) -> DType {
+        self.inner.dtype()
+    }
+
+    /// The tensor of the inner backend, cast to the logical dtype: what the plain backend would hold.
+    ///
+    /// For custom ops that have no row in the policy.
+    pub fn into_inner(self) -> FloatTensor<G::Inner> {
+        dtype::cast::<G::Inner>(self.inner, self.logical)
+    }
+}
+
+impl<B: Kernels, G: Graph<B>> Clone for AmpTensor<B, G> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            logical: self.logical,
+            context: self.context,
+            nature: self.nature.clone(),
+        }
+    }
+}
+
+impl<B: Kernels, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmpTensor")
+            .field("inner", &self.inner)
+            .field("logical", &self.logical)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: Kernels, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
+    fn dtype(&self) -> DType {
+        dtype::to_burn(self.logical)
+    }
+
+    fn shape(&self) -> Shape {
+        self.inner.shape()
+    }
+
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+}
