@@ -265,3 +265,139 @@ fn the_wrapper_takes_each_part_alone() {
     }
     for_each_config!(takes);
 }
+
+/// Where the policy needs nothing of it, its step is Burn's, op for op, and its state is as large.
+#[test]
+fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
+    type T = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+
+    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<impl PartialEq>, usize) {
+        let device = Default::default();
+        let mut net = Net::<T>::new(&device);
+        let mut steps = Vec::new();
+        for _ in 0..3 {
+            let loss = net.loss(&device) * 1e-3;
+            let grads = GradientsParams::from_grads(loss.backward(), &net);
+            assert_eq!(grads.len(), 5);
+            let before = net.clone();
+            steps.push(calls(|| net = optimizer.step(0.1, before, grads)));
+        }
+        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+        let record: Vec<u8> = Recorder::<T>::record(&recorder, optimizer.to_record(), ()).unwrap();
+        (steps, record.len())
+    }
+
+    let plain = ops(AdamConfig::new().init());
+    let amp = ops(AmpOptimizer::new(AdamConfig::new()).init());
+    assert!(plain.0 == amp.0, "ops");
+    // The loss scale, and tags of a few bytes per parameter.
+    let more = amp.1 - plain.1;
+    assert!(more < 100, "{more} bytes more than {}", plain.1);
+}
+
+/// Steps after which a record is saved under one policy and loaded under another.
+fn saved<P: PolicySource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
+    let mut net = net::<P>();
+    for step in 0..steps {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.05, net, grads);
+    }
+    let record = Optimizer::<Net<B<P>>, B<P>>::to_record(&optimizer);
+    let record = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
+    (net, record)
+}
+
+/// Goes on for some steps under `P` from what another policy saved.
+fn resumed<P: PolicySource>(net: &[u8], record: &[u8]) -> Vec<u8> {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let device = Default::default();
+    let record = Recorder::<B<P>>::load(&recorder, record.to_vec(), &device).unwrap();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new())
+        .init::<B<P>, Net<B<P>>>()
+        .load_record(record);
+    let mut net = cast_params(load::<B<P>, _>(Net::new(&device), net.to_vec()));
+    for step in 11..16 {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.05, net, grads);
+    }
+    save::<B<P>, _>(net)
+}
+
+#[test]
+fn a_record_of_one_policy_loads_under_another() {
+    let (waits, waits_record) = saved::<O1Waits>(11);
+    let (goes, goes_record) = saved::<O1Goes>(11);
+    let (waits, goes) = (save::<B<O1Waits>, _>(waits), save::<B<O1Goes>, _>(goes));
+    assert!(waits == goes);
+    // `sync` makes no difference, neither to who saves nor to who loads.
+    let expected = resumed::<O1Waits>(&waits, &waits_record);
+    assert!(resumed::<O1Goes>(&waits, &waits_record) == expected);
+    assert!(resumed::<O1Waits>(&goes, &goes_record) == expected);
+
+    // Under `o2` masters begin as the rounded parameters, and Adam's moments go on.
+    let low = resumed::<O2Waits>(&waits, &waits_record);
+    assert!(resumed::<O2Goes>(&goes, &goes_record) == low);
+    assert!(low != expected);
+}
+
+/// The masters of every layer of wrappers are those that were stepped: rounded, they are the model.
+#[test]
+fn the_master_model_is_the_f32_model_that_was_trained() {
+    fn masters<P: PolicySource>() -> Vec<u8> {
+        fn check<P: PolicySource, O>(mut optimizer: O) -> Vec<u8>
+        where
+            O: Optimizer<Net<B<P>>, B<P>> + MasterModel<Net<B<P>>>,
+        {
+            let mut net = net::<P>();
+            for step in 0..6 {
+                let grads = grads(&net, step);
+                net = optimizer.step(0.05, net, grads);
+            }
+            let masters = optimizer.master_model(net.clone());
+            let rounded = cast_params_to(masters.clone(), Preset::O2, Dtype::F16);
+            assert!(save::<B<P>, _>(rounded) == save::<B<P>, _>(net.clone()));
+            let masters = save::<B<P>, _>(masters);
+            assert!(masters != save::<B<P>, _>(net));
+            masters
+        }
+        let adam = AdamConfig::new();
+        let expected = check::<P, _>(AmpOptimizer::new(adam.clone()).init());
+        let inside = MasterWeights::new(SkipOnDevice::new(adam.clone()));
+        assert!(check::<P, _>(inside.init()) == expected);
+        let outside = SkipOnDevice::new(MasterWeights::new(adam));
+        assert!(check::<P, _>(outside.init()) == expected);
+        expected
+    }
+    assert!(masters::<O2Waits>() == masters::<O2Goes>());
+}
+
+/// Masters in 2 bytes are those in 4, for BF16.
+#[cfg(not(feature = "vulkan"))] // a software driver has no BF16
+#[test]
+fn split_masters_are_the_masters() {
+    policy!(
+        O2InBf16,
+        Config {
+            preset: Preset::O2,
+            ..computing_in(Compute::Bf16)
+        }
+    );
+    fn trained(masters: Masters) -> Vec<u8> {
+        type P = O2InBf16;
+        let mut optimizer = AmpOptimizer::new(AdamConfig::new())
+            .with_masters(masters)
+            .init();
+        let mut net = net::<P>();
+        for step in 0..STEPS {
+            let loss = poisoned(&net, step % 5, step as f32 / 8.0).0;
+            let grads = GradientsParams::from_grads(loss.backward(), &net);
+            net = optimizer.step(0.05, net, grads);
+        }
+        save::<B<P>, _>(optimizer.master_model(net))
+    }
+    let expected = trained(Masters::F32);
+    assert!(trained(Masters::Split) == expected);
+    assert!(trained(Masters::None) != expected);
+}
