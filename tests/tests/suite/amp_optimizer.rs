@@ -3,16 +3,15 @@
 
 use burn::{
     grad_clipping::GradientClippingConfig,
-    module::Module,
     optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig, SimpleOptimizer,
-        adaptor::OptimizerAdaptor, momentum::MomentumConfig,
+        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
+        momentum::MomentumConfig,
     },
     record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::backend::AutodiffBackend,
+    tensor::DType,
 };
 use burn_amp::{
-    AmpBackend, Dtype, NoGraph, Preset, cast_params, cast_params_to,
+    Dtype, Op, Preset, cast_params, cast_params_to,
     optim::{
         AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, Masters,
         OptimizerConfig, SkipOnDevice, clip,
@@ -271,7 +270,7 @@ fn the_wrapper_takes_each_part_alone() {
 fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
     type T = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
-    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<impl PartialEq>, usize) {
+    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<Vec<(Op, Vec<DType>)>>, usize) {
         let device = Default::default();
         let mut net = Net::<T>::new(&device);
         let mut steps = Vec::new();
