@@ -7,6 +7,7 @@ pub mod cases;
 pub mod models;
 pub mod near;
 pub mod trace;
+pub mod warnings;
 
 pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
 

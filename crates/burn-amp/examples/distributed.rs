@@ -28,7 +28,7 @@ use burn::{
         TrainOutput, TrainStep, TrainingStrategy, metric::LossMetric,
     },
 };
-use burn_amp::{Amp, Autodiff, loss_scale, optim::LossScaleOptimizer, train::AmpMetric};
+use burn_amp::{Amp, Autodiff, loss_scale, metric::AmpMetric, optim::AmpOptimizer};
 
 type B = Autodiff<Amp<Cuda>>;
 
@@ -95,7 +95,7 @@ fn main() {
     let model = Model::<B> {
         linear: LinearConfig::new(256, 256).init(&devices[0]),
     };
-    let optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
+    let optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let scale = loss_scale::<B>(&devices[0]);
     SupervisedTraining::new("distributed", loader::<B>(64 * 1000), loader(64 * 10))
         .metric_train_numeric(LossMetric::new())

@@ -25,10 +25,10 @@
 //! For who wants more than the swap:
 //!
 //! * [`optim`]: master weights, an optimizer and a scheduler that know of the loss scale, clipping, `GradScaler`
-//! * [`convert`]: presets `o2` and `o3`; [`memory`]: what parameters cost
+//! * [`cast_params`]: presets `o2` and `o3`; [`memory`]: what parameters cost
 //! * [`LossScaleRecord`]: the loss scale in a checkpoint
 //! * [`ranks`]: data-parallel training
-//! * `train` (feature): metrics for burn-train's dashboard
+//! * `metric` (feature `train`): metrics for burn-train's dashboard
 
 #![warn(missing_docs)]
 #![allow(
@@ -39,20 +39,21 @@
 
 mod backend;
 mod cast;
+mod convert;
 mod distributed;
 mod graph;
 mod loss_scale;
 pub mod memory;
+#[cfg(feature = "train")]
+pub mod metric;
 mod ops;
 pub mod optim;
 mod policy;
 pub mod ranks;
 mod setup;
 mod step;
-mod store;
 mod tensor;
-#[cfg(feature = "train")]
-pub mod train;
+mod warn;
 
 pub use backend::{Amp, AmpBackend, Autodiff, WithTape};
 pub use burn_amp_core::{
@@ -62,11 +63,11 @@ pub use burn_amp_core::{
 pub use burn_amp_kernels::Kernels;
 pub use cast::observe::{CastCounter, Observer, observe};
 pub use cast::scope::full_precision;
+pub use convert::{cast_params, cast_params_to};
 pub use distributed::Trainable;
 pub use graph::{Graph, NoGraph, Tape};
 pub use loss_scale::{LossScale, LossScaleRecord, Overflow, Skip};
 pub use policy::{FromFile, PolicySource, SetupError};
 pub use setup::{configure, init, loss_scale, storage_dtype};
 pub use step::Gradients;
-pub use store::{convert, convert_to};
 pub use tensor::AmpTensor;

@@ -33,7 +33,7 @@ pub struct MastersInF32;
 
 impl<A: AmpBackend + AutodiffBackend> Recipe<A> for MastersInF32 {
     fn store<M: Module<A>>(net: M) -> M {
-        burn_amp::convert(net)
+        burn_amp::cast_params(net)
     }
 
     fn optimizer<M: AutodiffModule<A>>() -> impl Optimizer<M, A> {

@@ -25,8 +25,8 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff, Compute, Config, LossScaleConfig, SetupError,
-    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer},
-    train::AmpMetric,
+    metric::AmpMetric,
+    optim::{AmpOptimizer, Clipping, GradientNorm, HoldOnSkip},
 };
 use clap::Parser;
 
@@ -65,9 +65,10 @@ fn main() -> Result<(), SetupError> {
     let scale = burn_amp::loss_scale::<B>(&device);
 
     let norm = GradientNorm::default();
-    let optimizer = LossScaleOptimizer::new(AdamConfig::new().init())
+    let optimizer = AmpOptimizer::new(AdamConfig::new())
         .with_clipping(Clipping::GlobalNorm(1.0))
-        .with_gradient_norm(&norm);
+        .with_gradient_norm(&norm)
+        .init();
     let steps = args.epochs * model::STEPS_PER_EPOCH;
     let schedule = CosineAnnealingLrSchedulerConfig::new(1e-2, steps)
         .init()

@@ -162,6 +162,42 @@ fn the_state_goes_from_one_scaler_to_another() {
 }
 
 /// A scale that fits under another configuration is brought into its limits, and a static one stays what it is.
+/// PyTorch takes any number; here a scale is a power of two, and a record of any other could not be read again.
+#[test]
+fn a_scale_that_is_set_can_be_saved_and_read_again() {
+    let mut scaler = GradScaler::new(DynamicLossScale::default());
+    let read_again = |scaler: &GradScaler| {
+        let record = serde_json::to_string(&scaler.record()).unwrap();
+        serde_json::from_str::<burn_amp::LossScaleRecord>(&record).unwrap() == scaler.record()
+    };
+    for scale in [2f32.powi(-126), 0.25, 1024.0, 2f32.powi(127)] {
+        scaler.set_scale(scale).unwrap();
+        assert_eq!(scaler.current_scale(), scale);
+        assert!(read_again(&scaler));
+    }
+    scaler.set_scale(1024.0).unwrap();
+    for (found, nearest) in [
+        (1000.0, 1024.0),
+        (700.0, 512.0),
+        (768.0, 512.0),
+        (0.0, 2f32.powi(-126)),
+        (-8.0, 2f32.powi(-126)),
+        (1e-40, 2f32.powi(-126)),
+        (f32::INFINITY, 2f32.powi(127)),
+    ] {
+        let error = ScalerError::NoLossScale { found, nearest };
+        assert_eq!(scaler.set_scale(found), Err(error));
+    }
+    assert_eq!(
+        scaler.set_scale(1000.0).unwrap_err().to_string(),
+        "1000 is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest is \
+         1024"
+    );
+    assert!(scaler.set_scale(f32::NAN).is_err());
+    assert_eq!(scaler.current_scale(), 1024.0);
+    assert!(read_again(&scaler));
+}
+
 #[test]
 fn a_saved_state_obeys_the_configuration_that_loads_it() {
     let mut large = GradScaler::new(DynamicLossScale {

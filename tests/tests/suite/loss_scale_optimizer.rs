@@ -32,8 +32,8 @@ use burn::{
 };
 use burn_amp::{
     LossScaleRecord, loss_scale,
+    metric::AmpMetric,
     optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
-    train::AmpMetric,
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,
@@ -133,6 +133,8 @@ fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
     let device = Default::default();
     let model = layer::<B>();
     for overflowing in [None, Some(0), Some(1)] {
+        let mut optimizer = LossScaleOptimizer::new(SgdConfig::new().init())
+            .with_clipping(Clipping::GlobalNorm(1e3));
         let forked = |rank| {
             let fork = model.clone().fork(&device);
             grads(&fork, rank, overflowing == Some(rank))
@@ -147,8 +149,6 @@ fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
                 .map(|grads| (grads, device.id()))
                 .collect(),
         };
-        let mut optimizer = LossScaleOptimizer::new(SgdConfig::new().init())
-            .with_clipping(Clipping::GlobalNorm(1e3));
         let moved = optimizer.step_multi(0.1, model.clone(), multi);
         let changed = save::<B, _>(moved) != save::<B, _>(model.clone());
         assert_eq!(changed, overflowing.is_none(), "{overflowing:?}");

@@ -19,8 +19,8 @@ use burn::{
     },
 };
 use burn_amp::{
-    Dtype, Preset, convert_to, loss_scale,
-    optim::{MasterWeights, Masters, OptimizerConfig, with_master_weights},
+    Dtype, Preset, cast_params_to, loss_scale,
+    optim::{MasterModel, MasterWeights, Masters, OptimizerConfig},
     storage_dtype,
 };
 use burn_amp_tests::{
@@ -43,13 +43,16 @@ fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
 
 /// An optimizer under `MasterWeights` steps the masters as it steps F32 parameters by itself, and the parameters are the
 /// masters, rounded by a cast.
-fn masters_are_stepped_as_f32<const D: usize>(config: impl OptimizerConfig, shape: [usize; D]) {
+fn masters_are_stepped_as_f32<const D: usize>(
+    config: impl OptimizerConfig<Plain>,
+    shape: [usize; D],
+) {
     for low in LOW.iter().copied() {
         let device = Default::default();
         let len = shape.iter().product();
         let start = noise::<Plain>(len, &device).reshape(shape).cast(low);
-        let inner = config.simple::<Plain>();
-        let outer = MasterWeights::new(config.simple::<Plain>());
+        let inner = config.simple();
+        let outer = MasterWeights::new(config.simple());
         let mut expected = (start.clone().cast(DType::F32), None);
         let mut found = (start.clone(), None);
         for step in 0..5 {
@@ -214,7 +217,7 @@ fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
 
     let model = || {
         let model = load::<B<P>, _>(T::init(&device), start.clone());
-        convert_to(model, Preset::O2, low)
+        cast_params_to(model, Preset::O2, low)
     };
     let mut with_masters = Vec::new();
     for masters in [Masters::F32, Masters::Split] {
@@ -380,7 +383,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
         for masters in [Masters::F32, Masters::Split] {
             let model = load::<B<P>, _>(Mlp::init(&device), start.clone());
-            let mut model = convert_to(model, Preset::O2, low);
+            let mut model = cast_params_to(model, Preset::O2, low);
             let mut optimizer: OptimizerAdaptor<_, _, B<P>> = MasterWeights::new(AdamConfig::new())
                 .with_masters(masters)
                 .init();
@@ -393,7 +396,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
             }
             assert!(stepped);
             let low_record = save::<B<P>, _>(model.clone());
-            let full = with_master_weights(model.clone(), &optimizer);
+            let full = optimizer.master_model(model.clone());
             let record = save::<B<P>, _>(full);
             assert!(record != low_record);
             // Plain Burn reads it; rounded again it is the model that was trained.
@@ -401,8 +404,8 @@ fn masters_are_saved_as_a_plain_f32_record() {
             assert_eq!(plain.0.weight.val().dtype(), DType::F32);
             assert!(save::<PlainAutodiff, _>(plain) == record);
             let back = load::<B<P>, _>(Mlp::init(&device), record.clone());
-            let back = convert_to(back, Preset::O2, low);
-            // `convert_to` rounds ties as `Masters::F32` does.
+            let back = cast_params_to(back, Preset::O2, low);
+            // `cast_params_to` rounds ties as `Masters::F32` does.
             if masters == Masters::F32 {
                 assert!(save::<B<P>, _>(back) == low_record);
             }
@@ -416,7 +419,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
 }
 
 /// What a layer does to its weights when it saves and loads them, as one in column layout does, it does under
-/// `convert_to` and in a model of masters too.
+/// `cast_params_to` and in a model of masters too.
 #[test]
 fn the_mappers_of_parameters_stay() {
     type B = AmpAutodiff<FittingF16>;
@@ -431,19 +434,19 @@ fn the_mappers_of_parameters_stay() {
     let doubled = save::<B, _>(model.clone());
     assert!(doubled != plain);
 
-    let optimizer = MasterWeights::new(AdamConfig::new()).init();
-    let low = convert_to(model, Preset::O2, Dtype::F16);
+    let optimizer = MasterWeights::new(AdamConfig::new()).init::<B, Linear<B>>();
+    let low = cast_params_to(model, Preset::O2, Dtype::F16);
     let rounded = save::<B, _>(low.clone());
     assert!(rounded != doubled && rounded != plain);
-    let full = with_master_weights(low.clone(), &optimizer);
-    for converted in [full, convert_to(low, Preset::O1, Dtype::F16)] {
+    let full = optimizer.master_model(low.clone());
+    for converted in [full, cast_params_to(low, Preset::O1, Dtype::F16)] {
         assert!(save::<B, _>(converted.clone()) == rounded);
         // Loading undoes what saving does, and rounds nothing.
         assert!(save::<B, _>(load::<B, _>(converted, doubled.clone())) == doubled);
     }
 }
 
-/// A record of half precision loads into a converted model, and `convert_to` goes there and back.
+/// A record of half precision loads into a converted model, and `cast_params_to` goes there and back.
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
     fn loads<P: PolicySource>() {
@@ -455,7 +458,7 @@ fn half_checkpoints_load_into_a_converted_model() {
         let half: Vec<u8> =
             Recorder::<B<P>>::record(&recorder, model.clone().into_record(), ()).unwrap();
 
-        let converted = convert_to(Mlp::init::<B<P>>(&device), Preset::O2, Dtype::F16);
+        let converted = cast_params_to(Mlp::init::<B<P>>(&device), Preset::O2, Dtype::F16);
         let loaded =
             converted.load_record(Recorder::<B<P>>::load(&recorder, half, &device).unwrap());
         assert_stored::<B<P>, _>(&loaded, Dtype::F16);
@@ -463,13 +466,13 @@ fn half_checkpoints_load_into_a_converted_model() {
         assert_eq!(rounded(&loaded.0), rounded(&model.0));
         assert!(loaded.0.weight.val().is_require_grad());
 
-        let back = convert_to(loaded.clone(), Preset::O1, Dtype::F16);
+        let back = cast_params_to(loaded.clone(), Preset::O1, Dtype::F16);
         assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
         assert_eq!(rounded(&back.0), rounded(&model.0));
         // Converted back, it takes what is loaded as it is.
         let full = save::<B<P>, _>(model.clone());
         assert!(save::<B<P>, _>(load::<B<P>, _>(back.clone(), full.clone())) == full);
-        let all = convert_to(back, Preset::O3, Dtype::F16);
+        let all = cast_params_to(back, Preset::O3, Dtype::F16);
         assert_eq!(storage_dtype(&all.1.gamma.val()), DType::F16);
     }
     for_each_low_policy!(loads);

@@ -15,7 +15,7 @@ use burn::{
     tensor::{DType, Int, Tensor, backend::Backend},
 };
 use burn_amp::{
-    AmpBackend, Preset, convert, memory,
+    AmpBackend, Preset, cast_params, memory,
     optim::{MasterWeights, Masters},
     storage_dtype,
 };
@@ -122,7 +122,7 @@ fn stored<B: AmpBackend, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u6
 
 fn net<P: PolicySource>() -> Net<AmpAutodiff<P>> {
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    convert(load::<AmpAutodiff<P>, _>(
+    cast_params(load::<AmpAutodiff<P>, _>(
         Net::new(&Default::default()),
         record,
     ))

@@ -19,7 +19,7 @@ use burn::{
     },
 };
 use burn_amp::{
-    Dtype, LossScaleRecord, Preset, convert_to, loss_scale,
+    Dtype, LossScaleRecord, Preset, cast_params_to, loss_scale,
     optim::{LossScaleOptimizer, MasterWeights, Masters},
 };
 use burn_amp_tests::{
@@ -95,7 +95,7 @@ fn train(directory: &Path) {
             LinearConfig::new(16, 4).init(&device),
         )
     };
-    let mut model = convert_to(load::<B, _>(init(), record), Preset::O2, Dtype::F16);
+    let mut model = cast_params_to(load::<B, _>(init(), record), Preset::O2, Dtype::F16);
     let adam = MasterWeights::new(AdamConfig::new()).with_masters(Masters::F32);
     let mut optimizer: Optim = LossScaleOptimizer::new(adam.init());
     let mut first = 0;

@@ -14,7 +14,7 @@ use burn_amp::{
     optim::{LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, LossScaleMode, Plain, PolicySource,
+    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, LossScaleMode, Plain, PolicySource,
     computing_in, policy,
 };
 
@@ -103,7 +103,7 @@ fn start(config: LossScaleConfig) -> LossScaleRecord {
     .unwrap()
 }
 
-fn ends_as_on_the_host(config: impl OptimizerConfig) {
+fn ends_as_on_the_host(config: impl OptimizerConfig<Amp<Waits>> + OptimizerConfig<Amp<Goes>>) {
     let host = run::<Host, Waits, _>(config.adaptor::<Host, Net<Host>>());
     let device = run::<Device, Goes, _>(SkipOnDevice::new(config).init::<Device, Net<Device>>());
     assert_eq!(host.2, device.2);

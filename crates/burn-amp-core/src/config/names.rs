@@ -48,9 +48,9 @@ named! {
         /// Autocast: every op runs in the precision of its class.
         #[default]
         O1 = "o1",
-        /// Autocast; `burn_amp::convert` stores parameters in the compute dtype, but for norms.
+        /// Autocast; `burn_amp::cast_params` stores parameters in the compute dtype, but for norms.
         O2 = "o2",
-        /// What `o1` runs in F32 runs low too; `burn_amp::convert` stores every parameter in the compute dtype.
+        /// What `o1` runs in F32 runs low too; `burn_amp::cast_params` stores every parameter in the compute dtype.
         O3 = "o3",
     }
 }

@@ -8,7 +8,7 @@
 //! call.result(G::Inner::float_matmul(call.cast(lhs), call.cast(rhs)))
 //! ```
 
-use std::{borrow::Borrow, sync::Once};
+use std::borrow::Borrow;
 
 use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
 use burn_amp_kernels::Kernels;
@@ -24,6 +24,7 @@ use crate::{
     loss_scale::Passes,
     policy::{Context, PolicySource},
     tensor::{AmpTensor, Nature},
+    warn,
 };
 
 /// A call whose operands are being looked at.
@@ -35,6 +36,8 @@ pub(crate) struct Call<B: Kernels> {
     level: usize,
     /// The backward passes of operands that are gradients.
     passes: Passes<B>,
+    /// The storage dtype of an operand that is a parameter outside the graph, as an optimizer steps it.
+    parameter: Option<Dtype>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -70,7 +73,7 @@ impl<B: Kernels> Call<B> {
     #[inline]
     pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
         if !G::RECORDS && op.is_backward() {
-            warn_of_inner_order(op);
+            warn::of_inner_order(op);
         }
         Self::of(Callee::Op(op))
     }
@@ -87,6 +90,7 @@ impl<B: Kernels> Call<B> {
             operands: Operands::default(),
             level: 0,
             passes: Passes::none(),
+            parameter: None,
             context: None,
         }
     }
@@ -112,6 +116,9 @@ impl<B: Kernels> Call<B> {
         if let Some(passes) = tensor.nature.gradient() {
             self.operands.exact = true;
             self.passes.join(passes);
+        }
+        if !G::RECORDS && matches!(tensor.nature, Nature::Parameter(_)) {
+            self.parameter = Some(precision::of(&tensor.inner));
         }
         self.context.get_or_insert(tensor.context);
     }
@@ -144,6 +151,10 @@ impl<B: Kernels> Call<B> {
     #[inline]
     pub(crate) fn decide(self) -> Decided<B> {
         let mut operands = self.operands;
+        // A gradient meets its parameter: this is the step of an optimizer.
+        if let (true, Some(parameter)) = (operands.exact, self.parameter) {
+            warn::of_plain_step(parameter, !self.passes.is_empty());
+        }
         operands.exact |= scope::is_full_precision();
         let casts = match (self.context, self.callee) {
             (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
@@ -238,16 +249,4 @@ impl<B: Kernels> Decided<B> {
     pub(crate) fn is_internal(&self) -> bool {
         self.casts.results.is_some() && self.in_f32().is_some()
     }
-}
-
-/// Warns that Burn's `Autodiff` stands outside `Amp`: only then does a backward op reach a decorator without a graph.
-#[cold]
-fn warn_of_inner_order(op: Op) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing::warn!(
-            "burn-amp: `{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not \
-             scale the loss; use burn_amp::Autodiff<Amp<_>>"
-        );
-    });
 }

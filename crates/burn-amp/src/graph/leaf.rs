@@ -1,36 +1,13 @@
 //! Tensors that require a gradient themselves: the model's parameters.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use burn_amp_core::Dtype;
 use burn_backend::{Backend, tensor::FloatTensor};
 use parking_lot::Mutex;
 
+use super::Origin;
 use crate::cast::precision as dtype;
-
-/// The identity that a parameter shares with its copies: clones, forks, copies on other devices.
-///
-/// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
-/// several devices. After an overflow a pass returns no gradients, and this remembers it until that step.
-#[derive(Debug, Default)]
-pub struct Origin {
-    overflowed: AtomicBool,
-}
-
-impl Origin {
-    /// Remembers that a gradient of this parameter was not finite.
-    pub(crate) fn mark_overflowed(&self) {
-        self.overflowed.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a gradient was not finite since this was last called.
-    pub(crate) fn take_overflowed(&self) -> bool {
-        self.overflowed.swap(false, Ordering::Relaxed)
-    }
-}
 
 /// A leaf of the graph: a tensor that requires a gradient itself. All clones of the tensor share it.
 #[derive(Debug)]

@@ -10,10 +10,7 @@ use burn_autodiff::{Autodiff, grads::Gradients};
 use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::{
-    leaf::{Leaf, Origin},
-    levels::Levels,
-};
+use super::{leaf::Leaf, levels::Levels, origin::Origin};
 use crate::cast::precision as dtype;
 
 /// The live leaves of one device.
@@ -46,7 +43,6 @@ struct Entry<B: Backend> {
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     pub(crate) shape: Shape,
-    pub(crate) origin: Arc<Origin>,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
@@ -132,7 +128,6 @@ impl<B: Backend> Leaves<B> {
                 Some(LeafGradient {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
-                    origin: entry.leaf.upgrade()?.origin().clone(),
                     handle: entry.handle.clone(),
                 })
             })

@@ -4,6 +4,7 @@
 //! operands are saved in low precision and gradients are back in F32 before they accumulate.
 //!
 //! * [`leaf`]: parameters, with the cast that all their uses share
+//! * [`origin`]: the identity of a parameter, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds them
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
@@ -11,6 +12,7 @@
 mod leaf;
 mod leaves;
 mod levels;
+mod origin;
 mod weight_cast;
 
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
@@ -20,10 +22,12 @@ use burn_amp_kernels::Kernels;
 use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
 use burn_backend::{BackendTypes, tensor::FloatTensor};
 
-pub use leaf::{Leaf, Origin};
+pub use leaf::Leaf;
 pub use leaves::Leaves;
+pub use origin::Origin;
 
 pub(crate) use leaves::LeafGradient;
+pub(crate) use origin::Moment;
 
 /// Whether ops are recorded for a backward pass. Implemented by [`NoGraph`] and [`Tape`] only.
 pub trait Graph<B: Kernels>:

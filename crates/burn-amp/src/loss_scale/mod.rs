@@ -25,7 +25,7 @@ pub use skip::{Overflow, Skip};
 pub(crate) use device::{DeviceScale, scale_of};
 pub(crate) use host::HostScale;
 pub(crate) use passes::{DeferredPass, Passes};
-pub(crate) use record::DeviceLossScale;
+pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
 pub(crate) use skip::Decision;
 
 /// The loss scale of one policy source, backend and device.

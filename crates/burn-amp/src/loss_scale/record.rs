@@ -1,7 +1,7 @@
 //! The loss scale in a checkpoint.
 
 use burn::record::{PrecisionSettings, Record};
-use burn_amp_core::LossScaleState;
+use burn_amp_core::{LossScaleState, LossScaling, Outcome};
 use burn_backend::{Backend, DeviceId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,32 @@ pub struct LossScaleRecord {
 impl LossScaleRecord {
     /// The version that is written, and the newest that is read.
     const VERSION: u32 = 1;
+
+    /// The state before the first step.
+    pub(crate) fn start(scaling: &LossScaling) -> Self {
+        Self {
+            loss_scale: scaling.start(),
+            steps: 0,
+            skipped_steps: 0,
+        }
+    }
+
+    /// The state after one more step.
+    pub(crate) fn next(self, scaling: &LossScaling, outcome: Outcome) -> Self {
+        Self {
+            loss_scale: scaling.next(self.loss_scale, outcome),
+            steps: self.steps + 1,
+            skipped_steps: self.skipped_steps + u64::from(outcome == Outcome::Overflowed),
+        }
+    }
+
+    /// The saved state under a configuration that may be another than the one it was saved under.
+    pub(crate) fn resumed(self, scaling: &LossScaling) -> Self {
+        Self {
+            loss_scale: scaling.resume(self.loss_scale),
+            ..self
+        }
+    }
 
     /// The factor on the next loss.
     pub fn scale(&self) -> f32 {
@@ -70,7 +96,27 @@ impl DeviceLossScale {
     }
 }
 
-/// The fields in a file.
+/// Whether a number is a loss scale: a power of two, so that scaling and unscaling are exact.
+pub(crate) fn is_loss_scale(scale: f32) -> bool {
+    const FRACTION: u32 = (1 << (f32::MANTISSA_DIGITS - 1)) - 1;
+    scale.is_normal() && scale > 0.0 && scale.to_bits() & FRACTION == 0
+}
+
+/// The loss scale nearest to a number; 1 for NaN.
+pub(crate) fn nearest_loss_scale(number: f32) -> f32 {
+    if number.is_nan() {
+        return 1.0;
+    }
+    let number = number.clamp(f32::MIN_POSITIVE, 2f32.powi(127));
+    let below = 2f32.powi(number.log2().floor() as i32);
+    if number - below <= below / 2.0 {
+        below
+    } else {
+        below * 2.0
+    }
+}
+
+/// The fields of a [`LossScaleRecord`] in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -82,7 +128,7 @@ struct Stored {
     skipped_steps: u64,
 }
 
-/// Why stored fields are no loss scale.
+/// The reason why the fields in a file are no loss scale.
 #[derive(Debug, thiserror::Error)]
 enum NoLossScale {
     #[error(
@@ -137,8 +183,7 @@ impl TryFrom<Stored> for LossScaleRecord {
                 found: loss_scale_version,
             });
         }
-        let is_power_of_two = scale.is_normal() && scale > 0.0 && scale.to_bits() << 9 == 0;
-        if !is_power_of_two {
+        if !is_loss_scale(scale) {
             return Err(NoLossScale::Scale { scale });
         }
         Ok(Self {

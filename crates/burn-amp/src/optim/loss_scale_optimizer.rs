@@ -1,35 +1,25 @@
-//! An optimizer that knows of the loss scale.
-
-use std::{
-    fmt,
-    marker::PhantomData,
-    sync::{Arc, Mutex, PoisonError},
-};
+//! An optimizer that takes part in loss scaling.
 
 use burn::{
-    module::{AutodiffModule, ModuleVisitor, Param},
+    module::AutodiffModule,
     optim::{GradientsParams, LearningRate, MultiGradientsParams, Optimizer},
-    record::{PrecisionSettings, Record},
-    tensor::{
-        ElementConversion, Tensor, TensorPrimitive,
-        backend::{AutodiffBackend, Backend, DeviceId, DeviceOps},
-    },
-};
-use serde::{Deserialize, Serialize};
-
-use super::{Clipping, clip::clip_all, clip::global_norm_of};
-use crate::{
-    backend::AmpBackend,
-    loss_scale::{DeviceLossScale, LossScaleRecord},
-    policy::Context,
+    tensor::backend::AutodiffBackend,
 };
 
-/// Wraps an optimizer for what needs to know of the loss scale. Optional: without it training works too.
+use super::{
+    Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
+    clip::{clip_all, global_norm_of},
+    effective_batch::{EffectiveBatch, Step},
+    merge::merge,
+};
+use crate::{backend::AmpBackend, graph::NoGraph, policy::Context};
+
+/// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer`](super::AmpOptimizer) makes one.
 ///
-/// * It skips a whole effective batch if one of its parts overflowed: micro-batches that are accumulated, or the batches of
-///   several devices. Without it the step is made from the other parts.
+/// * It skips the step of a whole effective batch if one of its parts overflowed: micro-batches that are accumulated, or
+///   the batches of several devices. Without it the step is made from the other parts.
 /// * It clips the gradients of all parameters together, after unscaling.
-/// * Its record holds the loss scale, so that a checkpoint of a `Learner` resumes exactly.
+/// * Its record contains the loss scale, so that a checkpoint of a `Learner` resumes exactly.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
@@ -40,11 +30,21 @@ use crate::{
 /// let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init()).with_clipping(Clipping::GlobalNorm(1.0));
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
+///
+/// Over an optimizer of your own it waits for the device in each step with `loss_scale.sync = false`: only an
+/// `AmpOptimizer` skips without the host.
+///
+/// An effective batch is what this optimizer is given between two of its steps. A backward pass over the same parameters
+/// whose gradients are asked for and thrown away cannot be told from a micro-batch: if it overflows, the next step is
+/// skipped.
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizer<O> {
     inner: O,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
+    /// Whether `inner` takes gradients whose outcome is still on the device.
+    selects_on_device: bool,
+    batch: EffectiveBatch,
 }
 
 impl<O> LossScaleOptimizer<O> {
@@ -54,6 +54,16 @@ impl<O> LossScaleOptimizer<O> {
             inner,
             clipping: None,
             norm: None,
+            selects_on_device: false,
+            batch: EffectiveBatch::begin(),
+        }
+    }
+
+    /// Wraps an optimizer that contains a [`SkipOnDevice`](super::SkipOnDevice).
+    pub(super) fn selecting_on_device(inner: O) -> Self {
+        Self {
+            selects_on_device: true,
+            ..Self::new(inner)
         }
     }
 
@@ -78,14 +88,20 @@ impl<O> LossScaleOptimizer<O> {
         &self.inner
     }
 
-    /// Clips and measures the gradients of one step.
-    fn prepare<B: AutodiffBackend, M: AutodiffModule<B>>(
-        &self,
-        grads: &mut [GradientsParams],
-        module: &M,
-    ) {
+    /// Decides whether to step, then clips and measures the gradients of the step.
+    fn prepare<B, M>(&mut self, grads: &mut [GradientsParams], module: &M) -> Step
+    where
+        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        M: AutodiffModule<B>,
+    {
+        let selects_on_device = self.selects_on_device;
+        let step = self.batch.end::<B, M>(grads, module, selects_on_device);
+        if step == Step::Skip {
+            return step;
+        }
         let before = match (&self.norm, self.clipping) {
             (Some(_), Some(Clipping::Value(_)) | None) => global_norm_of::<B, M>(grads, module),
+            // Clipping by the norm measures it.
             (Some(_), Some(Clipping::GlobalNorm(_))) | (None, _) => None,
         };
         let clipped = self
@@ -94,6 +110,7 @@ impl<O> LossScaleOptimizer<O> {
         if let (Some(norm), Some(value)) = (&self.norm, before.or(clipped)) {
             norm.set(value);
         }
+        step
     }
 }
 
@@ -101,33 +118,30 @@ impl<O, M, B> Optimizer<M, B> for LossScaleOptimizer<O>
 where
     O: Optimizer<M, B>,
     M: AutodiffModule<B>,
-    B: AutodiffBackend + AmpBackend,
+    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
 {
     type Record = LossScaleOptimizerRecord<O::Record>;
 
     fn step(&mut self, lr: LearningRate, module: M, grads: GradientsParams) -> M {
-        if take_overflowed::<B, M>(&module) {
+        let mut grads = [grads];
+        if self.prepare::<B, M>(&mut grads, &module) == Step::Skip {
             return module;
         }
-        let mut grads = [grads];
-        self.prepare::<B, M>(&mut grads, &module);
         let [grads] = grads;
         self.inner.step(lr, module, grads)
     }
 
     fn step_multi(&mut self, lr: LearningRate, module: M, mut grads: MultiGradientsParams) -> M {
-        if take_overflowed::<B, M>(&module) {
+        if self.clipping.is_some() || self.norm.is_some() {
+            grads = merge::<B, M>(grads, &module);
+        }
+        let (mut grads, devices): (Vec<_>, Vec<_>) = grads.grads.into_iter().unzip();
+        if self.prepare::<B, M>(&mut grads, &module) == Step::Skip {
             return module;
         }
-        if self.clipping.is_some() || self.norm.is_some() {
-            let (mut merged, devices): (Vec<_>, Vec<_>) =
-                merge::<B, M>(grads, &module).into_iter().unzip();
-            self.prepare::<B, M>(&mut merged, &module);
-            grads = MultiGradientsParams {
-                grads: merged.into_iter().zip(devices).collect(),
-            };
-        }
-        self.inner.step_multi(lr, module, grads)
+        let grads = grads.into_iter().zip(devices).collect();
+        self.inner
+            .step_multi(lr, module, MultiGradientsParams { grads })
     }
 
     fn to_record(&self) -> Self::Record {
@@ -137,7 +151,7 @@ where
         }
     }
 
-    /// Also sets the loss scales of the devices to what the record says.
+    /// Also sets the loss scales of the devices to those of the record.
     fn load_record(self, record: Self::Record) -> Self {
         Context::<B::Plain>::load_loss_scales::<B::Source>(record.loss_scales);
         Self {
@@ -147,142 +161,8 @@ where
     }
 }
 
-/// Whether a backward pass that reached this module overflowed since this was last asked.
-fn take_overflowed<B, M>(module: &M) -> bool
-where
-    B: AutodiffBackend + AmpBackend,
-    M: AutodiffModule<B>,
-{
-    struct Overflowed(bool);
-
-    impl<B: AmpBackend> ModuleVisitor<B> for Overflowed {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-                && let Some(origin) = tensor.nature.origin()
-            {
-                self.0 |= origin.take_overflowed();
-            }
-        }
-    }
-
-    let mut overflowed = Overflowed(false);
-    module.visit(&mut overflowed);
-    overflowed.0
-}
-
-/// The sums of the devices' gradients, each on the device that Burn would step its parameter on.
-fn merge<B: AutodiffBackend, M: AutodiffModule<B>>(
-    grads: MultiGradientsParams,
-    module: &M,
-) -> Vec<(GradientsParams, DeviceId)> {
-    struct Merge<B> {
-        from: MultiGradientsParams,
-        to: Vec<(GradientsParams, DeviceId)>,
-        _backend: PhantomData<B>,
-    }
-
-    impl<B: AutodiffBackend> ModuleVisitor<B> for Merge<B> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            let Some((grad, device)) = self.from.remove::<B::InnerBackend, D>(param.id) else {
-                return;
-            };
-            let device = device.id();
-            let at = match self.to.iter().position(|(_, id)| *id == device) {
-                Some(at) => at,
-                None => {
-                    self.to.push((GradientsParams::new(), device));
-                    self.to.len() - 1
-                }
-            };
-            self.to[at].0.register(param.id, grad);
-        }
-    }
-
-    let mut visitor = Merge::<B> {
-        from: grads,
-        to: Vec::new(),
-        _backend: PhantomData,
-    };
-    module.visit(&mut visitor);
-    visitor.to
-}
-
-/// The record of [`LossScaleOptimizer`]: the loss scales of all devices, and the wrapped optimizer's record.
-#[derive(Clone, Debug)]
-pub struct LossScaleOptimizerRecord<R> {
-    pub(crate) loss_scales: Vec<DeviceLossScale>,
-    optimizer: R,
-}
-
-impl<R> LossScaleOptimizerRecord<R> {
-    /// The loss scale of `device`; `None` if none was saved for it.
-    pub fn loss_scale(&self, device: &impl DeviceOps) -> Option<LossScaleRecord> {
-        let id = device.id();
-        let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;
-        Some(of_device.loss_scale)
-    }
-}
-
-/// [`LossScaleOptimizerRecord`] in a file.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LossScaleOptimizerItem<I> {
-    loss_scales: Vec<DeviceLossScale>,
-    optimizer: I,
-}
-
-impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
-    type Item<S: PrecisionSettings> = LossScaleOptimizerItem<R::Item<S>>;
-
-    fn into_item<S: PrecisionSettings>(self) -> Self::Item<S> {
-        LossScaleOptimizerItem {
-            loss_scales: self.loss_scales,
-            optimizer: self.optimizer.into_item(),
-        }
-    }
-
-    fn from_item<S: PrecisionSettings>(item: Self::Item<S>, device: &B::Device) -> Self {
-        Self {
-            loss_scales: item.loss_scales,
-            optimizer: Record::from_item(item.optimizer, device),
-        }
-    }
-}
-
-/// The global norm of the gradients of the last step, measured by a [`LossScaleOptimizer`]; all clones show the same.
-#[derive(Clone, Default)]
-pub struct GradientNorm(Arc<Mutex<Norm>>);
-
-#[derive(Default)]
-enum Norm {
-    #[default]
-    Unknown,
-    /// On the device still: reading it waits for the step.
-    OnDevice(Box<dyn FnOnce() -> f64 + Send>),
-    Read(f64),
-}
-
-impl GradientNorm {
-    /// The norm; `None` before the first step. The first call after a step incurs one device-to-host read.
-    pub fn value(&self) -> Option<f64> {
-        let mut norm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = match std::mem::take(&mut *norm) {
-            Norm::Unknown => return None,
-            Norm::OnDevice(read) => read(),
-            Norm::Read(value) => value,
-        };
-        *norm = Norm::Read(value);
-        Some(value)
-    }
-
-    fn set<B: Backend>(&self, value: Tensor<B, 1>) {
-        let read = Box::new(move || value.into_scalar().elem());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Norm::OnDevice(read);
-    }
-}
-
-impl fmt::Debug for GradientNorm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GradientNorm")
+impl<O: MasterModel<M>, M> MasterModel<M> for LossScaleOptimizer<O> {
+    fn master_model(&self, model: M) -> M {
+        self.inner.master_model(model)
     }
 }

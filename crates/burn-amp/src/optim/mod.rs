@@ -1,25 +1,40 @@
-//! The optimizer's side: what happens between `backward()` and the new parameters.
+//! Optimizers: everything between `backward()` and the new parameters.
 //!
-//! * [`MasterWeights`]: F32 master weights for parameters stored in half; [`split`] keeps them in 2 bytes
-//! * [`LossScaleOptimizer`]: skips whole effective batches, clips, carries the loss scale in its record
+//! * [`AmpOptimizer`]: the entry, which follows the policy in force. It is made of
+//!   * [`MasterWeights`]: F32 master weights for parameters stored in half precision
+//!   * [`SkipOnDevice`]: skips on the device, for `loss_scale.sync = false`
+//!   * [`LossScaleOptimizer`]: skips whole effective batches, clips, saves the loss scale in its record
 //! * [`Clipping`]: clipping by global norm and by value
-//! * [`SkipOnDevice`]: skips without the host, for `loss_scale.sync = false`
+//! * [`GradientNorm`]: the norm of the gradients of the last step
+//! * [`MasterModel`]: the model with its F32 masters, to save it
 //! * [`HoldOnSkip`]: a learning rate scheduler that does not advance on a skipped step
 //! * [`GradScaler`]: loss scaling by hand, for loops on Burn's own `Autodiff`
 
+mod amp_optimizer;
 mod clip;
 mod config;
+mod effective_batch;
 mod grad_scaler;
+mod gradient_norm;
 mod loss_scale_optimizer;
+mod master_model;
+mod master_state;
 mod master_weights;
+mod merge;
+mod record;
 mod scheduler;
 mod skip_on_device;
 mod split;
 
+pub use amp_optimizer::{AmpAdaptor, AmpOptimizer};
 pub use clip::{Clipping, clip, global_norm};
 pub use config::OptimizerConfig;
 pub use grad_scaler::{GradScaler, Scaled, ScalerError, Unscaled};
-pub use loss_scale_optimizer::{GradientNorm, LossScaleOptimizer, LossScaleOptimizerRecord};
-pub use master_weights::{MasterState, MasterWeights, Masters, with_master_weights};
+pub use gradient_norm::GradientNorm;
+pub use loss_scale_optimizer::LossScaleOptimizer;
+pub use master_model::{KeepsMasters, MasterModel};
+pub use master_state::MasterState;
+pub use master_weights::{MasterWeights, Masters};
+pub use record::LossScaleOptimizerRecord;
 pub use scheduler::HoldOnSkip;
 pub use skip_on_device::{SkipOnDevice, SkipState};

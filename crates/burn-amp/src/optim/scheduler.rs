@@ -18,16 +18,16 @@ use crate::loss_scale::LossScale;
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// A training loop asks for the learning rate before the step, so the scheduler looks at what became of the step before.
-/// With `loss_scale.sync = false` it waits for the device to tell.
-/// However many backward passes overflowed since it was last asked, micro-batches or devices, it holds once.
+/// A training loop asks for the learning rate before the step, so the scheduler looks at the outcome of the step before.
+/// With `loss_scale.sync = false` it waits for that outcome. It holds once, however many backward passes overflowed since
+/// the last call: micro-batches, or the batches of several devices.
 #[derive(Clone, Debug)]
 pub struct HoldOnSkip<S> {
     inner: S,
     loss_scale: LossScale,
-    /// The skipped steps when it was last asked.
+    /// The number of skipped steps at the last call.
     seen: u64,
-    /// What it last said.
+    /// The last learning rate.
     lr: Option<LearningRate>,
 }
 
@@ -44,7 +44,7 @@ impl<S> HoldOnSkip<S> {
 }
 
 impl<S: LrScheduler> LrScheduler for HoldOnSkip<S> {
-    /// The inner record, what it last said, and the skipped steps it has seen.
+    /// The inner record, the last learning rate, and the number of skipped steps at the last call.
     type Record<B: Backend> = Held<S::Record<B>>;
 
     fn step(&mut self) -> LearningRate {

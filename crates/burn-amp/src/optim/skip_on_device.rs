@@ -16,7 +16,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor},
 };
 
-use super::OptimizerConfig;
+use super::{Masters, OptimizerConfig, config::replace_optimizer, effective_batch::take_passes};
 use crate::{
     backend::AmpBackend,
     cast::precision as dtype,
@@ -25,10 +25,10 @@ use crate::{
     tensor::{AmpTensor, Nature},
 };
 
-/// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, by what the backward pass
-/// found.
+/// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
+/// whether the backward pass overflowed.
 ///
-/// Use it in the place of the optimizer's own `init`:
+/// [`AmpOptimizer`](super::AmpOptimizer) contains it. By itself, it replaces the optimizer's own `init`:
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
@@ -40,13 +40,13 @@ use crate::{
 /// # let mut _fixes_the_types = |grads| optimizer.step(1e-3, model.clone(), grads);
 /// ```
 ///
-/// Parameters and state are those of a loop that waits, bit for bit. A step waits for the outcome of the step *before*, which
-/// has arrived while the device computed the passes between; until then the state before that step is kept too, so the
-/// optimizer's state takes twice its memory.
+/// Parameters and state are those of a loop that waits, bit for bit. Each parameter is skipped by the backward passes that
+/// its own gradient comes from; `AmpOptimizer` also skips the other parameters of the same effective batch.
 ///
-/// With gradients that need no such thing (`sync = true`, BF16) it is the inner optimizer. Over
-/// [`MasterWeights`](super::MasterWeights), or any other [`SimpleOptimizer`]:
-/// `OptimizerAdaptor::from(SkipOnDevice::new(my_optimizer))`.
+/// A step waits for the outcome of the step *before*, which has arrived while the device computed the passes between.
+/// Until then the state before that step is kept too, so the optimizer's state takes twice its memory.
+///
+/// Gradients whose outcome the host knows already (`sync = true`, BF16) go straight to the inner optimizer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SkipOnDevice<O>(O);
 
@@ -55,30 +55,48 @@ impl<O> SkipOnDevice<O> {
     pub fn new(inner: O) -> Self {
         Self(inner)
     }
-}
 
-impl<C: OptimizerConfig> SkipOnDevice<C> {
-    /// The optimizer of a configuration, with its gradient clipping, as Burn's own `init` makes it.
-    pub fn init<B, M>(&self) -> OptimizerAdaptor<SkipOnDevice<C::Optimizer<B::InnerBackend>>, M, B>
+    /// Makes the optimizer of a configuration, with its gradient clipping, as the configuration's own `init` does.
+    pub fn init<A, M>(&self) -> OptimizerAdaptor<SkipOnDevice<O::Optimizer>, M, A>
     where
-        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
-        M: AutodiffModule<B>,
+        A: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
+        M: AutodiffModule<A>,
+        O: OptimizerConfig<A::InnerBackend>,
     {
-        let inner = self.0.adaptor::<B, M>();
-        let adaptor = OptimizerAdaptor::from(SkipOnDevice(inner.optim().clone()));
-        match inner.grad_clipping() {
-            Some(clipping) => adaptor.with_grad_clipping(clipping.clone()),
-            None => adaptor,
-        }
+        self.adaptor()
     }
 }
 
-/// The state of [`SkipOnDevice`] for one parameter: the inner optimizer's state `S`, or two of which one counts.
+impl<B, C> OptimizerConfig<B> for SkipOnDevice<C>
+where
+    B: AmpBackend<Graph = NoGraph>,
+    C: OptimizerConfig<B>,
+{
+    type Optimizer = SkipOnDevice<C::Optimizer>;
+
+    fn simple(&self) -> Self::Optimizer {
+        SkipOnDevice(self.0.simple())
+    }
+
+    fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
+    where
+        A: AutodiffBackend<InnerBackend = B>,
+        M: AutodiffModule<A>,
+    {
+        replace_optimizer(self.0.adaptor(), SkipOnDevice)
+    }
+
+    fn masters(&self) -> Masters {
+        self.0.masters()
+    }
+}
+
+/// The state of [`SkipOnDevice`] for one parameter: the inner optimizer's state `S`, or two of them of which one counts.
 #[derive(Clone, Debug)]
 pub struct SkipState<B: AmpBackend, S> {
     /// After the step.
     stepped: Option<S>,
-    /// Before the step, as long as it may have been skipped.
+    /// Before the step, as long as the step may have been skipped.
     undecided: Option<Undecided<B, S>>,
 }
 
@@ -90,13 +108,19 @@ struct Undecided<B: AmpBackend, S> {
 
 impl<B: AmpBackend, S> SkipState<B, S> {
     /// The state that counts. Waits for the device.
-    fn decided(self) -> Option<S> {
-        let overflowed = |pass: &Arc<DeferredPass<B::Plain>>| pass.wait().1 == Outcome::Overflowed;
+    pub(super) fn decided(self) -> Option<S> {
         match self.undecided {
-            Some(Undecided { before, passes }) if passes.iter().any(overflowed) => before,
+            Some(Undecided { before, passes }) if overflowed(&passes) => before,
             Some(_) | None => self.stepped,
         }
     }
+}
+
+/// Whether one of the passes overflowed. Waits for the device.
+pub(super) fn overflowed<B: Kernels>(passes: &Passes<B>) -> bool {
+    passes
+        .iter()
+        .any(|pass: &Arc<DeferredPass<B>>| pass.wait().1 == Outcome::Overflowed)
 }
 
 impl<O, B> SimpleOptimizer<B> for SkipOnDevice<O>
@@ -114,15 +138,17 @@ where
         state: Option<Self::State<D>>,
     ) -> (Tensor<B, D>, Option<Self::State<D>>) {
         let before = state.and_then(SkipState::decided);
+        // Without its passes the gradient leaves none in the parameter and in the optimizer's state.
         let (grad, passes) = take_passes(grad);
-        let (stepped, state) = self.0.step(lr, tensor.clone(), grad, before.clone());
         if passes.is_empty() {
+            let (stepped, state) = self.0.step(lr, tensor, grad, before);
             let state = state.map(|stepped| SkipState {
                 stepped: Some(stepped),
                 undecided: None,
             });
             return (stepped, state);
         }
+        let (stepped, state) = self.0.step(lr, tensor.clone(), grad, before.clone());
         let selected = select::<B, D>(tensor, stepped, &passes);
         let state = SkipState {
             stepped: state,
@@ -142,20 +168,6 @@ where
     }
 }
 
-/// A gradient, and the passes that it was computed from.
-///
-/// Without them, neither the parameter nor the optimizer's state carries them on into the steps to come.
-fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
-    grad: Tensor<B, D>,
-) -> (Tensor<B, D>, Passes<B::Plain>) {
-    let mut grad = grad.into_primitive().tensor();
-    let passes = match &mut grad.nature {
-        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
-        _ => Passes::none(),
-    };
-    (Tensor::from_primitive(TensorPrimitive::Float(grad)), passes)
-}
-
 /// `old` if one of the passes overflowed, else `new`.
 fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     old: Tensor<B, D>,
@@ -169,7 +181,7 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
         .iter()
         .filter(|_| old.inner.shape().num_elements() > 0);
     let selected = passes.fold(new.inner, |new, pass| {
-        let overflowed = overflowed::<B::Plain>(pass, &new);
+        let overflowed = overflow_flag::<B::Plain>(pass, &new);
         let old = dtype::cast::<B::Plain>(old.inner.clone(), dtype::of(&new));
         B::Plain::float_mask_where(new, overflowed, old)
     });
@@ -183,7 +195,7 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
 }
 
 /// Whether a pass overflowed, in the shape of a tensor and on its device.
-fn overflowed<B: Kernels>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
+fn overflow_flag<B: Kernels>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
     let device = B::float_device(like);
     let bool_dtype = get_device_settings::<B>(&device).bool_dtype;
     let state = B::float_to_device(pass.after.clone(), &device);

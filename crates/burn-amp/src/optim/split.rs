@@ -1,27 +1,27 @@
-//! A F32 master weight as a BF16 parameter and 16 bits beside it.
+//! An F32 master weight as a BF16 parameter and a 16-bit offset.
 //!
 //! Both numbers together are the master, bit for bit: the parameter is its upper half, rounded to the nearest, and the
-//! integer is how far the master lies from it, counted in F32's steps away from zero.
+//! offset is the distance from the parameter to the master, counted in steps of F32 away from zero.
 //!
 //! ```text
 //! parameter = (bits(master) + 0x8000) >> 16           a tie rounds away from zero
-//! beside    = bits(master) - (parameter << 16)        from -32768 to 32767
+//! offset    = bits(master) - (parameter << 16)        from -32768 to 32767
 //! ```
 //!
-//! Burn cannot look at a float's bits on the device, so the same is done in exact F32 arithmetic: differences of
-//! neighbours and products with powers of two. A cast to BF16 and back finds a parameter's neighbour, and with it the
-//! size of a step.
+//! Burn cannot read the bits of a float on the device, so the same is done in exact F32 arithmetic: differences of
+//! neighbours and products with powers of two. A cast to BF16 and back finds the neighbour of a parameter, and with it
+//! the size of a step.
 //!
-//! A cast rounds ties to even, and then 65537 masters share every even parameter, one more than 16 bits can tell apart.
-//! That is why ties, one master in 65536, go away from zero here, and why no encoding in 2 bytes could follow the cast.
+//! A cast rounds ties to even, so that 65537 masters share every even parameter: one more than 16 bits can tell apart.
+//! Therefore ties, one master in 65536, are rounded away from zero here, and no encoding in 2 bytes could follow the cast.
 
 use burn::tensor::{DType, FloatDType, Int, IntDType, Tensor, backend::Backend};
 
-/// Below 2^-93 (1e-28) a step is as large as there, so that no device meets subnormal numbers: masters that small are
-/// kept to 2^-117.
+/// The smallest step: below 2^-93 (1e-28) steps do not get smaller, so that no device meets subnormal numbers. Masters
+/// that small are kept to 2^-117.
 const SMALLEST_ULP: f32 = f32::from_bits((127 - 100) << 23);
 
-/// The magnitude and the sign of BF16 values, and what F32's steps are near them. All F32.
+/// BF16 values, and the steps of F32 near them. All tensors are F32.
 struct Grid<B: Backend, const D: usize> {
     /// The values themselves.
     values: Tensor<B, D>,
@@ -56,10 +56,10 @@ impl<B: Backend, const D: usize> Grid<B, D> {
     }
 }
 
-/// F32's steps in a BF16 step.
+/// The steps of F32 in one step of BF16.
 const STEPS: f32 = 65536.0;
 
-/// The BF16 parameter nearest to a F32 master, and the I16 beside it.
+/// Splits an F32 master into the nearest BF16 parameter and the I16 offset.
 pub(super) fn split<B: Backend, const D: usize>(
     master: Tensor<B, D>,
 ) -> (Tensor<B, D>, Tensor<B, D, Int>) {
@@ -70,25 +70,25 @@ pub(super) fn split<B: Backend, const D: usize>(
         ulp,
         inward,
     } = Grid::of(parameter);
-    let offset = (master - values.clone()) * sign.clone() / ulp.clone() * STEPS;
-    let towards_zero = offset.clone().lower_elem(0.0);
-    let offset = offset.clone().mask_where(towards_zero, offset / inward);
+    let distance = (master - values.clone()) * sign.clone() / ulp.clone() * STEPS;
+    let towards_zero = distance.clone().lower_elem(0.0);
+    let distance = distance.clone().mask_where(towards_zero, distance / inward);
 
     // A tie; and some backends cast through F64 and take what lies up to 7 steps above one for a tie.
-    let too_far = offset.clone().greater_elem(32767.5);
+    let too_far = distance.clone().greater_elem(32767.5);
     let away = values.clone() + ulp * sign;
     let parameter = values
         .mask_where(too_far.clone(), away)
         .cast(FloatDType::BF16);
-    let beside = offset.clone().mask_where(too_far, offset - STEPS);
-    let beside = beside.cast(IntDType::I16);
-    (parameter, beside)
+    let offset = distance.clone().mask_where(too_far, distance - STEPS);
+    let offset = offset.cast(IntDType::I16);
+    (parameter, offset)
 }
 
-/// The F32 master of a BF16 parameter and the I16 beside it.
+/// Joins a BF16 parameter and its I16 offset to the F32 master.
 pub(super) fn join<B: Backend, const D: usize>(
     parameter: Tensor<B, D>,
-    beside: Tensor<B, D, Int>,
+    offset: Tensor<B, D, Int>,
 ) -> Tensor<B, D> {
     debug_assert_eq!(parameter.dtype(), DType::BF16);
     let Grid {
@@ -97,8 +97,8 @@ pub(super) fn join<B: Backend, const D: usize>(
         ulp,
         inward,
     } = Grid::of(parameter);
-    let offset = beside.cast(FloatDType::F32);
-    let towards_zero = offset.clone().lower_elem(0.0);
-    let offset = offset.clone().mask_where(towards_zero, offset * inward);
-    values + offset * (ulp / STEPS) * sign
+    let distance = offset.cast(FloatDType::F32);
+    let towards_zero = distance.clone().lower_elem(0.0);
+    let distance = distance.clone().mask_where(towards_zero, distance * inward);
+    values + distance * (ulp / STEPS) * sign
 }

@@ -51,8 +51,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         grads: &Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
         let gradient = tensor.inner.grad(&grads.inner)?;
-        let leaf = dtype::of(&tensor.inner.primitive);
-        grads.pass.unscale(gradient, leaf, tensor.context)
+        grads.pass.unscale_for(tensor, gradient)
     }
 
     fn grad_remove(
@@ -60,8 +59,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         grads: &mut Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
         let gradient = tensor.inner.grad_remove(&mut grads.inner)?;
-        let leaf = dtype::of(&tensor.inner.primitive);
-        grads.pass.unscale(gradient, leaf, tensor.context)
+        grads.pass.unscale_for(tensor, gradient)
     }
 
     fn grad_replace(

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use burn_amp_core::{Dtype, Outcome};
 use burn_amp_kernels::Kernels;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::{times, times_on_device};
 use crate::{
     cast::precision as dtype,
+    graph::Tape,
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     tensor::{AmpTensor, Nature},
@@ -55,11 +57,25 @@ impl<B: Kernels> Pass<B> {
         outcome: Outcome::Finite,
     };
 
+    /// The gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor remembers when.
+    pub(super) fn unscale_for<C: CheckpointStrategy>(
+        &self,
+        tensor: &AmpTensor<B, Tape<C>>,
+        gradient: FloatTensor<B>,
+    ) -> Option<AmpTensor<B>> {
+        let leaf = dtype::of(&tensor.inner.primitive);
+        let gradient = self.unscale(gradient, leaf, tensor.context);
+        if let (None, Some(origin)) = (&gradient, tensor.nature.origin()) {
+            origin.withhold();
+        }
+        gradient
+    }
+
     /// The gradient of a leaf of dtype `leaf`, unscaled; `None` after an overflow.
     ///
     /// Exact, because the scale is a power of two; only subnormal results round. A gradient that was not scaled keeps its
     /// storage dtype until an op widens it.
-    pub(super) fn unscale(
+    fn unscale(
         &self,
         gradient: FloatTensor<B>,
         leaf: Dtype,

@@ -33,11 +33,7 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
     let gradients = finite::leaf_gradients::<B, P>(&inner);
     let overflowed = finite::overflowed(&gradients, scale, &mut inner);
     let decision = ranks::decide(&context.scaling, !overflowed.is_empty());
-    let gradients = gradients.iter().flatten();
-    let count = gradients.clone().count();
-    if decision.found_inf {
-        gradients.for_each(|leaf| leaf.origin.mark_overflowed());
-    }
+    let count = gradients.iter().flatten().count();
     // A pass that reached no parameter says nothing about the scale. Ranks count it all the same, to stay in step.
     let outcome = if count == 0 && decision.round.is_none() {
         Outcome::Finite

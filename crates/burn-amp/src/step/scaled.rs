@@ -6,7 +6,7 @@ use burn_amp_core::Dtype;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy, grads::Gradients};
 use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use crate::{distributed::Trainable, dtype};
+use crate::{cast::precision as dtype, distributed::Trainable};
 
 /// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
 pub(super) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {

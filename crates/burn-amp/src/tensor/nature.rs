@@ -58,10 +58,12 @@ impl<B: Kernels, G: Graph<B>> Nature<B, G> {
         }
     }
 
-    /// After a cast to a dtype that the caller chose: still a gradient, but no parameter any more.
+    /// After a cast to a dtype that the caller chose: still a gradient, and outside a graph still a parameter. In a graph
+    /// the result may become another parameter.
     pub(crate) fn after_cast(self) -> Self {
         match self {
             Self::Gradient(passes) => Self::Gradient(passes),
+            Self::Parameter(origin) if !G::RECORDS => Self::Parameter(origin),
             Self::Plain
             | Self::Leaf(_)
             | Self::Parameter(_)

@@ -1,4 +1,4 @@
-//! Presets `o2` and `o3`: models whose parameters are stored low.
+//! Models whose parameters are stored in half precision: presets `o2` and `o3`.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use burn_amp_core::{Dtype, Preset};
 
 use crate::{backend::AmpBackend, cast::precision as dtype, policy::Context};
 
-/// Stores a model's parameters as the preset in force on its device says.
+/// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///
 /// | preset | parameters of norms, and their statistics | other parameters |
 /// |---|---|---|
@@ -20,44 +20,47 @@ use crate::{backend::AmpBackend, cast::precision as dtype, policy::Context};
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
+/// use burn_amp::{cast_params, optim::AmpOptimizer};
 /// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
 /// # let device = Default::default();
-/// let model: Linear<B> = burn_amp::convert(LinearConfig::new(2, 2).init(&device));
-/// let mut optimizer = burn_amp::optim::MasterWeights::new(AdamConfig::new()).init();
+///
+/// let model: Linear<B> = cast_params(LinearConfig::new(2, 2).init(&device));
+/// let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
 ///
-/// * Train it with [`MasterWeights`](crate::optim::MasterWeights): gradients are F32, so a plain optimizer makes every
-///   parameter that it steps F32 again.
-/// * `load_record` on the converted model stores what it loads the same way, whatever the file's precision.
+/// * Train it with an [`AmpOptimizer`](crate::optim::AmpOptimizer): gradients are F32, so a plain optimizer turns every
+///   parameter that it steps back into F32.
+/// * `load_record` on the model stores the loaded parameters in the same dtypes, whatever the file's precision.
 /// * A norm is a module whose type's name ends in `Norm`, as Burn's do. F64 parameters are not touched.
-/// * Under `o3` training makes the running statistics of batch norm F32 again: they are sums.
+/// * Under `o3` training turns the running statistics of batch norm back into F32: they are sums.
 ///
 /// # Panics
 ///
 /// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
-pub fn convert<A: AmpBackend, M: Module<A>>(model: M) -> M {
+pub fn cast_params<A: AmpBackend, M: Module<A>>(model: M) -> M {
     let Some(device) = model.devices().into_iter().next() else {
         return model;
     };
     let context = Context::<A::Plain>::of::<A::Source>(&device);
-    convert_to(model, context.config.preset, context.policy.compute())
+    cast_params_to(model, context.config.preset, context.policy.compute())
 }
 
-/// Stores a model's parameters as `preset` does under the compute dtype `compute`, on any backend.
+/// Stores a model's parameters in the dtypes of `preset` under the compute dtype `compute`, on any backend.
 ///
-/// With [`Preset::O1`] it brings a converted model back to F32.
-pub fn convert_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Dtype) -> M {
-    let compute = match compute.is_low() {
-        true => compute,
-        false => Dtype::F32,
+/// [`Preset::O1`] brings a model back to F32.
+pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Dtype) -> M {
+    let compute = if compute.is_low() {
+        compute
+    } else {
+        Dtype::F32
     };
     let (norms, others) = match preset {
         Preset::O0 | Preset::O1 => (Dtype::F32, Dtype::F32),
         Preset::O2 => (Dtype::F32, compute),
         Preset::O3 => (compute, compute),
     };
-    model.map(&mut Store {
+    model.map(&mut CastParams {
         norms: dtype::to_float(norms),
         others: dtype::to_float(others),
         modules: Vec::new(),
@@ -69,14 +72,14 @@ pub(crate) fn is_norm(container_type: &str) -> bool {
     container_type.ends_with("Norm")
 }
 
-struct Store {
+struct CastParams {
     norms: FloatDType,
     others: FloatDType,
-    /// Whether each module around is a norm, the innermost last.
+    /// Whether each of the enclosing modules is a norm, the innermost last.
     modules: Vec<bool>,
 }
 
-impl<B: Backend> ModuleMapper<B> for Store {
+impl<B: Backend> ModuleMapper<B> for CastParams {
     fn enter_module(&mut self, _: &str, container_type: &str) {
         self.modules.push(is_norm(container_type));
     }
@@ -94,7 +97,7 @@ impl<B: Backend> ModuleMapper<B> for Store {
     }
 }
 
-/// The parameter with other values, which are of dtype `to`; what is loaded into it is stored in `to` too.
+/// Replaces the values of a parameter by others of dtype `to`; values that are loaded into it are stored in `to` too.
 pub(crate) fn store_param<B: Backend, const D: usize>(
     param: Param<Tensor<B, D>>,
     to: FloatDType,
@@ -104,19 +107,17 @@ pub(crate) fn store_param<B: Backend, const D: usize>(
     let requires_grad = tensor.is_require_grad();
     let stored = values(tensor).set_require_grad(requires_grad);
     Param::from_mapped_value(id, stored, mapper.clone()).load_mapper(move |loaded| {
-        // A parameter that is stored another way now must not be rounded on the way by what it was before.
-        match LOADING.replace(true) {
-            true => mapper.on_load(loaded),
-            false => {
-                let _done = Loaded;
-                store(mapper.on_load(loaded), to)
-            }
+        // Mappers of earlier casts run inside of this one, and must not round the values to their own dtype.
+        if LOADING.replace(true) {
+            return mapper.on_load(loaded);
         }
+        let _done = Loaded;
+        store(mapper.on_load(loaded), to)
     })
 }
 
 thread_local! {
-    /// Whether the load mapper that was set last is at work.
+    /// Whether the load mapper that was set last is running.
     static LOADING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -129,11 +130,12 @@ impl Drop for Loaded {
     }
 }
 
-/// The values in another dtype, outside any graph.
+/// Casts values to another dtype, outside any graph.
 fn store<B: Backend, const D: usize>(tensor: Tensor<B, D>, to: FloatDType) -> Tensor<B, D> {
     let from = tensor.dtype();
-    match from == DType::F64 || from == to.into() {
-        true => tensor,
-        false => tensor.cast(to).detach(),
+    if from == DType::F64 || from == to.into() {
+        tensor
+    } else {
+        tensor.cast(to).detach()
     }
 }

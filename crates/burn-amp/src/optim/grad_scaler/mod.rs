@@ -1,6 +1,6 @@
 //! Loss scaling by hand, for loops on Burn's own `Autodiff` and for gradients that a loss is made of.
 //!
-//! PyTorch's `GradScaler` with types for the order of calls: what is scaled is [`Scaled`], a step takes [`Unscaled`]
+//! PyTorch's `GradScaler` with types for the order of calls: scaled values are [`Scaled`], a step takes [`Unscaled`]
 //! gradients only, and unscaling consumes the scaled ones.
 //!
 //! ```text
@@ -8,18 +8,22 @@
 //!                                                                                            update()
 //! ```
 
+mod scaled;
+
 use burn::{
     module::{AutodiffModule, ModuleVisitor, Param},
-    optim::{GradientsParams, LearningRate, Optimizer},
+    optim::GradientsParams,
     tensor::{
-        DType, FloatDType, Tensor, TensorPrimitive,
+        Tensor, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp_core::{LossScaleState, LossScaling, Outcome};
+use burn_amp_core::{LossScaling, Outcome};
 use burn_amp_kernels::Kernels;
 
-use crate::loss_scale::LossScaleRecord;
+use crate::loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale};
+
+pub use scaled::{Scaled, Unscaled};
 
 /// Scales losses, unscales and checks gradients, and moves the scale.
 ///
@@ -50,14 +54,13 @@ use crate::loss_scale::LossScaleRecord;
 #[derive(Clone, Debug)]
 pub struct GradScaler {
     scaling: LossScaling,
-    state: LossScaleState,
+    /// The scale as it stands, and the updates so far.
+    progress: LossScaleRecord,
     /// Whether gradients overflowed since the last update; `None` if none were unscaled.
     found_inf: Option<bool>,
-    steps: u64,
-    skipped_steps: u64,
 }
 
-/// What is wrong with the order of calls on a [`GradScaler`].
+/// A call that a [`GradScaler`] refuses.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ScalerError {
     /// There is nothing to unscale.
@@ -79,20 +82,18 @@ pub enum ScalerError {
         /// The scale that is expected.
         expected: f32,
     },
-}
-
-/// Something that carries a loss scale.
-#[derive(Clone, Debug)]
-pub struct Scaled<T> {
-    value: T,
-    scale: f32,
-}
-
-/// Gradients without the loss scale; none after an overflow.
-#[derive(Debug)]
-#[must_use = "gradients are there to step with"]
-pub struct Unscaled {
-    gradients: Option<GradientsParams>,
+    /// A number that is no loss scale.
+    #[error(
+        "{} is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest is {}",
+        f64::from(*found),
+        f64::from(*nearest)
+    )]
+    NoLossScale {
+        /// The number.
+        found: f32,
+        /// The loss scale nearest to it.
+        nearest: f32,
+    },
 }
 
 impl GradScaler {
@@ -100,36 +101,41 @@ impl GradScaler {
     pub fn new(scaling: impl Into<LossScaling>) -> Self {
         let scaling = scaling.into();
         Self {
-            state: scaling.start(),
+            progress: LossScaleRecord::start(&scaling),
             scaling,
             found_inf: None,
-            steps: 0,
-            skipped_steps: 0,
         }
     }
 
     /// The factor on the next loss; 1 without scaling.
     pub fn current_scale(&self) -> f32 {
-        self.state.scale
+        self.progress.scale()
     }
 
     /// Finite updates since the scale last changed.
     pub fn growth_tracker(&self) -> u32 {
-        self.state.streak
+        self.progress.growth_tracker()
     }
 
-    /// Sets the scale, as PyTorch's `update(new_scale)`.
-    pub fn set_scale(&mut self, scale: f32) {
-        self.state.scale = scale;
-    }
-
-    /// A loss, or an output whose gradient becomes part of a loss, times the scale, in F32.
-    pub fn scale<B: Backend, const D: usize>(&self, tensor: Tensor<B, D>) -> Scaled<Tensor<B, D>> {
-        let scale = self.state.scale;
-        Scaled {
-            value: times(tensor, scale),
-            scale,
+    /// Sets the scale, as PyTorch's `update(new_scale)` does.
+    ///
+    /// # Errors
+    ///
+    /// If `scale` is not a power of two: scaling and unscaling would round, and a record of it could not be read.
+    pub fn set_scale(&mut self, scale: f32) -> Result<(), ScalerError> {
+        if !is_loss_scale(scale) {
+            return Err(ScalerError::NoLossScale {
+                found: scale,
+                nearest: nearest_loss_scale(scale),
+            });
         }
+        self.progress.loss_scale.scale = scale;
+        Ok(())
+    }
+
+    /// Multiplies a loss, or an output whose gradient becomes part of a loss, by the scale, in F32.
+    pub fn scale<B: Backend, const D: usize>(&self, tensor: Tensor<B, D>) -> Scaled<Tensor<B, D>> {
+        Scaled::new(tensor, self.current_scale())
     }
 
     /// Checks and unscales a model's gradients, in F32. The scaled values are checked.
@@ -144,7 +150,7 @@ impl GradScaler {
         grads: Scaled<GradientsParams>,
         model: &M,
     ) -> Result<Unscaled, ScalerError> {
-        grads.must_carry(self.state.scale)?;
+        grads.must_carry(self.current_scale())?;
         let gradients = grads.value;
         if let LossScaling::NoScale = self.scaling {
             return Ok(Unscaled {
@@ -153,7 +159,7 @@ impl GradScaler {
         }
         let mut visitor = Unscale::<B> {
             gradients,
-            factor: self.state.scale.recip(),
+            factor: self.current_scale().recip(),
             flags: Vec::new(),
         };
         model.visit(&mut visitor);
@@ -168,8 +174,8 @@ impl GradScaler {
         })
     }
 
-    /// Moves the scale by what all `unscale`s since the last update found. Call it once per effective batch, after the
-    /// steps of all optimizers.
+    /// Moves the scale by the findings of all `unscale`s since the last update. Call it once per effective batch, after
+    /// the steps of all optimizers.
     ///
     /// # Errors
     ///
@@ -182,133 +188,19 @@ impl GradScaler {
                 return Err(ScalerError::NothingUnscaled);
             }
         };
-        self.state = self.scaling.next(self.state, outcome);
-        self.steps += 1;
-        self.skipped_steps += u64::from(outcome == Outcome::Overflowed);
+        self.progress = self.progress.next(&self.scaling, outcome);
         Ok(outcome)
     }
 
     /// The state, for a checkpoint.
     pub fn record(&self) -> LossScaleRecord {
-        LossScaleRecord {
-            loss_scale: self.state,
-            steps: self.steps,
-            skipped_steps: self.skipped_steps,
-        }
+        self.progress
     }
 
-    /// Goes on from a saved state, under this scaler's configuration.
+    /// Continues from a saved state, under this scaler's configuration.
     pub fn load(&mut self, record: LossScaleRecord) {
-        self.state = self.scaling.resume(record.loss_scale);
+        self.progress = record.resumed(&self.scaling);
         self.found_inf = None;
-        self.steps = record.steps;
-        self.skipped_steps = record.skipped_steps;
-    }
-}
-
-impl<T> Scaled<T> {
-    /// The factor it carries.
-    pub fn factor(&self) -> f32 {
-        self.scale
-    }
-
-    fn must_carry(&self, scale: f32) -> Result<(), ScalerError> {
-        match self.scale == scale {
-            true => Ok(()),
-            false => Err(ScalerError::OtherScale {
-                found: self.scale,
-                expected: scale,
-            }),
-        }
-    }
-}
-
-impl<B: Backend, const D: usize> Scaled<Tensor<B, D>> {
-    /// The tensor without the scale, in F32 and unchecked: for gradients that become part of a loss.
-    pub fn unscale(self) -> Tensor<B, D> {
-        times(self.value, self.scale.recip())
-    }
-}
-
-impl<B: AutodiffBackend, const D: usize> Scaled<Tensor<B, D>> {
-    /// The backward pass from here.
-    pub fn backward(self) -> Scaled<B::Gradients> {
-        Scaled {
-            value: self.value.backward(),
-            scale: self.scale,
-        }
-    }
-}
-
-impl<G> Scaled<G> {
-    /// The gradients of a model's parameters; they are taken out.
-    pub fn of<B: AutodiffBackend<Gradients = G>, M: AutodiffModule<B>>(
-        &mut self,
-        model: &M,
-    ) -> Scaled<GradientsParams> {
-        Scaled {
-            value: GradientsParams::from_module::<B, M>(&mut self.value, model),
-            scale: self.scale,
-        }
-    }
-
-    /// The gradient of one tensor.
-    pub fn grad<B: AutodiffBackend<Gradients = G>, const D: usize>(
-        &self,
-        tensor: &Tensor<B, D>,
-    ) -> Option<Scaled<Tensor<B::InnerBackend, D>>> {
-        Some(Scaled {
-            value: tensor.grad(&self.value)?,
-            scale: self.scale,
-        })
-    }
-}
-
-impl Scaled<GradientsParams> {
-    /// Adds the gradients of another micro-batch.
-    ///
-    /// # Errors
-    ///
-    /// If they carry another scale.
-    pub fn accumulate<B: AutodiffBackend, M: AutodiffModule<B>>(
-        &mut self,
-        other: Self,
-        model: &M,
-    ) -> Result<(), ScalerError> {
-        other.must_carry(self.scale)?;
-        let mut sum = burn::optim::GradientsAccumulator::<M>::new();
-        sum.accumulate(model, std::mem::take(&mut self.value));
-        sum.accumulate(model, other.value);
-        self.value = sum.grads();
-        Ok(())
-    }
-}
-
-impl Unscaled {
-    /// Whether all gradients were finite.
-    pub fn outcome(&self) -> Outcome {
-        match self.gradients {
-            Some(_) => Outcome::Finite,
-            None => Outcome::Overflowed,
-        }
-    }
-
-    /// The gradients, to clip or to look at; `None` after an overflow. They are not checked again.
-    pub fn gradients_mut(&mut self) -> Option<&mut GradientsParams> {
-        self.gradients.as_mut()
-    }
-
-    /// Steps, or skips the step after an overflow: then nothing changes, neither the model nor the optimizer.
-    pub fn step<B, M, O>(self, optimizer: &mut O, lr: LearningRate, model: M) -> M
-    where
-        B: AutodiffBackend,
-        M: AutodiffModule<B>,
-        O: Optimizer<M, B>,
-    {
-        match self.gradients {
-            Some(gradients) => optimizer.step(lr, model, gradients),
-            None => model,
-        }
     }
 }
 
@@ -337,13 +229,5 @@ impl<B: AutodiffBackend<InnerBackend: Kernels>> ModuleVisitor<B> for Unscale<B> 
         });
         let grad = Tensor::<B::InnerBackend, D>::from_primitive(float(grad));
         self.gradients.register(param.id, grad);
-    }
-}
-
-/// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
-fn times<B: Backend, const D: usize>(tensor: Tensor<B, D>, factor: f32) -> Tensor<B, D> {
-    match tensor.dtype() {
-        DType::F16 | DType::BF16 => tensor.cast(FloatDType::F32) * factor,
-        _ => tensor * factor,
     }
 }

@@ -1,8 +1,8 @@
 //! Metrics for a burn-train `Learner`: the loss scale, the skipped steps, the norm of the gradients.
 //!
-//! They show in the dashboard and in the metric logs. A `Learner` computes metrics on a thread of their own: a value is
-//! that of the step that training has reached by then, which may be a few steps later than the one it stands beside. Why
-//! a step was skipped is one line in `experiment.log`.
+//! The dashboard and the metric logs show them. A `Learner` computes metrics on a separate thread: a value belongs to the
+//! step that training has reached by then, which may be a few steps later than the step it is logged for. The reason why a
+//! step was skipped is one line in `experiment.log`.
 
 use std::{fmt, sync::Arc};
 
@@ -13,13 +13,13 @@ use burn::train::metric::{
 
 use crate::{loss_scale::LossScale, optim::GradientNorm};
 
-/// A number that training has at hand at any time.
+/// A number of the training process as a metric.
 ///
 /// ```
 /// # use burn::{backend::Flex, train::metric::Metric};
 /// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
 /// # let device = Default::default();
-/// use burn_amp::train::AmpMetric;
+/// use burn_amp::metric::AmpMetric;
 ///
 /// let scale = burn_amp::loss_scale::<B>(&device);
 /// let metrics = (AmpMetric::loss_scale(scale), AmpMetric::skipped_steps(scale));
@@ -29,7 +29,7 @@ use crate::{loss_scale::LossScale, optim::GradientNorm};
 #[derive(Clone)]
 pub struct AmpMetric {
     name: MetricName,
-    /// Formats a value for people.
+    /// The decimals that the dashboard shows.
     precision: usize,
     read: Arc<dyn Fn() -> f64 + Send + Sync>,
     value: f64,
@@ -50,8 +50,8 @@ impl AmpMetric {
 
     /// The global norm of the gradients of the last step, before clipping; NaN before the first.
     ///
-    /// `norm` is what a [`LossScaleOptimizer`](crate::optim::LossScaleOptimizer) measures into. Reading it is one
-    /// device-to-host read on the metrics' thread.
+    /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures into `norm`. Reading it is one device-to-host read on the
+    /// metrics' thread.
     pub fn gradient_norm(norm: GradientNorm) -> Self {
         Self::new("Gradient norm", 4, move || norm.value().unwrap_or(f64::NAN))
     }
@@ -97,7 +97,7 @@ impl Numeric for AmpMetric {
         NumericEntry::Value(self.value)
     }
 
-    /// The value itself: an average over an epoch would say nothing.
+    /// The value itself: an average over an epoch has no meaning.
     fn running_value(&self) -> NumericEntry {
         self.value()
     }

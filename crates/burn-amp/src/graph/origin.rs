@@ -1,0 +1,40 @@
+//! Gradients that were withheld, and when.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
+///
+/// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
+/// several devices. After an overflow a gradient that is asked for is withheld, and the parameter notes when, until an
+/// optimizer asks.
+#[derive(Debug, Default)]
+pub struct Origin {
+    /// The [`Moment`] of the last withheld gradient, 0 if none was.
+    withheld_at: AtomicU64,
+}
+
+/// A moment in the order of all withheld gradients of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
+/// The gradients withheld so far.
+static WITHHELD: AtomicU64 = AtomicU64::new(0);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self(WITHHELD.load(Ordering::Acquire))
+    }
+}
+
+impl Origin {
+    /// Notes that a gradient of this parameter was asked for, and withheld because its backward pass overflowed.
+    pub(crate) fn withhold(&self) {
+        let now = WITHHELD.fetch_add(1, Ordering::AcqRel) + 1;
+        self.withheld_at.fetch_max(now, Ordering::AcqRel);
+    }
+
+    /// Whether a gradient of this parameter was withheld after `moment`.
+    pub(crate) fn withheld_since(&self, moment: Moment) -> bool {
+        self.withheld_at.load(Ordering::Acquire) > moment.0
+    }
+}

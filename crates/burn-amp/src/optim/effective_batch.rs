@@ -1,0 +1,172 @@
+//! Which steps are skipped: whole effective batches, and nobody else's.
+//!
+//! Burn sums the gradients of micro-batches, or of several devices, before one step. A part that overflowed is missing
+//! from the sum, so the step must not be made from the other parts. An overflow belongs to the step that would have used
+//! its gradients:
+//!
+//! * With `loss_scale.sync = true` an overflowed backward pass gives `None` for each gradient that is asked for, and the
+//!   parameter notes when that was. A step is skipped if a gradient of one of *its* parameters was withheld since the same
+//!   optimizer's step before. A pass whose gradients nobody asks for withholds nothing, and optimizers of other
+//!   parameters, or with their own accumulated gradients, are not concerned.
+//! * With `loss_scale.sync = false` a gradient carries the passes that it comes from. A step is skipped if one of the
+//!   passes of one of its gradients overflowed.
+
+use burn::{
+    module::{AutodiffModule, ModuleVisitor, Param},
+    optim::GradientsParams,
+    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
+};
+
+use super::skip_on_device::overflowed;
+use crate::{
+    backend::AmpBackend,
+    graph::{Moment, NoGraph},
+    loss_scale::Passes,
+    tensor::Nature,
+    warn::Warning,
+};
+
+/// The effective batch that the next step of one optimizer will be made from.
+#[derive(Clone, Debug)]
+pub(super) struct EffectiveBatch {
+    /// When the optimizer's last step was made, or skipped.
+    since: Moment,
+}
+
+/// What happens to an effective batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is stepped; the device may still select the old parameters.
+    Make,
+    /// It is skipped, because one of its parts overflowed.
+    Skip,
+}
+
+impl EffectiveBatch {
+    /// Begins with the gradients that are made from now on.
+    pub(super) fn begin() -> Self {
+        Self {
+            since: Moment::now(),
+        }
+    }
+
+    /// Ends this batch with `grads`, begins the next, and decides whether to step.
+    ///
+    /// If the outcome is still on the device and the optimizer `selects_on_device`, all of `grads` carry all passes
+    /// afterwards, so that all of their parameters are selected alike. Otherwise it waits for the outcome.
+    pub(super) fn end<B, M>(
+        &mut self,
+        grads: &mut [GradientsParams],
+        module: &M,
+        selects_on_device: bool,
+    ) -> Step
+    where
+        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        M: AutodiffModule<B>,
+    {
+        let since = std::mem::replace(&mut self.since, Moment::now());
+        let mut parts = Parts::<B> {
+            grads,
+            since,
+            withheld: false,
+            passes: Passes::none(),
+        };
+        module.visit(&mut parts);
+        let Parts {
+            withheld, passes, ..
+        } = parts;
+        if withheld {
+            return Step::Skip;
+        }
+        if passes.is_empty() {
+            return Step::Make;
+        }
+        if selects_on_device {
+            module.visit(&mut SetPasses::<B> { grads, passes });
+            return Step::Make;
+        }
+        WAITS.give(|| {
+            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer` over a plain optimizer waits for the device \
+             in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
+                .to_string()
+        });
+        if overflowed(&passes) {
+            return Step::Skip;
+        }
+        let passes = Passes::none();
+        module.visit(&mut SetPasses::<B> { grads, passes });
+        Step::Make
+    }
+}
+
+static WAITS: Warning = Warning::new();
+
+/// What is known of the parts of an effective batch.
+struct Parts<'a, B: AutodiffBackend<InnerBackend: AmpBackend>> {
+    grads: &'a [GradientsParams],
+    since: Moment,
+    /// Whether a gradient was withheld.
+    withheld: bool,
+    /// The backward passes whose outcome is on the device.
+    passes: Passes<<B::InnerBackend as AmpBackend>::Plain>,
+}
+
+impl<B> ModuleVisitor<B> for Parts<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+{
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        for grads in self.grads {
+            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
+                continue;
+            };
+            self.passes.join(&take_passes(grad).1);
+            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
+                && let Some(origin) = tensor.nature.origin()
+            {
+                self.withheld |= origin.withheld_since(self.since);
+            }
+        }
+    }
+}
+
+/// Replaces the passes of all gradients.
+struct SetPasses<'a, B: AutodiffBackend<InnerBackend: AmpBackend>> {
+    grads: &'a mut [GradientsParams],
+    passes: Passes<<B::InnerBackend as AmpBackend>::Plain>,
+}
+
+impl<B> ModuleVisitor<B> for SetPasses<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
+{
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        for grads in &mut *self.grads {
+            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
+                grads.register(param.id, with_passes(grad, self.passes.clone()));
+            }
+        }
+    }
+}
+
+/// A gradient without the passes that it comes from, and those passes.
+pub(super) fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+    gradient: Tensor<B, D>,
+) -> (Tensor<B, D>, Passes<B::Plain>) {
+    let mut gradient = gradient.into_primitive().tensor();
+    let passes = match &mut gradient.nature {
+        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
+        _ => Passes::none(),
+    };
+    let gradient = Tensor::from_primitive(TensorPrimitive::Float(gradient));
+    (gradient, passes)
+}
+
+fn with_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+    gradient: Tensor<B, D>,
+    passes: Passes<B::Plain>,
+) -> Tensor<B, D> {
+    let mut gradient = gradient.into_primitive().tensor();
+    gradient.nature = Nature::Gradient(passes);
+    Tensor::from_primitive(TensorPrimitive::Float(gradient))
+}

@@ -1,0 +1,148 @@
+//! Losses and gradients that carry a loss scale, and gradients that do not.
+
+use burn::{
+    module::AutodiffModule,
+    optim::{GradientsAccumulator, GradientsParams, LearningRate, Optimizer},
+    tensor::{
+        Tensor, TensorPrimitive,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp_core::Outcome;
+
+use super::ScalerError;
+use crate::step;
+
+/// A loss or gradients that carry a loss scale.
+#[derive(Clone, Debug)]
+pub struct Scaled<T> {
+    pub(super) value: T,
+    pub(super) scale: f32,
+}
+
+/// Gradients without the loss scale; none after an overflow.
+#[derive(Debug)]
+#[must_use = "gradients are there to step with"]
+pub struct Unscaled {
+    pub(super) gradients: Option<GradientsParams>,
+}
+
+impl<T> Scaled<T> {
+    /// The factor that it carries.
+    pub fn factor(&self) -> f32 {
+        self.scale
+    }
+
+    pub(super) fn must_carry(&self, scale: f32) -> Result<(), ScalerError> {
+        if self.scale == scale {
+            Ok(())
+        } else {
+            Err(ScalerError::OtherScale {
+                found: self.scale,
+                expected: scale,
+            })
+        }
+    }
+}
+
+impl<B: Backend, const D: usize> Scaled<Tensor<B, D>> {
+    pub(super) fn new(tensor: Tensor<B, D>, scale: f32) -> Self {
+        Self {
+            value: times(tensor, scale),
+            scale,
+        }
+    }
+
+    /// Removes the scale, in F32 and without a check: for gradients that become part of a loss.
+    pub fn unscale(self) -> Tensor<B, D> {
+        times(self.value, self.scale.recip())
+    }
+}
+
+impl<B: AutodiffBackend, const D: usize> Scaled<Tensor<B, D>> {
+    /// Runs the backward pass from here.
+    pub fn backward(self) -> Scaled<B::Gradients> {
+        Scaled {
+            value: self.value.backward(),
+            scale: self.scale,
+        }
+    }
+}
+
+impl<G> Scaled<G> {
+    /// Takes the gradients of a model's parameters out.
+    pub fn of<B: AutodiffBackend<Gradients = G>, M: AutodiffModule<B>>(
+        &mut self,
+        model: &M,
+    ) -> Scaled<GradientsParams> {
+        Scaled {
+            value: GradientsParams::from_module::<B, M>(&mut self.value, model),
+            scale: self.scale,
+        }
+    }
+
+    /// The gradient of one tensor.
+    pub fn grad<B: AutodiffBackend<Gradients = G>, const D: usize>(
+        &self,
+        tensor: &Tensor<B, D>,
+    ) -> Option<Scaled<Tensor<B::InnerBackend, D>>> {
+        Some(Scaled {
+            value: tensor.grad(&self.value)?,
+            scale: self.scale,
+        })
+    }
+}
+
+impl Scaled<GradientsParams> {
+    /// Adds the gradients of another micro-batch.
+    ///
+    /// # Errors
+    ///
+    /// If they carry another scale.
+    pub fn accumulate<B: AutodiffBackend, M: AutodiffModule<B>>(
+        &mut self,
+        other: Self,
+        model: &M,
+    ) -> Result<(), ScalerError> {
+        other.must_carry(self.scale)?;
+        let mut sum = GradientsAccumulator::<M>::new();
+        sum.accumulate(model, std::mem::take(&mut self.value));
+        sum.accumulate(model, other.value);
+        self.value = sum.grads();
+        Ok(())
+    }
+}
+
+impl Unscaled {
+    /// Whether all gradients were finite.
+    pub fn outcome(&self) -> Outcome {
+        match self.gradients {
+            Some(_) => Outcome::Finite,
+            None => Outcome::Overflowed,
+        }
+    }
+
+    /// The gradients, to clip or to inspect; `None` after an overflow. They are not checked again.
+    pub fn gradients_mut(&mut self) -> Option<&mut GradientsParams> {
+        self.gradients.as_mut()
+    }
+
+    /// Steps, or skips the step after an overflow: then neither the model nor the optimizer changes.
+    pub fn step<B, M, O>(self, optimizer: &mut O, lr: LearningRate, model: M) -> M
+    where
+        B: AutodiffBackend,
+        M: AutodiffModule<B>,
+        O: Optimizer<M, B>,
+    {
+        match self.gradients {
+            Some(gradients) => optimizer.step(lr, model, gradients),
+            None => model,
+        }
+    }
+}
+
+/// `tensor × factor` in F32, see [`step::times`].
+fn times<B: Backend, const D: usize>(tensor: Tensor<B, D>, factor: f32) -> Tensor<B, D> {
+    let product = step::times::<B>(tensor.into_primitive().tensor(), factor);
+    Tensor::from_primitive(TensorPrimitive::Float(product))
+}

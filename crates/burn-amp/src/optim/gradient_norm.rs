@@ -1,0 +1,50 @@
+//! The global norm of the gradients of the last step.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use burn::tensor::{ElementConversion, Tensor, backend::Backend};
+
+/// The global norm of the gradients of the last step, measured by an [`AmpOptimizer`](super::AmpOptimizer) or a
+/// [`LossScaleOptimizer`](super::LossScaleOptimizer). All clones show the same value.
+#[derive(Clone, Default)]
+pub struct GradientNorm(Arc<Mutex<Norm>>);
+
+#[derive(Default)]
+enum Norm {
+    #[default]
+    Unknown,
+    /// Still on the device: reading it waits for the step.
+    OnDevice(Box<dyn FnOnce() -> f64 + Send>),
+    Read(f64),
+}
+
+impl GradientNorm {
+    /// The norm; `None` before the first step. The first call after a step incurs one device-to-host read.
+    ///
+    /// A step that was skipped on the host leaves the norm of the step before. With `loss_scale.sync = false` it is the norm
+    /// of the parts that did not overflow.
+    pub fn value(&self) -> Option<f64> {
+        let mut norm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = match std::mem::take(&mut *norm) {
+            Norm::Unknown => return None,
+            Norm::OnDevice(read) => read(),
+            Norm::Read(value) => value,
+        };
+        *norm = Norm::Read(value);
+        Some(value)
+    }
+
+    pub(super) fn set<B: Backend>(&self, value: Tensor<B, 1>) {
+        let read = Box::new(move || value.into_scalar().elem());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Norm::OnDevice(read);
+    }
+}
+
+impl fmt::Debug for GradientNorm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GradientNorm")
+    }
+}

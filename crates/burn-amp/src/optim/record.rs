@@ -1,0 +1,52 @@
+//! The loss scales in an optimizer's record.
+
+use burn::{
+    record::{PrecisionSettings, Record},
+    tensor::backend::{Backend, DeviceOps},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::loss_scale::{DeviceLossScale, LossScaleRecord};
+
+/// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
+/// optimizer's record.
+#[derive(Clone, Debug)]
+pub struct LossScaleOptimizerRecord<R> {
+    pub(super) loss_scales: Vec<DeviceLossScale>,
+    pub(super) optimizer: R,
+}
+
+impl<R> LossScaleOptimizerRecord<R> {
+    /// The loss scale of `device`; `None` if none was saved for it.
+    pub fn loss_scale(&self, device: &impl DeviceOps) -> Option<LossScaleRecord> {
+        let id = device.id();
+        let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;
+        Some(of_device.loss_scale)
+    }
+}
+
+/// [`LossScaleOptimizerRecord`] in a file.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LossScaleOptimizerItem<I> {
+    loss_scales: Vec<DeviceLossScale>,
+    optimizer: I,
+}
+
+impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
+    type Item<S: PrecisionSettings> = LossScaleOptimizerItem<R::Item<S>>;
+
+    fn into_item<S: PrecisionSettings>(self) -> Self::Item<S> {
+        LossScaleOptimizerItem {
+            loss_scales: self.loss_scales,
+            optimizer: self.optimizer.into_item(),
+        }
+    }
+
+    fn from_item<S: PrecisionSettings>(item: Self::Item<S>, device: &B::Device) -> Self {
+        Self {
+            loss_scales: item.loss_scales,
+            optimizer: Record::from_item(item.optimizer, device),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Warnings that a process gives once.
+
+use std::sync::Once;
+
+use burn_amp_core::{Dtype, Op};
+
+/// A warning that is given at most once in a process.
+///
+/// It goes to `tracing` and to standard error: many programs install no subscriber, and what is warned of here changes
+/// the result of a training run.
+pub(crate) struct Warning(Once);
+
+impl Warning {
+    pub(crate) const fn new() -> Self {
+        Self(Once::new())
+    }
+
+    /// Gives the warning, unless it was given before.
+    #[cold]
+    pub(crate) fn give(&self, message: impl FnOnce() -> String) {
+        self.0.call_once(|| {
+            let message = message();
+            tracing::warn!("burn-amp: {message}");
+            eprintln!("burn-amp: warning: {message}");
+        });
+    }
+}
+
+/// Warns if the step of an optimizer is not what its author means.
+///
+/// The optimizers of burn-amp cast a parameter that is stored in half precision before the step, and remove the passes
+/// from the gradient; so they never come here with either.
+pub(crate) fn of_plain_step(stored: Dtype, undecided: bool) {
+    static LOW: Warning = Warning::new();
+    static UNDECIDED: Warning = Warning::new();
+
+    if stored.is_low() {
+        LOW.give(|| {
+            format!(
+                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and \
+                 the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps an f32 \
+                 master and keeps the parameter in {stored}"
+            )
+        });
+    }
+    if undecided {
+        UNDECIDED.give(|| {
+            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): \
+             after an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
+             `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
+                .to_string()
+        });
+    }
+}
+
+/// Warns that Burn's `Autodiff` stands outside `Amp`: only then does the backward op `op` reach a decorator without a graph.
+#[cold]
+pub(crate) fn of_inner_order(op: Op) {
+    static OUTSIDE: Warning = Warning::new();
+
+    OUTSIDE.give(|| {
+        format!(
+            "`{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not scale the loss; \
+             use burn_amp::Autodiff<Amp<_>>"
+        )
+    });
+}

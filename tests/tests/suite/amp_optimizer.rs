@@ -1,0 +1,402 @@
+//! One optimizer under every policy: the same code ends as the policy's steps written out by hand, bit for bit; and so do
+//! its parts, whichever stands inside of which.
+
+use burn::{
+    grad_clipping::GradientClippingConfig,
+    optim::{
+        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
+        momentum::MomentumConfig,
+    },
+    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
+    tensor::DType,
+};
+use burn_amp::{
+    Dtype, Op, Preset, cast_params, cast_params_to,
+    optim::{
+        AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, Masters,
+        OptimizerConfig, SkipOnDevice, clip,
+    },
+};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleConfig, Plain, PlainAutodiff, PolicySource,
+    computing_in,
+    models::{load, save, seeded},
+    policy,
+    trace::{Trace, calls},
+};
+
+use super::overflow::{Net, poisoned};
+
+fn config(preset: Preset, sync: bool) -> Config {
+    Config {
+        preset,
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            growth_interval: 8,
+            hysteresis: 2,
+            sync,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(O1Waits, config(Preset::O1, true));
+policy!(O1Goes, config(Preset::O1, false));
+policy!(O2Waits, config(Preset::O2, true));
+policy!(O2Goes, config(Preset::O2, false));
+
+type B<P> = AmpAutodiff<P>;
+
+const STEPS: usize = 12;
+/// The micro-batches that overflow: the first, the second and both of a step, two steps in a row.
+const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
+
+fn net<P: PolicySource>() -> Net<B<P>> {
+    static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
+    let net = load::<B<P>, _>(Net::new(&Default::default()), record.clone());
+    cast_params(net)
+}
+
+/// The gradients of one micro-batch; none, or zeros, after an overflow.
+fn grads<P: PolicySource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
+    let loss = if OVERFLOWS.contains(&batch) {
+        poisoned(net, batch % 5, f32::INFINITY).0
+    } else {
+        poisoned(net, batch % 5, batch as f32 / 8.0).0
+    };
+    GradientsParams::from_grads(loss.backward(), net)
+}
+
+/// How many micro-batches a step is made from.
+#[derive(Clone, Copy, Debug)]
+enum Batch {
+    Single,
+    OfTwo,
+}
+
+impl Batch {
+    /// The micro-batches of a step.
+    fn parts(self, step: usize) -> std::ops::Range<usize> {
+        match self {
+            Self::Single => step..step + 1,
+            Self::OfTwo => 2 * step..2 * step + 2,
+        }
+    }
+}
+
+/// Trains with an optimizer, which is saved and loaded halfway; the parameters at the end.
+fn train<P, O>(mut optimizer: O, batch: Batch) -> Vec<u8>
+where
+    P: PolicySource,
+    O: Optimizer<Net<B<P>>, B<P>>,
+{
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let device = Default::default();
+    let mut net = net::<P>();
+    for step in 0..STEPS {
+        let mut sum = GradientsAccumulator::new();
+        for part in batch.parts(step) {
+            sum.accumulate(&net, grads(&net, part));
+        }
+        net = optimizer.step(0.05, net, sum.grads());
+        if step == STEPS / 2 {
+            let record: Vec<u8> =
+                Recorder::<B<P>>::record(&recorder, optimizer.to_record(), ()).unwrap();
+            let record = Recorder::<B<P>>::load(&recorder, record, &device).unwrap();
+            optimizer = optimizer.load_record(record);
+        }
+    }
+    save::<B<P>, _>(net)
+}
+
+/// The policy's steps by hand: Burn's optimizer on an F32 model, of which the trained one is a rounded copy; a step is left
+/// out if a part of its batch overflowed.
+fn by_hand<P, C>(config: &C, clipping: Option<Clipping>, batch: Batch) -> Vec<u8>
+where
+    P: PolicySource,
+    C: OptimizerConfig<Amp<P>>,
+{
+    assert!(P::config().unwrap().loss_scale.sync, "the host decides");
+    let mut optimizer = config.adaptor::<B<P>, Net<B<P>>>();
+    let mut net = net::<P>();
+    let mut masters = cast_params_to(net.clone(), Preset::O1, Dtype::F16);
+    for step in 0..STEPS {
+        let mut sum = GradientsAccumulator::new();
+        for part in batch.parts(step) {
+            sum.accumulate(&net, grads(&net, part));
+        }
+        if batch.parts(step).any(|part| OVERFLOWS.contains(&part)) {
+            continue;
+        }
+        let mut grads = sum.grads();
+        if let Some(clipping) = clipping {
+            clip::<B<P>, _>(&mut grads, &net, clipping);
+        }
+        masters = optimizer.step(0.05, masters, grads);
+        net = cast_params(masters.clone());
+    }
+    save::<B<P>, _>(net)
+}
+
+/// The configurations, each with Burn's own clipping of each gradient and without.
+macro_rules! for_each_config {
+    ($function:ident) => {{
+        let momentum = MomentumConfig::new().with_momentum(0.9);
+        for clipping in [None, Some(GradientClippingConfig::Norm(0.3))] {
+            $function(AdamConfig::new().with_grad_clipping(clipping.clone()));
+            $function(
+                SgdConfig::new()
+                    .with_momentum(Some(momentum.clone()))
+                    .with_gradient_clipping(clipping),
+            );
+        }
+    }};
+}
+
+/// A configuration for all policies of this file.
+trait ForAll:
+    OptimizerConfig<Amp<O1Waits>>
+    + OptimizerConfig<Amp<O1Goes>>
+    + OptimizerConfig<Amp<O2Waits>>
+    + OptimizerConfig<Amp<O2Goes>>
+    + Clone
+{
+}
+
+impl<C> ForAll for C where
+    C: OptimizerConfig<Amp<O1Waits>>
+        + OptimizerConfig<Amp<O1Goes>>
+        + OptimizerConfig<Amp<O2Waits>>
+        + OptimizerConfig<Amp<O2Goes>>
+        + Clone
+{
+}
+
+#[test]
+fn the_same_code_follows_every_policy() {
+    fn follows<C: ForAll>(config: C) {
+        for clipping in [
+            None,
+            Some(Clipping::GlobalNorm(0.5)),
+            Some(Clipping::Value(0.1)),
+        ] {
+            for batch in [Batch::Single, Batch::OfTwo] {
+                let mut optimizer = AmpOptimizer::new(config.clone());
+                if let Some(clipping) = clipping {
+                    optimizer = optimizer.with_clipping(clipping);
+                }
+                let expected = by_hand::<O1Waits, C>(&config, clipping, batch);
+                assert!(train::<O1Waits, _>(optimizer.init(), batch) == expected);
+                assert!(train::<O1Goes, _>(optimizer.init(), batch) == expected);
+                let expected_low = by_hand::<O2Waits, C>(&config, clipping, batch);
+                assert!(expected_low != expected);
+                assert!(train::<O2Waits, _>(optimizer.init(), batch) == expected_low);
+                assert!(train::<O2Goes, _>(optimizer.init(), batch) == expected_low);
+            }
+        }
+    }
+    for_each_config!(follows);
+}
+
+/// Every pair of parts, in both orders where both can be written.
+#[test]
+fn the_parts_compose_in_any_order() {
+    fn compose<C: ForAll>(config: C) {
+        fn under<P, C>(config: &C, expected: &[u8])
+        where
+            P: PolicySource,
+            C: OptimizerConfig<Amp<P>> + Clone,
+        {
+            let config = config.clone();
+            let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
+            assert!(train::<P, _>(pair.init(), Batch::Single) == expected);
+            let pair = MasterWeights::new(SkipOnDevice::new(config.clone()));
+            assert!(train::<P, _>(pair.init(), Batch::Single) == expected);
+        }
+        fn under_wrapper<P, C>(config: &C, expected: &[u8])
+        where
+            P: PolicySource,
+            C: OptimizerConfig<Amp<P>> + Clone,
+        {
+            let config = config.clone();
+            let train = |optimizer| train::<P, _>(optimizer, Batch::OfTwo);
+            let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
+            let optimizer = LossScaleOptimizer::new(pair.init());
+            assert!(train(optimizer) == expected);
+        }
+        let single = by_hand::<O1Waits, C>(&config, None, Batch::Single);
+        under::<O1Waits, C>(&config, &single);
+        under::<O1Goes, C>(&config, &single);
+        let single = by_hand::<O2Waits, C>(&config, None, Batch::Single);
+        under::<O2Waits, C>(&config, &single);
+        under::<O2Goes, C>(&config, &single);
+
+        let batches = by_hand::<O1Waits, C>(&config, None, Batch::OfTwo);
+        under_wrapper::<O1Waits, C>(&config, &batches);
+        under_wrapper::<O1Goes, C>(&config, &batches);
+        let batches = by_hand::<O2Waits, C>(&config, None, Batch::OfTwo);
+        under_wrapper::<O2Waits, C>(&config, &batches);
+        under_wrapper::<O2Goes, C>(&config, &batches);
+    }
+    for_each_config!(compose);
+}
+
+/// The wrapper over each part alone: over masters it waits for the device.
+#[test]
+fn the_wrapper_takes_each_part_alone() {
+    fn takes<C: ForAll>(config: C) {
+        let batch = Batch::OfTwo;
+        let expected = by_hand::<O1Waits, C>(&config, None, batch);
+        let skip = || SkipOnDevice::new(config.clone());
+        let masters = || MasterWeights::new(config.clone());
+        assert!(train::<O1Waits, _>(LossScaleOptimizer::new(skip().init()), batch) == expected);
+        assert!(train::<O1Goes, _>(LossScaleOptimizer::new(skip().init()), batch) == expected);
+        assert!(train::<O1Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
+        assert!(train::<O1Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
+        let plain = LossScaleOptimizer::new(config.adaptor::<B<O1Goes>, _>());
+        assert!(train::<O1Goes, _>(plain, batch) == expected);
+
+        let expected = by_hand::<O2Waits, C>(&config, None, batch);
+        assert!(train::<O2Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
+        assert!(train::<O2Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
+    }
+    for_each_config!(takes);
+}
+
+/// Where the policy needs nothing of it, its step is Burn's, op for op, and its state is as large.
+#[test]
+fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
+    type T = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+
+    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<Vec<(Op, Vec<DType>)>>, usize) {
+        let device = Default::default();
+        let mut net = Net::<T>::new(&device);
+        let mut steps = Vec::new();
+        for _ in 0..3 {
+            let loss = net.loss(&device) * 1e-3;
+            let grads = GradientsParams::from_grads(loss.backward(), &net);
+            assert_eq!(grads.len(), 5);
+            let before = net.clone();
+            steps.push(calls(|| net = optimizer.step(0.1, before, grads)));
+        }
+        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+        let record: Vec<u8> = Recorder::<T>::record(&recorder, optimizer.to_record(), ()).unwrap();
+        (steps, record.len())
+    }
+
+    let plain = ops(AdamConfig::new().init());
+    let amp = ops(AmpOptimizer::new(AdamConfig::new()).init());
+    assert!(plain.0 == amp.0, "ops");
+    // The loss scale, and tags of a few bytes per parameter.
+    let more = amp.1 - plain.1;
+    assert!(more < 100, "{more} bytes more than {}", plain.1);
+}
+
+/// Steps after which a record is saved under one policy and loaded under another.
+fn saved<P: PolicySource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
+    let mut net = net::<P>();
+    for step in 0..steps {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.05, net, grads);
+    }
+    let record = Optimizer::<Net<B<P>>, B<P>>::to_record(&optimizer);
+    let record = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
+    (net, record)
+}
+
+/// Goes on for some steps under `P` from what another policy saved.
+fn resumed<P: PolicySource>(net: &[u8], record: &[u8]) -> Vec<u8> {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let device = Default::default();
+    let record = Recorder::<B<P>>::load(&recorder, record.to_vec(), &device).unwrap();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new())
+        .init::<B<P>, Net<B<P>>>()
+        .load_record(record);
+    let mut net = cast_params(load::<B<P>, _>(Net::new(&device), net.to_vec()));
+    for step in 11..16 {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.05, net, grads);
+    }
+    save::<B<P>, _>(net)
+}
+
+#[test]
+fn a_record_of_one_policy_loads_under_another() {
+    let (waits, waits_record) = saved::<O1Waits>(11);
+    let (goes, goes_record) = saved::<O1Goes>(11);
+    let (waits, goes) = (save::<B<O1Waits>, _>(waits), save::<B<O1Goes>, _>(goes));
+    assert!(waits == goes);
+    // `sync` makes no difference, neither to who saves nor to who loads.
+    let expected = resumed::<O1Waits>(&waits, &waits_record);
+    assert!(resumed::<O1Goes>(&waits, &waits_record) == expected);
+    assert!(resumed::<O1Waits>(&goes, &goes_record) == expected);
+
+    // Under `o2` masters begin as the rounded parameters, and Adam's moments go on.
+    let low = resumed::<O2Waits>(&waits, &waits_record);
+    assert!(resumed::<O2Goes>(&goes, &goes_record) == low);
+    assert!(low != expected);
+}
+
+/// The masters of every layer of wrappers are those that were stepped: rounded, they are the model.
+#[test]
+fn the_master_model_is_the_f32_model_that_was_trained() {
+    fn masters<P: PolicySource>() -> Vec<u8> {
+        fn check<P: PolicySource, O>(mut optimizer: O) -> Vec<u8>
+        where
+            O: Optimizer<Net<B<P>>, B<P>> + MasterModel<Net<B<P>>>,
+        {
+            let mut net = net::<P>();
+            for step in 0..6 {
+                let grads = grads(&net, step);
+                net = optimizer.step(0.05, net, grads);
+            }
+            let masters = optimizer.master_model(net.clone());
+            let rounded = cast_params_to(masters.clone(), Preset::O2, Dtype::F16);
+            assert!(save::<B<P>, _>(rounded) == save::<B<P>, _>(net.clone()));
+            let masters = save::<B<P>, _>(masters);
+            assert!(masters != save::<B<P>, _>(net));
+            masters
+        }
+        let adam = AdamConfig::new();
+        let expected = check::<P, _>(AmpOptimizer::new(adam.clone()).init());
+        let inside = MasterWeights::new(SkipOnDevice::new(adam.clone()));
+        assert!(check::<P, _>(inside.init()) == expected);
+        let outside = SkipOnDevice::new(MasterWeights::new(adam));
+        assert!(check::<P, _>(outside.init()) == expected);
+        expected
+    }
+    assert!(masters::<O2Waits>() == masters::<O2Goes>());
+}
+
+/// Masters in 2 bytes are those in 4, for BF16.
+#[cfg(not(feature = "vulkan"))] // a software driver has no BF16
+#[test]
+fn split_masters_are_the_masters() {
+    policy!(
+        O2InBf16,
+        Config {
+            preset: Preset::O2,
+            ..computing_in(Compute::Bf16)
+        }
+    );
+    fn trained(masters: Masters) -> Vec<u8> {
+        type P = O2InBf16;
+        let mut optimizer = AmpOptimizer::new(AdamConfig::new())
+            .with_masters(masters)
+            .init();
+        let mut net = net::<P>();
+        for step in 0..STEPS {
+            let loss = poisoned(&net, step % 5, step as f32 / 8.0).0;
+            let grads = GradientsParams::from_grads(loss.backward(), &net);
+            net = optimizer.step(0.05, net, grads);
+        }
+        save::<B<P>, _>(optimizer.master_model(net))
+    }
+    let expected = trained(Masters::F32);
+    assert!(trained(Masters::Split) == expected);
+    assert!(trained(Masters::None) != expected);
+}

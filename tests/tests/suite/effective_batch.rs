@@ -1,0 +1,270 @@
+//! An overflow skips exactly the step that would have used its gradients: whole effective batches, and nobody else's.
+
+use burn::{
+    module::{Module, Param},
+    nn::{Linear, LinearConfig},
+    optim::{
+        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
+        adaptor::OptimizerAdaptor,
+    },
+    tensor::{
+        Tensor,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp::{
+    AmpBackend, NoGraph,
+    optim::{AmpOptimizer, LossScaleOptimizer},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, LossScaleConfig, PolicySource, computing_in, policy,
+};
+
+fn config(sync: bool) -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            init: 256.0,
+            sync,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(Waits, config(true));
+policy!(Goes, config(false));
+
+/// Calls a function generic over the policy with `sync = true` and with `sync = false`.
+macro_rules! for_each_sync {
+    ($function:ident) => {{
+        $function::<Waits>();
+        $function::<Goes>();
+    }};
+}
+
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    backbone: Linear<B>,
+    head: Linear<B>,
+    /// Used by one loss only.
+    auxiliary: Linear<B>,
+}
+
+impl<B: AutodiffBackend> Net<B> {
+    fn new() -> Self {
+        let layer = |outputs| {
+            LinearConfig::new(4, outputs)
+                .with_bias(false)
+                .init::<B>(&Default::default())
+        };
+        let net = Self {
+            backbone: layer(4),
+            head: layer(1),
+            auxiliary: layer(1),
+        };
+        // A clone of a layer that is not initialized would draw its own weights.
+        net.weights();
+        net
+    }
+
+    fn features(&self) -> Tensor<B, 2> {
+        self.backbone
+            .forward(Tensor::ones([1, 4], &Default::default()))
+    }
+
+    /// A loss of the backbone and the head.
+    fn loss(&self, factor: f32) -> Tensor<B, 1> {
+        self.head.forward(self.features()).sum() * factor
+    }
+
+    /// A loss of the backbone and the auxiliary head.
+    fn auxiliary_loss(&self, factor: f32) -> Tensor<B, 1> {
+        self.auxiliary.forward(self.features()).sum() * factor
+    }
+
+    fn grads(&self, loss: Tensor<B, 1>) -> GradientsParams {
+        GradientsParams::from_grads(loss.backward(), self)
+    }
+
+    /// The weights of the backbone, of the head and of the auxiliary head.
+    fn weights(&self) -> [Vec<f32>; 3] {
+        let values = |weight: &Param<Tensor<B, 2>>| weight.val().into_data().to_vec().unwrap();
+        [
+            values(&self.backbone.weight),
+            values(&self.head.weight),
+            values(&self.auxiliary.weight),
+        ]
+    }
+
+    /// Which of the weights differ.
+    fn moved(&self, from: &Self) -> [bool; 3] {
+        let (now, before) = (self.weights(), from.weights());
+        std::array::from_fn(|at| now[at] != before[at])
+    }
+}
+
+const FINITE: f32 = 1e-2;
+const OVERFLOW: f32 = f32::INFINITY;
+
+type Sgd<P> = LossScaleOptimizer<
+    OptimizerAdaptor<burn::optim::Sgd<burn_amp_tests::Amp<P>>, Net<AmpAutodiff<P>>, AmpAutodiff<P>>,
+>;
+
+/// The wrapper over a plain optimizer.
+fn over_plain<P: PolicySource>() -> Sgd<P> {
+    LossScaleOptimizer::new(SgdConfig::new().init())
+}
+
+/// Micro-batches, one of which overflowed, are skipped whole, on the host and on the device, over any optimizer.
+#[test]
+fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
+    fn skips<B, O>(mut optimizer: O)
+    where
+        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        O: Optimizer<Net<B>, B>,
+    {
+        let net = Net::<B>::new();
+        let mut step = |factors: [f32; 2]| {
+            let mut sum = GradientsAccumulator::new();
+            for factor in factors {
+                sum.accumulate(&net, net.grads(net.loss(factor)));
+            }
+            let stepped = optimizer.step(0.1, net.clone(), sum.grads());
+            stepped.moved(&net)
+        };
+        for _ in 0..2 {
+            assert_eq!(step([FINITE, OVERFLOW]), [false; 3]);
+            assert_eq!(step([OVERFLOW, FINITE]), [false; 3]);
+            assert_eq!(step([FINITE, FINITE]), [true, true, false]);
+            assert_eq!(step([OVERFLOW, OVERFLOW]), [false; 3]);
+            assert_eq!(step([FINITE, FINITE]), [true, true, false]);
+        }
+    }
+    fn skips_under<P: PolicySource>() {
+        skips::<AmpAutodiff<P>, _>(over_plain::<P>());
+        skips::<AmpAutodiff<P>, _>(AmpOptimizer::new(SgdConfig::new()).init());
+    }
+    for_each_sync!(skips_under);
+}
+
+/// A parameter that only the finite micro-batch reached is skipped with the others of its effective batch.
+#[test]
+fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
+    fn skips<P: PolicySource>() {
+        let net = Net::<AmpAutodiff<P>>::new();
+        let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
+        let mut sum = GradientsAccumulator::new();
+        sum.accumulate(&net, net.grads(net.loss(OVERFLOW)));
+        sum.accumulate(&net, net.grads(net.auxiliary_loss(FINITE)));
+        let stepped = optimizer.step(0.1, net.clone(), sum.grads());
+        assert_eq!(stepped.moved(&net), [false; 3]);
+    }
+    for_each_sync!(skips);
+}
+
+/// Two optimizers for two groups of parameters of one model: one step of the one does not end the effective batch of the
+/// other.
+#[test]
+fn groups_of_parameters_skip_by_themselves() {
+    fn skips<P: PolicySource>() {
+        let net = Net::<AmpAutodiff<P>>::new();
+        let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(SgdConfig::new()).init());
+        let groups = [net.backbone.weight.id, net.head.weight.id];
+        for (factors, expected) in [
+            ([FINITE, OVERFLOW], [false, false, false]),
+            ([FINITE, FINITE], [true, true, false]),
+        ] {
+            let mut sums = [(); 2].map(|()| GradientsAccumulator::new());
+            for factor in factors {
+                let mut grads = net.loss(factor).backward();
+                for (sum, group) in sums.iter_mut().zip(groups) {
+                    let grads = GradientsParams::from_params(&mut grads, &net, &[group]);
+                    sum.accumulate(&net, grads);
+                }
+            }
+            let mut stepped = net.clone();
+            for (optimizer, mut sum) in optimizers.iter_mut().zip(sums) {
+                stepped = optimizer.step(1.0, stepped, sum.grads());
+            }
+            assert_eq!(stepped.moved(&net), expected);
+        }
+    }
+    for_each_sync!(skips);
+}
+
+/// The head is stepped after every batch, the backbone after every second: a skipped step of the head does not end the
+/// effective batch of the backbone.
+#[test]
+fn groups_of_parameters_accumulate_as_long_as_they_like() {
+    fn skips<P: PolicySource>() {
+        let net = Net::<AmpAutodiff<P>>::new();
+        let mut every = AmpOptimizer::new(SgdConfig::new()).init();
+        let mut second = AmpOptimizer::new(SgdConfig::new()).init();
+        let mut sum = GradientsAccumulator::new();
+        let mut stepped = net.clone();
+        for (factor, head) in [(OVERFLOW, false), (FINITE, true)] {
+            let mut grads = net.loss(factor).backward();
+            let of = |grads: &mut _, weight: &Param<_>| {
+                GradientsParams::from_params(grads, &net, &[weight.id])
+            };
+            sum.accumulate(&net, of(&mut grads, &net.backbone.weight));
+            stepped = every.step(1.0, stepped, of(&mut grads, &net.head.weight));
+            assert_eq!(stepped.moved(&net), [false, head, false]);
+        }
+        stepped = second.step(1.0, stepped, sum.grads());
+        assert_eq!(stepped.moved(&net), [false, true, false]);
+    }
+    for_each_sync!(skips);
+}
+
+/// A backward pass whose gradients nobody asks for, or only those of an input, withholds no step.
+#[test]
+fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
+    fn steps<P: PolicySource>() {
+        type B<P> = AmpAutodiff<P>;
+        let net = Net::<B<P>>::new();
+        let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
+        let grads = net.grads(net.loss(FINITE));
+        net.loss(OVERFLOW).backward();
+        let input = Tensor::<B<P>, 2>::ones([1, 4], &Default::default()).require_grad();
+        let loss = net.head.forward(input.clone()).sum() * OVERFLOW;
+        let _ = input.grad(&loss.backward());
+        let stepped = optimizer.step(0.1, net.clone(), grads);
+        assert_eq!(stepped.moved(&net), [true, true, false]);
+    }
+    for_each_sync!(steps);
+}
+
+/// An overflow of a generator's loss runs through the discriminator, whose own step is made from its own finite loss.
+#[test]
+fn a_generators_overflow_skips_no_step_of_the_discriminator() {
+    fn steps<P: PolicySource>() {
+        let (generator, discriminator) = (Net::<AmpAutodiff<P>>::new(), Net::new());
+        let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(AdamConfig::new()).init());
+        let fake = generator.features();
+        let loss = discriminator.head.forward(fake).sum() * OVERFLOW;
+        let grads = generator.grads(loss);
+        let stepped = optimizers[0].step(0.1, generator.clone(), grads);
+        assert_eq!(stepped.moved(&generator), [false; 3]);
+
+        let grads = discriminator.grads(discriminator.loss(FINITE));
+        let stepped = optimizers[1].step(0.1, discriminator.clone(), grads);
+        assert_eq!(stepped.moved(&discriminator), [true, true, false]);
+    }
+    for_each_sync!(steps);
+}
+
+/// An overflow of the last step of one optimizer is not the business of the next one.
+#[test]
+fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
+    fn steps<P: PolicySource>() {
+        let net = Net::<AmpAutodiff<P>>::new();
+        let mut first = AmpOptimizer::new(AdamConfig::new()).init();
+        let stepped = first.step(0.1, net.clone(), net.grads(net.loss(OVERFLOW)));
+        assert_eq!(stepped.moved(&net), [false; 3]);
+        let mut second = AmpOptimizer::new(SgdConfig::new()).init();
+        let stepped = second.step(0.1, net.clone(), net.grads(net.loss(FINITE)));
+        assert_eq!(stepped.moved(&net), [true, true, false]);
+    }
+    for_each_sync!(steps);
+}

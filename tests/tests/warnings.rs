@@ -1,0 +1,130 @@
+//! Programs that train, but not as their author meant: each is warned of once.
+//!
+//! Tests in a process of their own, because each warning is given once per process.
+
+use burn::{
+    nn::{Linear, LinearConfig, Relu},
+    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
+    tensor::{Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{
+    Preset, cast_params,
+    optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights, SkipOnDevice},
+};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleConfig, computing_in, policy,
+    warnings::warnings_with,
+};
+
+fn layer<B: AutodiffBackend>() -> Linear<B> {
+    LinearConfig::new(4, 3).init(&Default::default())
+}
+
+fn loss<B: AutodiffBackend>(model: &Linear<B>) -> Tensor<B, 1> {
+    let device = Default::default();
+    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &device);
+    (Relu::new().forward(model.forward(x) + 1.0) - 0.5)
+        .square()
+        .mean()
+}
+
+/// Trains for some steps; the losses.
+fn train<B: AutodiffBackend>(
+    mut model: Linear<B>,
+    mut optimizer: impl Optimizer<Linear<B>, B>,
+) -> Vec<f32> {
+    (0..20)
+        .map(|_| {
+            let loss = loss(&model);
+            let value = loss.clone().into_data().iter().next().unwrap();
+            let grads = GradientsParams::from_grads(loss.backward(), &model);
+            model = optimizer.step(0.05, model.clone(), grads);
+            value
+        })
+        .collect()
+}
+
+#[test]
+fn burns_autodiff_outside_of_amp_trains_and_is_warned_of_once() {
+    type B = burn::backend::Autodiff<Amp<InF16>>;
+    const REMEDY: &str = "use burn_amp::Autodiff<Amp<_>>";
+
+    assert!(warnings_with(REMEDY).is_empty());
+    let losses = train::<B>(layer(), SgdConfig::new().init());
+    assert!(losses[19] < 0.5 * losses[0], "{losses:?}");
+    assert_eq!(warnings_with(REMEDY).len(), 1);
+}
+
+const REMEDY: &str = "AmpOptimizer::new(AdamConfig::new()).init()";
+
+policy!(
+    O2,
+    Config {
+        preset: Preset::O2,
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
+    type B = AmpAutodiff<O2>;
+    let model = || cast_params(layer::<B>());
+    let stored_low = || warnings_with("stored in f16").len();
+
+    assert_eq!(stored_low(), 0);
+    let adam = AdamConfig::new();
+    train::<B>(model(), AmpOptimizer::new(adam.clone()).init());
+    train::<B>(model(), MasterWeights::new(adam.clone()).init());
+    train::<B>(
+        model(),
+        SkipOnDevice::new(MasterWeights::new(adam.clone())).init(),
+    );
+    // Parameters in F32 are the plain optimizer's business.
+    train::<B>(layer(), adam.init());
+    assert_eq!(stored_low(), 0);
+
+    train::<B>(model(), adam.init());
+    train::<B>(model(), SgdConfig::new().init());
+    let [warning] = &warnings_with("stored in f16")[..] else {
+        panic!("{} warnings", stored_low());
+    };
+    assert!(warning.contains(REMEDY), "{warning}");
+}
+
+policy!(
+    Goes,
+    Config {
+        loss_scale: LossScaleConfig {
+            sync: false,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_once() {
+    type B = AmpAutodiff<Goes>;
+    let on_device = || warnings_with("still on the device").len();
+
+    assert_eq!(on_device(), 0);
+    let adam = AdamConfig::new();
+    train::<B>(layer(), AmpOptimizer::new(adam.clone()).init());
+    train::<B>(layer(), SkipOnDevice::new(adam.clone()).init());
+    train::<B>(
+        layer(),
+        MasterWeights::new(SkipOnDevice::new(adam.clone())).init(),
+    );
+    assert_eq!(on_device(), 0);
+    // Waits for the device, and says so.
+    train::<B>(layer(), LossScaleOptimizer::new(adam.init()));
+    assert_eq!(on_device(), 0);
+    assert_eq!(warnings_with("waits for the device in every step").len(), 1);
+
+    train::<B>(layer(), adam.init());
+    train::<B>(layer(), MasterWeights::new(adam).init());
+    let [warning] = &warnings_with("still on the device")[..] else {
+        panic!("{} warnings", on_device());
+    };
+    assert!(warning.contains(REMEDY), "{warning}");
+}
