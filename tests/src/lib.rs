@@ -8,7 +8,9 @@ pub mod models;
 pub mod near;
 pub mod trace;
 
-pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
+pub use burn_amp::{
+    Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, PolicySource,
+};
 
 #[cfg(not(feature = "cubecl"))]
 mod backend {

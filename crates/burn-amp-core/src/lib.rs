@@ -23,6 +23,7 @@ mod class;
 mod config;
 mod dtype;
 mod loss_scale;
+mod named;
 mod op;
 mod policy;
 pub mod scalar;
@@ -30,7 +31,7 @@ mod table;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, Found, LossScaleConfig, LossScaleMode, Place, Preset, Source,
+    Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
 };
 pub use dtype::Dtype;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
