@@ -1,15 +1,20 @@
-//! The table of keys: whatever is known about a key, in its row.
+//! The table of keys: one row has everything that is known about a key.
 //!
-//! A new key touches three files: this table, the file of the struct that has its field and the field's default, and
-//! the code that uses it. The path, the environment variable, reading, checks, error messages, the printed
-//! configuration and `Config::validate` follow from the row; `cargo xtask config` writes the root's `amp.toml` and
-//! `docs/configuration.md` from it. Rules that concern several keys stand in `check.rs`.
+//! A new key touches three files:
+//!
+//! 1. this one, for its row: path, field, allowed values, comment;
+//! 2. the file of the struct that has the field, for the field and its default;
+//! 3. the code that uses it. A rule that concerns other keys, too, goes to `check.rs`.
+//!
+//! The rest follows from the row: the environment variable, reading and checking, error messages, [`Config::validate`],
+//! the printed configuration, and by `cargo xtask config` the `amp.toml` of the repository and `docs/configuration.md`.
 
 use std::fmt;
 
 use super::{
     Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
-    kinds::{Flag, Kind, Power, Whole, name, open},
+    kinds::{Flag, Kind, Power, Whole, name},
+    open::open,
     tree::Value,
 };
 use crate::{Class, Op};
@@ -22,7 +27,7 @@ pub(super) const FILE_VARIABLE: &str = "BURN_AMP_CONFIG";
 
 /// Makes [`Key::ALL`] of rows `path => field: kind, comment;`.
 ///
-/// A macro, because no function can be given the name of a field, to read it and to write it.
+/// A macro, because a function cannot take the name of a field in order to read and to write it.
 macro_rules! keys {
     ($($path:literal => $($field:ident).+: $kind:expr, $comment:literal;)+) => {
         impl Key {
@@ -99,7 +104,7 @@ impl Key {
         (self.names)()
     }
 
-    /// The default in TOML's syntax; `{  }` for a table whose keys are not fixed.
+    /// The default in TOML's syntax; `{}` for a table whose keys are not fixed.
     pub fn default(&self) -> String {
         self.get(&Config::default()).to_toml()
     }

@@ -1,13 +1,9 @@
 //! The kinds of values that keys take: how each is read, checked, written and described.
 
-use std::{collections::BTreeMap, marker::PhantomData, ops::RangeInclusive};
+use std::{marker::PhantomData, ops::RangeInclusive, str::FromStr};
 
-use super::{
-    ConfigError, Place,
-    nearest::nearest,
-    tree::{Entry, Value, no_duplicates},
-};
-use crate::{Dtype, Op, named::Named};
+use super::{ConfigError, Place, tree::Value};
+use crate::named::Named;
 
 /// A kind of value: what a key takes, and the type of its field.
 pub(super) trait Kind {
@@ -96,12 +92,14 @@ impl Kind for Power {
     }
 
     fn read(&self, value: &Value, place: &Place) -> Result<f32, ConfigError> {
-        let x = match value {
-            Value::Integer(x) => Some(*x as f32),
-            Value::Float(x) => Some(*x as f32),
-            Value::Text(text) => text.parse::<f64>().ok().map(|x| x as f32),
-            Value::Table(_) | Value::String(_) | Value::Boolean(_) | Value::Other(_) => None,
+        let x: Option<f64> = if let Value::Float(x) = value {
+            Some(*x)
+        } else if let Value::Integer(x) = value {
+            Some(*x as f64)
+        } else {
+            of_variable(value)
         };
+        let x = x.map(|x| x as f32);
         // zero and subnormal numbers have exponent -127, infinity and NaN 128, negative numbers more
         let mantissa = |x: f32| x.to_bits() & MANTISSA;
         let exponent = |x: f32| (x.to_bits() >> MANTISSA_BITS) as i32 - EXPONENT_BIAS;
@@ -145,14 +143,10 @@ impl Kind for Whole {
     }
 
     fn read(&self, value: &Value, place: &Place) -> Result<u32, ConfigError> {
-        let n: Option<i128> = match value {
-            Value::Integer(n) => Some(*n),
-            Value::Text(text) => text.parse().ok(),
-            Value::Table(_)
-            | Value::String(_)
-            | Value::Float(_)
-            | Value::Boolean(_)
-            | Value::Other(_) => None,
+        let n: Option<i128> = if let Value::Integer(n) = value {
+            Some(*n)
+        } else {
+            of_variable(value)
         };
         n.and_then(|n| u32::try_from(n).ok())
             .filter(|n| self.0.contains(n))
@@ -175,14 +169,10 @@ impl Kind for Flag {
     }
 
     fn read(&self, value: &Value, place: &Place) -> Result<bool, ConfigError> {
-        let flag = match value {
-            Value::Boolean(x) => Some(*x),
-            Value::Text(text) => text.parse().ok(),
-            Value::Table(_)
-            | Value::String(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Other(_) => None,
+        let flag = if let Value::Boolean(x) = value {
+            Some(*x)
+        } else {
+            of_variable(value)
         };
         flag.ok_or_else(|| ConfigError::unexpected(place.clone(), self.allowed(), value))
     }
@@ -192,137 +182,11 @@ impl Kind for Flag {
     }
 }
 
-/// A table whose keys are not fixed; in a variable, a list like its example.
-///
-/// A stronger source replaces the values of the keys that it has and leaves the others.
-pub(super) struct Open<K, V> {
-    example: &'static str,
-    values: V,
-    keys: PhantomData<K>,
-}
-
-pub(super) const fn open<K, V>(example: &'static str, values: V) -> Open<K, V> {
-    Open {
-        example,
-        values,
-        keys: PhantomData,
-    }
-}
-
-/// A key of an [`Open`] table.
-pub(super) trait OpenKey: Ord + ToString {
-    /// Reads a key and checks it; `place` is that of the table.
-    fn read(key: &str, place: &Place) -> Result<Self, ConfigError>
-    where
-        Self: Sized;
-}
-
-impl<K: OpenKey, V: Kind> Kind for Open<K, V> {
-    type Field = BTreeMap<K, V::Field>;
-
-    fn allowed(&self) -> String {
-        self.values.allowed()
-    }
-
-    fn names(&self) -> &'static [(&'static str, &'static str)] {
-        self.values.names()
-    }
-
-    fn read(&self, value: &Value, place: &Place) -> Result<Self::Field, ConfigError> {
-        let of_variable;
-        let table = match value {
-            Value::Table(table) => table,
-            Value::Text(text) => {
-                of_variable = self.entries(text, place)?;
-                &of_variable
-            }
-            Value::String(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Boolean(_)
-            | Value::Other(_) => {
-                return Err(ConfigError::unexpected(place.clone(), "a table", value));
-            }
-        };
-        no_duplicates(table, place)?;
-        let read = |entry: &Entry| {
-            let place = place.at(entry.line);
-            let key = K::read(&entry.key, &place)?;
-            let value = self.values.read(&entry.value, &place.child(&entry.key))?;
-            Ok((key, value))
-        };
-        table.iter().map(read).collect()
-    }
-
-    fn write(&self, field: &Self::Field) -> Value {
-        let entry = |(key, value): (&K, &V::Field)| Entry {
-            key: key.to_string(),
-            value: self.values.write(value),
-            line: None,
-        };
-        Value::Table(field.iter().map(entry).collect())
-    }
-
-    fn merge(
-        &self,
-        field: &mut Self::Field,
-        value: &Value,
-        place: &Place,
-    ) -> Result<(), ConfigError> {
-        field.extend(self.read(value, place)?);
-        Ok(())
-    }
-}
-
-impl<K, V> Open<K, V> {
-    /// The entries of a list like `float_exp=full,softmax=keep`.
-    fn entries(&self, list: &str, place: &Place) -> Result<Vec<Entry>, ConfigError> {
-        let items = list
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty());
-        let entry = |item: &str| match item.split_once('=') {
-            Some((key, value)) => Ok(Entry {
-                key: key.trim().into(),
-                value: Value::Text(value.trim().into()),
-                line: None,
-            }),
-            None => Err(ConfigError::unexpected(
-                place.clone(),
-                format!("a list like `{}`", self.example),
-                Value::Text(item.into()),
-            )),
-        };
-        items.map(entry).collect()
-    }
-}
-
-impl OpenKey for Op {
-    fn read(name: &str, place: &Place) -> Result<Self, ConfigError> {
-        // under some compute dtype
-        let has_class = |op: &Self| {
-            [Dtype::F16, Dtype::BF16]
-                .into_iter()
-                .any(|d| op.class(d).is_some())
-        };
-        match name.parse() {
-            Ok(op) if has_class(&op) => Ok(op),
-            Ok(op) => Err(ConfigError::NoClass {
-                place: Box::new(place.clone()),
-                op,
-            }),
-            Err(()) => {
-                let candidates = Self::ALL.iter().filter(|op| has_class(op));
-                let nearest = nearest(name, candidates.map(|op| op.name()));
-                let examples = "the methods of Burn's op traits, for example `float_matmul`";
-                Err(ConfigError::Unknown {
-                    place: Box::new(place.clone()),
-                    what: "op",
-                    name: name.into(),
-                    allowed: if nearest.is_none() { examples } else { "" }.into(),
-                    nearest: nearest.map(str::to_owned),
-                })
-            }
-        }
+/// The text of a variable as a number or flag.
+fn of_variable<T: FromStr>(value: &Value) -> Option<T> {
+    if let Value::Text(text) = value {
+        text.parse().ok()
+    } else {
+        None
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! * `keys`: the table of keys, one row each
 //! * `loss_scale`, `names`: the types of the values
-//! * `kinds`: how a value is read, checked and written
+//! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
 //! * `load`: finds the file and puts the sources together
 //! * `check`: the rules that concern several keys
@@ -16,6 +16,7 @@ mod load;
 mod loss_scale;
 mod names;
 mod nearest;
+mod open;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -77,6 +77,7 @@ impl Value {
     /// The value in TOML's syntax.
     pub(super) fn to_toml(&self) -> String {
         match self {
+            Self::Table(table) if table.is_empty() => "{}".into(),
             Self::Table(table) => {
                 let entries = table.iter().map(Entry::to_toml);
                 format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
