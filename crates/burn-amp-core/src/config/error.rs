@@ -5,7 +5,7 @@ use std::{fmt, io, path::PathBuf};
 use super::{nearest::nearest, tree::Value};
 use crate::Op;
 
-/// What is wrong with a configuration, and where.
+/// A mistake in a configuration and its place.
 ///
 /// A message about a value begins with the value's [`Place`] and lists what is allowed there.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +81,9 @@ pub enum ConfigError {
     Unexpected {
         /// The key; of several keys that contradict each other, the one that was set last.
         place: Box<Place>,
-        /// What is allowed.
+        /// The values that are allowed.
         expected: String,
-        /// What was found.
+        /// The value that was found.
         found: String,
         /// The nearest number that is allowed, if the one found is between two of them.
         nearest: Option<f32>,

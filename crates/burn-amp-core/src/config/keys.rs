@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{Class, Op};
 
-/// What every variable begins with.
+/// The prefix of every environment variable.
 pub(super) const PREFIX: &str = "BURN_AMP_";
 
 /// The variable that names the file.

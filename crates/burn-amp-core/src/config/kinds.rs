@@ -10,10 +10,10 @@ pub(super) trait Kind {
     /// The type of the field that holds the value.
     type Field;
 
-    /// The value that is allowed, in words.
+    /// The values that are allowed, in words.
     fn allowed(&self) -> String;
 
-    /// The names that are allowed with their meanings; none if values are not names.
+    /// The names that are allowed, with their meanings; empty if values are not names.
     fn names(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -36,12 +36,14 @@ pub(super) trait Kind {
     }
 }
 
-/// One of the names of an enum; errors call it a `what`.
+/// A value of an enum, written as its name.
 pub(super) struct Name<T> {
+    /// The word for such a value in errors.
     what: &'static str,
     of: PhantomData<T>,
 }
 
+/// A value of the enum `T`; errors call it `what`.
 pub(super) const fn name<T>(what: &'static str) -> Name<T> {
     Name {
         what,
@@ -182,7 +184,7 @@ impl Kind for Flag {
     }
 }
 
-/// The text of a variable as a number or flag.
+/// The number or flag in the text of a variable.
 fn of_variable<T: FromStr>(value: &Value) -> Option<T> {
     if let Value::Text(text) = value {
         text.parse().ok()

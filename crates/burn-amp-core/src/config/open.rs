@@ -10,15 +10,16 @@ use super::{
 };
 use crate::{Dtype, Op};
 
-/// A table whose keys are not fixed; in a variable, a list like its example.
+/// A table whose keys are not fixed. In an environment variable it is a list: `float_exp=full,softmax=keep`.
 ///
-/// A stronger source replaces the values of the keys that it has and leaves the others.
+/// A stronger source overrides single keys of a weaker one, not the whole table.
 pub(super) struct Open<K, V> {
     example: &'static str,
     values: V,
     keys: PhantomData<K>,
 }
 
+/// A table of `values` by keys `K`; errors show the list in `example`.
 pub(super) const fn open<K, V>(example: &'static str, values: V) -> Open<K, V> {
     Open {
         example,
@@ -47,12 +48,12 @@ impl<K: OpenKey, V: Kind> Kind for Open<K, V> {
     }
 
     fn read(&self, value: &Value, place: &Place) -> Result<Self::Field, ConfigError> {
-        let of_variable;
+        let listed;
         let table = match value {
             Value::Table(table) => table,
             Value::Text(text) => {
-                of_variable = self.entries(text, place)?;
-                &of_variable
+                listed = self.entries(text, place)?;
+                &listed
             }
             other => return Err(ConfigError::unexpected(place.clone(), "a table", other)),
         };
@@ -87,7 +88,7 @@ impl<K: OpenKey, V: Kind> Kind for Open<K, V> {
 }
 
 impl<K, V> Open<K, V> {
-    /// The entries of a list like `float_exp=full,softmax=keep`.
+    /// The entries of a list in an environment variable.
     fn entries(&self, list: &str, place: &Place) -> Result<Vec<Entry>, ConfigError> {
         let items = list
             .split(',')
@@ -111,12 +112,8 @@ impl<K, V> Open<K, V> {
 
 impl OpenKey for Op {
     fn read(name: &str, place: &Place) -> Result<Self, ConfigError> {
-        // under some compute dtype
-        let has_class = |op: &Self| {
-            [Dtype::F16, Dtype::BF16]
-                .into_iter()
-                .any(|d| op.class(d).is_some())
-        };
+        let low = [Dtype::F16, Dtype::BF16];
+        let has_class = |op: &Self| low.into_iter().any(|compute| op.class(compute).is_some());
         match name.parse() {
             Ok(op) if has_class(&op) => Ok(op),
             Ok(op) => Err(ConfigError::NoClass {

@@ -41,7 +41,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a file and variables give together.
+/// The configuration of a file and variables.
 pub(super) fn loaded(text: &str, variables: Vec<(String, String)>) -> Result<Config, ConfigError> {
     let folder = Folder::new();
     folder.write("amp.toml", text);

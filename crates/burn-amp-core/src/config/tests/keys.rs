@@ -8,12 +8,11 @@ use crate::{
     },
 };
 
-/// A key is known to its row, to the struct that has its field and to the code that uses it. In this folder the structs
-/// are in `mod.rs` and `loss_scale.rs`, and the rules of `check.rs` use some keys.
+/// The row of a key names its field and its path, the struct has the field, and the code that uses it reads the field.
+/// In this folder the structs are in `mod.rs` and `loss_scale.rs`, and `check.rs` uses some keys.
 #[test]
-fn no_other_file_of_this_folder_names_a_key() {
+fn no_other_file_of_this_folder_uses_a_field_or_names_a_key() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config");
-    let names: BTreeSet<_> = Key::ALL.iter().map(|key| key.table_and_name().1).collect();
     let mut read = Vec::new();
     for file in fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
@@ -22,22 +21,38 @@ fn no_other_file_of_this_folder_names_a_key() {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let (code, _tests) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
-        let skipped = |line: &str| line.trim_start().starts_with("//") || line.starts_with("use ");
-        let lines = code.lines().filter(|line| !skipped(line));
-        for line in lines {
-            let word = |c: char| c.is_alphanumeric() || c == '_';
-            let mut words = line.split(|c| !word(c)).filter(|w| names.contains(w));
-            // `min` and `max` are methods of numbers, too
-            if let Some(key) = words.find(|key| !line.contains(&format!(".{key}("))) {
-                panic!("{name} names `{key}`: {line}");
-            }
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        for (line, key) in code.flat_map(|line| Key::ALL.iter().map(move |key| (line, key))) {
+            assert!(!uses(line, key), "{name} uses {}: {line}", key.path());
         }
         read.push(name);
     }
     for file in ["kinds.rs", "load.rs", "tree.rs"] {
         assert!(read.iter().any(|name| name == file), "{file} was not read");
     }
+}
+
+/// Whether a line has the field `.min`, but not the method `.min(…)`, or the text `"min"` or `"loss_scale.min"`.
+fn uses(line: &str, key: &Key) -> bool {
+    let name = key.table_and_name().1;
+    let ends =
+        |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '(');
+    let field = format!(".{name}");
+    line.match_indices(&field)
+        .any(|(i, _)| ends(&line[i + field.len()..]))
+        || line.contains(&format!("\"{name}\""))
+        || line.contains(&format!("\"{}\"", key.path()))
+}
+
+#[test]
+fn fields_and_paths_are_uses_of_a_key_and_methods_are_not() {
+    let min = Key::find("loss_scale.min").unwrap();
+    assert!(uses("config.loss_scale.rule.min = 1.0;", min));
+    assert!(uses("sources.last(\"loss_scale.min\")", min));
+    assert!(uses("match name { \"min\" => 1 }", min));
+    assert!(!uses("a.min(b) - x.minimum", min));
 }
 
 #[test]
