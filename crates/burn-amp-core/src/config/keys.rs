@@ -8,6 +8,7 @@
 //!
 //! The rest follows from the row: the environment variable, reading and checking, error messages, [`Config::validate`],
 //! the printed configuration, and by `cargo xtask config` the `amp.toml` of the repository and `docs/configuration.md`.
+//! The tests of messages and of variables assert the lists of names to the letter, so they ask for the new name.
 
 use std::fmt;
 
@@ -165,14 +166,22 @@ impl Key {
 impl fmt::Display for Config {
     /// Writes a complete `amp.toml` with comments; a valid configuration parses back to an equal one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = Key::ALL.iter().map(|key| (key, key.get(self))).collect();
+        let line = |key: &Key, value: &Value| {
+            let (_, name) = key.table_and_name();
+            format!("{name} = {}", value.to_toml())
+        };
+        let is_table = |value: &Value| matches!(value, Value::Table(_));
+        let lines = keys.iter().filter(|(_, value)| !is_table(value));
+        let width = lines.map(|(key, value)| line(key, value).len()).max();
+        let width = width.unwrap_or_default();
+
         let mut current = "";
-        for key in Key::ALL {
+        for (key, value) in &keys {
             let names: Vec<_> = key.names().iter().map(|(name, _)| *name).collect();
             let names = names.join(" | ");
             let colon = if names.is_empty() { "" } else { ": " };
             let comment = format!("# {names}{colon}{}", key.comment);
-            let (table, name) = key.table_and_name();
-            let value = key.get(self);
             if let Value::Table(entries) = value {
                 current = key.path;
                 writeln!(f, "\n[{current}] {comment}")?;
@@ -181,12 +190,12 @@ impl fmt::Display for Config {
                 }
                 continue;
             }
+            let (table, _) = key.table_and_name();
             if table != current {
                 current = table;
                 writeln!(f, "\n[{current}]")?;
             }
-            let line = format!("{name} = {}", value.to_toml());
-            writeln!(f, "{line:<24} {comment}")?;
+            writeln!(f, "{:<width$} {comment}", line(key, value))?;
         }
         Ok(())
     }
