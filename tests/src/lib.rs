@@ -9,7 +9,9 @@ pub mod near;
 pub mod trace;
 pub mod warnings;
 
-pub use burn_amp::{Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, PolicySource};
+pub use burn_amp::{
+    Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, PolicySource,
+};
 
 #[cfg(not(feature = "cubecl"))]
 mod backend {

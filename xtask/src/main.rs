@@ -3,6 +3,8 @@
 //! * [`mod@test`]: `test`, everything that must hold before a change goes in
 //! * [`ops`]: `ops`, the op table and the decorator against the sources of the locked Burn
 //! * [`ops_table`]: `ops-table`, the op table as a page of the docs
+//! * [`config`]: `config`, the table of configuration keys as the root's `amp.toml` and as a page of the docs
+//! * [`generated`]: files that are generated, and checked to be up to date
 //! * [`burn`], [`amp`], [`shape`]: what the two sides say, read with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, what a GPU machine needs to test and to measure, in one folder
 //! * [`bench_table`]: `bench-table`, our results and PyTorch's side by side
@@ -13,6 +15,8 @@ mod amp;
 mod bench_table;
 mod bundle;
 mod burn;
+mod config;
+mod generated;
 mod gpu;
 mod ops;
 mod ops_table;
@@ -37,12 +41,14 @@ struct Cli {
 enum Command {
     /// Lines up burn-amp's results with PyTorch's, as a markdown table
     BenchTable(bench_table::Options),
+    /// Writes amp.toml and docs/configuration.md from the table of configuration keys
+    Config(generated::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmark; docs/gpu.md tells the rest
     Gpu(gpu::Options),
     /// Compares the op table and the decorator with the op traits of the locked Burn
     Ops,
     /// Writes docs/ops.md, the classes of all float ops, from the op table
-    OpsTable(ops_table::Options),
+    OpsTable(generated::Options),
     /// Runs all checks and tests
     Test(test::Options),
 }
@@ -50,6 +56,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::BenchTable(options) => bench_table::run(&options),
+        Command::Config(options) => config::run(options),
         Command::Gpu(options) => gpu::run(&options),
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::run(options),

@@ -1,15 +1,16 @@
 //! `cargo xtask ops-table`: the op table as a page of the docs.
 
-use std::{fmt::Write as _, fs};
+use std::fmt::Write as _;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use burn_amp_core::{Class, Dtype, Op};
-use clap::Args;
 
-use crate::{shape, workspace};
+use crate::{
+    generated::{self, Generated, Options},
+    shape,
+};
 
-/// The page, from the root of the workspace.
-const PAGE: &str = "docs/ops.md";
+const COMMAND: &str = "ops-table";
 
 const HEADER: &str = "\
 # Classes of the float ops
@@ -35,46 +36,21 @@ op.
 
 ";
 
-/// How to run the command, which writes the page by default.
-#[derive(Args)]
-pub struct Options {
-    /// Fails if docs/ops.md is not what would be written
-    #[arg(long, conflicts_with = "print")]
-    check: bool,
-    /// Prints the page instead of writing it
-    #[arg(long)]
-    print: bool,
-}
-
 /// Writes, prints or checks the page.
 pub fn run(options: Options) -> Result<()> {
-    if options.check {
-        return check();
-    }
-    let page = page()?;
-    if options.print {
-        print!("{page}");
-        return Ok(());
-    }
-    let path = workspace::root().join(PAGE);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    fs::write(&path, page).with_context(|| path.display().to_string())?;
-    println!("{PAGE} written");
-    Ok(())
+    generated::run(options, COMMAND, &[file()?])
 }
 
 /// Fails if the page in the repository is not the one the table gives.
 pub fn check() -> Result<()> {
-    let path = workspace::root().join(PAGE);
-    let committed = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    // A checkout may have changed the line ends.
-    if committed.replace("\r\n", "\n") != page()? {
-        bail!("{PAGE} is not up to date; run `cargo xtask ops-table`");
-    }
-    println!("{PAGE} is up to date");
-    Ok(())
+    generated::check(COMMAND, &[file()?])
+}
+
+fn file() -> Result<Generated> {
+    Ok(Generated {
+        path: "docs/ops.md",
+        text: page()?,
+    })
 }
 
 fn page() -> Result<String> {

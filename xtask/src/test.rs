@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 use clap::{Args, builder::PossibleValuesParser};
 
-use crate::{ops, ops_table, vulkan, workspace};
+use crate::{config, ops, ops_table, vulkan, workspace};
 
 /// The steps. Package and feature names of the workspace are said here and nowhere else.
 const STEPS: &[Step] = &[
@@ -24,6 +24,10 @@ const STEPS: &[Step] = &[
     Step::new(
         "ops-table",
         Task::Call("cargo xtask ops-table --check", ops_table::check),
+    ),
+    Step::new(
+        "config",
+        Task::Call("cargo xtask config --check", config::check),
     ),
     Step::new(
         "clippy",

@@ -1,57 +1,22 @@
-//! Cast classes, which say what happens to an op's float operands.
+//! Cast classes: how an op's float operands are cast.
 
-use std::{fmt, str::FromStr};
+use crate::named::named;
 
-/// The cast class of an op: the dtypes of its float operands and of its result.
-///
-/// Under every class, operands of different dtypes are promoted to their [join](crate::Dtype::join), because Burn's
-/// backends do not compute on mixed dtypes, and an op with an F64 operand stays in F64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    /// Operands are cast to the compute dtype, which the result has too.
-    Low,
-    /// Operands are cast to F32, which the result has too.
-    Full,
-    /// The op computes in F32, and its result is cast back to the operands' dtype.
-    Internal,
-    /// Operands are cast to the widest dtype among them, which the result has too.
-    Widest,
-    /// Operands stay as they are, and the result has their dtype.
-    Keep,
-}
-
-impl Class {
-    /// Every class.
-    pub const ALL: [Self; 5] = [
-        Self::Low,
-        Self::Full,
-        Self::Internal,
-        Self::Widest,
-        Self::Keep,
-    ];
-
-    /// The name in `amp.toml`: `low`, `full`, `internal`, `widest`, `keep`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Full => "full",
-            Self::Internal => "internal",
-            Self::Widest => "widest",
-            Self::Keep => "keep",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Class {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|c| c.name() == name).ok_or(())
+named! {
+    /// How the float operands and the result of an op are cast.
+    ///
+    /// Under every class, operands of different dtypes are promoted to their [join](crate::Dtype::join), because
+    /// Burn's backends do not compute on mixed dtypes. An op with an F64 operand stays in F64 under every class.
+    Class {
+        /// Operands are cast to the compute dtype; so is the result.
+        Low = "low",
+        /// Operands are cast to F32; the result is F32.
+        Full = "full",
+        /// The op computes in F32; its result is cast back to the operands' dtype.
+        Internal = "internal",
+        /// Operands are cast to the widest dtype among them; so is the result.
+        Widest = "widest",
+        /// Operands stay as they are; the result has their dtype.
+        Keep = "keep",
     }
 }

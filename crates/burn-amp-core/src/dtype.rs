@@ -7,7 +7,7 @@ use half::{bf16, f16};
 /// A float dtype that a Burn tensor can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dtype {
-    /// IEEE 754 double precision, which the policy never changes.
+    /// IEEE 754 double precision; the policy never casts it.
     F64,
     /// IEEE 754 single precision.
     F32,
@@ -25,8 +25,8 @@ impl Dtype {
 
     /// The least upper bound of two dtypes.
     ///
-    /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so F16 with BF16 is F32. F64 is above
-    /// all.
+    /// F16, BF16 and Flex32 lie below F32 and are not comparable with each other, so F16 with BF16 is F32. F64 lies above
+    /// all of them.
     pub const fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::F64, _) | (_, Self::F64) => Self::F64,
@@ -132,7 +132,6 @@ mod tests {
 
     #[test]
     fn rounding_follows_the_published_cases() {
-        // reference: numeric cases of the loss-scaling tables
         for (x, in_f16, in_bf16) in [
             (0.999, 0.9990234375, 1.0),
             (0.9999, 1.0, 1.0),

@@ -1,4 +1,4 @@
-//! The part of burn-amp that does not know Burn: which op runs in which precision, and how the loss scale moves.
+//! The part of burn-amp that does not depend on Burn: the precision of every op, the loss scale and the configuration.
 //!
 //! ```
 //! use burn_amp_core::{Dtype, Op, Operands, Policy};
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! * [`Dtype`]: float dtypes and their promotion lattice
-//! * [`Class`]: what happens to an op's float operands
-//! * [`Op`]: the ops by name, made from the table in `table.rs`
-//! * [`Policy`]: the compute dtype and the class of every op; the casts of one call follow
+//! * [`Class`]: how an op's float operands are cast
+//! * [`Op`]: the ops by name, generated from the table in `table.rs`
+//! * [`Policy`]: the compute dtype and the class of every op, which decide the casts of every call
 //! * [`scalar`]: the scalar guard
 //! * [`LossScaling`]: the loss scale as a pure state machine
-//! * [`Config`]: `amp.toml`, its defaults, its errors
+//! * [`Config`]: `amp.toml` and the environment variables; [`Key`] is a row of the table of their keys
 
 #![warn(missing_docs)]
 
@@ -23,6 +23,7 @@ mod class;
 mod config;
 mod dtype;
 mod loss_scale;
+mod named;
 mod op;
 mod policy;
 #[doc(hidden)]
@@ -32,7 +33,7 @@ mod table;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, Found, LossScaleConfig, LossScaleMode, Place, Preset, Source,
+    Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
 };
 pub use dtype::Dtype;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};

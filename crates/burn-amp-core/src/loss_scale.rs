@@ -1,4 +1,4 @@
-//! Loss scaling as a pure function on a small value.
+//! Loss scaling as a pure function from one state to the next.
 //!
 //! ```text
 //! overflowed:  hysteresis -= 1;  if hysteresis <= 0 { scale = max(scale * backoff, min) };  streak = 0
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This is PyTorch's rule (`_amp_update_scale_`) with a floor, a cap and the hysteresis of Apex
-//! (`update_scale_hysteresis`); with hysteresis 1, floor 0 and no cap it is PyTorch's exactly.
+//! (`update_scale_hysteresis`). With hysteresis 1, floor 0 and no cap it is exactly PyTorch's.
 
 /// Whether the gradients of one backward pass were all finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Outcome {
     }
 }
 
-/// Where the loss scale comes from.
+/// How the loss is scaled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaling {
     /// The loss is not scaled and gradients are not checked.
@@ -40,7 +40,7 @@ pub enum LossScaling {
     Dynamic(DynamicLossScale),
 }
 
-/// How a dynamic loss scale moves. The defaults are PyTorch's, with the floor and cap of Apex.
+/// The rule by which a dynamic loss scale moves. The defaults are PyTorch's, with the floor and cap of Apex.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DynamicLossScale {
     /// The first scale.
@@ -49,9 +49,9 @@ pub struct DynamicLossScale {
     pub growth_factor: f32,
     /// The scale is multiplied by this after an overflow.
     pub backoff_factor: f32,
-    /// Finite steps in a row until the scale grows.
+    /// Finite steps in a row before the scale grows.
     pub growth_interval: u32,
-    /// Overflows in a row until the scale backs off.
+    /// Overflows in a row before the scale backs off.
     pub hysteresis: u32,
     /// The smallest scale.
     pub min: f32,
@@ -68,19 +68,19 @@ impl Default for DynamicLossScale {
             growth_interval: 2000,
             hysteresis: 1,
             min: 1.0,
-            max: 16_777_216.0, // 2^24, as Apex
+            max: 16_777_216.0, // 2^24, as in Apex
         }
     }
 }
 
-/// The loss scale and what it remembers of the steps before.
+/// The loss scale and the counters that decide when it moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScaleState {
     /// The factor on the loss.
     pub scale: f32,
     /// Finite steps since the scale last changed (PyTorch's growth tracker).
     pub streak: u32,
-    /// Overflows that are still tolerated before the scale backs off, counted down from the configured hysteresis.
+    /// Overflows left before the scale backs off, counted down from the configured hysteresis.
     pub hysteresis: u32,
 }
 
@@ -105,9 +105,9 @@ impl LossScaling {
         }
     }
 
-    /// A saved state under this configuration, which may be another than the one it was saved under.
+    /// The state to continue with after loading `saved`, which may come from a different configuration.
     ///
-    /// A static scale is the configured one. A dynamic scale is brought between `min` and `max`.
+    /// A static scale is the configured one. A dynamic scale is clamped to `min` and `max`.
     pub fn resume(&self, saved: LossScaleState) -> LossScaleState {
         match self {
             Self::NoScale => self.start(),
@@ -144,9 +144,10 @@ impl DynamicLossScale {
         match outcome {
             Outcome::Overflowed => {
                 let hysteresis = now.hysteresis.saturating_sub(1);
-                let scale = match hysteresis {
-                    0 => (now.scale * self.backoff_factor).max(self.min),
-                    _ => now.scale,
+                let scale = if hysteresis == 0 {
+                    (now.scale * self.backoff_factor).max(self.min)
+                } else {
+                    now.scale
                 };
                 LossScaleState {
                     scale,
@@ -156,29 +157,22 @@ impl DynamicLossScale {
             }
             Outcome::Finite => {
                 let streak = now.streak + 1;
+                let grows = streak >= self.growth_interval;
                 let grown = (now.scale * self.growth_factor).min(self.max);
-                match streak >= self.growth_interval {
-                    true if grown.is_finite() => LossScaleState {
-                        scale: grown,
-                        streak: 0,
-                        hysteresis: self.hysteresis,
+                LossScaleState {
+                    scale: if grows && grown.is_finite() {
+                        grown
+                    } else {
+                        now.scale
                     },
-                    true => LossScaleState {
-                        streak: 0,
-                        hysteresis: self.hysteresis,
-                        ..now
-                    },
-                    false => LossScaleState {
-                        streak,
-                        hysteresis: self.hysteresis,
-                        ..now
-                    },
+                    streak: if grows { 0 } else { streak },
+                    hysteresis: self.hysteresis,
                 }
             }
         }
     }
 
-    /// Whether an overflow at `now` leaves the scale no room to fall.
+    /// Whether the scale is already at its minimum, so that it cannot fall after another overflow.
     pub fn is_at_min(&self, now: LossScaleState) -> bool {
         now.scale <= self.min
     }

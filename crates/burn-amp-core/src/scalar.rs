@@ -2,7 +2,7 @@
 
 use crate::Dtype;
 
-/// Whether `x` becomes 0, ±inf or ±1 in `dtype` and is another number itself.
+/// Whether rounding `x` to `dtype` turns it into 0, ±inf or ±1, and so into another kind of number.
 ///
 /// In F16, `1e-8` is 0 and `-1e9` is -inf; in BF16, `0.999` is 1. An op with such an operand runs in F32.
 pub fn is_lost(x: f64, dtype: Dtype) -> bool {
@@ -10,7 +10,7 @@ pub fn is_lost(x: f64, dtype: Dtype) -> bool {
     rounded != x && (rounded == 0.0 || rounded.is_infinite() || rounded.abs() == 1.0)
 }
 
-/// Whether a division by `x` must not run in `dtype`, because `x` or `1/x` is [lost](is_lost) or `1/x` is subnormal.
+/// Whether a division by `x` must not run in `dtype`: `x` or `1/x` is [lost](is_lost), or `1/x` is subnormal.
 ///
 /// The reciprocal counts because the backward pass multiplies by it. For a mean over more than 16384 elements, `1/n`
 /// is subnormal in F16.

@@ -5,8 +5,8 @@ use burn::{
     tensor::{DType, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Amp, AmpBackend, Class, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig,
-    LossScaleMode, Op, PolicySource, Preset, SetupError,
+    Amp, AmpBackend, Class, Compute, Config, ConfigError, DynamicLossScale, Kernels, LossScale,
+    LossScaleConfig, LossScaleMode, Op, PolicySource, Preset, SetupError,
 };
 use clap::{ValueEnum, builder::PossibleValue};
 
@@ -166,9 +166,9 @@ macro_rules! policies {
 
 policies! {
     Bf16 = computing_in(Compute::Bf16);
-    F16 = f16(LossScaleMode::Dynamic, LossScaleConfig::default().init);
+    F16 = f16(LossScaleMode::Dynamic, DynamicLossScale::default().init);
     F16Static128 = f16(LossScaleMode::Static, 128.0);
-    F16Unscaled = f16(LossScaleMode::Off, LossScaleConfig::default().init);
+    F16Unscaled = f16(LossScaleMode::Off, DynamicLossScale::default().init);
     Decomposed = Config {
         ops: [Op::softmax, Op::layer_norm, Op::gelu].map(|op| (op, Class::Full)).into(),
         ..computing_in(Compute::Bf16)
@@ -187,7 +187,10 @@ fn f16(mode: LossScaleMode, init: f32) -> Config {
     Config {
         loss_scale: LossScaleConfig {
             mode,
-            init,
+            rule: DynamicLossScale {
+                init,
+                ..DynamicLossScale::default()
+            },
             ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)

@@ -24,7 +24,7 @@ use burn::{
     },
 };
 use burn_amp::{
-    Amp, Autodiff, Compute, Config, LossScaleConfig, SetupError,
+    Amp, Autodiff, Compute, Config, DynamicLossScale, SetupError,
     metric::AmpMetric,
     optim::{AmpOptimizer, Clipping, GradientNorm, HoldOnSkip},
 };
@@ -53,12 +53,13 @@ fn main() -> Result<(), SetupError> {
     B::seed(&device, 42);
     let config = Config {
         compute: Compute::F16,
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 2f32.powi(40),
             max: 2f32.powi(40),
             growth_interval: 100,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..Config::default()
     };
     burn_amp::configure::<B>(&device, config)?;

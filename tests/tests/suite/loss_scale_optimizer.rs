@@ -36,7 +36,7 @@ use burn_amp::{
     optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,
+    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, PolicySource, computing_in,
     for_each_low_policy,
     models::{load, noise, save, seeded},
     policy,
@@ -45,11 +45,12 @@ use burn_amp_tests::{
 /// F16 with a loss scale that fits, and that grows soon.
 fn scaled() -> Config {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 256.0,
             growth_interval: 5,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 }

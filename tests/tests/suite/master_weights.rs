@@ -24,7 +24,7 @@ use burn_amp::{
     storage_dtype,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, Plain, PlainAutodiff, PolicySource,
+    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, Plain, PlainAutodiff, PolicySource,
     computing_in, for_each_low_policy,
     models::{load, noise, save, seeded},
     policy,
@@ -284,10 +284,11 @@ fn assert_stored<B: burn_amp::AmpBackend, M: Module<B>>(model: &M, low: Dtype) {
 /// F16 with a loss scale that fits from the first step on, so that both runs step equally often.
 fn fitting_scale() -> Config {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 1024.0,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 }

@@ -12,8 +12,8 @@ use burn::{
 };
 use burn_amp::{Outcome, loss_scale};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, LossScaleMode, PolicySource, computing_in,
-    policy, scaling,
+    AmpAutodiff, Compute, Config, DynamicLossScale, LossScaleConfig, LossScaleMode, PolicySource,
+    computing_in, policy, scaling,
 };
 
 /// Two layers: five leaves with the one that is used by itself.
@@ -90,11 +90,12 @@ policy!(
     /// F16 with a scale that only the poison overflows, and room for all the overflows that the test makes.
     SkippingForever,
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 256.0,
             min: 2f32.powi(-100),
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 );
@@ -160,11 +161,12 @@ fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
 policy!(
     TraceVector,
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 128.0,
             growth_interval: 3,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 );
@@ -211,11 +213,12 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
 policy!(TooHigh, {
     let init = 2f32.powi(40);
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init,
             max: init,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 });
@@ -243,7 +246,10 @@ policy!(Static, {
     Config {
         loss_scale: LossScaleConfig {
             mode: LossScaleMode::Static,
-            init: 1024.0,
+            rule: DynamicLossScale {
+                init: 1024.0,
+                ..DynamicLossScale::default()
+            },
             ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
@@ -278,10 +284,11 @@ fn without_scaling_nothing_is_checked_or_held_back() {
 
 policy!(AtMinimum, {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 2.0,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 });

@@ -20,7 +20,7 @@ use burn_amp::{
     ranks::{self, Collective, Ranks, RanksError},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, computing_in,
+    AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, computing_in,
     models::{load, noise, seeded},
     policy,
 };
@@ -28,12 +28,13 @@ use burn_amp_tests::{
 /// Grows after 4 finite steps.
 fn growing() -> Config {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 256.0,
             growth_interval: 4,
             max: 1024.0,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 }

@@ -23,7 +23,7 @@ use burn_amp::{
     optim::{LossScaleOptimizer, MasterWeights, Masters},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, Plain, PlainAutodiff, computing_in,
+    AmpAutodiff, Compute, Config, DynamicLossScale, Plain, PlainAutodiff, computing_in,
     models::{load, noise, seeded},
     policy,
 };
@@ -31,12 +31,13 @@ use burn_amp_tests::{
 /// Overflows now and then: the scale grows every 4 finite steps, up to where the gradients do not fit.
 fn overflowing() -> Config {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 65536.0,
             growth_interval: 4,
             max: 2f32.powi(30),
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 }

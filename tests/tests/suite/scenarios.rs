@@ -13,7 +13,7 @@ use burn::{
 };
 use burn_amp::{Outcome, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, PlainAutodiff, PolicySource, computing_in,
+    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, PolicySource, computing_in,
     models::{gradients, load, noise, save, seeded},
     near::{Named, assert_near, epsilon},
     policy,
@@ -22,10 +22,11 @@ use burn_amp_tests::{
 /// F16 with a loss scale that these models' gradients do not overflow, so that no step is skipped.
 fn small_scale() -> Config {
     Config {
-        loss_scale: LossScaleConfig {
+        loss_scale: DynamicLossScale {
             init: 256.0,
-            ..LossScaleConfig::default()
-        },
+            ..DynamicLossScale::default()
+        }
+        .into(),
         ..computing_in(Compute::F16)
     }
 }

@@ -14,8 +14,8 @@ use burn_amp::{
     optim::{LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, LossScaleConfig, LossScaleMode, Plain, PolicySource,
-    computing_in, policy,
+    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
+    PolicySource, computing_in, policy,
 };
 
 use super::overflow::{Net, contents, poisoned};
@@ -27,11 +27,14 @@ const OVERFLOWS: [usize; 5] = [0, 7, 8, 20, 33];
 fn config(sync: bool) -> Config {
     Config {
         loss_scale: LossScaleConfig {
-            init: 256.0,
-            growth_interval: 4,
-            hysteresis: 2,
-            max: 1024.0,
             sync,
+            rule: DynamicLossScale {
+                init: 256.0,
+                growth_interval: 4,
+                hysteresis: 2,
+                max: 1024.0,
+                ..DynamicLossScale::default()
+            },
             ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
@@ -97,7 +100,7 @@ where
 /// The record of a scale that has not moved.
 fn start(config: LossScaleConfig) -> LossScaleRecord {
     serde_json::from_value(serde_json::json!({
-        "loss_scale_version": 1, "scale": config.init, "growth_tracker": 0, "hysteresis": config.hysteresis,
+        "loss_scale_version": 1, "scale": config.rule.init, "growth_tracker": 0, "hysteresis": config.rule.hysteresis,
         "steps": 0, "skipped_steps": 0,
     }))
     .unwrap()
@@ -230,8 +233,11 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
         Config {
             loss_scale: LossScaleConfig {
                 mode: LossScaleMode::Dynamic,
-                init: 1.0,
                 sync: false,
+                rule: DynamicLossScale {
+                    init: 1.0,
+                    ..DynamicLossScale::default()
+                },
                 ..LossScaleConfig::default()
             },
             ..computing_in(Compute::F16)

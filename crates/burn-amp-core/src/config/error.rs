@@ -1,17 +1,17 @@
-//! What can be wrong with a configuration.
+//! Errors of a configuration, and the places they name.
 
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
-use super::{Compute, Found, Place, Preset};
+use super::{nearest::nearest, tree::Value};
 use crate::Op;
 
-/// What is wrong with a configuration, and where.
+/// A mistake in a configuration and its place.
 ///
-/// Where a message is of one value, it begins with the [`Place`] of it, and says what is allowed there.
+/// A message about a value begins with the value's [`Place`] and lists what is allowed there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file that `BURN_AMP_CONFIG` names is not there.
+    /// The file that `BURN_AMP_CONFIG` names does not exist.
     #[error("{variable}: there is no file {}", .file.display())]
     NoFile {
         /// The variable that names the file.
@@ -20,19 +20,19 @@ pub enum ConfigError {
         file: PathBuf,
     },
 
-    /// The file is there and is not readable as UTF-8 text.
+    /// The file exists, but cannot be read as UTF-8 text.
     #[error("{}: not readable as UTF-8 text", .file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What reading it said.
+        /// The error of reading it.
         #[source]
         source: io::Error,
     },
 
     /// A folder holds two files, and nothing says which of them counts.
     #[error(
-        "{}: {} stands beside it; keep one of them, or name one in BURN_AMP_CONFIG",
+        "{} and {} both exist; keep one of them, or name one in BURN_AMP_CONFIG",
         .toml.display(),
         .json.display()
     )]
@@ -46,68 +46,52 @@ pub enum ConfigError {
     /// The text is not TOML or not JSON.
     #[error("{place}: {message}")]
     Syntax {
-        /// Where.
+        /// The line of the file.
         place: Box<Place>,
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
 
-    /// A key stands there twice.
+    /// A table or variable sets a key twice.
     #[error("{place}: `{key}` is set twice")]
     Duplicate {
-        /// The table or variable that has it.
+        /// The table or variable.
         place: Box<Place>,
         /// The key or op.
         key: String,
     },
 
-    /// There is no such key.
-    #[error("{place}: unknown key `{key}`; allowed: {}{}", list(.allowed), hint(*.nearest))]
-    UnknownKey {
-        /// The table.
+    /// There is no key, variable, op or value of this name.
+    #[error("{place}: unknown {what} `{name}`{}{}", labelled("; allowed: ", .allowed), hint(.nearest.as_deref()))]
+    Unknown {
+        /// The table, variable or key that has the name.
         place: Box<Place>,
-        /// The key.
-        key: String,
-        /// The keys of this table.
-        allowed: &'static [&'static str],
-        /// The key that was probably meant.
-        nearest: Option<&'static str>,
-    },
-
-    /// There is no such variable.
-    #[error("{variable}: unknown variable; allowed: {}{}", list(.allowed), hint(.nearest.as_deref()))]
-    UnknownVariable {
-        /// The variable.
-        variable: String,
-        /// Every variable that is read.
-        allowed: Vec<String>,
-        /// The variable that was probably meant.
+        /// The kind of name: `key`, `variable`, `op`, `preset`, `compute dtype`, `class` or `mode`.
+        what: &'static str,
+        /// The unknown name.
+        name: String,
+        /// The names that are allowed; empty if they are hundreds and `nearest` is one of them.
+        allowed: String,
+        /// The name that was probably meant.
         nearest: Option<String>,
     },
 
-    /// A variable with overrides has an item that is no override.
-    #[error("{place}: expected overrides like `float_exp=full,softmax=keep`, found `{found}`")]
-    NoOverride {
-        /// The variable.
+    /// A value has the wrong type, is out of range or contradicts another one.
+    #[error("{place}: expected {expected}, found {found}{}", nearest_number(*.nearest))]
+    Unexpected {
+        /// The key; of several keys that contradict each other, the one that was set last.
         place: Box<Place>,
-        /// The item.
+        /// The values that are allowed.
+        expected: String,
+        /// The value that was found.
         found: String,
+        /// The nearest number that is allowed, if the one found is between two of them.
+        nearest: Option<f32>,
     },
 
-    /// There is no such op.
-    #[error("{place}: unknown op `{op}`{}", op_hint(*.nearest))]
-    UnknownOp {
-        /// The table or variable.
-        place: Box<Place>,
-        /// The op.
-        op: String,
-        /// The op that was probably meant.
-        nearest: Option<&'static str>,
-    },
-
-    /// There is such an op, and a class has no meaning for it.
+    /// The op exists, but no class has a meaning for it.
     #[error(
-        "{place}: no class applies to `{op}`: it does no float arithmetic, or names its dtype itself"
+        "{place}: `{op}` cannot be given a class: it does no float arithmetic, or its caller chooses the dtype"
     )]
     NoClass {
         /// The table or variable.
@@ -115,92 +99,137 @@ pub enum ConfigError {
         /// The op.
         op: Op,
     },
+}
 
-    /// A value that is written as a name has one that does not exist.
-    #[error("{place}: unknown {what} `{found}`; allowed: {}{}", list(.allowed), hint(*.nearest))]
-    UnknownName {
-        /// Where.
-        place: Box<Place>,
-        /// What is named: `preset`, `compute dtype`, `class`, `mode`.
+/// Where a value was set: `amp.toml:3: loss_scale.init`, `BURN_AMP_LOSS_SCALE_INIT`, `code: loss_scale.init`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where the value was read from.
+    pub source: Source,
+    /// The path of the key or table; empty for the source as a whole.
+    pub key: String,
+}
+
+/// A source of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A default, or a configuration made in code.
+    Code,
+    /// A file.
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The line, counted from 1; known for TOML, and for syntax errors of JSON.
+        line: Option<usize>,
+    },
+    /// An environment variable.
+    Variable(String),
+    /// The environment variables as a whole.
+    Environment,
+}
+
+impl ConfigError {
+    /// An unknown name where the list of `allowed` ones is short enough to be shown.
+    pub(super) fn unknown<'a>(
+        place: Place,
         what: &'static str,
-        /// The name that stands there.
-        found: String,
-        /// The names there are.
-        allowed: Vec<&'static str>,
-        /// The name that was probably meant.
-        nearest: Option<&'static str>,
-    },
+        name: &str,
+        allowed: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let allowed: Vec<_> = allowed.collect();
+        Self::Unknown {
+            place: Box::new(place),
+            what,
+            name: name.into(),
+            nearest: nearest(name, allowed.iter().copied()).map(str::to_owned),
+            allowed: allowed.join(", "),
+        }
+    }
 
-    /// A value has the wrong type or is out of range.
-    #[error("{place}: expected {expected}, found {found}")]
-    Unexpected {
-        /// Where.
-        place: Box<Place>,
-        /// What is allowed.
-        expected: &'static str,
-        /// What stands there.
-        found: Found,
-    },
-
-    /// A scale or factor would round, because it is not a power of two.
-    #[error("{place}: {} is not a power of two; the nearest is {}", Found::Number(*.found), short(.nearest))]
-    NotPowerOfTwo {
-        /// Where.
-        place: Box<Place>,
-        /// What stands there.
-        found: f64,
-        /// The nearest power of two that is allowed there.
-        nearest: f32,
-    },
-
-    /// `min <= init <= max` does not hold.
-    #[error(
-        "{place}: expected loss_scale.min <= loss_scale.init <= loss_scale.max, found {} <= {} <= {}",
-        short(.min),
-        short(.init),
-        short(.max)
-    )]
-    Disorder {
-        /// Where the value stands that was set last.
-        place: Box<Place>,
-        /// The smallest scale.
-        min: f32,
-        /// The first scale.
-        init: f32,
-        /// The largest scale.
-        max: f32,
-    },
-
-    /// A preset and a compute dtype that exclude each other: `o0` with a low one, `o2` or `o3` with F32.
-    #[error("{place}: compute `{compute}` contradicts preset `{preset}`; allowed with it: {}", list(.allowed))]
-    Contradiction {
-        /// Where the value stands that was set last.
-        place: Box<Place>,
-        /// The preset.
-        preset: Preset,
-        /// The compute dtype.
-        compute: Compute,
-        /// The compute dtypes that the preset allows.
-        allowed: &'static [&'static str],
-    },
+    /// An unexpected value with no nearest one to recommend.
+    pub(super) fn unexpected(
+        place: Place,
+        expected: impl Into<String>,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::Unexpected {
+            place: Box::new(place),
+            expected: expected.into(),
+            found: found.to_string(),
+            nearest: None,
+        }
+    }
 }
 
-fn short(x: &f32) -> Found {
-    Found::Number(f64::from(*x))
+impl Place {
+    /// The place of a key or table that was read from `source`.
+    pub(super) fn new(source: Source, key: impl Into<String>) -> Self {
+        Self {
+            source,
+            key: key.into(),
+        }
+    }
+
+    /// The same key or table, at a line of the same source.
+    pub(super) fn at(&self, line: Option<usize>) -> Self {
+        let source = match self.source.clone() {
+            Source::File { file, .. } => Source::File { file, line },
+            source @ (Source::Code | Source::Variable(_) | Source::Environment) => source,
+        };
+        Self::new(source, self.key.clone())
+    }
+
+    /// A key of the table that this place names.
+    pub(super) fn child(mut self, name: &str) -> Self {
+        if !self.key.is_empty() {
+            self.key.push('.');
+        }
+        self.key.push_str(name);
+        self
+    }
 }
 
-fn list<S: AsRef<str>>(names: &[S]) -> String {
-    let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
-    names.join(", ")
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            // the name of the variable says the key
+            Source::Variable(_) => write!(f, "{}", self.source),
+            Source::Code | Source::File { .. } | Source::Environment => {
+                write!(f, "{}{}", self.source, labelled(": ", &self.key))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code => f.write_str("code"),
+            Self::File {
+                file,
+                line: Some(line),
+            } => write!(f, "{}:{line}", file.display()),
+            Self::File { file, line: None } => write!(f, "{}", file.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Environment => f.write_str("environment"),
+        }
+    }
+}
+
+/// The text after its label, or nothing if the text is empty.
+fn labelled(label: &str, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("{label}{text}")
 }
 
 fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-fn op_hint(nearest: Option<&str>) -> String {
-    match nearest {
-        Some(_) => hint(nearest),
-        None => "; allowed: the methods of Burn's op traits, for example `float_matmul`".into(),
-    }
+fn nearest_number(nearest: Option<f32>) -> String {
+    nearest.map_or_else(String::new, |x| {
+        format!("; the nearest is {}", Value::Float(x.into()))
+    })
 }

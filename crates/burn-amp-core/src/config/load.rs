@@ -1,4 +1,4 @@
-//! Finds the file, and puts the variables over it.
+//! Finds the file and puts the sources together, weaker ones first: defaults, file, environment variables.
 
 use std::{
     collections::BTreeMap,
@@ -7,13 +7,10 @@ use std::{
 };
 
 use super::{
-    Config, ConfigError,
-    document::Document,
-    draft::Draft,
-    json,
-    key::{self, FILE_VARIABLE, Key, OPS_VARIABLE, PREFIX},
+    Config, ConfigError, Place, Source, check,
+    keys::{FILE_VARIABLE, Key, PREFIX},
     nearest::nearest,
-    toml,
+    tree::{self, Table, Value, no_duplicates},
 };
 
 const TOML: &str = "amp.toml";
@@ -22,14 +19,14 @@ const JSON: &str = "amp.json";
 impl Config {
     /// The configuration of this process: defaults < `amp.toml` < `BURN_AMP_*` variables.
     ///
-    /// As [`Config::load_from`] with the working directory and the variables of the process. Reads them anew at every
-    /// call.
+    /// The same as [`Config::load_from`] with the working directory and the variables of the process. Every call reads
+    /// them again.
     ///
     /// # Errors
     ///
-    /// Says where the first thing stands that is wrong, and what is allowed there.
+    /// The first mistake: where it is, and what is allowed there.
     pub fn load() -> Result<Self, ConfigError> {
-        // what is not UTF-8 gets a character that no name, number or path of ours has, and so an error further on
+        // text that is not UTF-8 gets a replacement character, which is in no name, number or path that is allowed
         let variables = env::vars_os().map(|(name, text)| {
             let text = text.to_string_lossy().into_owned();
             (name.to_string_lossy().into_owned(), text)
@@ -39,16 +36,16 @@ impl Config {
 
     /// The configuration for a directory and a set of variables.
     ///
-    /// * The file is the one that `BURN_AMP_CONFIG` names, relative to `dir`; it must be there. Otherwise it is
-    ///   `amp.toml` or `amp.json` in `dir` or in its nearest ancestor that has one; there may be none.
+    /// * The file is the one that `BURN_AMP_CONFIG` names, relative to `dir`; it must exist. Without that variable it is
+    ///   `amp.toml` or `amp.json` in `dir` or in the nearest of its ancestors that has one; there may be none.
     /// * A file whose name ends in `.json` is read as JSON, any other as TOML.
     /// * Every key has a variable: `BURN_AMP_PRESET`, `BURN_AMP_LOSS_SCALE_INIT`. `BURN_AMP_OPS` has the form
-    ///   `float_exp=full,softmax=keep`; it is put over the file's overrides op by op.
-    /// * Variables that do not begin with `BURN_AMP_` are not looked at; of those that do, each must be known.
+    ///   `float_exp=full,softmax=keep`; it overrides the file op by op.
+    /// * Variables that do not begin with `BURN_AMP_` are ignored; every variable that does must be known.
     ///
     /// # Errors
     ///
-    /// Says where the first thing stands that is wrong, and what is allowed there.
+    /// The first mistake: where it is, and what is allowed there.
     ///
     /// ```
     /// use burn_amp_core::{Compute, Config};
@@ -59,7 +56,7 @@ impl Config {
     /// let variables = [("BURN_AMP_COMPUTE".to_string(), "bf16".to_string())];
     /// let config = Config::load_from(&dir, variables)?;
     /// assert_eq!(config.compute, Compute::Bf16);
-    /// assert_eq!(config.loss_scale.init, 1024.0);
+    /// assert_eq!(config.loss_scale.rule.init, 1024.0);
     /// # std::fs::remove_dir_all(&dir)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -73,16 +70,22 @@ impl Config {
             .collect();
         let named = variables.remove(FILE_VARIABLE);
         let mut draft = Draft::default();
-        if let Some(file) = file(dir, named)? {
-            draft = draft.document(parse(&file)?)?;
+        if let Some(file) = find(dir, named)? {
+            let text = fs::read_to_string(&file).map_err(|source| ConfigError::Unreadable {
+                file: file.clone(),
+                source,
+            })?;
+            let is_json = file
+                .extension()
+                .is_some_and(|extension| extension == "json");
+            let parse = if is_json { tree::json } else { tree::toml };
+            draft.file(&parse(&text, &file)?, &file)?;
         }
-        for key in Key::with_variable() {
-            if let Some(text) = variables.remove(&key.variable()) {
-                draft = draft.variable(key, text)?;
+        for key in Key::ALL {
+            if let Some((variable, text)) = variables.remove_entry(&key.variable()) {
+                let place = Place::new(Source::Variable(variable), key.path());
+                draft.set(key, &Value::Text(text), place)?;
             }
-        }
-        if let Some(text) = variables.remove(OPS_VARIABLE) {
-            draft = draft.ops_variable(&text)?;
         }
         match variables.into_keys().next() {
             Some(unknown) => Err(unknown_variable(unknown)),
@@ -91,21 +94,95 @@ impl Config {
     }
 }
 
+/// A configuration in the making, and the sources of its values.
+#[derive(Default)]
+pub(super) struct Draft {
+    config: Config,
+    sources: Sources,
+}
+
+impl Draft {
+    /// Puts the values of a file over the ones so far.
+    pub(super) fn file(&mut self, root: &Table, file: &Path) -> Result<(), ConfigError> {
+        let source = Source::File {
+            file: file.into(),
+            line: None,
+        };
+        self.table(root, &Place::new(source, ""))
+    }
+
+    /// The configuration, checked.
+    pub(super) fn finish(self) -> Result<Config, ConfigError> {
+        check::config(&self.config, &self.sources)?;
+        Ok(self.config)
+    }
+
+    fn table(&mut self, table: &Table, place: &Place) -> Result<(), ConfigError> {
+        no_duplicates(table, place)?;
+        for entry in table {
+            let (place, name) = (place.at(entry.line), entry.key.as_str());
+            let known = Key::inside(&place.key);
+            if !known.contains(&name) {
+                return Err(ConfigError::unknown(place, "key", name, known.into_iter()));
+            }
+            let place = place.child(name);
+            match (Key::find(&place.key), &entry.value) {
+                (Some(key), value) => self.set(key, value, place)?,
+                (None, Value::Table(table)) => self.table(table, &place)?,
+                (None, other) => return Err(ConfigError::unexpected(place, "a table", other)),
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, key: &Key, value: &Value, place: Place) -> Result<(), ConfigError> {
+        key.set(&mut self.config, value, &place)?;
+        self.sources.0.insert(key.path(), place.source);
+        Ok(())
+    }
+}
+
+/// Where the value of each key was read from; a key that is missing has its default or was set in code.
+#[derive(Default)]
+pub(super) struct Sources(BTreeMap<&'static str, Source>);
+
+impl Sources {
+    /// The place of the one of two keys that was set last, or of `first` if both were set together.
+    pub(super) fn last(&self, first: &str, second: &str) -> Place {
+        let place = |path| {
+            let source = self.0.get(path).cloned().unwrap_or(Source::Code);
+            Place::new(source, path)
+        };
+        let rank = |place: &Place| match place.source {
+            Source::Code => 0,
+            Source::File { .. } => 1,
+            Source::Variable(_) | Source::Environment => 2,
+        };
+        let (first, second) = (place(first), place(second));
+        if rank(&second) > rank(&first) {
+            second
+        } else {
+            first
+        }
+    }
+}
+
 /// The file to read.
-fn file(dir: &Path, named: Option<String>) -> Result<Option<PathBuf>, ConfigError> {
+fn find(dir: &Path, named: Option<String>) -> Result<Option<PathBuf>, ConfigError> {
     if let Some(named) = named {
         let file = dir.join(named);
-        return match file.is_file() {
-            true => Ok(Some(file)),
-            false => Err(ConfigError::NoFile {
-                variable: FILE_VARIABLE,
-                file,
-            }),
-        };
+        if file.is_file() {
+            return Ok(Some(file));
+        }
+        return Err(ConfigError::NoFile {
+            variable: FILE_VARIABLE,
+            file,
+        });
     }
-    let absolute = match dir.as_os_str().is_empty() {
-        true => env::current_dir(),
-        false => path::absolute(dir),
+    let absolute = if dir.as_os_str().is_empty() {
+        env::current_dir()
+    } else {
+        path::absolute(dir)
     };
     let absolute = absolute.map_err(|source| ConfigError::Unreadable {
         file: dir.into(),
@@ -123,28 +200,18 @@ fn file(dir: &Path, named: Option<String>) -> Result<Option<PathBuf>, ConfigErro
     Ok(None)
 }
 
-fn parse(file: &Path) -> Result<Document, ConfigError> {
-    let text = fs::read_to_string(file).map_err(|source| ConfigError::Unreadable {
-        file: file.into(),
-        source,
-    })?;
-    match file
-        .extension()
-        .is_some_and(|extension| extension == "json")
-    {
-        true => json::parse(&text, file),
-        false => toml::parse(&text, file),
-    }
-}
-
-fn unknown_variable(variable: String) -> ConfigError {
-    let allowed = key::variables();
-    // without the prefix, which would lend its letters to the tolerance
-    let names = allowed.iter().filter_map(|name| name.strip_prefix(PREFIX));
-    let nearest = nearest(&variable[PREFIX.len()..], names).map(|name| format!("{PREFIX}{name}"));
-    ConfigError::UnknownVariable {
-        variable,
-        allowed,
+fn unknown_variable(name: String) -> ConfigError {
+    let mut allowed: Vec<_> = Key::ALL.iter().map(Key::variable).collect();
+    allowed.push(FILE_VARIABLE.into());
+    allowed.sort_unstable();
+    // compared without the prefix, which would make any two variables alike
+    let candidates = allowed.iter().filter_map(|name| name.strip_prefix(PREFIX));
+    let nearest = nearest(&name[PREFIX.len()..], candidates).map(|name| format!("{PREFIX}{name}"));
+    ConfigError::Unknown {
+        place: Box::new(Place::new(Source::Environment, "")),
+        what: "variable",
+        name,
+        allowed: allowed.join(", "),
         nearest,
     }
 }

@@ -3,53 +3,44 @@
 use super::LossScaleMode;
 use crate::{Dtype, DynamicLossScale, LossScaling};
 
-/// How the loss is scaled; the numbers are those of [`DynamicLossScale`], and so are their defaults.
+/// How the loss is scaled.
+///
+/// ```
+/// use burn_amp_core::{Config, DynamicLossScale};
+///
+/// let rule = DynamicLossScale { init: 1024.0, ..Default::default() };
+/// let config = Config { loss_scale: rule.into(), ..Default::default() };
+/// assert!(config.validate().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScaleConfig {
     /// Whether the loss is scaled, and whether the scale moves.
     pub mode: LossScaleMode,
-    /// The first scale, and the only one when the mode is `static`.
-    pub init: f32,
-    /// The scale is multiplied by this after `growth_interval` finite steps in a row.
-    pub growth_factor: f32,
-    /// The scale is multiplied by this after an overflow.
-    pub backoff_factor: f32,
-    /// Finite steps in a row until the scale grows.
-    pub growth_interval: u32,
-    /// Overflows in a row until the scale backs off.
-    pub hysteresis: u32,
-    /// The smallest scale.
-    pub min: f32,
-    /// The largest scale.
-    pub max: f32,
+    /// The first scale and how it moves; a static scale stays at `rule.init`.
+    pub rule: DynamicLossScale,
     /// Whether the host waits for the finite check of every backward pass.
     ///
-    /// Without it the scale moves on the device, the counters arrive late, and the optimizer must be one that selects on the
-    /// device whether it stepped.
+    /// If false, the scale is updated on the device, counters lag behind, and the optimizer must be one that decides on
+    /// the device whether to step.
     pub sync: bool,
 }
 
 impl Default for LossScaleConfig {
     fn default() -> Self {
-        let DynamicLossScale {
-            init,
-            growth_factor,
-            backoff_factor,
-            growth_interval,
-            hysteresis,
-            min,
-            max,
-        } = DynamicLossScale::default();
         Self {
-            mode: LossScaleMode::Auto,
-            init,
-            growth_factor,
-            backoff_factor,
-            growth_interval,
-            hysteresis,
-            min,
-            max,
+            mode: LossScaleMode::default(),
+            rule: DynamicLossScale::default(),
             sync: true,
+        }
+    }
+}
+
+impl From<DynamicLossScale> for LossScaleConfig {
+    /// The defaults with another rule.
+    fn from(rule: DynamicLossScale) -> Self {
+        Self {
+            rule,
+            ..Self::default()
         }
     }
 }
@@ -57,40 +48,18 @@ impl Default for LossScaleConfig {
 impl LossScaleConfig {
     /// The loss scaling for a compute dtype.
     ///
-    /// `auto` scales for F16 only: the other dtypes have the range of F32, so that no gradient underflows in them
-    /// that would not in F32.
+    /// `auto` scales for F16 only: the other dtypes have the exponent range of F32, so no gradient underflows in them
+    /// that would not underflow in F32.
     pub fn scaling(&self, compute: Dtype) -> LossScaling {
-        match self.mode {
-            LossScaleMode::Off => LossScaling::NoScale,
-            LossScaleMode::Static => LossScaling::Static(self.init),
-            LossScaleMode::Dynamic => LossScaling::Dynamic(self.dynamic()),
-            LossScaleMode::Auto => match compute {
-                Dtype::F16 => LossScaling::Dynamic(self.dynamic()),
-                Dtype::F64 | Dtype::F32 | Dtype::Flex32 | Dtype::BF16 => LossScaling::NoScale,
-            },
-        }
-    }
-
-    fn dynamic(&self) -> DynamicLossScale {
-        let Self {
-            mode: _, // `scaling` has read it
-            init,
-            growth_factor,
-            backoff_factor,
-            growth_interval,
-            hysteresis,
-            min,
-            max,
-            sync: _, // how it is moved, not where to
-        } = *self;
-        DynamicLossScale {
-            init,
-            growth_factor,
-            backoff_factor,
-            growth_interval,
-            hysteresis,
-            min,
-            max,
+        match (self.mode, compute) {
+            (LossScaleMode::Off, _) => LossScaling::NoScale,
+            (LossScaleMode::Static, _) => LossScaling::Static(self.rule.init),
+            (LossScaleMode::Dynamic, _) | (LossScaleMode::Auto, Dtype::F16) => {
+                LossScaling::Dynamic(self.rule)
+            }
+            (LossScaleMode::Auto, Dtype::F64 | Dtype::F32 | Dtype::Flex32 | Dtype::BF16) => {
+                LossScaling::NoScale
+            }
         }
     }
 }
@@ -103,44 +72,32 @@ mod tests {
     fn auto_scales_for_f16_only() {
         let config = LossScaleConfig::default();
         for dtype in Dtype::ALL {
-            let expected = match dtype {
-                Dtype::F16 => LossScaling::Dynamic(DynamicLossScale::default()),
-                Dtype::F64 | Dtype::F32 | Dtype::Flex32 | Dtype::BF16 => LossScaling::NoScale,
+            let expected = if dtype == Dtype::F16 {
+                LossScaling::Dynamic(config.rule)
+            } else {
+                LossScaling::NoScale
             };
             assert_eq!(config.scaling(dtype), expected, "{dtype}");
         }
     }
 
     #[test]
-    fn the_other_modes_do_not_ask_for_the_dtype() {
-        let dynamic = DynamicLossScale {
+    fn the_other_modes_ignore_the_dtype() {
+        let rule = DynamicLossScale {
             init: 4.0,
-            growth_factor: 4.0,
-            backoff_factor: 0.25,
-            growth_interval: 7,
-            hysteresis: 3,
-            min: 2.0,
-            max: 8.0,
-        };
-        let config = |mode| LossScaleConfig {
-            mode,
-            init: 4.0,
-            growth_factor: 4.0,
-            backoff_factor: 0.25,
-            growth_interval: 7,
-            hysteresis: 3,
-            min: 2.0,
-            max: 8.0,
-            sync: true,
+            ..DynamicLossScale::default()
         };
         for dtype in Dtype::ALL {
-            let scaling = |mode| config(mode).scaling(dtype);
+            let scaling = |mode| {
+                LossScaleConfig {
+                    mode,
+                    ..rule.into()
+                }
+                .scaling(dtype)
+            };
             assert_eq!(scaling(LossScaleMode::Off), LossScaling::NoScale);
             assert_eq!(scaling(LossScaleMode::Static), LossScaling::Static(4.0));
-            assert_eq!(
-                scaling(LossScaleMode::Dynamic),
-                LossScaling::Dynamic(dynamic)
-            );
+            assert_eq!(scaling(LossScaleMode::Dynamic), LossScaling::Dynamic(rule));
         }
     }
 }

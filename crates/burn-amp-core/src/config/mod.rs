@@ -1,49 +1,39 @@
-//! The configuration: `amp.toml`, the `BURN_AMP_*` variables, and what they may say.
+//! The configuration: `amp.toml`, the `BURN_AMP_*` variables and the values they take.
 //!
-//! * `names`: the values that are written as names (`o1`, `bf16`, `dynamic`)
-//! * `loss_scale`: the `[loss_scale]` table
-//! * `key`: every key, its path in the file and its variable
-//! * `document`, `toml`, `json`: a file as a tree whose values know their lines
-//! * `read`, `number`: one value of the tree or of a variable, and its range
-//! * `draft`, `sources`: files and variables put together, and where each value came from
-//! * `check`: what a whole configuration must hold
-//! * `load`: finds the file
-//! * `display`: writes a file
-//! * `error`, `place`, `nearest`: what is said when something is wrong
+//! * `keys`: the table of keys, one row each
+//! * `loss_scale`, `names`: the types of the values
+//! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
+//! * `tree`: a TOML or JSON file as a tree whose values know their lines
+//! * `load`: finds the file and puts the sources together
+//! * `check`: the rules that concern several keys
+//! * `error`, `nearest`: what is wrong, where, what is allowed and what was probably meant
 
 mod check;
-mod display;
-mod document;
-mod draft;
 mod error;
-mod json;
-mod key;
+mod keys;
+mod kinds;
 mod load;
 mod loss_scale;
 mod names;
 mod nearest;
-mod number;
-mod place;
-mod read;
-mod sources;
+mod open;
 #[cfg(test)]
 mod tests;
-mod toml;
+mod tree;
 
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{Class, Op};
-use draft::Draft;
-use sources::Sources;
+use load::{Draft, Sources};
 
-pub use error::ConfigError;
+pub use error::{ConfigError, Place, Source};
+pub use keys::Key;
 pub use loss_scale::LossScaleConfig;
 pub use names::{Compute, LossScaleMode, Preset};
-pub use place::{Found, Place, Source};
 
-/// What `amp.toml` says: which op runs in which precision, and how the loss is scaled.
+/// The content of `amp.toml`: which op runs in which precision, and how the loss is scaled.
 ///
-/// * Every key is optional; [`Config::default`] has the values of the missing ones.
+/// * Every key is optional; a key that is missing has its value of [`Config::default`].
 /// * Built-in defaults < file < `BURN_AMP_*` variables; see [`Config::load`].
 /// * An unknown key, op or variable and a value out of range are errors, never ignored.
 /// * Printing it with `{}` gives a complete `amp.toml` that parses back to an equal value.
@@ -68,7 +58,7 @@ pub struct Config {
     pub preset: Preset,
     /// The dtype of `Low` ops.
     pub compute: Compute,
-    /// Classes that replace the table's, for single ops.
+    /// Classes of single ops that replace the default ones.
     pub ops: BTreeMap<Op, Class>,
     /// How the loss is scaled.
     pub loss_scale: LossScaleConfig,
@@ -77,42 +67,39 @@ pub struct Config {
 impl Config {
     /// The configuration that a TOML text describes, over the defaults.
     ///
-    /// `file` is named in errors and not read.
+    /// `file` is only named in errors, not read.
     ///
     /// # Errors
     ///
-    /// Names the line, the key and what is allowed there, for the first thing that is wrong.
+    /// The first mistake: its line and key, and what is allowed there.
     pub fn from_toml(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        Draft::default()
-            .document(toml::parse(text, file)?)?
-            .finish()
+        let mut draft = Draft::default();
+        draft.file(&tree::toml(text, file)?, file)?;
+        draft.finish()
     }
 
     /// The configuration that a JSON text with the keys of `amp.toml` describes, over the defaults.
     ///
-    /// `file` is named in errors and not read.
+    /// `file` is only named in errors, not read.
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`], without the line where the syntax is right.
+    /// The same as those of [`Config::from_toml`]; only syntax errors name a line.
     pub fn from_json(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        Draft::default()
-            .document(json::parse(text, file)?)?
-            .finish()
+        let mut draft = Draft::default();
+        draft.file(&tree::json(text, file)?, file)?;
+        draft.finish()
     }
 
-    /// Checks a configuration that was made in code; those that were read are checked already.
+    /// Checks a configuration that was made in code; one that was read is checked already.
     ///
-    /// * `preset` is one that this version has, and `compute` does not contradict it.
-    /// * Every op in `ops` is one that a class applies to.
-    /// * `init`, `min`, `max` are powers of two from 2^-126 to 2^127, so that scaling is exact and `1/scale` finite;
-    ///   `growth_factor` is one above 1, `backoff_factor` one below 1.
-    /// * `growth_interval` and `hysteresis` are at least 1.
+    /// * Every value is one that its key takes in a file, see [`Key::allowed`], and a class applies to every op in `ops`.
+    /// * `compute` suits `preset`: `o0` computes in F32, `o2` and `o3` in BF16 or F16.
     /// * `min <= init <= max`, unless the mode says that the scale does not move.
     ///
     /// # Errors
     ///
-    /// Says the first thing that is wrong, with `code` where a file would be named.
+    /// The first mistake, with `code` in place of a file.
     pub fn validate(&self) -> Result<(), ConfigError> {
         check::config(self, &Sources::default())
     }

@@ -1,22 +1,22 @@
 //! The name that was probably meant.
 
-/// The candidate that is most like `name`; `None` if none is like it, or if several are equally.
+/// The candidate that is most similar to `name`; `None` if none is similar, or if several are equally similar.
 ///
-/// Case, `-` for `_` and a `float_` that was left out do not count; otherwise a third of the letters, and one at
-/// least, may differ.
+/// Differences in case, `-` instead of `_` and a missing `float_` do not count. Apart from that, a third of the letters
+/// may differ, but at least one.
 pub(super) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let name = name.to_lowercase().replace('-', "_");
     let allowed = (name.chars().count() / 3).max(1);
-    let mut like: Vec<_> = candidates
+    let mut similar: Vec<_> = candidates
         .into_iter()
         .map(|candidate| (distance(&name, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .collect();
-    like.sort_unstable();
-    match like[..] {
+    similar.sort_unstable();
+    match similar[..] {
         [] => None,
         [(first, _), (second, _), ..] if first == second => None,
         [(_, candidate), ..] => Some(candidate),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_better_than_a_wild_guess() {
+    fn a_wild_guess_is_worse_than_none() {
         assert_eq!(op("quux"), None);
         assert_eq!(op(""), None);
         assert_eq!(nearest("o5", ["o0", "o1"]), None);

@@ -1,9 +1,11 @@
-//! * `messages`: one bad configuration of each kind, and what is said
+//! * `messages`: one bad configuration of each kind, and its message
 //! * `variables`: the environment
 //! * `files`: which file is read
+//! * `keys`: the table of keys is the only place that knows them
 //! * `properties`: round trip, no panic, precedence
 
 mod files;
+mod keys;
 mod messages;
 mod properties;
 mod variables;

@@ -1,145 +1,110 @@
 use std::path::Path;
 
-use proptest::{collection::btree_map, prelude::*, sample::select};
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{json, toml};
-use crate::{Class, Compute, Config, Dtype, LossScaleConfig, LossScaleMode, Op, Preset};
+use crate::{
+    Class, Config, DynamicLossScale, Op,
+    config::{
+        Key, Place, Source,
+        tree::{Entry, Value},
+    },
+};
 
-fn power(exponents: std::ops::RangeInclusive<i32>) -> impl Strategy<Value = f32> {
-    exponents.prop_map(|e| 2f64.powi(e) as f32)
-}
-
-fn any_loss_scale() -> impl Strategy<Value = LossScaleConfig> {
-    (
-        select(LossScaleMode::ALL),
-        prop::array::uniform3(power(-126..=127)),
-        power(1..=127),
-        power(-126..=-1),
-        1u32..,
-        1u32..,
-        any::<bool>(),
-    )
-        .prop_map(
-            |(
-                mode,
-                mut scales,
-                growth_factor,
-                backoff_factor,
-                growth_interval,
-                hysteresis,
-                sync,
-            )| {
-                scales.sort_by(f32::total_cmp);
-                let [min, init, max] = scales;
-                LossScaleConfig {
-                    mode,
-                    init,
-                    growth_factor,
-                    backoff_factor,
-                    growth_interval,
-                    hysteresis,
-                    min,
-                    max,
-                    sync,
-                }
-            },
-        )
-}
-
-fn any_ops() -> impl Strategy<Value = std::collections::BTreeMap<Op, Class>> {
-    let ops: Vec<_> = Op::ALL
-        .iter()
-        .copied()
-        .filter(|op| op.class(Dtype::F16).is_some())
+/// Every value of a large pool that a key takes.
+fn values(key: &Key) -> Vec<Value> {
+    let names = key.names().iter().map(|(name, _)| (*name).to_owned());
+    let powers = (-126..=127).map(|e| Value::Float(2f64.powi(e)));
+    let integers = [1, 2, 2000, u32::MAX].map(|n| Value::Integer(n.into()));
+    let classes = Op::ALL.iter().zip(Class::ALL.into_iter().cycle());
+    let tables = classes.map(|(op, class)| {
+        let entry = |op: &Op| Entry {
+            key: op.to_string(),
+            value: Value::String(class.to_string()),
+            line: None,
+        };
+        Value::Table(vec![entry(&Op::softmax), entry(op)])
+    });
+    let mut pool: Vec<_> = names
+        .map(Value::String)
+        .chain(powers)
+        .chain(tables)
         .collect();
-    btree_map(select(ops), select(Class::ALL.as_slice()), 0..8)
+    pool.extend(integers);
+    pool.extend([
+        Value::Boolean(false),
+        Value::Boolean(true),
+        Value::Table(Vec::new()),
+    ]);
+    pool.retain(|value| set(key, &mut Config::default(), value));
+    assert!(pool.len() > 1, "the pool has no values for {}", key.path());
+    pool
 }
 
+fn set(key: &Key, config: &mut Config, value: &Value) -> bool {
+    let place = Place::new(Source::Code, key.path());
+    key.set(config, value, &place).is_ok()
+}
+
+/// A configuration that is valid, with any value for every key.
 fn any_config() -> impl Strategy<Value = Config> {
-    let preset_and_compute = prop_oneof![
-        (
-            Just(Preset::O0),
-            select([Compute::Auto, Compute::F32].as_slice())
-        ),
-        (Just(Preset::O1), select(Compute::ALL)),
-        (
-            select([Preset::O2, Preset::O3].as_slice()),
-            select([Compute::Auto, Compute::Bf16, Compute::F16].as_slice())
-        ),
-    ];
-    (preset_and_compute, any_ops(), any_loss_scale()).prop_map(
-        |((preset, compute), ops, loss_scale)| Config {
-            preset,
-            compute,
-            ops,
-            loss_scale,
-        },
-    )
+    let values: Vec<_> = Key::ALL.iter().map(|key| select(values(key))).collect();
+    values.prop_filter_map("keys contradict each other", |values| {
+        let mut config = Config::default();
+        for (key, value) in Key::ALL.iter().zip(&values) {
+            assert!(set(key, &mut config, value), "{}", key.path());
+        }
+        config.validate().is_ok().then_some(config)
+    })
 }
 
-/// The same keys as JSON.
+/// The same values as JSON.
 fn to_json(config: &Config) -> String {
-    let ops: Vec<_> = config
-        .ops
-        .iter()
-        .map(|(op, class)| format!("\"{op}\": \"{class}\""))
-        .collect();
-    let LossScaleConfig {
-        mode,
-        init,
-        growth_factor,
-        backoff_factor,
-        growth_interval,
-        hysteresis,
-        min,
-        max,
-        sync,
-    } = config.loss_scale;
-    format!(
-        r#"{{"preset": "{}", "compute": "{}", "ops": {{{}}}, "loss_scale": {{
-            "mode": "{mode}", "init": {init:?}, "growth_factor": {growth_factor:?},
-            "backoff_factor": {backoff_factor:?}, "growth_interval": {growth_interval}, "hysteresis": {hysteresis},
-            "min": {min:?}, "max": {max:?}, "sync": {sync} }}}}"#,
-        config.preset,
-        config.compute,
-        ops.join(", "),
-    )
+    let mut root = serde_json::Map::new();
+    for key in Key::ALL {
+        let (table, name) = key.table_and_name();
+        let table = match table {
+            "" => &mut root,
+            table => {
+                let table = root.entry(table).or_insert_with(|| serde_json::json!({}));
+                table.as_object_mut().unwrap()
+            }
+        };
+        table.insert(name.into(), json_value(&key.get(config)));
+    }
+    serde_json::Value::Object(root).to_string()
 }
 
-/// The same keys as variables.
+fn json_value(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Table(entries) => entries
+            .iter()
+            .map(|entry| (entry.key.clone(), json_value(&entry.value)))
+            .collect(),
+        Value::String(text) | Value::Text(text) => text.as_str().into(),
+        Value::Integer(x) => i64::try_from(*x).unwrap().into(),
+        Value::Float(x) => (*x).into(),
+        Value::Boolean(x) => (*x).into(),
+        Value::Other(kind) => panic!("no key takes {kind}"),
+    }
+}
+
+/// The same values as variables, in the order of the keys.
 fn to_variables(config: &Config) -> Vec<(String, String)> {
-    let ops: Vec<_> = config
-        .ops
-        .iter()
-        .map(|(op, class)| format!("{op}={class}"))
-        .collect();
-    let LossScaleConfig {
-        mode,
-        init,
-        growth_factor,
-        backoff_factor,
-        growth_interval,
-        hysteresis,
-        min,
-        max,
-        sync,
-    } = config.loss_scale;
-    [
-        ("PRESET", config.preset.to_string()),
-        ("COMPUTE", config.compute.to_string()),
-        ("OPS", ops.join(",")),
-        ("LOSS_SCALE_MODE", mode.to_string()),
-        ("LOSS_SCALE_INIT", init.to_string()),
-        ("LOSS_SCALE_GROWTH_FACTOR", growth_factor.to_string()),
-        ("LOSS_SCALE_BACKOFF_FACTOR", backoff_factor.to_string()),
-        ("LOSS_SCALE_GROWTH_INTERVAL", growth_interval.to_string()),
-        ("LOSS_SCALE_HYSTERESIS", hysteresis.to_string()),
-        ("LOSS_SCALE_MIN", min.to_string()),
-        ("LOSS_SCALE_MAX", max.to_string()),
-        ("LOSS_SCALE_SYNC", sync.to_string()),
-    ]
-    .map(|(name, text)| (format!("BURN_AMP_{name}"), text))
-    .into()
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_toml(),
+    };
+    let variable = |key: &Key| match key.get(config) {
+        Value::Table(entries) => {
+            let items = entries
+                .iter()
+                .map(|entry| format!("{}={}", entry.key, text(&entry.value)));
+            (key.variable(), items.collect::<Vec<_>>().join(","))
+        }
+        value => (key.variable(), text(&value)),
+    };
+    Key::ALL.iter().map(variable).collect()
 }
 
 /// Text that is nearly a configuration.
@@ -211,36 +176,19 @@ proptest! {
     }
 
     #[test]
-    fn variables_stand_above_the_file_and_the_file_above_the_defaults(
+    fn variables_override_the_file_and_the_file_overrides_the_defaults(
         file in any_config(),
         variables in any_config(),
-        chosen in prop::collection::vec(any::<bool>(), 12),
+        chosen in vec(any::<bool>(), Key::ALL.len()),
     ) {
-        let all = to_variables(&variables);
-        let given: Vec<_> = all.into_iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(v, _)| v).collect();
-        let pick = |i: usize| chosen[i];
-        let (f, v) = (&file.loss_scale, &variables.loss_scale);
-        let mut ops = file.ops.clone();
-        if pick(2) {
-            ops.extend(&variables.ops);
+        let all = Key::ALL.iter().zip(to_variables(&variables)).zip(chosen);
+        let chosen: Vec<_> = all.filter_map(|(variable, chosen)| chosen.then_some(variable)).collect();
+        let mut expected = file.clone();
+        for (key, _) in &chosen {
+            prop_assert!(set(key, &mut expected, &key.get(&variables)));
         }
-        let expected = Config {
-            preset: if pick(0) { variables.preset } else { file.preset },
-            compute: if pick(1) { variables.compute } else { file.compute },
-            ops,
-            loss_scale: LossScaleConfig {
-                mode: if pick(3) { v.mode } else { f.mode },
-                init: if pick(4) { v.init } else { f.init },
-                growth_factor: if pick(5) { v.growth_factor } else { f.growth_factor },
-                backoff_factor: if pick(6) { v.backoff_factor } else { f.backoff_factor },
-                growth_interval: if pick(7) { v.growth_interval } else { f.growth_interval },
-                hysteresis: if pick(8) { v.hysteresis } else { f.hysteresis },
-                min: if pick(9) { v.min } else { f.min },
-                max: if pick(10) { v.max } else { f.max },
-                sync: if pick(11) { v.sync } else { f.sync },
-            },
-        };
-        let loaded = super::files::loaded(&file.to_string(), given);
+        let variables = chosen.into_iter().map(|(_, variable)| variable).collect();
+        let loaded = super::files::loaded(&file.to_string(), variables);
         match expected.validate() {
             Ok(()) => prop_assert_eq!(loaded.unwrap(), expected),
             Err(_) => prop_assert!(loaded.is_err()),
@@ -252,13 +200,14 @@ proptest! {
 fn every_power_of_two_is_read_and_printed_exactly() {
     for e in -126..=127 {
         let scale = 2f64.powi(e) as f32;
+        let rule = DynamicLossScale {
+            init: scale,
+            min: scale,
+            max: scale,
+            ..DynamicLossScale::default()
+        };
         let config = Config {
-            loss_scale: LossScaleConfig {
-                init: scale,
-                min: scale,
-                max: scale,
-                ..LossScaleConfig::default()
-            },
+            loss_scale: rule.into(),
             ..Config::default()
         };
         assert_eq!(toml(&config.to_string()).unwrap(), config, "2^{e}");

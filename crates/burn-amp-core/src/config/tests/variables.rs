@@ -1,7 +1,10 @@
 use std::path::Path;
 
 use super::message;
-use crate::{Class, Compute, Config, ConfigError, LossScaleConfig, LossScaleMode, Op, Preset};
+use crate::{
+    Class, Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, Op,
+    Preset,
+};
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
 fn load(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -41,13 +44,15 @@ fn each_key_has_a_variable() {
         ops: [(Op::float_exp, Class::Keep), (Op::softmax, Class::Low)].into(),
         loss_scale: LossScaleConfig {
             mode: LossScaleMode::Dynamic,
-            init: 1024.0,
-            growth_factor: 4.0,
-            backoff_factor: 0.25,
-            growth_interval: 100,
-            hysteresis: 2,
-            min: 0.5,
-            max: 2f32.powi(127),
+            rule: DynamicLossScale {
+                init: 1024.0,
+                growth_factor: 4.0,
+                backoff_factor: 0.25,
+                growth_interval: 100,
+                hysteresis: 2,
+                min: 0.5,
+                max: 2f32.powi(127),
+            },
             sync: false,
         },
     };
@@ -64,12 +69,14 @@ fn unknown_variables() {
     refused(
         "BURN_AMP_PREST",
         "o1",
-        &format!("BURN_AMP_PREST: unknown variable; {allowed}; did you mean `BURN_AMP_PRESET`?"),
+        &format!(
+            "environment: unknown variable `BURN_AMP_PREST`; {allowed}; did you mean `BURN_AMP_PRESET`?"
+        ),
     );
     refused(
         "BURN_AMP_XYZ",
         "",
-        &format!("BURN_AMP_XYZ: unknown variable; {allowed}"),
+        &format!("environment: unknown variable `BURN_AMP_XYZ`; {allowed}"),
     );
 }
 
@@ -93,12 +100,12 @@ fn bad_values_name_the_variable() {
     refused(
         "BURN_AMP_LOSS_SCALE_INIT",
         "inf",
-        "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found inf",
+        "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found `inf`",
     );
     refused(
         "BURN_AMP_LOSS_SCALE_MAX",
         "1000",
-        "BURN_AMP_LOSS_SCALE_MAX: 1000 is not a power of two; the nearest is 1024",
+        "BURN_AMP_LOSS_SCALE_MAX: expected a power of two from 2^-126 to 2^127, found `1000`; the nearest is 1024",
     );
     refused(
         "BURN_AMP_LOSS_SCALE_MAX",
@@ -109,7 +116,7 @@ fn bad_values_name_the_variable() {
     refused(
         "BURN_AMP_LOSS_SCALE_HYSTERESIS",
         "1.0",
-        "BURN_AMP_LOSS_SCALE_HYSTERESIS: expected a whole number of at least 1, found `1.0`",
+        "BURN_AMP_LOSS_SCALE_HYSTERESIS: expected a whole number from 1 to 4294967295, found `1.0`",
     );
 }
 
@@ -118,7 +125,7 @@ fn bad_overrides() {
     refused(
         "BURN_AMP_OPS",
         "softmax",
-        "BURN_AMP_OPS: expected overrides like `float_exp=full,softmax=keep`, found `softmax`",
+        "BURN_AMP_OPS: expected a list like `float_exp=full,softmax=keep`, found `softmax`",
     );
     refused(
         "BURN_AMP_OPS",
@@ -128,7 +135,7 @@ fn bad_overrides() {
     refused(
         "BURN_AMP_OPS",
         "softmax=full,float_cast=low",
-        "BURN_AMP_OPS: no class applies to `float_cast`: it does no float arithmetic, or names its dtype itself",
+        "BURN_AMP_OPS: `float_cast` cannot be given a class: it does no float arithmetic, or its caller chooses the dtype",
     );
     refused(
         "BURN_AMP_OPS",
@@ -144,12 +151,17 @@ fn bad_overrides() {
 }
 
 #[test]
-fn of_two_values_that_contradict_the_variable_is_named() {
+fn of_two_values_that_contradict_the_one_set_last_is_named() {
     assert_eq!(
         message(load(&[
             ("BURN_AMP_PRESET", "o0"),
             ("BURN_AMP_COMPUTE", "f16")
         ])),
-        "BURN_AMP_COMPUTE: compute `f16` contradicts preset `o0`; allowed with it: auto, f32"
+        "BURN_AMP_COMPUTE: expected compute auto or f32 with preset o0, found compute f16"
+    );
+    let variables = [("BURN_AMP_PRESET".to_owned(), "o0".to_owned())];
+    assert_eq!(
+        message(super::files::loaded("compute = \"f16\"", variables.into())),
+        "BURN_AMP_PRESET: expected compute auto or f32 with preset o0, found compute f16"
     );
 }

@@ -1,0 +1,61 @@
+//! Files of the repository that are generated, and checked to be up to date.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::workspace;
+
+/// The use of the generated text: writes the files unless an option says otherwise.
+#[derive(Args)]
+pub struct Options {
+    /// Fails if a file differs from what would be written
+    #[arg(long, conflicts_with = "print")]
+    check: bool,
+    /// Prints the text instead of writing it
+    #[arg(long)]
+    print: bool,
+}
+
+/// A file and its generated text.
+pub struct Generated {
+    /// The path from the root of the workspace.
+    pub path: &'static str,
+    /// The whole text.
+    pub text: String,
+}
+
+/// Writes, prints or checks the files of a command.
+pub fn run(options: Options, command: &str, files: &[Generated]) -> Result<()> {
+    if options.check {
+        return check(command, files);
+    }
+    for Generated { path, text } in files {
+        if options.print {
+            print!("{text}");
+            continue;
+        }
+        let full = workspace::root().join(path);
+        if let Some(folder) = full.parent() {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::write(&full, text).with_context(|| full.display().to_string())?;
+        println!("{path} written");
+    }
+    Ok(())
+}
+
+/// Fails if a file in the repository differs from its generated text.
+pub fn check(command: &str, files: &[Generated]) -> Result<()> {
+    for Generated { path, text } in files {
+        let full = workspace::root().join(path);
+        let committed = fs::read_to_string(&full).with_context(|| full.display().to_string())?;
+        // A checkout may have changed the line ends.
+        if committed.replace("\r\n", "\n") != *text {
+            bail!("{path} is not up to date; run `cargo xtask {command}`");
+        }
+        println!("{path} is up to date");
+    }
+    Ok(())
+}
