@@ -19,6 +19,7 @@
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`], [`cross_entropy`]
 
 #![warn(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod autodiff;
 pub mod cross_entropy;
