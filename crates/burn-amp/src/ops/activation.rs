@@ -12,7 +12,7 @@ activation_ops! { forward!
         call.float(&x);
         let call = call.decide();
         match call.is_internal() {
-            true => call.stored(G::Inner::gelu_in_f32(x.inner)),
+            true => call.stored(G::Inner::mixed_gelu(x.inner)),
             false => call.float(G::Inner::gelu(call.cast(x))),
         }
     }
@@ -22,7 +22,7 @@ activation_ops! { forward!
         call.float(&x);
         let call = call.decide();
         match call.is_internal() {
-            true => call.stored(G::Inner::softmax_in_f32(x.inner, dim)),
+            true => call.stored(G::Inner::mixed_softmax(x.inner, dim)),
             false => call.float(G::Inner::softmax(call.cast(x), dim)),
         }
     }
@@ -36,7 +36,7 @@ activation_ops! { forward!
                 let x = x.inner;
                 let is_last = dim + 1 == x.rank();
                 let LogSoftmax { output, log_sum_exp } =
-                    G::Inner::log_softmax_in_f32(x.clone(), dim, dtype::to_float(result));
+                    G::Inner::mixed_log_softmax(x.clone(), dim, dtype::to_float(result));
                 AmpTensor {
                     known: is_last.then(|| Box::new(Known::LogSoftmax { x, log_sum_exp })),
                     ..call.stored(output)

@@ -163,7 +163,7 @@ module_ops! { forward!
         let call = call.decide();
         let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
         match call.is_internal() {
-            true => call.stored(G::Inner::layer_norm_in_f32(x.inner, gamma, beta, epsilon).output),
+            true => call.stored(G::Inner::mixed_layer_norm(x.inner, gamma, beta, epsilon).output),
             false => call.float(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon)),
         }
     }
