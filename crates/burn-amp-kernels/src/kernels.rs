@@ -16,7 +16,8 @@ use crate::{
 /// A backend with the ops of this crate; every provided method computes with the reference.
 ///
 /// `mixed_*` are the ops in mixed precision: they read their operand as it is stored, compute in F32 (F64 for F64), and
-/// round once, when they write. The prefix tells them from Burn's own ops of the same name, which this trait inherits.
+/// round once, when they write. The prefix distinguishes them from Burn's own ops of the same name, which this trait
+/// inherits.
 #[diagnostic::on_unimplemented(
     message = "burn-amp does not know the backend `{Self}`",
     label = "no kernels for this backend",

@@ -12,11 +12,12 @@
 //! | a backend of yours | the references: `impl burn_amp_kernels::Kernels for MyBackend {}` |
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
-//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`], [`cross_entropy`]
+//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
+//!   [`cross_entropy`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
-//! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled once
-//! for all of them. `bench kernels` measures each kernel against its reference.
+//! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
+//! once for all of them. `bench kernels` measures each kernel against its reference.
 
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

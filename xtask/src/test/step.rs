@@ -13,7 +13,7 @@ pub struct Step {
     task: Task,
 }
 
-/// What a step does.
+/// The action of a step.
 pub enum Task {
     /// A check of this program, which every machine can run.
     Check(&'static str, fn() -> Result<()>),

@@ -62,7 +62,8 @@ impl<R: CubeRuntime> Listed<R> {
     }
 }
 
-/// Returns a tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter here.
+/// Returns a tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter
+/// here.
 fn if_dense_flat<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
     let mut dims: Vec<_> = shape
@@ -99,7 +100,8 @@ pub(crate) fn empty_f32_like<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTens
     )
 }
 
-/// Sorts tensors into chunks by dtype and vector size, without the empty ones. A kernel binds `buffers` buffers per tensor.
+/// Sorts tensors into chunks by dtype and vector size, without the empty ones. A kernel binds `buffers` buffers per
+/// tensor.
 pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize) -> Vec<Chunk<R>> {
     /// The flags, and the buffer in which CubeCL passes shapes and strides.
     const OTHER_BUFFERS: usize = 2;

@@ -67,14 +67,14 @@ where
         loss_scale::unscale_unless_overflowed(gradient, before, after)
     }
 
-    fn softmax_in_f32(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
         if has_f64([&x]) {
             return softmax::reference::<Self>(x, dim);
         }
         swap_with_last(softmax::softmax(swap_with_last(x, dim)), dim)
     }
 
-    fn softmax_in_f32_backward(
+    fn mixed_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
@@ -86,7 +86,7 @@ where
         swap_with_last(dx, dim)
     }
 
-    fn log_softmax_in_f32(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
         if has_f64([&x]) || dtype == FloatDType::F64 {
             return log_softmax::reference::<Self>(x, dim, dtype);
         }
@@ -97,7 +97,7 @@ where
         }
     }
 
-    fn log_softmax_in_f32_backward(
+    fn mixed_log_softmax_backward(
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         grad: FloatTensor<Self>,
@@ -125,7 +125,7 @@ where
         cross_entropy::log_softmax_at_backward(x, log_sum_exp, targets, grad)
     }
 
-    fn layer_norm_in_f32(
+    fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
@@ -144,7 +144,7 @@ where
         }
     }
 
-    fn layer_norm_in_f32_backward(
+    fn mixed_layer_norm_backward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         mean: FloatTensor<Self>,

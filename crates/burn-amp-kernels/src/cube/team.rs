@@ -1,9 +1,9 @@
 //! Teams of units, each of which works on one row at a time.
 //!
-//! A team is a number of neighbouring units, a power of two. Each unit has every `units`-th vector of the team's row, so
-//! that the vectors which a team reads at once are contiguous. If rows are short, a plane has several teams; a long row
-//! gets a team of up to [`MAX_UNITS`]. Every unit of a cube takes part in every reduction, so a team without a row acts
-//! as if it had one of length 0.
+//! A team is a number of neighbouring units, a power of two. Each unit has every `units`-th vector of the team's row,
+//! so that the vectors which a team reads at once are contiguous. If rows are short, a plane has several teams; a long
+//! row gets a team of up to [`MAX_UNITS`]. Every unit of a cube takes part in every reduction, so a team without a row
+//! acts as if it had one of length 0.
 
 use burn_cubecl::CubeRuntime;
 use cubecl::{features::Plane, prelude::*, server::CubeCountSelection};
@@ -22,8 +22,8 @@ pub(crate) struct Team {
     pub per_cube: usize,
     /// The number of neighbouring units that can shuffle values; 1 if the device has no planes.
     plane: usize,
-    /// The vectors of a row that a unit keeps in registers, so that it reads them once. 0 if rows are too long for that;
-    /// then every loop over the row reads them again.
+    /// The vectors of a row that a unit keeps in registers, so that it reads them once. 0 if rows are too long for
+    /// that; then every loop over the row reads them again.
     pub kept: usize,
 }
 

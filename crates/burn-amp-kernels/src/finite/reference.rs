@@ -2,7 +2,8 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
-/// Checks with Burn's ops that `abs(x) <= largest finite` for all elements. In every backend a comparison with NaN is false.
+/// Checks with Burn's ops that `abs(x) <= largest finite` for all elements. In every backend a comparison with NaN is
+/// false.
 ///
 /// # Panics
 ///

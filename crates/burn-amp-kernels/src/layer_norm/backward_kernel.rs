@@ -18,7 +18,8 @@ const ROWS: usize = 4;
 /// How many F32 numbers a unit keeps of one tensor: it has two tensors, and the sums for γ and β.
 const KEPT_BACKWARD: usize = KEPT / 2;
 
-/// Team `t` of `teams` works on the rows `t`, `t + teams`, … and keeps its sums for γ and β until the last of them is done.
+/// Team `t` of `teams` works on the rows `t`, `t + teams`, … and keeps its sums for γ and β until the last of them is
+/// done.
 #[cube(launch, address_type = "dynamic")]
 fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     x: &Tensor<Vector<F, N>>,

@@ -1,22 +1,22 @@
 //! Layer normalization in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
 //! [`Kernels::mixed_layer_norm`](crate::Kernels::mixed_layer_norm): `x̂ γ + β` over the last dimension, with
-//! `x̂ = (x - mean(x)) / sqrt(var(x) + ε)` and the biased variance, as in Burn's `layer_norm`. The output has the dtype of
-//! `x`. The backward pass needs the input and two F32 numbers per row:
+//! `x̂ = (x - mean(x)) / sqrt(var(x) + ε)` and the biased variance, as in Burn's `layer_norm`. The output has the dtype
+//! of `x`. The backward pass needs the input and two F32 numbers per row:
 //!
 //! ```text
 //! dx̂ = g γ      dx = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(var + ε)      dγ = Σ g x̂      dβ = Σ g
 //! ```
 //!
-//! The kernels treat rows as those of [`softmax`](crate::softmax) do. The variance is that of the centered elements, which
-//! are in registers. The backward kernel computes all gradients from one read of x and g: a team of units works on many
-//! rows, one after the other, and keeps its sums for γ and β in registers too. It writes the sums to `[teams, n]` in F32,
-//! and a second kernel adds those of all teams. No atomics are used, so the order of additions depends on the shape alone
-//! and results are reproducible. Rows of more than 8192 elements (fewer where a cube has less than 512 units) do not leave
-//! enough registers for the sums, and use the reference.
+//! The kernels treat rows as those of [`softmax`](crate::softmax) do. The variance is that of the centered elements,
+//! which are in registers. The backward kernel computes all gradients from one read of x and g: a team of units works
+//! on many rows, one after the other, and keeps its sums for γ and β in registers too. It writes the sums to `[teams,
+//! n]` in F32, and a second kernel adds those of all teams. No atomics are used, so the order of additions depends on
+//! the shape alone and results are reproducible. Rows of more than 8192 elements (fewer where a cube has less than 512
+//! units) do not leave enough registers for the sums, and use the reference.
 //!
-//! Bytes per element in F16 or BF16; the last column is the reference, op by op, without Fusion. A team has at least four
-//! rows, so its sums add at most 2 bytes per element, which are written and read:
+//! Bytes per element in F16 or BF16; the last column is the reference, op by op, without Fusion. A team has at least
+//! four rows, so its sums add at most 2 bytes per element, which are written and read:
 //!
 //! | | read | written | reference |
 //! |---|---|---|---|

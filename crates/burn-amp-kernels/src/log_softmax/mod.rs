@@ -1,16 +1,16 @@
 //! Log-softmax in mixed precision: reads the operand's dtype, computes in F32, writes the dtype that is asked for.
 //!
-//! [`Kernels::mixed_log_softmax`](crate::Kernels::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any shape.
-//! The backward pass needs the input and one F32 number per row. It computes probabilities from the input, not from the
-//! output, which may be rounded:
+//! [`Kernels::mixed_log_softmax`](crate::Kernels::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any
+//! shape. The backward pass needs the input and one F32 number per row. It computes probabilities from the input, not
+//! from the output, which may be rounded:
 //!
 //! ```text
 //! dx = g - exp(x - log_sum_exp) sum(g)
 //! ```
 //!
-//! The kernels treat rows as those of [`softmax`](crate::softmax) do. In addition to the output they write one F32 number
-//! per row, which is undefined if rows have no elements. Bytes per element with an F16 or BF16 input and an F32 output;
-//! the last column is the reference, op by op, without Fusion:
+//! The kernels treat rows as those of [`softmax`](crate::softmax) do. In addition to the output they write one F32
+//! number per row, which is undefined if rows have no elements. Bytes per element with an F16 or BF16 input and an F32
+//! output; the last column is the reference, op by op, without Fusion:
 //!
 //! | | read | written | reference |
 //! |---|---|---|---|

@@ -1,14 +1,15 @@
 //! The dynamic loss scale on the device, for loops in which the host does not wait for the finite check.
 //!
 //! The state is an F32 tensor of [`STATE`] numbers: the scale, the streak of finite steps since it last changed, the
-//! overflows that are still tolerated, and whether the last pass overflowed (1) or not (0). [`state`] makes one on the host,
-//! [`scale_of`] and [`overflowed`] read one on the device.
+//! overflows that are still tolerated, and whether the last pass overflowed (1) or not (0). [`state`] makes one on the
+//! host, [`scale_of`] and [`overflowed`] read one on the device.
 //!
-//! * [`Kernels::next_loss_scale`](crate::Kernels::next_loss_scale): the state after a backward pass, from the state before
-//!   it and the flags of the [finite check](crate::finite). It is [`LossScaling::next`](burn_amp_core::LossScaling::next)
-//!   bit for bit, as long as `growth_interval` is below 2^24: steps are counted in F32.
-//! * [`Kernels::unscale_unless_overflowed`](crate::Kernels::unscale_unless_overflowed): a gradient divided by the scale of
-//!   its pass, in F32, or zeros if the pass overflowed. The gradient is read once, the result written once.
+//! * [`Kernels::next_loss_scale`](crate::Kernels::next_loss_scale): the state after a backward pass, from the state
+//!   before it and the flags of the [finite check](crate::finite). It is
+//!   [`LossScaling::next`](burn_amp_core::LossScaling::next) bit for bit, as long as `growth_interval` is below 2^24:
+//!   steps are counted in F32.
+//! * [`Kernels::unscale_unless_overflowed`](crate::Kernels::unscale_unless_overflowed): a gradient divided by the scale
+//!   of its pass, in F32, or zeros if the pass overflowed. The gradient is read once, the result written once.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

@@ -1,16 +1,16 @@
 //! Softmax in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
 //! [`Kernels::mixed_softmax`](crate::Kernels::mixed_softmax): `exp(x - max) / sum(exp(x - max))` along `dim`, for any
-//! shape, in the dtype of `x`. A row whose elements are all -inf gives NaN, as in Burn. The backward pass needs only the
-//! output `y`:
+//! shape, in the dtype of `x`. A row whose elements are all -inf gives NaN, as in Burn. The backward pass needs only
+//! the output `y`:
 //!
 //! ```text
 //! dx = y (g - sum(g y))
 //! ```
 //!
-//! The kernels compute along the last dimension. Another dimension is swapped with the last one first, which costs a copy
-//! of each operand. A team of units works on one row at a time and keeps it in registers, up to 16384 elements. A longer
-//! row is read again for the maximum, the sum and the output.
+//! The kernels compute along the last dimension. Another dimension is swapped with the last one first, which costs a
+//! copy of each operand. A team of units works on one row at a time and keeps it in registers, up to 16384 elements. A
+//! longer row is read again for the maximum, the sum and the output.
 //!
 //! Buffers: operands are read in place if their rows are equally far apart (padded, sliced or expanded), and from a
 //! contiguous copy otherwise; the output is new and contiguous. F64 tensors use the reference. Empty tensors launch
