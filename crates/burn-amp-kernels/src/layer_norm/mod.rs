@@ -10,10 +10,10 @@
 //!
 //! The kernels treat rows as those of [`softmax`](crate::softmax) do. The variance is that of the centered elements,
 //! which are in registers. The backward kernel computes all gradients from one read of x and g: a team of units works
-//! on many rows, one after the other, and keeps its sums for γ and β in registers too. It writes the sums to `[teams,
-//! n]` in F32, and a second kernel adds those of all teams. No atomics are used, so the order of additions depends on
-//! the shape alone and results are reproducible. Rows of more than 8192 elements (fewer where a cube has less than 512
-//! units) do not leave enough registers for the sums, and use the reference.
+//! on many rows, one after the other, and keeps its sums for γ and β in registers too. It writes the sums
+//! to `[teams, n]` in F32, and a second kernel adds those of all teams. No atomics are used, so the order of additions
+//! depends on the shape alone and results are reproducible. Rows of more than 8192 elements (fewer where a cube has
+//! less than 512 units) do not leave enough registers for the sums, and use the reference.
 //!
 //! Bytes per element in F16 or BF16; the last column is the reference, op by op, without Fusion. A team has at least
 //! four rows, so its sums add at most 2 bytes per element, which are written and read:
