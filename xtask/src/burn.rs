@@ -1,10 +1,9 @@
-//! The traits of the locked Burn that the decorator implements, read from their sources.
+//! Reads the traits of the locked Burn that the decorator implements from their sources.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
-use quote::ToTokens;
-use syn::{Attribute, Item, TraitItem};
+use syn::{Item, TraitItem};
 
 use crate::shape;
 
@@ -26,6 +25,7 @@ pub const OP_TRAITS: &[(&str, &str)] = &[
 pub const BACKEND_TRAITS: &[(&str, &str)] = &[
     ("Backend", "src/backend/base.rs"),
     ("AutodiffBackend", "src/backend/base.rs"),
+    ("DistributedBackend", "src/backend/distributed/ops.rs"),
 ];
 
 /// A method of one of these traits, required or provided.
@@ -49,7 +49,7 @@ pub fn methods(folder: &Path, traits: &[(&'static str, &str)]) -> Result<Vec<Met
     Ok(methods)
 }
 
-/// The methods of one trait, without those that only distributed training has.
+/// Reads the methods of one trait, including those behind a feature of Burn: burn-amp forwards them behind its own.
 pub fn parse(source: &str, trait_name: &'static str) -> Result<Vec<Method>> {
     let file = syn::parse_file(source)?;
     let item = file.items.into_iter().find_map(|item| match item {
@@ -60,7 +60,7 @@ pub fn parse(source: &str, trait_name: &'static str) -> Result<Vec<Method>> {
         bail!("no trait `{trait_name}`");
     };
     let methods = item.items.into_iter().filter_map(|item| match item {
-        TraitItem::Fn(method) if !method.attrs.iter().any(is_distributed) => Some(Method {
+        TraitItem::Fn(method) => Some(Method {
             trait_name,
             name: method.sig.ident.to_string(),
             shape: shape::of_signature(&method.sig),
@@ -68,12 +68,6 @@ pub fn parse(source: &str, trait_name: &'static str) -> Result<Vec<Method>> {
         _ => None,
     });
     Ok(methods.collect())
-}
-
-/// burn-amp does not turn on Burn's feature `distributed`, so methods behind it do not exist for it.
-fn is_distributed(attribute: &Attribute) -> bool {
-    attribute.path().is_ident("cfg")
-        && attribute.to_token_stream().to_string() == r#"# [cfg (feature = "distributed")]"#
 }
 
 #[cfg(test)]
@@ -93,13 +87,12 @@ mod tests {
             }
             #[cfg(feature = "distributed")]
             fn float_share(tensor: FloatTensor<B>);
-            #[cfg(not(feature = "distributed"))]
-            fn float_alone(tensor: &FloatTensor<B>) -> bool;
+            type Other;
         }
     "#;
 
     #[test]
-    fn required_and_provided_methods_are_read_and_distributed_ones_are_not() {
+    fn required_provided_and_feature_gated_methods_are_read() {
         let methods = parse(SOURCE, "FloatTensorOps").unwrap();
         let read: Vec<_> = methods
             .iter()
@@ -110,7 +103,7 @@ mod tests {
             [
                 ("float_exp", "(F) -> F"),
                 ("float_neg", "(F) -> F"),
-                ("float_alone", "(&F) -> bool"),
+                ("float_share", "(F) -> ()"),
             ]
         );
     }

@@ -17,6 +17,20 @@ use crate::{
 /// The sources of the decorator, from the root of the workspace.
 const DECORATOR_SOURCES: &str = "crates/burn-amp/src";
 
+/// Provided methods of the backend traits that the decorator inherits, and why Burn's body is right for it.
+const INHERITED: &[(&str, &str, &str)] = &[
+    (
+        "DistributedBackend",
+        "comm_device",
+        "asks `Amp` for the device of its own tensor",
+    ),
+    (
+        "DistributedBackend",
+        "float_from_ref",
+        "clones the decorator's own tensor",
+    ),
+];
+
 /// The part of a row that the checks need.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -112,11 +126,18 @@ fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
 fn decorator_against_table(sources: &Sources, rows: &[Row], backend: &[Method]) -> Vec<String> {
     let mut problems = Vec::new();
     for method in backend {
-        let (trait_name, name) = (method.trait_name, &method.name);
-        if !sources.implements(trait_name, name) {
-            problems.push(format!(
+        let (trait_name, name) = (method.trait_name, method.name.as_str());
+        let inherited = INHERITED
+            .iter()
+            .find(|(of, inherited, _)| (*of, *inherited) == (trait_name, name));
+        match (sources.implements(trait_name, name), inherited) {
+            (true, None) | (false, Some(_)) => {}
+            (false, None) => problems.push(format!(
                 "{trait_name}::{name}: not forwarded by `impl {trait_name} for Amp`"
-            ));
+            )),
+            (true, Some((_, _, why))) => problems.push(format!(
+                "{trait_name}::{name}: forwarded, although xtask has it as inherited ({why})"
+            )),
         }
     }
     for row in rows {
@@ -245,6 +266,26 @@ mod tests {
              fn attention() {}",
         );
         assert!(decorator_against_table(&complete, TABLE, &backend).is_empty());
+    }
+
+    #[test]
+    fn an_inherited_method_is_written_nowhere() {
+        let backend = [Method {
+            trait_name: "DistributedBackend",
+            name: "comm_device".to_owned(),
+            shape: "(&TensorRef<B>) -> Device".to_owned(),
+        }];
+        let inherits = sources("impl<B: Backend> DistributedBackend for Amp<B> {}");
+        assert!(decorator_against_table(&inherits, &[], &backend).is_empty());
+        let forwards =
+            sources("impl<B> DistributedBackend for Amp<B> { unsafe fn comm_device() {} }");
+        assert_eq!(
+            decorator_against_table(&forwards, &[], &backend),
+            [
+                "DistributedBackend::comm_device: forwarded, although xtask has it as inherited \
+                 (asks `Amp` for the device of its own tensor)"
+            ]
+        );
     }
 
     #[test]

@@ -32,10 +32,9 @@ pub fn install() -> Result<()> {
     if !Path::new("/etc/debian_version").exists() {
         bail!("no Debian system; install Mesa's lavapipe driver by hand");
     }
-    let user = Command::new("id").arg("-u").output()?;
-    if user.stdout.trim_ascii() != b"0" {
+    let Some(apt) = apt() else {
         bail!("not root; run `apt-get install {}`", PACKAGES.join(" "));
-    }
+    };
     workspace::run(apt().arg("update"))?;
     workspace::run(
         apt()
@@ -57,10 +56,27 @@ pub fn required() -> bool {
     env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
-fn apt() -> Command {
-    let mut apt = Command::new("apt-get");
-    apt.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive");
-    apt
+/// Makes `apt-get` commands with the rights to install, if this user has them or gets them without a password.
+fn apt() -> Option<fn() -> Command> {
+    let is_root = Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|user| user.stdout.trim_ascii() == b"0");
+    if is_root {
+        return Some(|| {
+            let mut apt = Command::new("apt-get");
+            apt.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive");
+            apt
+        });
+    }
+    let sudo = || {
+        let mut sudo = Command::new("sudo");
+        // sudo drops variables, so it starts `env` with this one.
+        sudo.args(["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]);
+        sudo.args(["apt-get", "-qq"]);
+        sudo
+    };
+    workspace::succeeds(sudo().arg("--version")).then_some(sudo)
 }
 
 /// `lvp_icd.json`, or with the architecture in its name: `lvp_icd.x86_64.json`.

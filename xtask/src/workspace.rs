@@ -1,4 +1,4 @@
-//! Where the workspace is, how cargo is called in it, and where the sources of its dependencies are.
+//! The folder, the packages and the dependencies of the workspace, and how commands run in it.
 
 use std::{
     env,
@@ -51,7 +51,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a command writes to its standard output; an exit status other than 0 is an error.
+/// Returns what a command writes to its standard output; an exit status other than 0 is an error.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -97,6 +97,17 @@ pub fn dependency(name: &str) -> Result<Package> {
             other.version
         ),
     }
+}
+
+/// The packages of the workspace.
+pub fn members() -> Result<Vec<Package>> {
+    let metadata = MetadataCommand::new()
+        .cargo_path(cargo_path())
+        .current_dir(root())
+        .no_deps()
+        .exec()
+        .context("cargo metadata --no-deps")?;
+    Ok(metadata.packages)
 }
 
 fn metadata(options: &[&str]) -> Result<Metadata> {

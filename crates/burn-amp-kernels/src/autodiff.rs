@@ -1,7 +1,7 @@
-//! The row-wise ops on Burn's `Autodiff`, as one node each.
+//! The row-wise ops on Burn's `Autodiff`, as one node of the graph each.
 //!
-//! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves what it needs. One node saves the output of a softmax, or
-//! the input of a log-softmax or a layer norm, in the dtype it has in memory anyway, and F32 numbers per row.
+//! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves its operands. One node saves the output of a
+//! softmax, or the input of a log-softmax or a layer norm, in the dtype that it has in memory, and F32 numbers per row.
 
 use burn_autodiff::{
     Autodiff,
@@ -19,31 +19,31 @@ use crate::{
     Kernels,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
-    row,
+    widen::cast,
 };
 
 impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
-    fn gelu_in_f32(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let output = B::gelu_in_f32(x.primitive.clone());
+    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::mixed_gelu(x.primitive.clone());
         match Gelu.prepare::<C>([x.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(x.primitive, output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 
-    fn softmax_in_f32(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let output = B::softmax_in_f32(x.primitive, dim);
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+        let output = B::mixed_softmax(x.primitive, dim);
         match Softmax.prepare::<C>([x.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((output.clone(), dim), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 
-    fn log_softmax_in_f32(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
         let LogSoftmax {
             output,
             log_sum_exp,
-        } = B::log_softmax_in_f32(x.primitive.clone(), dim, dtype);
+        } = B::mixed_log_softmax(x.primitive.clone(), dim, dtype);
         let statistics = log_sum_exp.clone();
         let output = match LogSoftmaxNode
             .prepare::<C>([x.node])
@@ -76,7 +76,7 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
         }
     }
 
-    fn layer_norm_in_f32(
+    fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
@@ -90,7 +90,7 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
             output,
             mean,
             inverse_std,
-        } = B::layer_norm_in_f32(x.primitive.clone(), gamma.primitive.clone(), beta, epsilon);
+        } = B::mixed_layer_norm(x.primitive.clone(), gamma.primitive.clone(), beta, epsilon);
         let saved = Saved {
             x: x.primitive,
             gamma: gamma.primitive,
@@ -123,7 +123,9 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
     }
 }
 
-/// A tensor that is in no graph. `AutodiffBackend::from_inner` would ask for more than `B: Kernels` with Burn's `distributed`.
+/// Wraps a tensor that is in no graph.
+///
+/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than `B: Kernels`.
 fn untracked<B: Kernels, C: CheckpointStrategy>(
     like: &FloatTensor<Autodiff<B, C>>,
     primitive: FloatTensor<B>,
@@ -142,7 +144,7 @@ impl<B: Kernels> Backward<B, 1> for Gelu {
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::gelu_in_f32_backward(ops.state, grad)
+            B::mixed_gelu_backward(ops.state, grad)
         });
     }
 }
@@ -151,13 +153,13 @@ impl<B: Kernels> Backward<B, 1> for Gelu {
 struct Softmax;
 
 impl<B: Kernels> Backward<B, 1> for Softmax {
-    /// The output, and along which dimension.
+    /// The output, and the dimension.
     type State = (FloatTensor<B>, usize);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (output, dim) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::softmax_in_f32_backward(output, grad, dim)
+            B::mixed_softmax_backward(output, grad, dim)
         });
     }
 }
@@ -166,13 +168,13 @@ impl<B: Kernels> Backward<B, 1> for Softmax {
 struct LogSoftmaxNode;
 
 impl<B: Kernels> Backward<B, 1> for LogSoftmaxNode {
-    /// The input, its log-sum-exp, and along which dimension.
+    /// The input, its log-sum-exp, and the dimension.
     type State = (FloatTensor<B>, FloatTensor<B>, usize);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (x, log_sum_exp, dim) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::log_softmax_in_f32_backward(x, log_sum_exp, grad, dim)
+            B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim)
         });
     }
 }
@@ -192,11 +194,11 @@ impl<B: Kernels> Backward<B, 1> for LogSoftmaxAt {
     }
 }
 
-/// Two parents, or three with a β.
+/// Has two parents, or three with a β.
 #[derive(Debug)]
 struct LayerNormNode;
 
-/// What the backward pass of a layer norm needs.
+/// The tensors that a layer norm saves for its backward pass.
 #[derive(Clone, Debug)]
 struct Saved<B: Kernels> {
     x: FloatTensor<B>,
@@ -218,8 +220,8 @@ impl<B: Kernels, const N: usize> Backward<B, N> for LayerNormNode {
         let dtype = gamma.dtype();
         let grad = grads.consume::<B>(&ops.node);
         let LayerNormGradients { x, gamma, beta } =
-            B::layer_norm_in_f32_backward(x, gamma, mean, inverse_std, grad);
-        let gradients = [x, row::cast::<B>(gamma, dtype), row::cast::<B>(beta, dtype)];
+            B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
+        let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, gradient);

@@ -1,4 +1,4 @@
-//! What every backend can do, by a kernel or by its reference.
+//! [`Kernels`]: the ops of this crate on one backend.
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
@@ -13,25 +13,29 @@ use crate::{
     loss_scale, softmax, unscale,
 };
 
-/// The ops of this crate on one backend. Without a method of its own a backend computes with the references.
+/// A backend with the ops of this crate; every provided method computes with the reference.
+///
+/// `mixed_*` are the ops in mixed precision: they read their operand as it is stored, compute in F32 (F64 for F64), and
+/// round once, when they write. The prefix distinguishes them from Burn's own ops of the same name, which this trait
+/// inherits.
 #[diagnostic::on_unimplemented(
     message = "burn-amp does not know the backend `{Self}`",
     label = "no kernels for this backend",
-    note = "turn on burn-amp's feature of the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; `fusion` beside Burn's)",
+    note = "turn on burn-amp's feature for the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; with Burn's `fusion` also burn-amp's)",
     note = "or, for a backend of your own: `impl burn_amp::Kernels for MyBackend {{}}`"
 )]
 pub trait Kernels: Backend {
-    /// See [`finite`].
+    /// Flags the tensors that have an inf or a NaN; see [`finite`].
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         finite::reference::<Self>(tensors)
     }
 
-    /// See [`unscale`].
+    /// Multiplies many tensors by one factor in F32, and flags those that are not finite; see [`unscale`].
     fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
         unscale::reference::<Self>(tensors, factor)
     }
 
-    /// See [`loss_scale`].
+    /// Computes the state of the loss scale after a backward pass; see [`loss_scale`].
     fn next_loss_scale(
         state: FloatTensor<Self>,
         flags: FloatTensor<Self>,
@@ -40,7 +44,7 @@ pub trait Kernels: Backend {
         loss_scale::reference_next::<Self>(state, flags, scaling)
     }
 
-    /// See [`loss_scale`].
+    /// Divides a gradient by the scale of its pass, or zeroes it if the pass overflowed; see [`loss_scale`].
     fn unscale_unless_overflowed(
         gradient: FloatTensor<Self>,
         before: FloatTensor<Self>,
@@ -49,23 +53,23 @@ pub trait Kernels: Backend {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
     }
 
-    /// See [`gelu`].
-    fn gelu_in_f32(x: FloatTensor<Self>) -> FloatTensor<Self> {
+    /// GELU in mixed precision; see [`gelu`].
+    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::reference::<Self>(x)
     }
 
-    /// See [`gelu::reference_backward`].
-    fn gelu_in_f32_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+    /// The gradient of [`mixed_gelu`](Self::mixed_gelu) with respect to `x`.
+    fn mixed_gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::reference_backward::<Self>(x, grad)
     }
 
-    /// See [`softmax`].
-    fn softmax_in_f32(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+    /// Softmax in mixed precision; see [`softmax`].
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
         softmax::reference::<Self>(x, dim)
     }
 
-    /// See [`softmax::reference_backward`].
-    fn softmax_in_f32_backward(
+    /// The gradient of [`mixed_softmax`](Self::mixed_softmax) with respect to its input, from its output.
+    fn mixed_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
@@ -73,13 +77,13 @@ pub trait Kernels: Backend {
         softmax::reference_backward::<Self>(output, grad, dim)
     }
 
-    /// See [`log_softmax`].
-    fn log_softmax_in_f32(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+    /// Log-softmax in mixed precision, rounded to `dtype`; see [`log_softmax`].
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
         log_softmax::reference::<Self>(x, dim, dtype)
     }
 
-    /// See [`log_softmax::reference_backward`].
-    fn log_softmax_in_f32_backward(
+    /// The gradient of [`mixed_log_softmax`](Self::mixed_log_softmax) with respect to `x`.
+    fn mixed_log_softmax_backward(
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         grad: FloatTensor<Self>,
@@ -88,7 +92,7 @@ pub trait Kernels: Backend {
         log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim)
     }
 
-    /// See [`cross_entropy`].
+    /// The log-probability of one target per row; see [`cross_entropy`].
     fn log_softmax_at(
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
@@ -97,7 +101,7 @@ pub trait Kernels: Backend {
         cross_entropy::reference::<Self>(x, log_sum_exp, targets)
     }
 
-    /// See [`cross_entropy`].
+    /// The gradient of [`log_softmax_at`](Self::log_softmax_at) with respect to `x`.
     fn log_softmax_at_backward(
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
@@ -107,8 +111,8 @@ pub trait Kernels: Backend {
         cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad)
     }
 
-    /// See [`layer_norm`].
-    fn layer_norm_in_f32(
+    /// Layer normalization in mixed precision; see [`layer_norm`].
+    fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
@@ -117,8 +121,8 @@ pub trait Kernels: Backend {
         layer_norm::reference::<Self>(x, gamma, beta, epsilon)
     }
 
-    /// See [`layer_norm::reference_backward`].
-    fn layer_norm_in_f32_backward(
+    /// The gradients of [`mixed_layer_norm`](Self::mixed_layer_norm).
+    fn mixed_layer_norm_backward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         mean: FloatTensor<Self>,
@@ -128,3 +132,9 @@ pub trait Kernels: Backend {
         layer_norm::reference_backward::<Self>(x, gamma, mean, inverse_std, grad)
     }
 }
+
+#[cfg(feature = "flex")]
+impl Kernels for burn_flex::Flex {}
+
+#[cfg(feature = "tch")]
+impl<E: burn_tch::TchElement> Kernels for burn_tch::LibTorch<E> {}

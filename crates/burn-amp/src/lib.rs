@@ -31,6 +31,7 @@
 //! * `metric` (feature `train`): metrics for burn-train's dashboard
 
 #![warn(missing_docs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     rustdoc::private_intra_doc_links,
     reason = "the map of the crate names its private modules"

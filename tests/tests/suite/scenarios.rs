@@ -304,7 +304,7 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
 }
 
 #[test]
-fn a_validated_model_evaluates_in_the_policys_precision() {
+fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
     fn low<P: PolicySource>() {
         let model = net::<AmpAutodiff<P>>([4, 8, 2]);
         let trained = model.forward(matrix(6, 4));

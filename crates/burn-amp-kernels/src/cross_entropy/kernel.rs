@@ -3,7 +3,8 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
-    row::{KEPT, Plan, Row, Rows, Share, address_type, empty_beside, storage},
+    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
+    row::{Row, Share},
     team::{Team, team_index},
 };
 
@@ -41,14 +42,14 @@ fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
     }
 }
 
-/// `grad` is F32 and has one element per row, as have the targets.
+/// Computes the gradient of `x`. `grad` (F32) and the targets have one element per row.
 pub(crate) fn log_softmax_at_backward<R: CubeRuntime>(
     x: CubeTensor<R>,
     log_sum_exp: CubeTensor<R>,
     targets: CubeTensor<R>,
     grad: CubeTensor<R>,
 ) -> CubeTensor<R> {
-    let dx = empty_beside(&x, x.shape(), x.dtype);
+    let dx = empty_on_device_of(&x, x.shape(), x.dtype);
     if x.shape().num_elements() == 0 {
         return dx;
     }

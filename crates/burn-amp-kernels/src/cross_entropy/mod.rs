@@ -1,13 +1,13 @@
-//! One log-probability per row, and its gradient, without a tensor of the gradients of all of them.
+//! Cross entropy: the log-probability of one target per row, and its gradient.
 //!
-//! A cross entropy is a log-softmax of which one element per row is read. Its gradient with respect to the logits is known row by
-//! row; by the ops one at a time it is built as a tensor of zeros with one number per row, in F32, that log-softmax's backward
-//! pass then reads.
+//! A cross entropy computes a log-softmax and reads one element of each row. Its gradient with respect to the logits
+//! follows from that row alone. Burn's ops build it in two steps: first an F32 tensor of zeros with one number set per
+//! row, then the backward pass of log-softmax, which reads that tensor. The kernel does without the tensor.
 //!
-//! * [`Kernels::log_softmax_at`](crate::Kernels::log_softmax_at): `x[target] - log_sum_exp` in F32, for targets of the shape of `x` with 1 at the
-//!   last dimension.
-//! * [`Kernels::log_softmax_at_backward`](crate::Kernels::log_softmax_at_backward): `dx = g (one_hot(target) - exp(x - log_sum_exp))` in the
-//!   dtype of `x`, read once and written once.
+//! * [`Kernels::log_softmax_at`](crate::Kernels::log_softmax_at): `x[target] - log_sum_exp` in F32. The targets have
+//!   the shape of `x` with 1 as the last dimension.
+//! * [`Kernels::log_softmax_at_backward`](crate::Kernels::log_softmax_at_backward):
+//!   `dx = g (one_hot(target) - exp(x - log_sum_exp))` in the dtype of `x`, which is read once; `dx` is written once.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

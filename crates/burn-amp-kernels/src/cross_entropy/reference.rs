@@ -5,27 +5,27 @@ use burn_backend::{
 
 use crate::{
     log_softmax,
-    row::{cast, wide, widened},
+    widen::{cast, wide_dtype, widen},
 };
 
-/// In Burn's ops.
+/// Gathers the logits of the targets with Burn's ops, and subtracts the log-sum-exp.
 pub fn reference<B: Backend>(
     x: FloatTensor<B>,
     log_sum_exp: FloatTensor<B>,
     targets: IntTensor<B>,
 ) -> FloatTensor<B> {
     let last = x.rank() - 1;
-    B::float_sub(widened::<B>(B::float_gather(last, x, targets)), log_sum_exp)
+    B::float_sub(widen::<B>(B::float_gather(last, x, targets)), log_sum_exp)
 }
 
-/// In Burn's ops: the gradients of all log-probabilities, and the backward pass of log-softmax.
+/// Computes the gradients of all log-probabilities with Burn's ops, then the backward pass of log-softmax.
 pub fn reference_backward<B: Backend>(
     x: FloatTensor<B>,
     log_sum_exp: FloatTensor<B>,
     targets: IntTensor<B>,
     grad: FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let (last, dtype) = (x.rank() - 1, wide(x.dtype()));
+    let (last, dtype) = (x.rank() - 1, wide_dtype(x.dtype()));
     let zeros = B::float_zeros(x.shape(), &B::float_device(&x), dtype.into());
     let grad = B::float_scatter_add(last, zeros, targets, cast::<B>(grad, dtype));
     log_softmax::reference_backward::<B>(x, log_sum_exp, grad, last)

@@ -1,40 +1,42 @@
-//! Teams: how the units of a launch share out the rows of tensors.
+//! Teams of units, each of which works on one row at a time.
 //!
-//! A team is a power of two of neighbouring units that has one row at a time. Of that row each unit has every
-//! `units`-th vector, so that what a team reads at once is contiguous. Of short rows a plane has several, a long row has up
-//! to [`MAX_UNITS`]. Every unit of a cube takes part in every reduction; a team without a row has one of length 0.
+//! A team is a number of neighbouring units, a power of two. Each unit has every `units`-th vector of the team's row,
+//! so that the vectors which a team reads at once are contiguous. If rows are short, a plane has several teams; a long
+//! row gets a team of up to [`MAX_UNITS`]. Every unit of a cube takes part in every reduction, so a team without a row
+//! acts as if it had one of length 0.
 
 use burn_cubecl::CubeRuntime;
 use cubecl::{features::Plane, prelude::*, server::CubeCountSelection};
 
-/// Units of a team at most. That leaves each 128 registers of a streaming multiprocessor's 65536.
+/// The most units of a team: each then has 128 of the 65536 registers of a streaming multiprocessor.
 const MAX_UNITS: usize = 512;
-/// Units of a cube, if a team is not larger.
+/// The units of a cube, unless a team is larger.
 const CUBE_UNITS: usize = 128;
 
-/// The units of a row, as kernels are compiled for them.
+/// The division of rows among units for which a kernel is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Team {
-    /// Units of a team, a power of two.
+    /// The units of a team, a power of two.
     pub units: usize,
-    /// Teams of a cube.
+    /// The teams of a cube.
     pub per_cube: usize,
-    /// Neighbouring units between which values can be shuffled; 1 if the device has no planes.
+    /// The number of neighbouring units that can shuffle values; 1 if the device has no planes.
     plane: usize,
-    /// Vectors of a row that a unit keeps in registers, so that it reads them once. 0 if rows are too long for that:
-    /// every pass reads them again.
+    /// The vectors of a row that a unit keeps in registers, so that it reads them once. 0 if rows are too long for
+    /// that; then every loop over the row reads them again.
     pub kept: usize,
 }
 
 impl Team {
-    /// A team for rows of `vectors` vectors of which a unit can keep `most`.
+    /// Makes a team for rows of `vectors` vectors, of which a unit can keep `most`.
     pub fn new<R: CubeRuntime>(client: &ComputeClient<R>, vectors: usize, most: usize) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
-        // Planes may be wider than the minimum, but units whose numbers differ in bits below it are in one plane.
-        let plane = match properties.features.plane.contains(Plane::Ops) {
-            true => hardware.plane_size_min as usize,
-            false => 1,
+        // Planes may be wider than the minimum. Units whose numbers differ only in bits below it are in one plane.
+        let plane = if properties.features.plane.contains(Plane::Ops) {
+            hardware.plane_size_min as usize
+        } else {
+            1
         };
         let limit = MAX_UNITS.min(hardware.max_units_per_cube as usize);
         let mut units = vectors.next_power_of_two().min(plane);
@@ -50,7 +52,7 @@ impl Team {
         }
     }
 
-    /// The launch of `count` teams at least.
+    /// Returns the launch of at least `count` teams.
     pub fn launch<R: CubeRuntime>(
         &self,
         client: &ComputeClient<R>,
@@ -64,31 +66,31 @@ impl Team {
         )
     }
 
-    /// Bits of a unit's number in which its neighbours by shuffle differ from it.
+    /// Returns how many bits of a unit's number are exchanged by shuffles.
     fn shuffles(&self) -> u32 {
         self.units.min(self.plane).ilog2()
     }
 
-    /// Bits in which its neighbours through shared memory differ.
+    /// Returns how many of the remaining bits are exchanged through shared memory.
     fn exchanges(&self) -> u32 {
         self.units.ilog2() - self.shuffles()
     }
 }
 
-/// The number of this unit's team.
+/// Returns the number of this unit's team.
 #[cube]
 pub(crate) fn team_index(#[comptime] team: Team) -> usize {
     CUBE_POS * team.per_cube + UNIT_POS as usize / team.units
 }
 
-/// What a reduction over a row computes.
+/// The operation of a reduction over a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
     Sum,
     Max,
 }
 
-/// Reduces the vectors that the units of each team have to one number, which all of the team get.
+/// Reduces the vectors of a team's units to one number, which every unit of the team gets.
 #[cube]
 pub(crate) fn over_row<N: Size>(
     values: Vector<f32, N>,
@@ -114,7 +116,7 @@ fn over_team(value: f32, #[comptime] reduction: Reduction, #[comptime] team: Tea
     }
     if comptime!(team.exchanges() > 0) {
         let units = comptime!(team.units * team.per_cube);
-        // Two halves in turn: who is a level ahead does not overwrite what others still read.
+        // Levels use two halves in turn: a unit that is a level ahead overwrites nothing that others still read.
         let mut shared = SharedMemory::<f32>::new(comptime!(2 * units));
         #[unroll]
         for level in 0..comptime!(team.exchanges()) {

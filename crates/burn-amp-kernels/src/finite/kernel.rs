@@ -2,12 +2,12 @@ use burn_backend::{DType, Shape};
 use burn_cubecl::{CubeRuntime, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
-use crate::lists::chunks;
+use crate::cube::lists::chunks;
 
-/// The exponent bits of an F32; all of them are set in inf and NaN only.
+/// The exponent bits of an F32. All of them are set only in inf and NaN.
 pub(crate) const EXPONENT: u32 = 0x7f80_0000;
 
-/// The larger of `worst` and the exponents of a vector.
+/// Returns the largest of `worst` and the exponents of a vector.
 #[cube]
 pub(crate) fn worst_exponent<N: Size>(vector: Vector<f32, N>, worst: u32) -> u32 {
     let mut worst = worst;
@@ -18,7 +18,7 @@ pub(crate) fn worst_exponent<N: Size>(vector: Vector<f32, N>, worst: u32) -> u32
     worst
 }
 
-/// All units stride over all tensors. Every unit that finds something writes the same value.
+/// Every unit strides over all tensors. Units that find something write the same value, so they need no atomics.
 #[cube(launch)]
 fn not_finite_kernel<F: Numeric, N: Size>(
     tensors: &Sequence<LinearView<Vector<F, N>>>,
@@ -41,6 +41,7 @@ fn not_finite_kernel<F: Numeric, N: Size>(
     }
 }
 
+/// Launches the check of `tensors`; the flags are in their order.
 pub(crate) fn not_finite<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>) -> CubeTensor<R> {
     let first = tensors.first().expect("there is a tensor to check");
     let client = first.client.clone();

@@ -1,8 +1,9 @@
-//! Which of many tensors have an element that is inf or NaN.
+//! The finite check: which of many tensors have an element that is inf or NaN.
 //!
-//! [`Kernels::not_finite`](crate::Kernels::not_finite): a list of tensors of any float dtypes, shapes and layouts to an F32
-//! tensor of one flag each: 1 if the tensor has an element that is not finite, 0 if all are finite or there are none. Each
-//! tensor is read once, nothing is written but the flags, and one launch takes several tensors.
+//! [`Kernels::not_finite`](crate::Kernels::not_finite) takes a list of tensors of any float dtypes, shapes and layouts,
+//! and returns an F32 tensor with one flag for each: 1 if the tensor has an element that is not finite, 0 if all
+//! elements are finite or there are none. Each tensor is read once, only the flags are written, and one launch takes
+//! several tensors.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

@@ -2,27 +2,32 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
-/// In Burn's ops: `abs(x) <= largest finite` for all. A comparison with NaN is false in every backend.
+/// Checks with Burn's ops that `abs(x) <= largest finite` for all elements. In every backend a comparison with NaN is
+/// false.
 ///
 /// # Panics
 ///
-/// Without tensors: flags live on the device of the first.
+/// Panics if there are no tensors: the flags are on the device of the first one.
 pub fn reference<B: Backend>(tensors: Vec<FloatTensor<B>>) -> FloatTensor<B> {
     let device = B::float_device(tensors.first().expect("there is a tensor to check"));
     let mut flags: Vec<_> = tensors
         .into_iter()
-        .map(|tensor| match tensor.shape().num_elements() {
-            0 => B::float_zeros(Shape::new([1]), &device, FloatDType::F32),
-            _ => not_finite::<B>(tensor),
+        .map(|tensor| {
+            if tensor.shape().num_elements() == 0 {
+                B::float_zeros(Shape::new([1]), &device, FloatDType::F32)
+            } else {
+                not_finite::<B>(tensor)
+            }
         })
         .collect();
-    match flags.len() {
-        1 => flags.remove(0),
-        _ => B::float_cat(flags, 0),
+    if flags.len() == 1 {
+        flags.remove(0)
+    } else {
+        B::float_cat(flags, 0)
     }
 }
 
-/// One flag, in F32.
+/// Computes the flag of one tensor, in F32.
 fn not_finite<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     let max = tensor
         .dtype()

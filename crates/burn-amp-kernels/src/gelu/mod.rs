@@ -1,7 +1,8 @@
-//! GELU that reads and writes the operand's dtype and computes in F32.
+//! GELU in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`Kernels::gelu_in_f32`](crate::Kernels::gelu_in_f32) is Burn's `gelu` between casts, and its backward pass Burn's `gelu_backward`: elementwise ops, which
-//! Fusion makes one kernel of. What it is for is `Autodiff`, where it saves the operand as it is stored and not in F32.
+//! [`Kernels::mixed_gelu`](crate::Kernels::mixed_gelu) is Burn's `gelu` between casts, and its backward pass is Burn's
+//! `gelu_backward`. It has no kernel of its own: both are elementwise, and Fusion makes one kernel of them. It is here
+//! for `Autodiff`, which saves the operand as it is stored instead of in F32.
 
 mod reference;
 

@@ -1,15 +1,15 @@
 use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 
-use crate::row::{cast, widened};
+use crate::widen::{cast, widen};
 
-/// In Burn's ops, with casts around them.
+/// Computes GELU with Burn's op, between casts.
 pub fn reference<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let dtype = x.dtype();
-    cast::<B>(B::gelu(widened::<B>(x)), dtype)
+    cast::<B>(B::gelu(widen::<B>(x)), dtype)
 }
 
-/// The gradient of the input, in its dtype.
+/// Computes the gradient of the input, in the input's dtype.
 pub fn reference_backward<B: Backend>(x: FloatTensor<B>, grad: FloatTensor<B>) -> FloatTensor<B> {
     let dtype = x.dtype();
-    cast::<B>(B::gelu_backward(widened::<B>(x), widened::<B>(grad)), dtype)
+    cast::<B>(B::gelu_backward(widen::<B>(x), widen::<B>(grad)), dtype)
 }

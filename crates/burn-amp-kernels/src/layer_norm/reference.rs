@@ -1,9 +1,9 @@
-use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
-use crate::row::{as_row, cast, sum_rows, wide, widened};
+use crate::widen::{cast, wide_dtype, widen};
 
-/// In Burn's ops, with casts around them.
+/// Computes the layer norm with Burn's ops.
 pub fn reference<B: Backend>(
     x: FloatTensor<B>,
     gamma: FloatTensor<B>,
@@ -11,7 +11,7 @@ pub fn reference<B: Backend>(
     epsilon: f64,
 ) -> LayerNorm<B> {
     let dtype = x.dtype();
-    let x = widened::<B>(x);
+    let x = widen::<B>(x);
     let rank = x.rank();
     let mean = B::float_mean_dim(x.clone(), rank - 1);
     let centered = B::float_sub(x, mean.clone());
@@ -19,9 +19,15 @@ pub fn reference<B: Backend>(
     let std = B::float_sqrt(B::float_add_scalar(var, epsilon.into()));
     let inverse_std = B::float_recip(std);
     let normalized = B::float_mul(centered, inverse_std.clone());
-    let scaled = B::float_mul(normalized, as_row::<B>(cast::<B>(gamma, wide(dtype)), rank));
+    let scaled = B::float_mul(
+        normalized,
+        as_row::<B>(cast::<B>(gamma, wide_dtype(dtype)), rank),
+    );
     let output = match beta {
-        Some(beta) => B::float_add(scaled, as_row::<B>(cast::<B>(beta, wide(dtype)), rank)),
+        Some(beta) => B::float_add(
+            scaled,
+            as_row::<B>(cast::<B>(beta, wide_dtype(dtype)), rank),
+        ),
         None => scaled,
     };
     LayerNorm {
@@ -31,7 +37,7 @@ pub fn reference<B: Backend>(
     }
 }
 
-/// The gradients of all operands.
+/// Computes the gradients of all operands.
 pub fn reference_backward<B: Backend>(
     x: FloatTensor<B>,
     gamma: FloatTensor<B>,
@@ -40,13 +46,13 @@ pub fn reference_backward<B: Backend>(
     grad: FloatTensor<B>,
 ) -> LayerNormGradients<B> {
     let dtype = x.dtype();
-    let (x, grad) = (widened::<B>(x), cast::<B>(grad, wide(dtype)));
+    let (x, grad) = (widen::<B>(x), cast::<B>(grad, wide_dtype(dtype)));
     let (rank, last) = (x.rank(), x.rank() - 1);
     let normalized = B::float_mul(B::float_sub(x, mean), inverse_std.clone());
     let gamma_grad = sum_rows::<B>(B::float_mul(grad.clone(), normalized.clone()));
     let beta_grad = sum_rows::<B>(grad.clone());
 
-    let grad = B::float_mul(grad, as_row::<B>(cast::<B>(gamma, wide(dtype)), rank));
+    let grad = B::float_mul(grad, as_row::<B>(cast::<B>(gamma, wide_dtype(dtype)), rank));
     let mean = B::float_mean_dim(grad.clone(), last);
     let along = B::float_mean_dim(B::float_mul(grad.clone(), normalized.clone()), last);
     let x_grad = B::float_sub(B::float_sub(grad, mean), B::float_mul(normalized, along));
@@ -55,4 +61,20 @@ pub fn reference_backward<B: Backend>(
         gamma: gamma_grad,
         beta: beta_grad,
     }
+}
+
+/// Reshapes `[n]` to `[1, …, 1, n]`.
+fn as_row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
+    let mut dims = vec![1; rank];
+    dims[rank - 1] = tensor.shape().num_elements();
+    B::float_reshape(tensor, Shape::from(dims))
+}
+
+/// Sums over all dimensions but the last, to `[n]`.
+fn sum_rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = tensor.shape();
+    let n = shape[shape.num_dims() - 1];
+    let rows = shape.num_elements() / n.max(1);
+    let sum = B::float_sum_dim(B::float_reshape(tensor, Shape::new([rows, n])), 0);
+    B::float_reshape(sum, Shape::new([n]))
 }

@@ -3,7 +3,8 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
-    row::{KEPT, Plan, Row, Rows, Share, address_type, empty_beside, of_rows, storage},
+    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, one_per_row, storage},
+    row::{Row, Share},
     team::{Reduction, Team, over_row, team_index},
 };
 
@@ -51,13 +52,13 @@ fn log_softmax_kernel<F: Float, O: Float, N: Size>(
     }
 }
 
-/// The output in `dtype` and log-sum-exp, along the last dimension.
+/// Returns the output in `dtype` and the log-sum-exp of each row, along the last dimension.
 pub(crate) fn log_softmax<R: CubeRuntime>(
     x: CubeTensor<R>,
     dtype: DType,
 ) -> (CubeTensor<R>, CubeTensor<R>) {
-    let output = empty_beside(&x, x.shape(), dtype);
-    let log_sum_exp = empty_beside(&x, of_rows(&x), DType::F32);
+    let output = empty_on_device_of(&x, x.shape(), dtype);
+    let log_sum_exp = empty_on_device_of(&x, one_per_row(&x), DType::F32);
     if x.shape().num_elements() == 0 {
         return (output, log_sum_exp);
     }
@@ -121,13 +122,13 @@ fn log_softmax_backward_kernel<F: Float, G: Float, N: Size>(
     }
 }
 
-/// Along the last dimension.
+/// Computes the gradient of log-softmax along the last dimension.
 pub(crate) fn log_softmax_backward<R: CubeRuntime>(
     x: CubeTensor<R>,
     log_sum_exp: CubeTensor<R>,
     grad: CubeTensor<R>,
 ) -> CubeTensor<R> {
-    let dx = empty_beside(&x, x.shape(), x.dtype);
+    let dx = empty_on_device_of(&x, x.shape(), x.dtype);
     if x.shape().num_elements() == 0 {
         return dx;
     }

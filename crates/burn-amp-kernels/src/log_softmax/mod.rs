@@ -1,16 +1,16 @@
-//! Log-softmax that reads the operand's dtype and computes in F32.
+//! Log-softmax in mixed precision: reads the operand's dtype, computes in F32, writes the dtype that is asked for.
 //!
-//! [`Kernels::log_softmax_in_f32`](crate::Kernels::log_softmax_in_f32): `x - log(sum(exp(x)))` along `dim`, of any shape, in the dtype that is asked for.
-//! The backward pass needs the input and one F32 number per row, so probabilities are computed from the input as it was and
-//! not from a rounded output:
+//! [`Kernels::mixed_log_softmax`](crate::Kernels::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any
+//! shape. The backward pass needs the input and one F32 number per row. It computes probabilities from the input, not
+//! from the output, which may be rounded:
 //!
 //! ```text
 //! dx = g - exp(x - log_sum_exp) sum(g)
 //! ```
 //!
-//! The kernels go over rows as those of [`softmax`](crate::softmax) do, and beside the output there is a new F32 number per
-//! row, of no defined value if rows have no elements. Bytes per element with an F16 or BF16 input and an F32 output, and
-//! those of the reference op by op, without Fusion:
+//! The kernels treat rows as those of [`softmax`](crate::softmax) do. In addition to the output they write one F32
+//! number per row, which is undefined if rows have no elements. Bytes per element with an F16 or BF16 input and an F32
+//! output; the last column is the reference, op by op, without Fusion:
 //!
 //! | | read | written | reference |
 //! |---|---|---|---|
@@ -27,11 +27,11 @@ use burn_backend::{Backend, tensor::FloatTensor};
 pub(crate) use kernel::{log_softmax, log_softmax_backward};
 pub use reference::{reference, reference_backward};
 
-/// The result of log-softmax and what its backward pass needs beside the input.
+/// The output of log-softmax, and what the backward pass needs in addition to the input.
 #[derive(Debug)]
 pub struct LogSoftmax<B: Backend> {
-    /// The shape of the input, in the dtype that was asked for.
+    /// Has the shape of the input and the dtype that was asked for.
     pub output: FloatTensor<B>,
-    /// The shape of the input with 1 at `dim`, F32.
+    /// Has the shape of the input with 1 at `dim`; F32.
     pub log_sum_exp: FloatTensor<B>,
 }

@@ -1,11 +1,11 @@
 use burn_backend::{Backend, FloatDType, TensorMetadata, tensor::FloatTensor};
 
 use super::LogSoftmax;
-use crate::row::{cast, wide, widened};
+use crate::widen::{cast, wide_dtype, widen};
 
-/// In Burn's ops, with casts around them.
+/// Computes log-softmax with Burn's ops.
 pub fn reference<B: Backend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -> LogSoftmax<B> {
-    let x = widened::<B>(x);
+    let x = widen::<B>(x);
     let max = B::float_max_dim(x.clone(), dim);
     let shifted = B::float_sub(x, max.clone());
     let log_sum = B::float_log(B::float_sum_dim(B::float_exp(shifted.clone()), dim));
@@ -15,7 +15,7 @@ pub fn reference<B: Backend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -
     }
 }
 
-/// The gradient of the input, in its dtype.
+/// Computes the gradient of the input, in the input's dtype.
 pub fn reference_backward<B: Backend>(
     x: FloatTensor<B>,
     log_sum_exp: FloatTensor<B>,
@@ -23,7 +23,7 @@ pub fn reference_backward<B: Backend>(
     dim: usize,
 ) -> FloatTensor<B> {
     let dtype = x.dtype();
-    let (x, grad) = (widened::<B>(x), cast::<B>(grad, wide(dtype)));
+    let (x, grad) = (widen::<B>(x), cast::<B>(grad, wide_dtype(dtype)));
     let probabilities = B::float_exp(B::float_sub(x, log_sum_exp));
     let sum = B::float_sum_dim(grad.clone(), dim);
     cast::<B>(B::float_sub(grad, B::float_mul(probabilities, sum)), dtype)

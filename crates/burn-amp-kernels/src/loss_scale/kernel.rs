@@ -9,9 +9,9 @@ use cubecl::{
     tensor_vector_size_parallel,
 };
 
-use super::STATE;
+use super::{HYSTERESIS, OVERFLOWED, SCALE, STATE, STREAK};
 
-/// One unit does it all: four numbers and some hundred flags.
+/// One unit does everything: there are four numbers and some hundreds of flags.
 #[cube(launch)]
 fn next_loss_scale_kernel(
     state: &Array<f32>,
@@ -28,22 +28,23 @@ fn next_loss_scale_kernel(
     for at in 0..flags.len() {
         overflowed = max(overflowed, flags[at]);
     }
-    let scale = state[0];
+    let scale = state[SCALE];
     if overflowed > 0.0 {
-        let left = max(state[2] - 1.0, 0.0);
-        next[0] = select(left > 0.0, scale, max(scale * backoff_factor, smallest));
-        next[1] = 0.0;
-        next[2] = left;
+        let left = max(state[HYSTERESIS] - 1.0, 0.0);
+        next[SCALE] = select(left > 0.0, scale, max(scale * backoff_factor, smallest));
+        next[STREAK] = 0.0;
+        next[HYSTERESIS] = left;
     } else {
-        let streak = state[1] + 1.0;
+        let streak = state[STREAK] + 1.0;
         let grows = streak >= growth_interval;
-        next[0] = select(grows, min(scale * growth_factor, largest), scale);
-        next[1] = select(grows, 0.0, streak);
-        next[2] = hysteresis;
+        next[SCALE] = select(grows, min(scale * growth_factor, largest), scale);
+        next[STREAK] = select(grows, 0.0, streak);
+        next[HYSTERESIS] = hysteresis;
     }
-    next[3] = overflowed;
+    next[OVERFLOWED] = overflowed;
 }
 
+/// Launches the computation of the next state.
 pub(crate) fn next_loss_scale<R: CubeRuntime>(
     state: CubeTensor<R>,
     flags: CubeTensor<R>,
@@ -81,8 +82,8 @@ fn unscale_unless_overflowed_kernel<F: Numeric, N: Size>(
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
-    let factor = 1.0 / before[0];
-    if after[3] > 0.0 {
+    let factor = 1.0 / before[SCALE];
+    if after[OVERFLOWED] > 0.0 {
         output[ABSOLUTE_POS] = Vector::new(0.0);
     } else {
         let values = Vector::<f32, N>::cast_from(gradient[ABSOLUTE_POS]);
@@ -90,6 +91,7 @@ fn unscale_unless_overflowed_kernel<F: Numeric, N: Size>(
     }
 }
 
+/// Launches the unscaling of one gradient. `before` and `after` are the states before and after its pass.
 pub(crate) fn unscale_unless_overflowed<R: CubeRuntime>(
     gradient: CubeTensor<R>,
     before: CubeTensor<R>,

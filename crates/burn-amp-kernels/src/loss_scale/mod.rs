@@ -1,13 +1,15 @@
 //! The dynamic loss scale on the device, for loops in which the host does not wait for the finite check.
 //!
-//! The state is an F32 tensor of [`STATE`] numbers: the scale, the finite steps since it last changed, the overflows that are still
-//! tolerated, and whether the pass before overflowed (1) or not (0).
+//! The state is an F32 tensor of [`STATE`] numbers: the scale, the streak of finite steps since it last changed, the
+//! overflows that are still tolerated, and whether the last pass overflowed (1) or not (0). [`state`] makes one on the
+//! host, [`scale_of`] and [`overflowed`] read one on the device.
 //!
-//! * [`Kernels::next_loss_scale`](crate::Kernels::next_loss_scale): the state after a pass, from the state before it and the flags of
-//!   [`finite`](crate::finite). What [`LossScaling::next`](burn_amp_core::LossScaling::next) is on the host, bit for bit, as long as
-//!   `growth_interval` is below 2^24: steps are counted in F32.
-//! * [`Kernels::unscale_unless_overflowed`](crate::Kernels::unscale_unless_overflowed): a gradient over the scale of its pass in F32, or zeros if
-//!   the pass overflowed. Read once, written once.
+//! * [`Kernels::next_loss_scale`](crate::Kernels::next_loss_scale): the state after a backward pass, from the state
+//!   before it and the flags of the [finite check](crate::finite). It is
+//!   [`LossScaling::next`](burn_amp_core::LossScaling::next) bit for bit, as long as `growth_interval` is below 2^24:
+//!   steps are counted in F32.
+//! * [`Kernels::unscale_unless_overflowed`](crate::Kernels::unscale_unless_overflowed): a gradient divided by the scale
+//!   of its pass, in F32, or zeros if the pass overflowed. The gradient is read once, the result written once.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
@@ -18,16 +20,50 @@ pub(crate) use kernel::{next_loss_scale, unscale_unless_overflowed};
 pub use reference::{reference_next, reference_unscale};
 
 use burn_amp_core::LossScaleState;
+use burn_backend::{
+    Backend, Slice, get_device_settings,
+    tensor::{BoolTensor, FloatTensor},
+};
 
-/// How many numbers a state has.
+/// The number of numbers in a state.
 pub const STATE: usize = 4;
 
-/// A state of the host as the device keeps it, after a pass that did not overflow.
+// Where each of them is.
+const SCALE: usize = 0;
+const STREAK: usize = 1;
+const HYSTERESIS: usize = 2;
+const OVERFLOWED: usize = 3;
+
+/// Converts a state of the host to that of the device, after a pass that did not overflow.
 pub fn state(host: LossScaleState) -> [f32; STATE] {
     let LossScaleState {
         scale,
         streak,
         hysteresis,
     } = host;
-    [scale, streak as f32, hysteresis as f32, 0.0]
+    let mut state = [0.0; STATE];
+    state[SCALE] = scale;
+    state[STREAK] = streak as f32;
+    state[HYSTERESIS] = hysteresis as f32;
+    state
+}
+
+/// Returns the scale of a state, as `[1]`.
+pub fn scale_of<B: Backend>(state: FloatTensor<B>) -> FloatTensor<B> {
+    number::<B>(state, SCALE)
+}
+
+/// Returns whether the pass before a state overflowed, as `[1]`.
+pub fn overflowed<B: Backend>(state: FloatTensor<B>) -> BoolTensor<B> {
+    is_positive::<B>(number::<B>(state, OVERFLOWED))
+}
+
+/// Returns one number of a state, as `[1]`.
+fn number<B: Backend>(state: FloatTensor<B>, at: usize) -> FloatTensor<B> {
+    B::float_slice(state, &[Slice::from(at..at + 1)])
+}
+
+fn is_positive<B: Backend>(tensor: FloatTensor<B>) -> BoolTensor<B> {
+    let bool_dtype = get_device_settings::<B>(&B::float_device(&tensor)).bool_dtype;
+    B::float_greater_elem(tensor, 0f32.into(), bool_dtype)
 }

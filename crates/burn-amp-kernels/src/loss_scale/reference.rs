@@ -1,12 +1,12 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
-    Backend, BoolDType, FloatDType, Scalar, Shape, Slice, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
+    Backend, FloatDType, Scalar, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
-use crate::row;
+use super::{HYSTERESIS, SCALE, STREAK, is_positive, number, overflowed, scale_of};
+use crate::widen::{cast, empty_wide_like, widen};
 
-/// In Burn's ops: every number of both outcomes, and a choice between them.
+/// Computes the numbers of both outcomes with Burn's ops, and selects between them.
 pub fn reference_next<B: Backend>(
     state: FloatTensor<B>,
     flags: FloatTensor<B>,
@@ -14,9 +14,9 @@ pub fn reference_next<B: Backend>(
 ) -> FloatTensor<B> {
     let bool_dtype = get_device_settings::<B>(&B::float_device(&state)).bool_dtype;
     let at = |at| number::<B>(state.clone(), at);
-    let (scale, streak, hysteresis) = (at(0), at(1), at(2));
+    let (scale, streak, hysteresis) = (at(SCALE), at(STREAK), at(HYSTERESIS));
     let overflowed = B::float_max(flags);
-    let overflows = is_positive::<B>(overflowed.clone(), bool_dtype);
+    let overflows = is_positive::<B>(overflowed.clone());
     let constant = |value: f32| full::<B>(&state, value);
 
     let left = B::float_clamp_min(B::float_sub_scalar(hysteresis, 1f32.into()), 0f32.into());
@@ -24,7 +24,7 @@ pub fn reference_next<B: Backend>(
         B::float_mul_scalar(scale.clone(), scaling.backoff_factor.into()),
         scaling.min.into(),
     );
-    let tolerated = is_positive::<B>(left.clone(), bool_dtype);
+    let tolerated = is_positive::<B>(left.clone());
     let scale_after_overflow = B::float_mask_where(backed_off, tolerated, scale.clone());
 
     let streak = B::float_add_scalar(streak, 1f32.into());
@@ -37,6 +37,7 @@ pub fn reference_next<B: Backend>(
     let scale = B::float_mask_where(scale, grows.clone(), grown);
     let streak = B::float_mask_where(streak, grows, constant(0.0));
 
+    // In the order of a state.
     let numbers = vec![
         B::float_mask_where(scale, overflows.clone(), scale_after_overflow),
         B::float_mask_where(streak, overflows.clone(), constant(0.0)),
@@ -46,37 +47,26 @@ pub fn reference_next<B: Backend>(
     B::float_cat(numbers, 0)
 }
 
-/// In Burn's ops.
+/// Multiplies by the reciprocal of the scale with Burn's ops, and masks.
 pub fn reference_unscale<B: Backend>(
     gradient: FloatTensor<B>,
     before: FloatTensor<B>,
     after: FloatTensor<B>,
 ) -> FloatTensor<B> {
     if gradient.shape().num_elements() == 0 {
-        return row::nothing_like::<B>(&gradient);
+        return empty_wide_like::<B>(&gradient);
     }
-    let bool_dtype = get_device_settings::<B>(&B::float_device(&before)).bool_dtype;
     let ones = Shape::from(vec![1; gradient.rank()]);
-    let factor = B::float_recip(number::<B>(before, 0));
-    let gradient = row::widened::<B>(gradient);
-    let factor = row::cast::<B>(B::float_reshape(factor, ones.clone()), gradient.dtype());
+    let factor = B::float_recip(scale_of::<B>(before));
+    let gradient = widen::<B>(gradient);
+    let factor = cast::<B>(B::float_reshape(factor, ones.clone()), gradient.dtype());
     let unscaled = B::float_mul(gradient, factor);
-    let overflowed = is_positive::<B>(number::<B>(after, 3), bool_dtype);
-    let overflowed = B::bool_expand(B::bool_reshape(overflowed, ones), unscaled.shape());
+    let overflowed = B::bool_reshape(overflowed::<B>(after), ones);
+    let overflowed = B::bool_expand(overflowed, unscaled.shape());
     B::float_mask_fill(unscaled, overflowed, 0f32.into())
 }
 
-/// One number of a state, as `[1]`.
-fn number<B: Backend>(state: FloatTensor<B>, at: usize) -> FloatTensor<B> {
-    let range = Slice::from(at..at + 1);
-    B::float_slice(state, &[range])
-}
-
-fn is_positive<B: Backend>(tensor: FloatTensor<B>, dtype: BoolDType) -> BoolTensor<B> {
-    B::float_greater_elem(tensor, 0f32.into(), dtype)
-}
-
-/// `value` as `[1]`, on the device of `like`.
+/// Makes `value` a tensor `[1]` on the device of `like`.
 fn full<B: Backend>(like: &FloatTensor<B>, value: f32) -> FloatTensor<B> {
     B::float_full(
         Shape::new([1]),

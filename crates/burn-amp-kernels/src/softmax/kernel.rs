@@ -3,7 +3,8 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
-    row::{KEPT, Plan, Row, Rows, Share, address_type, empty_beside, storage},
+    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
+    row::{Row, Share},
     team::{Reduction, Team, over_row, team_index},
 };
 
@@ -53,9 +54,9 @@ fn softmax_kernel<F: Float, N: Size>(
     }
 }
 
-/// Along the last dimension.
+/// Computes softmax along the last dimension.
 pub(crate) fn softmax<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
-    let output = empty_beside(&x, x.shape(), x.dtype);
+    let output = empty_on_device_of(&x, x.shape(), x.dtype);
     if x.shape().num_elements() == 0 {
         return output;
     }
@@ -114,12 +115,12 @@ fn softmax_backward_kernel<F: Float, G: Float, N: Size>(
     }
 }
 
-/// Along the last dimension.
+/// Computes the gradient of softmax along the last dimension.
 pub(crate) fn softmax_backward<R: CubeRuntime>(
     output: CubeTensor<R>,
     grad: CubeTensor<R>,
 ) -> CubeTensor<R> {
-    let dx = empty_beside(&output, output.shape(), output.dtype);
+    let dx = empty_on_device_of(&output, output.shape(), output.dtype);
     if output.shape().num_elements() == 0 {
         return dx;
     }

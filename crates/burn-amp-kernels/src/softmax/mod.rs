@@ -1,18 +1,22 @@
-//! Softmax that reads and writes the operand's dtype and computes in F32.
+//! Softmax in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`Kernels::softmax_in_f32`](crate::Kernels::softmax_in_f32): `exp(x - max) / sum(exp(x - max))` along `dim`, of any shape, in the dtype of
-//! `x`. A row of which all elements are -inf is NaN, as in Burn. The backward pass needs the output only:
+//! [`Kernels::mixed_softmax`](crate::Kernels::mixed_softmax): `exp(x - max) / sum(exp(x - max))` along `dim`, for any
+//! shape, in the dtype of `x`. A row whose elements are all -inf gives NaN, as in Burn. The backward pass needs only
+//! the output `y`:
 //!
 //! ```text
 //! dx = y (g - sum(g y))
 //! ```
 //!
-//! The kernels compute along the last dimension; another one is swapped with it, which costs a copy of each operand. A
-//! team of units has a row at a time and keeps it in registers, up to 16384 elements; longer rows it reads again for the
-//! maximum, the sum and the output. Buffers: operands as they are if their rows are equally far apart (padded, sliced,
-//! expanded), or else a contiguous copy; a new contiguous output. Tensors with F64 go to the reference, empty ones nowhere.
+//! The kernels compute along the last dimension. Another dimension is swapped with the last one first, which costs a
+//! copy of each operand. A team of units works on one row at a time and keeps it in registers, up to 16384 elements. A
+//! longer row is read again for the maximum, the sum and the output.
 //!
-//! Bytes per element in F16 or BF16, and those of the reference op by op, without Fusion:
+//! Buffers: operands are read in place if their rows are equally far apart (padded, sliced or expanded), and from a
+//! contiguous copy otherwise; the output is new and contiguous. F64 tensors use the reference. Empty tensors launch
+//! nothing.
+//!
+//! Bytes per element in F16 or BF16; the last column is the reference, op by op, without Fusion:
 //!
 //! | | read | written | reference |
 //! |---|---|---|---|

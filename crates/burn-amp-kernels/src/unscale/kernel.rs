@@ -3,11 +3,11 @@ use burn_cubecl::{CubeRuntime, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
 use crate::{
+    cube::lists::{chunks, empty_f32_like},
     finite::{EXPONENT, worst_exponent},
-    lists::{chunks, empty},
 };
 
-/// As the kernel of [`finite`](crate::finite), and each vector that was read is written times the factor.
+/// Works like the kernel of the [finite check](crate::finite), and writes each vector that it reads times the factor.
 #[cube(launch)]
 fn unscale_kernel<F: Numeric, N: Size>(
     tensors: &Sequence<LinearView<Vector<F, N>>>,
@@ -35,6 +35,7 @@ fn unscale_kernel<F: Numeric, N: Size>(
     }
 }
 
+/// Launches the products of `tensors`; returns them in their order, then the flags.
 pub(crate) fn unscale<R: CubeRuntime>(
     tensors: Vec<CubeTensor<R>>,
     factor: f32,
@@ -43,7 +44,7 @@ pub(crate) fn unscale<R: CubeRuntime>(
     let client = first.client.clone();
     let shape = Shape::new([tensors.len()]);
     let flags = zeros_client(client.clone(), first.device.clone(), shape, DType::F32);
-    let mut results: Vec<_> = tensors.iter().map(empty).collect();
+    let mut results: Vec<_> = tensors.iter().map(empty_f32_like).collect();
     for chunk in chunks(tensors, 2) {
         let (cubes, units) = chunk.geometry(&client);
         let mut views = SequenceArg::new();

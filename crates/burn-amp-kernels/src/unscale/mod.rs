@@ -1,8 +1,9 @@
-//! Many tensors times one factor, in F32.
+//! Unscaling: many tensors times one factor, in F32.
 //!
-//! [`Kernels::unscale`](crate::Kernels::unscale): a list of tensors of any float dtypes and layouts, and a factor. The result is `tensor × factor`
-//! in F32 for each of them (F64 for F64), and as the last tensor the flags of [`finite`](crate::finite), of the tensors as they
-//! came. A tensor is read once and written once; by Burn's ops it is cast, multiplied, and read again for the flag.
+//! [`Kernels::unscale`](crate::Kernels::unscale) takes a list of tensors of any float dtypes and layouts, and a factor.
+//! It returns `tensor × factor` for each of them, in F32 (F64 for F64), and as the last tensor the flags of the [finite
+//! check](crate::finite) of the operands. Each tensor is read once and written once; Burn's ops would cast it, multiply
+//! it, and read it again for the flag.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

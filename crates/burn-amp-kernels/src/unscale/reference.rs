@@ -1,20 +1,23 @@
 use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 
-use crate::{finite, row};
+use crate::{finite, widen};
 
-/// In Burn's ops: casts, products, and the [reference](finite::reference) of the flags.
+/// Casts and multiplies with Burn's ops; flags with the [reference](finite::reference) of the finite check.
 ///
 /// # Panics
 ///
-/// Without tensors: flags live on the device of the first.
+/// Panics if there are no tensors: the flags are on the device of the first one.
 pub fn reference<B: Backend>(tensors: Vec<FloatTensor<B>>, factor: f32) -> Vec<FloatTensor<B>> {
     let flags = finite::reference::<B>(tensors.clone());
     tensors
         .into_iter()
-        .map(|tensor| match tensor.shape().num_elements() {
-            // burn-cubecl counts below 0 on empty operands.
-            0 => row::nothing_like::<B>(&tensor),
-            _ => B::float_mul_scalar(row::widened::<B>(tensor), factor.into()),
+        .map(|tensor| {
+            // burn-cubecl 0.21.0 computes a negative size for an empty operand.
+            if tensor.shape().num_elements() == 0 {
+                widen::empty_wide_like::<B>(&tensor)
+            } else {
+                B::float_mul_scalar(widen::widen::<B>(tensor), factor.into())
+            }
         })
         .chain([flags])
         .collect()

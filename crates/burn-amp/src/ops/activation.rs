@@ -23,7 +23,7 @@ fn gelu<B: Kernels, P: PolicySource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::gelu_in_f32(x.inner))
+        call.stored(G::Inner::mixed_gelu(x.inner))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -37,7 +37,7 @@ fn softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::softmax_in_f32(x.inner, dim))
+        call.stored(G::Inner::mixed_softmax(x.inner, dim))
     } else {
         call.result(G::Inner::softmax(call.cast(x), dim))
     }
@@ -59,7 +59,7 @@ fn log_softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
     let LogSoftmax {
         output,
         log_sum_exp,
-    } = G::Inner::log_softmax_in_f32(x.clone(), dim, precision::to_float(dtype));
+    } = G::Inner::mixed_log_softmax(x.clone(), dim, precision::to_float(dtype));
     let mut output = call.stored::<G>(output);
     if is_last {
         output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));

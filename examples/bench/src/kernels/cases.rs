@@ -59,14 +59,14 @@ impl<B: Kernels> Case<B> {
             Self {
                 name: "softmax",
                 bytes_per_element: LOW + LOW,
-                kernel: |o| drop(B::softmax_in_f32(o.x.clone(), 1)),
+                kernel: |o| drop(B::mixed_softmax(o.x.clone(), 1)),
                 reference: |o| drop(softmax::reference::<B>(o.x.clone(), 1)),
             },
             Self {
                 name: "softmax backward",
                 bytes_per_element: 2 * LOW + LOW,
                 kernel: |o| {
-                    drop(B::softmax_in_f32_backward(
+                    drop(B::mixed_softmax_backward(
                         o.softmax.clone(),
                         o.grad.clone(),
                         1,
@@ -80,7 +80,7 @@ impl<B: Kernels> Case<B> {
             Self {
                 name: "log-softmax to f32",
                 bytes_per_element: LOW + F32,
-                kernel: |o| drop(B::log_softmax_in_f32(o.x.clone(), 1, FloatDType::F32)),
+                kernel: |o| drop(B::mixed_log_softmax(o.x.clone(), 1, FloatDType::F32)),
                 reference: |o| {
                     drop(log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32));
                 },
@@ -90,7 +90,7 @@ impl<B: Kernels> Case<B> {
                 bytes_per_element: LOW + F32 + LOW,
                 kernel: |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
-                    drop(B::log_softmax_in_f32_backward(
+                    drop(B::mixed_log_softmax_backward(
                         x,
                         statistics,
                         o.wide.clone(),
@@ -124,7 +124,7 @@ impl<B: Kernels> Case<B> {
                 bytes_per_element: LOW + LOW,
                 kernel: |o| {
                     let (x, gamma) = (o.x.clone(), o.gamma.clone());
-                    drop(B::layer_norm_in_f32(x, gamma.clone(), Some(gamma), 1e-5));
+                    drop(B::mixed_layer_norm(x, gamma.clone(), Some(gamma), 1e-5));
                 },
                 reference: |o| {
                     let (x, gamma) = (o.x.clone(), o.gamma.clone());
@@ -143,7 +143,7 @@ impl<B: Kernels> Case<B> {
                     let (x, gamma) = (o.x.clone(), o.gamma.clone());
                     let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
                     let grad = o.grad.clone();
-                    drop(B::layer_norm_in_f32_backward(
+                    drop(B::mixed_layer_norm_backward(
                         x,
                         gamma,
                         mean,

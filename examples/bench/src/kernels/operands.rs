@@ -48,7 +48,7 @@ impl<B: Kernels> Operands<B> {
         let gamma = B::float_ones(Shape::new([columns]), device, FloatDType::F32);
         let LayerNorm {
             mean, inverse_std, ..
-        } = B::layer_norm_in_f32(x.clone(), gamma.clone(), None, 1e-5);
+        } = B::mixed_layer_norm(x.clone(), gamma.clone(), None, 1e-5);
         let wide = noise([rows, columns]);
         let parts = |tensor: &FloatTensor<B>| -> Vec<_> {
             let tensor = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(tensor.clone()));
@@ -64,9 +64,9 @@ impl<B: Kernels> Operands<B> {
         let state = [65536.0, 0.0, 1.0, 0.0];
         assert_eq!(state.len(), loss_scale::STATE);
         Self {
-            log_sum_exp: B::log_softmax_in_f32(x.clone(), 1, FloatDType::F32).log_sum_exp,
+            log_sum_exp: B::mixed_log_softmax(x.clone(), 1, FloatDType::F32).log_sum_exp,
             grad: low(noise([rows, columns])),
-            softmax: B::softmax_in_f32(x.clone(), 1),
+            softmax: B::mixed_softmax(x.clone(), 1),
             targets: targets.into_primitive(),
             grad_of_rows: noise([rows, 1]),
             low_list: parts(&x),

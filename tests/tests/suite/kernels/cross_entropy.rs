@@ -44,7 +44,7 @@ fn assert_at(x: &Float) {
     let targets = targets(rows, n);
     let grad = noise(rows, 9);
     let statistics =
-        || Plain::log_softmax_in_f32(x.clone(), of_rows.len() - 1, DType::F32.into()).log_sum_exp;
+        || Plain::mixed_log_softmax(x.clone(), of_rows.len() - 1, DType::F32.into()).log_sum_exp;
     let indices = || on_device(&targets, &of_rows);
     let g = || tensor(&grad, &of_rows, DType::F32);
     let values = read(x);

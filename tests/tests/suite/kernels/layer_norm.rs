@@ -52,7 +52,7 @@ fn assert_forward(what: &str, x: &Float, parameters: [Float; 2]) {
     let spread: Vec<_> = rows.iter().map(|x| 1.0 + 4.0 * statistics(x)[1]).collect();
     for has_beta in [true, false] {
         let beta = has_beta.then(|| beta.clone());
-        let found = Plain::layer_norm_in_f32(x.clone(), gamma.clone(), beta, EPSILON);
+        let found = Plain::mixed_layer_norm(x.clone(), gamma.clone(), beta, EPSILON);
         assert_eq!(
             (found.output.dtype(), found.output.shape()),
             (x.dtype(), shape.clone())
@@ -99,7 +99,7 @@ fn assert_backward(x: &Float, g: &Float) {
         let values: Vec<_> = statistics.iter().map(|row| row[i]).collect();
         tensor(&values, &of_rows, wide(dtype))
     });
-    let found = Plain::layer_norm_in_f32_backward(x.clone(), gamma, mean, inverse_std, g.clone());
+    let found = Plain::mixed_layer_norm_backward(x.clone(), gamma, mean, inverse_std, g.clone());
 
     let mut dx = Vec::with_capacity(values.len());
     let [mut dgamma, mut dbeta, mut gamma_size, mut beta_size] = [(); 4].map(|()| vec![0.0; n]);
@@ -192,7 +192,7 @@ fn a_mean_far_from_zero_costs_no_variance() {
     // E[x²] - E[x]² would be 0 or less in F32: 1e8 rounds by 8.
     let x: Vec<_> = noise(100, 1).iter().map(|x| 10_000.0 + x.round()).collect();
     let x = tensor(&x, &[1, 100], DType::F32);
-    let found = Plain::layer_norm_in_f32(
+    let found = Plain::mixed_layer_norm(
         x.clone(),
         tensor(&[1.0; 100], &[100], DType::F32),
         None,
@@ -213,7 +213,7 @@ fn infinities_and_nan_are_as_in_the_reference() {
                 layer_norm(x.clone(), gamma.clone(), Some(beta.clone()), EPSILON)
             };
             let reference = run(layer_norm::reference::<Plain>);
-            let found = run(Plain::layer_norm_in_f32);
+            let found = run(Plain::mixed_layer_norm);
             for (found, reference) in [
                 (found.output, reference.output),
                 (found.mean, reference.mean),
@@ -232,12 +232,12 @@ fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
         let x = || tensor(&[], &[0, 5], dtype);
         let [gamma, beta] = parameters(5, wide(dtype));
-        let found = Plain::layer_norm_in_f32(x(), gamma.clone(), Some(beta), EPSILON);
+        let found = Plain::mixed_layer_norm(x(), gamma.clone(), Some(beta), EPSILON);
         for of_rows in [&found.mean, &found.inverse_std] {
             assert_eq!(of_rows.shape().as_slice(), [0, 1]);
         }
         let (mean, inverse_std) = (found.mean, found.inverse_std);
-        let gradients = Plain::layer_norm_in_f32_backward(x(), gamma, mean, inverse_std, x());
+        let gradients = Plain::mixed_layer_norm_backward(x(), gamma, mean, inverse_std, x());
         for tensor in [found.output, gradients.x] {
             assert_eq!(
                 (tensor.dtype(), tensor.shape().as_slice()),
@@ -295,7 +295,7 @@ fn in_f32(
     gamma: FloatTensor<PlainAutodiff>,
     beta: Option<FloatTensor<PlainAutodiff>>,
 ) -> FloatTensor<PlainAutodiff> {
-    PlainAutodiff::layer_norm_in_f32(x, gamma, beta, EPSILON).output
+    PlainAutodiff::mixed_layer_norm(x, gamma, beta, EPSILON).output
 }
 
 fn burns(

@@ -44,7 +44,7 @@ fn with_one_at(shape: &[usize], dim: usize) -> Vec<usize> {
 
 fn assert_forward(what: &str, x: &Float, dim: usize, dtype: DType) {
     let shape = x.shape();
-    let found = Plain::log_softmax_in_f32(x.clone(), dim, dtype.into());
+    let found = Plain::mixed_log_softmax(x.clone(), dim, dtype.into());
     assert_eq!(
         (found.output.dtype(), found.output.shape()),
         (dtype, shape.clone()),
@@ -74,8 +74,8 @@ fn assert_forward(what: &str, x: &Float, dim: usize, dtype: DType) {
 
 fn assert_backward(x: &Float, g: &Float) {
     let (n, dim) = (last(x), x.shape().num_dims() - 1);
-    let log_sum_exp = Plain::log_softmax_in_f32(x.clone(), dim, x.dtype().into()).log_sum_exp;
-    let dx = Plain::log_softmax_in_f32_backward(x.clone(), log_sum_exp, g.clone(), dim);
+    let log_sum_exp = Plain::mixed_log_softmax(x.clone(), dim, x.dtype().into()).log_sum_exp;
+    let dx = Plain::mixed_log_softmax_backward(x.clone(), log_sum_exp, g.clone(), dim);
     assert_eq!((dx.dtype(), dx.shape()), (x.dtype(), x.shape()));
     let slack = slack(DType::F32, n);
     let (x, g) = (read(x), read(g));
@@ -145,8 +145,8 @@ fn along_other_dimensions_gradients_are_those_of_the_transposed() {
     let transposed =
         |values: &[f64]| -> Vec<f64> { (0..35).map(|i| values[i % 5 * 7 + i / 5]).collect() };
     let expected = backward_on_host(&transposed(&read(&x)), &transposed(&read(&g)), 5);
-    let log_sum_exp = Plain::log_softmax_in_f32(x.clone(), 0, DType::F32.into()).log_sum_exp;
-    let dx = Plain::log_softmax_in_f32_backward(x, log_sum_exp, g, 0);
+    let log_sum_exp = Plain::mixed_log_softmax(x.clone(), 0, DType::F32.into()).log_sum_exp;
+    let dx = Plain::mixed_log_softmax_backward(x, log_sum_exp, g, 0);
     assert_eq!(dx.shape().as_slice(), [5, 7]);
     let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
     assert_near("dim 0", &dx, &expected, |_| slack(DType::F32, 5) * 24.0);
@@ -163,7 +163,7 @@ fn masks_infinities_and_nan_are_as_in_burn() {
             assert_forward("special", &x, 1, output);
             let reference = log_softmax::reference::<Plain>(x.clone(), 1, output.into());
             let reference = read(&reference.output);
-            let found = Plain::log_softmax_in_f32(x, 1, output.into()).output;
+            let found = Plain::mixed_log_softmax(x, 1, output.into()).output;
             let slack = slack(dtype, n);
             let tolerance = |i: usize| slack * reference[i].abs().max(16.0);
             assert_near("reference", &found, &reference, tolerance);
@@ -178,9 +178,9 @@ fn nothing_comes_of_nothing() {
             let x = || tensor(&[], shape, dtype);
             let dim = shape.len() - 1;
             let of_rows = with_one_at(shape, dim);
-            let found = Plain::log_softmax_in_f32(x(), dim, DType::F32.into());
+            let found = Plain::mixed_log_softmax(x(), dim, DType::F32.into());
             assert_eq!(found.log_sum_exp.shape().as_slice(), of_rows);
-            let dx = Plain::log_softmax_in_f32_backward(x(), found.log_sum_exp, x(), dim);
+            let dx = Plain::mixed_log_softmax_backward(x(), found.log_sum_exp, x(), dim);
             for (tensor, dtype) in [(dx, dtype), (found.output, DType::F32)] {
                 assert_eq!((tensor.dtype(), tensor.shape().as_slice()), (dtype, shape));
                 assert!(read(&tensor).is_empty());
@@ -228,12 +228,12 @@ fn gradient(
 }
 
 fn in_f32(x: FloatTensor<PlainAutodiff>) -> FloatTensor<PlainAutodiff> {
-    PlainAutodiff::log_softmax_in_f32(x, 1, DType::F32.into()).output
+    PlainAutodiff::mixed_log_softmax(x, 1, DType::F32.into()).output
 }
 
 fn in_own_dtype(x: FloatTensor<PlainAutodiff>) -> FloatTensor<PlainAutodiff> {
     let dtype = x.dtype().into();
-    PlainAutodiff::log_softmax_in_f32(x, 1, dtype).output
+    PlainAutodiff::mixed_log_softmax(x, 1, dtype).output
 }
 
 #[test]

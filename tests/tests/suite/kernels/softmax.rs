@@ -32,7 +32,7 @@ fn backward_on_host(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
 
 fn assert_forward(what: &str, x: &Float, dim: usize) {
     let shape = x.shape();
-    let y = Plain::softmax_in_f32(x.clone(), dim);
+    let y = Plain::mixed_softmax(x.clone(), dim);
     assert_eq!((y.dtype(), y.shape()), (x.dtype(), shape.clone()), "{what}");
     let expected = along(&read(x), shape.as_slice(), dim, on_host);
     let slack = slack(x.dtype(), shape[dim]);
@@ -52,7 +52,7 @@ fn rows_of_any_length_and_number_are_as_the_host_computes() {
 fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
     for dtype in dtypes() {
         for shape in SHAPES {
-            let y = Plain::softmax_in_f32(noisy(shape, 1, dtype), shape.len() - 1);
+            let y = Plain::mixed_softmax(noisy(shape, 1, dtype), shape.len() - 1);
             assert_backward(&y, &noisy(shape, 2, dtype));
         }
     }
@@ -60,7 +60,7 @@ fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
 
 fn assert_backward(y: &Float, g: &Float) {
     let n = last(y);
-    let dx = Plain::softmax_in_f32_backward(y.clone(), g.clone(), y.shape().num_dims() - 1);
+    let dx = Plain::mixed_softmax_backward(y.clone(), g.clone(), y.shape().num_dims() - 1);
     assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()));
     let slack = slack(y.dtype(), n);
     let (y, g) = (read(y), read(g));
@@ -101,7 +101,7 @@ fn layouts_and_dimensions_do_not_matter() {
 #[test]
 fn a_gradient_may_have_another_dtype_than_the_output() {
     for dtype in dtypes() {
-        let y = Plain::softmax_in_f32(noisy(&[3, 40], 1, DType::F32), 1);
+        let y = Plain::mixed_softmax(noisy(&[3, 40], 1, DType::F32), 1);
         assert_backward(&y, &noisy(&[3, 40], 2, dtype));
     }
 }
@@ -112,7 +112,7 @@ fn along_other_dimensions_gradients_are_those_of_the_transposed() {
     let transposed =
         |values: &[f64]| -> Vec<f64> { (0..35).map(|i| values[i % 5 * 7 + i / 5]).collect() };
     let expected = backward_on_host(&transposed(&read(&y)), &transposed(&read(&g)), 5);
-    let dx = Plain::softmax_in_f32_backward(y, g, 0);
+    let dx = Plain::mixed_softmax_backward(y, g, 0);
     assert_eq!(dx.shape().as_slice(), [5, 7]);
     // Not of a softmax, so |y| is up to 4 and the sum over 5 of |g y| up to 80.
     let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
@@ -130,7 +130,7 @@ fn masks_infinities_and_nan_are_as_in_burn() {
             assert_forward("special", &x, 1);
             let reference = read(&softmax::reference::<Plain>(x.clone(), 1));
             let slack = slack(dtype, n);
-            let y = Plain::softmax_in_f32(x, 1);
+            let y = Plain::mixed_softmax(x, 1);
             assert_near("reference", &y, &reference, |i| slack * reference[i]);
         }
     }
@@ -142,8 +142,8 @@ fn nothing_comes_of_nothing() {
         for (shape, dim) in [(&[0][..], 0), (&[0, 5], 1), (&[3, 0, 5], 2), (&[0, 5], 0)] {
             let x = || tensor(&[], shape, dtype);
             for y in [
-                Plain::softmax_in_f32(x(), dim),
-                Plain::softmax_in_f32_backward(x(), x(), dim),
+                Plain::mixed_softmax(x(), dim),
+                Plain::mixed_softmax_backward(x(), x(), dim),
             ] {
                 assert_eq!((y.dtype(), y.shape().as_slice()), (dtype, shape));
                 assert!(read(&y).is_empty());
@@ -195,7 +195,7 @@ fn the_gradient_is_that_of_finite_differences() {
     for dtype in dtypes() {
         let x = read(&noisy(&SHAPE, 9, dtype));
         let expected = derivatives(|x| loss_on_host(&along(x, &SHAPE, 1, on_host)), &x);
-        let dx = gradient(PlainAutodiff::softmax_in_f32, &x, dtype);
+        let dx = gradient(PlainAutodiff::mixed_softmax, &x, dtype);
         assert_eq!(dx.dtype(), dtype);
         // The output and its gradient are rounded to the dtype, and the loss is computed in F32.
         let tolerance = 1.5 * (2.0 * epsilon(dtype) + slack(DType::F32, 5));
@@ -211,7 +211,7 @@ fn the_gradient_is_that_of_burns_softmax() {
         &x,
         DType::F32,
     );
-    let dx = gradient(PlainAutodiff::softmax_in_f32, &x, DType::F32);
+    let dx = gradient(PlainAutodiff::mixed_softmax, &x, DType::F32);
     assert_near("Burn's", &dx, &read(&expected), |_| {
         slack(DType::F32, 5) * 1.5
     });
@@ -221,7 +221,7 @@ fn the_gradient_is_that_of_burns_softmax() {
 fn of_an_untracked_input_nothing_is_tracked() {
     let data = TensorData::new(noise(15, 9), SHAPE);
     let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
-    let y = PlainAutodiff::softmax_in_f32(x.into_primitive().tensor(), 1);
+    let y = PlainAutodiff::mixed_softmax(x.into_primitive().tensor(), 1);
     let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
     // A tracked factor beside it has a gradient, so the graph is whole.
     let factor = y.clone().detach().require_grad();

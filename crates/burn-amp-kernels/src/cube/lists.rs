@@ -4,23 +4,23 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use cubecl::{prelude::*, tensor_vector_size_parallel};
 
-/// At most this many tensors per launch: the code of a kernel grows with their number.
+/// The most tensors per launch: the code of a kernel grows with their number.
 const TENSORS: usize = 16;
 
-/// A tensor of a list, as a kernel reads it.
+/// A tensor of a list, in the form in which a kernel reads it.
 pub(crate) struct Listed<R: CubeRuntime> {
-    /// The position in the list.
+    /// Its position in the list.
     pub(crate) index: usize,
-    /// Its values: of shape `[n]` as they lie in memory if there are no gaps between them, else the tensor itself.
+    /// Its values: in the order of memory as `[n]` if there are no gaps between them, otherwise the tensor itself.
     pub(crate) values: CubeTensor<R>,
     tensor: CubeTensor<R>,
 }
 
-/// Tensors that one launch takes.
+/// The tensors of one launch.
 pub(crate) struct Chunk<R: CubeRuntime> {
     pub(crate) tensors: Vec<Listed<R>>,
     pub(crate) dtype: DType,
-    /// Elements per vector, of each of the tensors.
+    /// The elements per vector, for all of the tensors.
     pub(crate) vector_size: usize,
 }
 
@@ -33,17 +33,18 @@ impl<R: CubeRuntime> Listed<R> {
         }
     }
 
-    /// An F32 tensor of the same shape, not initialized, and its values in the order in which a kernel reads these.
+    /// Makes an uninitialized F32 tensor of the same shape; returns it, and its values in the order of `self.values`.
     pub(crate) fn empty_like(&self) -> (CubeTensor<R>, CubeTensor<R>) {
-        let values = empty(&self.values);
+        let values = empty_f32_like(&self.values);
         let is_flat = self.values.meta.shape() != self.tensor.meta.shape();
-        let tensor = match is_flat {
-            true => CubeTensor {
+        let tensor = if is_flat {
+            CubeTensor {
                 handle: values.handle.clone(),
                 dtype: DType::F32,
                 ..self.tensor.clone()
-            },
-            false => values.clone(),
+            }
+        } else {
+            values.clone()
         };
         (tensor, values)
     }
@@ -61,7 +62,8 @@ impl<R: CubeRuntime> Listed<R> {
     }
 }
 
-/// A tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter here.
+/// Returns a tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter
+/// here.
 fn if_dense_flat<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
     let mut dims: Vec<_> = shape
@@ -76,20 +78,20 @@ fn if_dense_flat<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
         elements *= size;
         is_next
     });
-    match is_dense {
-        true => CubeTensor::new_contiguous(
-            tensor.client,
-            tensor.device,
-            Shape::new([elements]),
-            tensor.handle,
-            tensor.dtype,
-        ),
-        false => tensor,
+    if !is_dense {
+        return tensor;
     }
+    CubeTensor::new_contiguous(
+        tensor.client,
+        tensor.device,
+        Shape::new([elements]),
+        tensor.handle,
+        tensor.dtype,
+    )
 }
 
-/// A tensor of the shape of `tensor` in F32, not initialized.
-pub(crate) fn empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
+/// Makes an uninitialized F32 tensor of the shape of `tensor`.
+pub(crate) fn empty_f32_like<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
     empty_device_contiguous_dtype(
         tensor.client.clone(),
         tensor.device.clone(),
@@ -98,9 +100,10 @@ pub(crate) fn empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
     )
 }
 
-/// Sorts tensors into chunks by dtype and vector size. `buffers` is how many buffers a kernel binds for each tensor. Empty tensors are left out.
+/// Sorts tensors into chunks by dtype and vector size, without the empty ones. A kernel binds `buffers` buffers per
+/// tensor.
 pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize) -> Vec<Chunk<R>> {
-    /// The flags, and what CubeCL tells the kernel about the tensors.
+    /// The flags, and the buffer in which CubeCL passes shapes and strides.
     const OTHER_BUFFERS: usize = 2;
 
     let mut chunks: Vec<Chunk<R>> = Vec::new();
@@ -128,11 +131,11 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
 }
 
 impl<R: CubeRuntime> Chunk<R> {
-    /// Cubes and units per cube that stride over the tensors together.
+    /// Returns the cubes, and the units per cube, that stride over the tensors together.
     pub(crate) fn geometry(&self, client: &ComputeClient<R>) -> (CubeCount, CubeDim) {
-        /// Enough cubes per multiprocessor to keep memory busy; each strides on from there.
+        /// Enough cubes per multiprocessor to keep memory busy; each strides over the rest.
         const CUBES_PER_MULTIPROCESSOR: u32 = 8;
-        /// Where the device does not tell how many multiprocessors it has.
+        /// The assumption for a device that does not report how many multiprocessors it has.
         const MULTIPROCESSORS: u32 = 32;
 
         let longest = self

@@ -1,5 +1,12 @@
-//! On CubeCL: the kernels.
+//! The kernels, for every backend made of burn-cubecl.
+//!
+//! * [`plan`], [`row`], [`team`]: kernels over rows, on the host, in a unit, and among units
+//! * [`lists`]: kernels over many tensors
+//!
+//! Kernels compute in F32, so operands in F64 go to the references.
 
+pub(crate) mod lists;
+pub(crate) mod plan;
 pub(crate) mod row;
 pub(crate) mod team;
 
@@ -16,9 +23,8 @@ use crate::{
     Kernels, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale,
-    row::cast,
-    softmax, unscale,
+    loss_scale, softmax, unscale,
+    widen::cast,
 };
 
 impl<R, F, I, BT> Kernels for CubeBackend<R, F, I, BT>
@@ -29,17 +35,17 @@ where
     BT: BoolElement,
 {
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        match has_f64(&tensors) {
-            true => finite::reference::<Self>(tensors),
-            false => finite::not_finite(tensors),
+        if has_f64(&tensors) {
+            return finite::reference::<Self>(tensors);
         }
+        finite::not_finite(tensors)
     }
 
     fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
-        match has_f64(&tensors) {
-            true => unscale::reference::<Self>(tensors, factor),
-            false => unscale::unscale(tensors, factor),
+        if has_f64(&tensors) {
+            return unscale::reference::<Self>(tensors, factor);
         }
+        unscale::unscale(tensors, factor)
     }
 
     fn next_loss_scale(
@@ -55,54 +61,55 @@ where
         before: FloatTensor<Self>,
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        match gradient.dtype {
-            DType::F64 => loss_scale::reference_unscale::<Self>(gradient, before, after),
-            _ => loss_scale::unscale_unless_overflowed(gradient, before, after),
+        if has_f64([&gradient]) {
+            return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
+        loss_scale::unscale_unless_overflowed(gradient, before, after)
     }
 
-    fn softmax_in_f32(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        if x.dtype == DType::F64 {
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+        if has_f64([&x]) {
             return softmax::reference::<Self>(x, dim);
         }
-        last(softmax::softmax(last(x, dim)), dim)
+        swap_with_last(softmax::softmax(swap_with_last(x, dim)), dim)
     }
 
-    fn softmax_in_f32_backward(
+    fn mixed_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
     ) -> FloatTensor<Self> {
-        if output.dtype == DType::F64 || grad.dtype == DType::F64 {
+        if has_f64([&output, &grad]) {
             return softmax::reference_backward::<Self>(output, grad, dim);
         }
-        let dx = softmax::softmax_backward(last(output, dim), last(grad, dim));
-        last(dx, dim)
+        let dx = softmax::softmax_backward(swap_with_last(output, dim), swap_with_last(grad, dim));
+        swap_with_last(dx, dim)
     }
 
-    fn log_softmax_in_f32(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
-        if x.dtype == DType::F64 || dtype == FloatDType::F64 {
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+        if has_f64([&x]) || dtype == FloatDType::F64 {
             return log_softmax::reference::<Self>(x, dim, dtype);
         }
-        let (output, log_sum_exp) = log_softmax::log_softmax(last(x, dim), dtype.into());
+        let (output, log_sum_exp) = log_softmax::log_softmax(swap_with_last(x, dim), dtype.into());
         LogSoftmax {
-            output: last(output, dim),
-            log_sum_exp: last(log_sum_exp, dim),
+            output: swap_with_last(output, dim),
+            log_sum_exp: swap_with_last(log_sum_exp, dim),
         }
     }
 
-    fn log_softmax_in_f32_backward(
+    fn mixed_log_softmax_backward(
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
     ) -> FloatTensor<Self> {
-        if x.dtype == DType::F64 || grad.dtype == DType::F64 {
+        if has_f64([&x, &grad]) {
             return log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim);
         }
-        let operands = [x, log_sum_exp, grad].map(|tensor| last(tensor, dim));
+        let operands = [x, log_sum_exp, grad].map(|tensor| swap_with_last(tensor, dim));
         let [x, log_sum_exp, grad] = operands;
-        last(log_softmax::log_softmax_backward(x, log_sum_exp, grad), dim)
+        let dx = log_softmax::log_softmax_backward(x, log_sum_exp, grad);
+        swap_with_last(dx, dim)
     }
 
     fn log_softmax_at_backward(
@@ -111,20 +118,20 @@ where
         targets: IntTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        if x.dtype == DType::F64 {
+        if has_f64([&x]) {
             return cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad);
         }
         let grad = cast::<Self>(grad, DType::F32);
         cross_entropy::log_softmax_at_backward(x, log_sum_exp, targets, grad)
     }
 
-    fn layer_norm_in_f32(
+    fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
     ) -> LayerNorm<Self> {
-        if x.dtype == DType::F64 {
+        if has_f64([&x]) {
             return layer_norm::reference::<Self>(x, gamma, beta, epsilon);
         }
         let in_f32 = |tensor| cast::<Self>(tensor, DType::F32);
@@ -137,14 +144,14 @@ where
         }
     }
 
-    fn layer_norm_in_f32_backward(
+    fn mixed_layer_norm_backward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         inverse_std: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> LayerNormGradients<Self> {
-        if x.dtype == DType::F64 || grad.dtype == DType::F64 {
+        if has_f64([&x, &grad]) {
             return layer_norm::reference_backward::<Self>(x, gamma, mean, inverse_std, grad);
         }
         let gamma = cast::<Self>(gamma, DType::F32);
@@ -155,13 +162,13 @@ where
     }
 }
 
-/// The kernels compute in F32.
-fn has_f64<R: CubeRuntime>(tensors: &[CubeTensor<R>]) -> bool {
-    tensors.iter().any(|tensor| tensor.dtype == DType::F64)
+/// Returns whether one of the tensors is F64, which only the references compute.
+fn has_f64<'a, R: CubeRuntime>(tensors: impl IntoIterator<Item = &'a CubeTensor<R>>) -> bool {
+    tensors.into_iter().any(|tensor| tensor.dtype == DType::F64)
 }
 
-/// Swaps the dimension with the last one, to which the kernels are bound, or back.
-fn last<R: CubeRuntime>(mut tensor: CubeTensor<R>, dim: usize) -> CubeTensor<R> {
+/// Swaps a dimension with the last one, along which the kernels compute, or swaps it back.
+fn swap_with_last<R: CubeRuntime>(mut tensor: CubeTensor<R>, dim: usize) -> CubeTensor<R> {
     let rank = tensor.rank();
     tensor.meta.swap(dim, rank - 1);
     tensor

@@ -1,0 +1,161 @@
+//! How a kernel goes over the rows of its operands, decided on the host: where rows lie, and which units take them.
+
+use burn_backend::{DType, Shape, TensorMetadata};
+use burn_cubecl::{
+    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
+    tensor::CubeTensor,
+};
+use cubecl::prelude::*;
+
+use super::team::Team;
+
+/// A tensor whose rows are contiguous and equally far apart.
+pub(crate) struct Rows<R: CubeRuntime> {
+    pub tensor: CubeTensor<R>,
+    /// The elements from the start of one row to the start of the next; 0 if one row is expanded to many.
+    pub pitch: usize,
+}
+
+impl<R: CubeRuntime> Rows<R> {
+    /// Takes the tensor in place if its rows allow it (padded, sliced, expanded), and a contiguous copy otherwise.
+    pub fn new(tensor: CubeTensor<R>) -> Self {
+        if let Some(pitch) = pitch(tensor.meta.shape(), tensor.meta.strides()) {
+            return Self { tensor, pitch };
+        }
+        let tensor = into_contiguous(tensor);
+        let pitch = row_length(&tensor);
+        Self { tensor, pitch }
+    }
+}
+
+/// Returns the elements from one row to the next if all rows are equally far apart.
+fn pitch(shape: &[usize], strides: &[usize]) -> Option<usize> {
+    let last = shape.len() - 1;
+    if strides[last] != 1 && shape[last] != 1 {
+        return None;
+    }
+    let mut pitch = None;
+    let mut rows = 1;
+    for (&size, &stride) in shape[..last].iter().zip(strides).rev() {
+        if size == 1 {
+            continue;
+        }
+        if stride != *pitch.get_or_insert(stride) * rows {
+            return None;
+        }
+        rows *= size;
+    }
+    Some(pitch.unwrap_or(shape[last]))
+}
+
+/// Returns the elements of a row.
+pub(crate) fn row_length<R: CubeRuntime>(tensor: &CubeTensor<R>) -> usize {
+    let shape = tensor.meta.shape();
+    shape[shape.num_dims() - 1]
+}
+
+/// The most F32 numbers that a unit keeps of one tensor.
+pub(crate) const KEPT: usize = 32;
+
+/// How a kernel goes over the rows of its operands.
+pub(crate) struct Plan {
+    /// The number of rows.
+    pub rows: usize,
+    /// Elements per vector: as many as one load takes, if they divide rows evenly.
+    pub vector_size: usize,
+    /// Vectors per row.
+    pub length: usize,
+    pub team: Team,
+}
+
+impl Plan {
+    /// Makes a plan for operands of equal shape, of each of which a unit keeps up to `kept` numbers.
+    pub fn new<R: CubeRuntime, const N: usize>(operands: [&Rows<R>; N], kept: usize) -> Self {
+        let tensor = &operands[0].tensor;
+        let row = row_length(tensor);
+        let vector_size = tensor
+            .client
+            .io_optimized_vector_sizes(tensor.elem_size())
+            .find(|size| {
+                row.is_multiple_of(*size)
+                    && operands
+                        .iter()
+                        .all(|operand| operand.pitch.is_multiple_of(*size))
+            })
+            .unwrap_or(1);
+        let length = row / vector_size;
+        Self {
+            rows: tensor.meta.num_elements() / row,
+            vector_size,
+            length,
+            team: Team::new(&tensor.client, length, kept / vector_size),
+        }
+    }
+}
+
+/// Returns the type of a tensor's elements in memory.
+pub(crate) fn storage(dtype: DType) -> StorageType {
+    match dtype {
+        DType::Flex32 => DType::F32.into(),
+        dtype => dtype.into(),
+    }
+}
+
+/// Returns indices as wide as the largest of the tensors needs.
+pub(crate) fn address_type<R: CubeRuntime, const N: usize>(
+    tensors: [&CubeTensor<R>; N],
+) -> AddressType {
+    tensors
+        .into_iter()
+        .map(CubeTensor::required_address_type)
+        .max()
+        .unwrap_or_default()
+}
+
+/// Returns the shape of a tensor with one element per row of `tensor`.
+pub(crate) fn one_per_row<R: CubeRuntime>(tensor: &CubeTensor<R>) -> Shape {
+    let mut dims = tensor.meta.shape().to_vec();
+    dims[tensor.rank() - 1] = 1;
+    Shape::from(dims)
+}
+
+/// Makes an uninitialized contiguous tensor on the device of another.
+pub(crate) fn empty_on_device_of<R: CubeRuntime>(
+    tensor: &CubeTensor<R>,
+    shape: Shape,
+    dtype: DType,
+) -> CubeTensor<R> {
+    empty_device_contiguous_dtype(tensor.client.clone(), tensor.device.clone(), shape, dtype)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pitch;
+
+    #[test]
+    fn rows_are_taken_as_they_are_if_they_are_equally_far_apart() {
+        for (shape, strides, expected) in [
+            (&[5][..], &[1][..], Some(5)),
+            (&[3, 5], &[5, 1], Some(5)),
+            // Padded.
+            (&[2, 3, 5], &[24, 8, 1], Some(8)),
+            // A dimension of size 1: its stride means nothing.
+            (&[1, 1, 5], &[7, 99, 1], Some(5)),
+            (&[2, 1, 5], &[8, 99, 1], Some(8)),
+            // Expanded.
+            (&[2, 3, 5], &[0, 0, 1], Some(0)),
+            (&[2, 3, 5], &[0, 5, 1], None),
+            (&[2, 3, 5], &[5, 0, 1], None),
+            (&[3, 5], &[1, 0], None),
+            // Swapped.
+            (&[3, 5], &[1, 3], None),
+            (&[2, 3, 5], &[5, 10, 1], None),
+            // Rows of one element.
+            (&[3, 1], &[4, 9], Some(4)),
+            // Cut out of more rows.
+            (&[2, 3, 5], &[20, 5, 1], None),
+        ] {
+            assert_eq!(pitch(shape, strides), expected, "{shape:?} {strides:?}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The ops under Fusion: each is an operation of the stream that computes on the backend below.
+//!
+//! Elementwise ops (`mixed_gelu`, `unscale_unless_overflowed`) keep the reference: Fusion fuses Burn's ops with their
+//! neighbours.
+
+mod operation;
+
+use burn_amp_core::DynamicLossScale;
+use burn_backend::{
+    DType, FloatDType, Shape, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
+use burn_fusion::{Fusion, FusionBackend};
+
+use self::operation::{Operands, custom, exactly, register};
+use crate::{
+    Kernels,
+    layer_norm::{LayerNorm, LayerNormGradients},
+    log_softmax::LogSoftmax,
+    widen::wide_dtype,
+};
+
+impl<B: FusionBackend + Kernels> Kernels for Fusion<B> {
+    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        let flags = (Shape::new([tensors.len()]), DType::F32);
+        let results = register::<B>(
+            "burn_amp::not_finite",
+            floats(tensors),
+            vec![flags],
+            |tensors, _| vec![B::not_finite(tensors)],
+        );
+        let [flags] = exactly(results);
+        flags
+    }
+
+    fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
+        let results = tensors
+            .iter()
+            .map(|tensor| (tensor.shape(), wide_dtype(tensor.dtype())))
+            .chain([(Shape::new([tensors.len()]), DType::F32)])
+            .collect();
+        register::<B>(
+            "burn_amp::unscale",
+            floats(tensors),
+            results,
+            move |tensors, _| B::unscale(tensors, factor),
+        )
+    }
+
+    fn next_loss_scale(
+        state: FloatTensor<Self>,
+        flags: FloatTensor<Self>,
+        scaling: DynamicLossScale,
+    ) -> FloatTensor<Self> {
+        let results = [like(&state)];
+        let [next] = custom::<B, _, _>(
+            "burn_amp::next_loss_scale",
+            [state, flags],
+            results,
+            move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
+        );
+        next
+    }
+
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+        let results = [like(&x)];
+        let [output] = custom::<B, _, _>("burn_amp::softmax", [x], results, move |[x]| {
+            [B::mixed_softmax(x, dim)]
+        });
+        output
+    }
+
+    fn mixed_softmax_backward(
+        output: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        dim: usize,
+    ) -> FloatTensor<Self> {
+        let results = [like(&output)];
+        let [dx] = custom::<B, _, _>(
+            "burn_amp::softmax_backward",
+            [output, grad],
+            results,
+            move |[output, grad]| [B::mixed_softmax_backward(output, grad, dim)],
+        );
+        dx
+    }
+
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+        let results = [(x.shape(), dtype.into()), one_per_row(&x, dim)];
+        let [output, log_sum_exp] =
+            custom::<B, _, _>("burn_amp::log_softmax", [x], results, move |[x]| {
+                let result = B::mixed_log_softmax(x, dim, dtype);
+                [result.output, result.log_sum_exp]
+            });
+        LogSoftmax {
+            output,
+            log_sum_exp,
+        }
+    }
+
+    fn mixed_log_softmax_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        dim: usize,
+    ) -> FloatTensor<Self> {
+        let results = [like(&x)];
+        let [dx] = custom::<B, _, _>(
+            "burn_amp::log_softmax_backward",
+            [x, log_sum_exp, grad],
+            results,
+            move |[x, log_sum_exp, grad]| {
+                [B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim)]
+            },
+        );
+        dx
+    }
+
+    fn log_softmax_at_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let results = vec![like(&x)];
+        let operands = Operands {
+            floats: vec![x, log_sum_exp, grad],
+            ints: vec![targets],
+        };
+        let name = "burn_amp::log_softmax_at_backward";
+        let results = register::<B>(name, operands, results, |floats, ints| {
+            let ([x, log_sum_exp, grad], [targets]) = (exactly(floats), exactly(ints));
+            vec![B::log_softmax_at_backward(x, log_sum_exp, targets, grad)]
+        });
+        let [dx] = exactly(results);
+        dx
+    }
+
+    fn mixed_layer_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: Option<FloatTensor<Self>>,
+        epsilon: f64,
+    ) -> LayerNorm<Self> {
+        let name = "burn_amp::layer_norm";
+        let row = one_per_row(&x, x.rank() - 1);
+        let results = [like(&x), row.clone(), row];
+        let compute = move |x, gamma, beta| {
+            let result = B::mixed_layer_norm(x, gamma, beta, epsilon);
+            [result.output, result.mean, result.inverse_std]
+        };
+        let [output, mean, inverse_std] = match beta {
+            Some(beta) => custom::<B, _, _>(name, [x, gamma, beta], results, move |operands| {
+                let [x, gamma, beta] = operands;
+                compute(x, gamma, Some(beta))
+            }),
+            None => custom::<B, _, _>(name, [x, gamma], results, move |[x, gamma]| {
+                compute(x, gamma, None)
+            }),
+        };
+        LayerNorm {
+            output,
+            mean,
+            inverse_std,
+        }
+    }
+
+    fn mixed_layer_norm_backward(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        inverse_std: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> LayerNormGradients<Self> {
+        let n = gamma.shape().num_elements();
+        let parameter = (Shape::new([n]), wide_dtype(x.dtype()));
+        let results = [like(&x), parameter.clone(), parameter];
+        let [x, gamma, beta] = custom::<B, _, _>(
+            "burn_amp::layer_norm_backward",
+            [x, gamma, mean, inverse_std, grad],
+            results,
+            |[x, gamma, mean, inverse_std, grad]| {
+                let gradients = B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
+                [gradients.x, gradients.gamma, gradients.beta]
+            },
+        );
+        LayerNormGradients { x, gamma, beta }
+    }
+}
+
+fn floats<B: FusionBackend>(tensors: Vec<FloatTensor<Fusion<B>>>) -> Operands<B> {
+    Operands {
+        floats: tensors,
+        ints: Vec::new(),
+    }
+}
+
+/// Describes a result of the shape and dtype of a tensor.
+fn like(tensor: &impl TensorMetadata) -> (Shape, DType) {
+    (tensor.shape(), tensor.dtype())
+}
+
+/// Describes a result with one number per row along `dim`, in the dtype in which the op computes.
+fn one_per_row(tensor: &impl TensorMetadata, dim: usize) -> (Shape, DType) {
+    let mut dims = tensor.shape().as_slice().to_vec();
+    dims[dim] = 1;
+    (Shape::from(dims), wide_dtype(tensor.dtype()))
+}

@@ -1,0 +1,124 @@
+//! Operations of Fusion's stream that compute on the backend below.
+
+use std::{fmt, marker::PhantomData};
+
+use burn_backend::{
+    DType, Shape,
+    tensor::{FloatTensor, IntTensor},
+};
+use burn_fusion::{
+    FusionBackend, FusionRuntime, FusionTensor,
+    stream::{Operation, OperationStreams},
+};
+use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
+
+/// A float or int tensor of `Fusion<B>`.
+type Tensor<B> = FusionTensor<<B as FusionBackend>::FusionRuntime>;
+
+/// Registers an op over a fixed number of floats, with a fixed number of results.
+pub(super) fn custom<B: FusionBackend, const N: usize, const M: usize>(
+    name: &'static str,
+    operands: [Tensor<B>; N],
+    results: [(Shape, DType); M],
+    compute: impl Fn([FloatTensor<B>; N]) -> [FloatTensor<B>; M] + Send + Sync + 'static,
+) -> [Tensor<B>; M] {
+    let operands = Operands {
+        floats: operands.into(),
+        ints: Vec::new(),
+    };
+    let compute = move |floats, _| Vec::from(compute(exactly(floats)));
+    exactly(register::<B>(name, operands, results.into(), compute))
+}
+
+/// The operands of an op.
+pub(super) struct Operands<B: FusionBackend> {
+    pub floats: Vec<Tensor<B>>,
+    pub ints: Vec<Tensor<B>>,
+}
+
+/// Registers an op with results of these shapes and dtypes.
+pub(super) fn register<B: FusionBackend>(
+    name: &'static str,
+    operands: Operands<B>,
+    results: Vec<(Shape, DType)>,
+    compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Vec<FloatTensor<B>>
+    + Send
+    + Sync
+    + 'static,
+) -> Vec<Tensor<B>> {
+    let Operands { floats, ints } = operands;
+    let client = floats
+        .first()
+        .expect("an op of the stream has a float operand")
+        .client
+        .clone();
+    let streams = OperationStreams::with_inputs(floats.iter().chain(&ints));
+    let results: Vec<_> = results
+        .into_iter()
+        .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype))
+        .collect();
+    let float_count = floats.len();
+    let operands: Vec<_> = floats
+        .into_iter()
+        .chain(ints)
+        .map(FusionTensor::into_ir)
+        .collect();
+    let desc = CustomOpIr::new(name, &operands, &results);
+    client.register(
+        streams,
+        OperationIr::Custom(desc.clone()),
+        Custom {
+            desc,
+            floats: float_count,
+            compute,
+            backend: PhantomData::<fn() -> B>,
+        },
+    )
+}
+
+/// An operation of the stream: its description, and how the backend below computes it.
+struct Custom<B, F> {
+    desc: CustomOpIr,
+    /// The number of float operands; they precede the int operands.
+    floats: usize,
+    compute: F,
+    backend: PhantomData<fn() -> B>,
+}
+
+impl<B, F> fmt::Debug for Custom<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Custom").field(&self.desc).finish()
+    }
+}
+
+impl<B, F> Operation<B::FusionRuntime> for Custom<B, F>
+where
+    B: FusionBackend,
+    F: Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Vec<FloatTensor<B>> + Send + Sync,
+{
+    fn execute(
+        &self,
+        handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
+    ) {
+        let (floats, ints) = self.desc.inputs.split_at(self.floats);
+        let floats = floats
+            .iter()
+            .map(|operand| handles.get_float_tensor::<B>(operand))
+            .collect();
+        let ints = ints
+            .iter()
+            .map(|operand| handles.get_int_tensor::<B>(operand))
+            .collect();
+        let results = (self.compute)(floats, ints);
+        for (place, result) in self.desc.outputs.iter().zip(results) {
+            handles.register_float_tensor::<B>(&place.id, result);
+        }
+    }
+}
+
+/// Turns a list into an array of the length with which the op was registered.
+pub(super) fn exactly<T, const N: usize>(list: Vec<T>) -> [T; N] {
+    let found = list.len();
+    list.try_into()
+        .unwrap_or_else(|_| panic!("an op that was registered with {N} tensors has {found}"))
+}

@@ -1,0 +1,89 @@
+//! The step `manifests`: every TOML file of the repository is valid TOML.
+//!
+//! Cargo reads some files that no other parser accepts, so that a workspace which builds may still be closed to other
+//! tools and to the next cargo.
+
+use std::{fs, ops::Range};
+
+use anyhow::{Context, Result, bail};
+use toml::de::DeTable;
+
+use crate::workspace;
+
+/// Parses every `*.toml` that git tracks or would track; prints each that is not TOML.
+pub fn check() -> Result<()> {
+    let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let mut git = workspace::command("git", &args);
+    let list = workspace::output(git.args(["--deduplicate", "--", "*.toml"]))?;
+    let root = workspace::root();
+    let mut files = 0;
+    let mut problems = Vec::new();
+    for name in list.lines() {
+        let path = root.join(name);
+        // Git lists a file that was removed until the removal is committed.
+        if !path.exists() {
+            continue;
+        }
+        files += 1;
+        let text = fs::read_to_string(&path).with_context(|| name.to_owned())?;
+        problems.extend(problem(name, &text));
+    }
+    for problem in &problems {
+        println!("{problem}");
+    }
+    match (files, problems.len()) {
+        (0, _) => bail!("git lists no *.toml"),
+        (_, 0) => {
+            println!("{files} files are TOML");
+            Ok(())
+        }
+        (_, n) => bail!("{n} of {files} files are not TOML"),
+    }
+}
+
+/// Describes the first syntax error of a file: file, line, the line itself, and the reason.
+fn problem(name: &str, text: &str) -> Option<String> {
+    let error = DeTable::parse(text).err()?;
+    let reason = error.message();
+    let Some(Range { start, .. }) = error.span() else {
+        return Some(format!("{name}: {reason}"));
+    };
+    let before = text.get(..start).unwrap_or(text);
+    let line = before.matches('\n').count();
+    let content = text.lines().nth(line).unwrap_or_default().trim();
+    Some(format!("{name}:{}: {reason}: `{content}`", line + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valid_toml_is_no_problem() {
+        assert_eq!(problem("a.toml", "[a]\nb = { path = \"c\" }\n"), None);
+        assert_eq!(problem("a.toml", ""), None);
+    }
+
+    #[test]
+    fn a_value_without_a_key_is_named_by_file_line_and_reason() {
+        let text =
+            "[workspace.dependencies]\nserde = \"1\"\nbench = { path = \"bench\", \"machine\" }\n";
+        let problem = problem("Cargo.toml", text).unwrap();
+        assert!(problem.starts_with("Cargo.toml:3: "), "{problem}");
+        assert!(
+            problem.ends_with(": `bench = { path = \"bench\", \"machine\" }`"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn duplicate_keys_and_open_ends_are_problems() {
+        for (text, line) in [("a = 1\na = 2\n", 2), ("[a\n", 1), ("a = \"b", 1)] {
+            let problem = problem("a.toml", text).unwrap();
+            assert!(
+                problem.starts_with(&format!("a.toml:{line}: ")),
+                "{problem}"
+            );
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! `cargo xtask test`: the one test command, for people and for continuous integration.
+//!
+//! Steps run in the order of [`STEPS`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
+//! the time, so feature sets are few: one in check mode for lints and docs, with every GPU feature, so that code behind
+//! features is linted too; that of `burn-amp` alone; and three in build mode (Flex, Vulkan, Vulkan with Fusion).
+//!
+//! * [`step`]: the kinds of steps; [`report`]: how they ended
+//! * [`manifests`], [`package`], [`msrv`]: steps that are written here
+//! * [`tools`]: programs that steps need
+
+mod manifests;
+mod msrv;
+mod package;
+mod report;
+mod step;
+mod tools;
+
+use std::{process::ExitCode, time::Instant};
+
+use clap::{Args, builder::PossibleValuesParser};
+
+use self::{
+    report::{Outcome, Report, summary},
+    step::{Step, Task},
+};
+use crate::{config, ops, ops_table};
+
+/// The steps. Package and feature names of the workspace are said here and nowhere else.
+const STEPS: &[Step] = &[
+    Step::new(
+        "driver",
+        Task::IfPossible(
+            "the Vulkan software driver, installed if missing",
+            tools::driver,
+        ),
+    ),
+    Step::new(
+        "components",
+        Task::Check(
+            "rustfmt and clippy, installed if missing",
+            tools::components,
+        ),
+    ),
+    Step::new(
+        "manifests",
+        Task::Check("every *.toml is TOML", manifests::check),
+    ),
+    Step::new(
+        "package",
+        Task::Check(
+            "the crates that are published, as cargo packs them",
+            package::check,
+        ),
+    ),
+    Step::new("fmt", Task::Cargo(&["fmt", "--all", "--check"])),
+    Step::new("typos", Task::IfPossible("typos", tools::typos)),
+    Step::new(
+        "deny",
+        Task::IfPossible("cargo deny check licenses bans sources", tools::deny),
+    ),
+    Step::new("ops", Task::Check("cargo xtask ops", ops::check)),
+    Step::new(
+        "ops-table",
+        Task::Check("cargo xtask ops-table --check", ops_table::check),
+    ),
+    Step::new(
+        "config",
+        Task::Check("cargo xtask config --check", config::check),
+    ),
+    Step::new(
+        "msrv",
+        Task::IfPossible("burn-amp with the Rust version it declares", msrv::check),
+    ),
+    Step::new(
+        "clippy",
+        Task::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            GPU_FEATURES,
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    ),
+    // The suite computes on one backend at a time. Without a device it is checked, and the programs that go to one.
+    Step::new(
+        "clippy-cuda",
+        Task::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            CUDA_FEATURES,
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    ),
+    Step::new(
+        "doc",
+        Task::Doc(&[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--features",
+            GPU_FEATURES,
+        ]),
+    ),
+    // Alone, because other packages of the workspace turn on features of Burn that burn-amp may have forgotten.
+    Step::new(
+        "check",
+        Task::Cargo(&[
+            "check",
+            "--package",
+            "burn-amp",
+            "--features",
+            "cuda,vulkan,fusion",
+        ]),
+    ),
+    // It changes the bounds of Burn's traits, and leaves only backends with collective operations to train on.
+    Step::new(
+        "distributed",
+        Task::Cargo(&[
+            "check",
+            "--package",
+            "burn-amp",
+            "--no-default-features",
+            "--features",
+            "cuda,fusion,distributed,collective,train",
+            "--lib",
+            "--examples",
+        ]),
+    ),
+    Step::new(
+        "test",
+        Task::Cargo(&[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--examples",
+        ]),
+    ),
+    Step::new("doctest", Task::Cargo(&["test", "--workspace", "--doc"])),
+    Step::new(
+        "vulkan",
+        Task::Vulkan(&[
+            "test",
+            "--package",
+            "burn-amp-tests",
+            "--features",
+            "vulkan",
+        ]),
+    ),
+    Step::new(
+        "vulkan-fusion",
+        Task::Vulkan(&[
+            "test",
+            "--package",
+            "burn-amp-tests",
+            "--features",
+            "vulkan,fusion",
+        ]),
+    ),
+];
+
+/// Everything that is off by default, for the steps that only check.
+const GPU_FEATURES: &str =
+    "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/vulkan,burn-amp-tests/fusion";
+
+/// The same with the suite on CUDA, and what the benchmark program has for GPUs.
+const CUDA_FEATURES: &str = "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/cuda,burn-amp-tests/fusion,\
+                             bench/cuda,bench/vulkan,bench/fusion,compare/cuda,compare/vulkan,compare/fusion";
+
+/// Which steps.
+#[derive(Args)]
+pub struct Options {
+    /// Runs only this step; may be given several times
+    #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
+    only: Vec<String>,
+    /// Lists the steps
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs the chosen steps; prints what became of each, and fails if one did.
+pub fn run(options: &Options) -> ExitCode {
+    if options.list {
+        for step in STEPS {
+            println!("{:14} {}", step.name, step.what());
+        }
+        return ExitCode::SUCCESS;
+    }
+
+    let steps: Vec<_> = chosen(&options.only).collect();
+    let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+    println!("{} steps: {}", steps.len(), names.join(", "));
+    let mut reports = Vec::new();
+    let mut failed = false;
+    for (index, step) in steps.iter().enumerate() {
+        let start = Instant::now();
+        let outcome = if failed {
+            Outcome::NotRun
+        } else {
+            println!(
+                "\n[{}/{}] {}: {}",
+                index + 1,
+                steps.len(),
+                step.name,
+                step.what()
+            );
+            step.run()
+        };
+        if let Outcome::Failed(error) = &outcome {
+            failed = true;
+            println!("error: {error:#}");
+            println!("to repeat this step: cargo xtask test --only {}", step.name);
+        }
+        reports.push(Report {
+            name: step.name,
+            outcome,
+            took: start.elapsed(),
+        });
+    }
+    print!("\n{}", summary(&reports));
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// The steps of these names in the order of the list; all of them if none is named.
+fn chosen(only: &[String]) -> impl Iterator<Item = &'static Step> {
+    STEPS
+        .iter()
+        .filter(|step| only.is_empty() || only.iter().any(|name| name == step.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_names_are_unique() {
+        let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+    }
+
+    #[test]
+    fn named_steps_run_in_the_order_of_the_list() {
+        let only = ["test".to_owned(), "fmt".to_owned()];
+        let names: Vec<_> = chosen(&only).map(|step| step.name).collect();
+        assert_eq!(names, ["fmt", "test"]);
+        assert_eq!(chosen(&[]).count(), STEPS.len());
+    }
+}

@@ -1,0 +1,81 @@
+//! How the steps ended, and the table of them at the end of a run.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anyhow::Result;
+
+/// How a step ended, or that it did not start.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The step ran and found nothing wrong.
+    Passed,
+    /// The step cannot run on this machine, for this reason.
+    Skipped(String),
+    /// The step ran and found something, or broke down.
+    Failed(anyhow::Error),
+    /// An earlier step failed.
+    NotRun,
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Self {
+        match result {
+            Ok(()) => Self::Passed,
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// One line of the table.
+pub struct Report {
+    pub name: &'static str,
+    pub outcome: Outcome,
+    pub took: Duration,
+}
+
+/// A line for each step, and the total.
+pub fn summary(reports: &[Report]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        let (word, why) = match &report.outcome {
+            Outcome::Passed => ("passed", String::new()),
+            Outcome::Skipped(why) => ("SKIPPED", format!("  {why}")),
+            Outcome::Failed(_) => ("FAILED", String::new()),
+            Outcome::NotRun => ("not run", String::new()),
+        };
+        let seconds = report.took.as_secs_f64();
+        let _ = writeln!(text, "{:14} {word:8} {seconds:8.1} s{why}", report.name);
+    }
+    let total: Duration = reports.iter().map(|report| report.took).sum();
+    let _ = writeln!(text, "{:23} {:8.1} s", "total", total.as_secs_f64());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_a_line_per_step_and_the_total() {
+        let report = |name, outcome, milliseconds| Report {
+            name,
+            outcome,
+            took: Duration::from_millis(milliseconds),
+        };
+        let skipped = Outcome::Skipped("the suite did not run".to_owned());
+        let reports = [
+            report("fmt", Outcome::Passed, 1500),
+            report("vulkan", skipped, 0),
+            report("test", Outcome::Failed(anyhow::Error::msg("x")), 60_000),
+            report("doctest", Outcome::NotRun, 0),
+        ];
+        assert_eq!(
+            summary(&reports),
+            "fmt            passed        1.5 s\n\
+             vulkan         SKIPPED       0.0 s  the suite did not run\n\
+             test           FAILED       60.0 s\n\
+             doctest        not run       0.0 s\n\
+             total                       61.5 s\n"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! A step of the test command, and how each kind of step runs.
+
+use anyhow::Result;
+
+use super::{report::Outcome, tools};
+use crate::{vulkan, workspace};
+
+const DENY_WARNINGS: &str = "-D warnings";
+
+/// A named step.
+pub struct Step {
+    pub name: &'static str,
+    task: Task,
+}
+
+/// The action of a step.
+pub enum Task {
+    /// A check of this program, which every machine can run.
+    Check(&'static str, fn() -> Result<()>),
+    /// A check that is skipped where something that it needs is missing.
+    IfPossible(&'static str, fn() -> Outcome),
+    /// A cargo command.
+    Cargo(&'static [&'static str]),
+    /// A cargo command for which rustdoc's warnings are errors.
+    Doc(&'static [&'static str]),
+    /// A cargo command on the Vulkan software driver.
+    Vulkan(&'static [&'static str]),
+}
+
+impl Step {
+    pub const fn new(name: &'static str, task: Task) -> Self {
+        Self { name, task }
+    }
+
+    /// Describes the step in one line.
+    pub fn what(&self) -> String {
+        match self.task {
+            Task::Check(what, _) | Task::IfPossible(what, _) => what.to_owned(),
+            Task::Cargo(args) => format!("cargo {}", args.join(" ")),
+            Task::Doc(args) => format!("RUSTDOCFLAGS='{DENY_WARNINGS}' cargo {}", args.join(" ")),
+            Task::Vulkan(args) => format!("cargo {}, on the software driver", args.join(" ")),
+        }
+    }
+
+    pub fn run(&self) -> Outcome {
+        match self.task {
+            Task::Check(_, check) => check().into(),
+            Task::IfPossible(_, check) => check(),
+            Task::Cargo(args) => workspace::run(&mut workspace::cargo(args)).into(),
+            Task::Doc(args) => {
+                let mut command = workspace::cargo(args);
+                workspace::run(command.env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
+            }
+            Task::Vulkan(args) => on_vulkan(args),
+        }
+    }
+}
+
+fn on_vulkan(args: &[&str]) -> Outcome {
+    let Some(driver) = vulkan::driver() else {
+        return tools::without_driver(
+            "the suite did not run: no Vulkan software driver".to_owned(),
+        );
+    };
+    let mut command = workspace::cargo(args);
+    vulkan::force(&mut command, &driver);
+    workspace::run(&mut command).into()
+}

@@ -1,0 +1,76 @@
+//! The programs that steps need: installed where that is cheap, used where they are there.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::report::Outcome;
+use crate::{vulkan, workspace};
+
+/// Installs rustfmt and clippy if they are missing.
+pub fn components() -> Result<()> {
+    let is_there = |name| workspace::succeeds(&mut workspace::cargo(&[name, "--version"]));
+    if is_there("fmt") && is_there("clippy") {
+        return Ok(());
+    }
+    workspace::run(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))
+}
+
+/// Installs the Vulkan software driver if it is missing.
+pub fn driver() -> Outcome {
+    if vulkan::driver().is_none()
+        && let Err(error) = vulkan::install()
+    {
+        return without_driver(format!("not installed: {error:#}"));
+    }
+    match vulkan::driver() {
+        Some(driver) => {
+            println!("{}", driver.display());
+            Outcome::Passed
+        }
+        None => without_driver("installed, but not found".to_owned()),
+    }
+}
+
+/// Skips on a developer's machine, where the summary says so; fails where nobody reads the summary.
+pub fn without_driver(why: String) -> Outcome {
+    if vulkan::required() {
+        Outcome::Failed(anyhow::Error::msg(why))
+    } else {
+        println!("{why}");
+        Outcome::Skipped(why)
+    }
+}
+
+/// Checks licences, duplicate versions and sources of the dependencies against deny.toml.
+///
+/// Advisories are not part of it: they change without a change of the tree, and need the network. Continuous
+/// integration asks for them by `cargo deny check advisories`.
+pub fn deny() -> Outcome {
+    if !workspace::succeeds(&mut workspace::cargo(&["deny", "--version"])) {
+        return not_installed("cargo-deny", "cargo install --locked cargo-deny");
+    }
+    let args = [
+        "deny",
+        "--workspace",
+        "check",
+        "licenses",
+        "bans",
+        "sources",
+    ];
+    workspace::run(&mut workspace::cargo(&args)).into()
+}
+
+/// Checks the spelling of the tracked files; `_typos.toml` has the exceptions.
+pub fn typos() -> Outcome {
+    if !workspace::succeeds(Command::new("typos").arg("--version")) {
+        return not_installed("typos", "pip install typos");
+    }
+    workspace::run(&mut workspace::command("typos", &["--format", "brief"])).into()
+}
+
+fn not_installed(program: &str, how: &str) -> Outcome {
+    let why = format!("{program} is not installed; `{how}`");
+    println!("{why}");
+    Outcome::Skipped(why)
+}
