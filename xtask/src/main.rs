@@ -5,12 +5,10 @@
 //! * [`ops_table`]: `ops-table`, the op table as a page of the docs
 //! * [`burn`], [`amp`], [`shape`]: what the two sides say, read with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, what a GPU machine needs to test and to measure, in one folder
-//! * [`bench_table`]: `bench-table`, our results and PyTorch's side by side
 //! * [`vulkan`]: the software driver on which the Vulkan suites run
 //! * [`workspace`]: where things are, and how cargo is called
 
 mod amp;
-mod bench_table;
 mod bundle;
 mod burn;
 mod gpu;
@@ -35,8 +33,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lines up burn-amp's results with PyTorch's, as a markdown table
-    BenchTable(bench_table::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmark; docs/gpu.md tells the rest
     Gpu(gpu::Options),
     /// Compares the op table and the decorator with the op traits of the locked Burn
@@ -49,7 +45,6 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::BenchTable(options) => bench_table::run(&options),
         Command::Gpu(options) => gpu::run(&options),
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::run(options),

@@ -1,21 +1,20 @@
-//! A model with the numbers of its configuration that the command line replaces.
+//! A model as both command lines name it: `bert`, or `bert:seq_len=512,batch_size=16`.
 
 use std::str::FromStr;
 
 use zoo::{Entry, Size, UnknownModel, Visitor, ZooModel};
 
-/// `name` or `name:field=number,..`; the field `batch_size` may be among them.
+/// A model of the zoo and the numbers of its configuration that are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// As it was written.
     pub text: String,
     pub model: &'static Entry,
     pub batch_size: Option<usize>,
-    /// Names that the model's configuration has, and what they become.
-    pub overrides: Vec<(String, usize)>,
+    /// Fields that the model's configuration has, with their new values.
+    pub settings: Vec<(String, usize)>,
 }
 
-/// Why a choice is none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
     #[error(transparent)]
@@ -29,29 +28,27 @@ pub enum ChoiceError {
 }
 
 impl Choice {
-    /// The model as it is.
+    /// The model with the numbers of the zoo.
     pub fn plain(model: &'static Entry) -> Self {
         Self {
             text: model.name.to_owned(),
             model,
             batch_size: None,
-            overrides: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
-    /// Replaces the numbers in a configuration of this model.
-    pub fn apply<M: ZooModel>(&self, model: &mut M) {
-        for (field, value) in &self.overrides {
-            *model
-                .number(field)
-                .expect("the fields were looked up when the choice was read") = *value;
-        }
-    }
-
-    /// The shape of one item of a batch's first tensor.
-    pub fn item_shape(&self, size: Size) -> Vec<usize> {
-        zoo::visit(self.model.name, size, ItemShape(self))
+    /// Calls the visitor with the model, its numbers replaced.
+    pub fn visit<V: Visitor>(&self, size: Size, visitor: V) -> V::Output {
+        let settings = &self.settings;
+        zoo::visit(self.model.name, size, Set { settings, visitor })
             .expect("the choice holds a row of the zoo")
+    }
+
+    /// The items of a batch: the chosen number, or the zoo's.
+    pub fn batch_size(&self, size: Size) -> usize {
+        self.batch_size
+            .unwrap_or_else(|| self.model.batch_size(size))
     }
 }
 
@@ -67,36 +64,41 @@ impl FromStr for Choice {
         for pair in fields.split(',').filter(|pair| !pair.is_empty()) {
             let (field, value) = pair
                 .split_once('=')
-                .and_then(|(field, value)| Some((field, value.parse().ok()?)))
+                .and_then(|(field, value)| Some((field.to_owned(), value.parse().ok()?)))
                 .ok_or_else(|| ChoiceError::NotAPair {
                     found: pair.to_owned(),
                 })?;
-            let field = field.to_owned();
-            match (field.as_str(), value) {
-                (_, 0) => return Err(ChoiceError::Zero { field }),
-                ("batch_size", _) => choice.batch_size = Some(value),
-                _ if zoo::visit(name, Size::Full, HasNumber(&field))? => {
-                    choice.overrides.push((field, value));
-                }
-                _ => {
-                    let model = choice.model.name;
-                    return Err(ChoiceError::UnknownField { model, field });
-                }
+            if value == 0 {
+                return Err(ChoiceError::Zero { field });
+            } else if field == "batch_size" {
+                choice.batch_size = Some(value);
+            } else if zoo::visit(name, Size::Full, HasNumber(&field))? {
+                choice.settings.push((field, value));
+            } else {
+                let model = choice.model.name;
+                return Err(ChoiceError::UnknownField { model, field });
             }
         }
         Ok(choice)
     }
 }
 
-/// The shape of one item of a model's batches.
-struct ItemShape<'a>(&'a Choice);
+/// Replaces numbers of a model's configuration before it is visited.
+struct Set<'a, V> {
+    settings: &'a [(String, usize)],
+    visitor: V,
+}
 
-impl Visitor for ItemShape<'_> {
-    type Output = Vec<usize>;
+impl<V: Visitor> Visitor for Set<'_, V> {
+    type Output = V::Output;
 
-    fn visit<M: ZooModel>(self, _: &'static Entry, mut model: M) -> Vec<usize> {
-        self.0.apply(&mut model);
-        model.item_shape()
+    fn visit<M: ZooModel>(self, entry: &'static Entry, mut model: M) -> V::Output {
+        for (field, value) in self.settings {
+            *model
+                .number(field)
+                .expect("the fields were looked up when the choice was read") = *value;
+        }
+        self.visitor.visit(entry, model)
     }
 }
 
@@ -111,6 +113,17 @@ impl Visitor for HasNumber<'_> {
     }
 }
 
+/// The shape of one item of a batch's first tensor.
+pub struct ItemShape;
+
+impl Visitor for ItemShape {
+    type Output = Vec<usize>;
+
+    fn visit<M: ZooModel>(self, _: &'static Entry, model: M) -> Vec<usize> {
+        model.item_shape()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,21 +131,18 @@ mod tests {
     #[test]
     fn reads_a_model_and_the_numbers_that_replace_its_own() {
         let choice: Choice = "bert:batch_size=16,seq_len=512".parse().unwrap();
-        assert_eq!(
-            choice,
-            Choice {
-                text: "bert:batch_size=16,seq_len=512".to_owned(),
-                model: zoo::entry("bert").unwrap(),
-                batch_size: Some(16),
-                overrides: vec![("seq_len".to_owned(), 512)],
-            }
-        );
-        assert_eq!(choice.item_shape(Size::Tiny), [512]);
-        assert_eq!("mlp".parse(), Ok(Choice::plain(&zoo::ZOO[0])));
+        assert_eq!(choice.model.name, "bert");
+        assert_eq!(choice.batch_size(Size::Full), 16);
+        assert_eq!(choice.settings, [("seq_len".to_owned(), 512)]);
+        assert_eq!(choice.visit(Size::Tiny, ItemShape), [512]);
+
+        let plain: Choice = "mlp".parse().unwrap();
+        assert_eq!(plain, Choice::plain(&zoo::ZOO[0]));
+        assert_eq!(plain.batch_size(Size::Tiny), 8);
     }
 
     #[test]
-    fn tells_what_is_wrong() {
+    fn says_what_is_wrong() {
         for (text, message) in [
             ("vgg", "model: unknown `vgg`; allowed: mlp, mlp-medium"),
             ("bert:seq_len", "`seq_len`: expected `field=number`"),

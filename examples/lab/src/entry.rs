@@ -1,4 +1,4 @@
-//! One measured run as a line of JSON; `bench/pytorch/README.md` tells the unit of every field.
+//! A measured run as a line of JSON. `examples/lab/pytorch/README.md` gives the unit of every field.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// Always written with all fields; what could not be measured, and inf or NaN, is `null`.
+/// Every field is always written. A number that could not be measured, inf and NaN are `null`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -38,37 +38,37 @@ pub struct Entry {
     pub error: Option<String>,
 }
 
-/// Of our entries.
+/// [`Entry::framework`] of the program `bench`.
 pub const OURS: &str = "burn-amp";
-/// Of the entries that `bench/pytorch` writes.
+/// [`Entry::framework`] of the twins in PyTorch.
 pub const PYTORCH: &str = "pytorch";
 
-/// The precision that speed-ups are told over.
+/// [`Entry::precision`] that speed-ups are relative to.
 pub const F32: &str = "f32";
 
 impl Entry {
-    /// Whether it is of the same model, batch and machine as `other`, in whatever precision.
+    /// Whether both are of the same model, batch and machine, in whatever precision.
     pub fn compares_to(&self, other: &Self) -> bool {
         self.same_work(other)
             && (&self.framework, &self.backend, &self.device)
                 == (&other.framework, &other.backend, &other.device)
     }
 
-    /// Whether it is of the same model and batch as `other`, whatever computed it.
+    /// Whether both are of the same model and batch, whatever computed them.
     ///
-    /// Overrides of a model show in its batch's shape.
+    /// Changed settings of a model show in the shape of its batch.
     pub fn same_work(&self, other: &Self) -> bool {
         (&self.model, &self.size, self.batch_size, &self.shape)
             == (&other.model, &other.size, other.batch_size, &other.shape)
     }
 
-    /// As [`same_work`](Self::same_work), where PyTorch failed before it had a batch.
+    /// As [`same_work`](Self::same_work), but a missing shape equals any: PyTorch may fail before it has a batch.
     pub fn may_be_same_work(&self, other: &Self) -> bool {
         (&self.model, &self.size, self.batch_size) == (&other.model, &other.size, other.batch_size)
             && (self.shape == other.shape || self.shape.is_none() || other.shape.is_none())
     }
 
-    /// `16x512`; what comes after the batch dimension tells overrides apart.
+    /// The shape of the batch, `16x512`.
     pub fn batch(&self) -> String {
         let Some(shape) = &self.shape else {
             return self.batch_size.to_string();
@@ -77,7 +77,7 @@ impl Entry {
         sides.join("x")
     }
 
-    /// How many times as fast as `other` it is.
+    /// The ratio of its throughput to that of `other`.
     pub fn speed_up_over(&self, other: &Self) -> Option<f64> {
         Some(self.items_per_s? / other.items_per_s?)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// A file that entries are appended to, or none.
+/// A file of entries, or none.
 pub struct Lines(Option<File>);
 
 impl Lines {
@@ -112,7 +112,7 @@ impl Lines {
         path.map(open).transpose().map(Self)
     }
 
-    /// Writes a line at once, so that a killed process keeps what it measured.
+    /// Appends a line at once, so that nothing is lost when the process is killed.
     pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let Some(file) = &mut self.0 else {
             return Ok(());
@@ -123,11 +123,11 @@ impl Lines {
     }
 }
 
-/// The entries of some files, in their order.
+/// Reads the entries of all files, in order.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or a line is no entry; the error names both.
+/// If a file cannot be read or a line is not an entry; the error names the file and the line.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for path in paths {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_entry_is_named() {
+    fn a_line_that_is_not_an_entry_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.jsonl");
         let entry: Entry = serde_json::from_str(LINE).unwrap();

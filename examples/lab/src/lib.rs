@@ -1,12 +1,17 @@
-//! What the benchmark program and its twin in PyTorch measured, without Burn, so that it is read at once.
+//! The parts that `bench` and `compare` share.
 //!
-//! * [`Entry`]: a run as a line of JSON; [`Lines`] appends, [`read_all`] reads
-//! * [`Comparison`]: ours and PyTorch's side by side
-//! * [`layout`]: tables of text
+//! * [`choice`], [`cli`]: a model with its settings, and the backend, as both command lines take them
+//! * [`precision`], [`recipe`]: the precisions, and how a model is trained in each
+//! * [`machine`], [`panics`]: the device with its memory meter, and panics as values
+//! * [`entry`]: a measured run as a line of JSON
+//! * [`table`], [`statistics`]: numbers for a reader
 
-mod comparison;
-mod entry;
-pub mod layout;
-
-pub use comparison::Comparison;
-pub use entry::{Entry, F32, Lines, OURS, PYTORCH, read_all};
+pub mod choice;
+pub mod cli;
+pub mod entry;
+pub mod machine;
+pub mod panics;
+pub mod precision;
+pub mod recipe;
+pub mod statistics;
+pub mod table;

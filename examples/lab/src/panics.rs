@@ -5,16 +5,16 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Held while work goes on: the hook for panics is one for all threads.
+/// Held while work goes on: all threads share one hook for panics.
 static AT_WORK: Mutex<()> = Mutex::new(());
 
-/// Of all threads since the work began.
+/// The messages of all threads since the work began.
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What `work` returns, or the message of the first panic on any thread since it began, in one line.
+/// Runs `work`; if it panics, returns the message of the first panic on any thread since it began, in one line.
 ///
-/// The first one is the cause: a thread that waits for one that panicked panics as well, and says less. Panics are not
-/// printed meanwhile. What `work` changed before it panicked stays changed.
+/// The first panic is the cause: a thread that waits for the one that panicked panics as well, and says less. No panic
+/// is printed. Changes that `work` made before it panicked stay.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let _at_work = lock(&AT_WORK);
     lock(&MESSAGES).clear();
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_the_first_panic_of_any_thread_in_one_line() {
+    fn returns_the_first_panic_of_any_thread_in_one_line() {
         let work = || {
             let server = thread::spawn(|| panic!("out of memory:\n  {} bytes", 8));
             server.join().expect("the server answers");

@@ -1,18 +1,24 @@
-//! The precisions that are compared, as a table, and the policy that each of them is.
+//! The precisions that are measured and compared, as a table, and the policy of each.
 
 use burn::{
     backend::Autodiff,
     tensor::{DType, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Amp, AmpBackend, Class, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig,
-    LossScaleMode, Op, PolicySource, Preset, SetupError,
+    Amp, Class, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig, LossScaleMode,
+    LossScaleRecord, Op, PolicySource, Preset, SetupError,
 };
-use clap::{ValueEnum, builder::PossibleValue};
+use clap::{
+    ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 
-use crate::recipe::{MastersInF32, Recipe, StoredInF32};
+use crate::{
+    entry,
+    recipe::{MastersInF32, Recipe, StoredInF32},
+};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     F32,
     AmpBf16,
@@ -34,34 +40,54 @@ impl Precision {
         Self::O2,
     ];
 
-    /// As `bench/pytorch` calls it.
+    /// The precisions that [`with_main`](Self::with_main) knows.
+    pub const MAIN: [Self; 3] = [Self::F32, Self::AmpBf16, Self::AmpF16];
+
+    /// The name, which the twins in PyTorch share.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => bench_entries::F32,
-            Self::AmpBf16 => "amp-bf16",
-            Self::AmpF16 => "amp-f16",
-            Self::AmpF16Static128 => "amp-f16-static-128",
-            Self::AmpF16Unscaled => "amp-f16-unscaled",
-            Self::AmpDecomposed => "amp-decomposed",
-            Self::O2 => "o2",
-        }
+        self.row().0
     }
 
     pub fn meaning(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
         match self {
-            Self::F32 => "plain Burn",
-            Self::AmpBf16 => "BF16",
-            Self::AmpF16 => "F16, dynamic loss scale from 65536",
-            Self::AmpF16Static128 => "F16, loss scale 128; overflowed steps are skipped",
-            Self::AmpF16Unscaled => {
-                "F16 without loss scale: what the others cost more is the scaler's"
-            }
-            Self::AmpDecomposed => {
-                "BF16, or F16 where there is none, with Burn's softmax, layer norm and gelu in the place of the kernels"
-            }
-            Self::O2 => {
-                "parameters stored in BF16, or F16 where there is none, with F32 master weights"
-            }
+            Self::F32 => (entry::F32, "plain Burn"),
+            Self::AmpBf16 => ("amp-bf16", "BF16"),
+            Self::AmpF16 => ("amp-f16", "F16, with a dynamic loss scale"),
+            Self::AmpF16Static128 => (
+                "amp-f16-static-128",
+                "F16, loss scale 128; overflowed steps are skipped",
+            ),
+            Self::AmpF16Unscaled => (
+                "amp-f16-unscaled",
+                "F16 without loss scale: shows what loss scaling costs",
+            ),
+            Self::AmpDecomposed => (
+                "amp-decomposed",
+                "BF16, or F16 where there is none, with Burn's softmax, layer norm and gelu: shows what the kernels gain",
+            ),
+            Self::O2 => (
+                "o2",
+                "parameters stored in BF16, or F16 where there is none, with F32 master weights",
+            ),
+        }
+    }
+
+    /// Reads a name of [`MAIN`](Self::MAIN) from a command line.
+    pub fn main_parser() -> impl TypedValueParser<Value = Self> {
+        PossibleValuesParser::new(Self::MAIN.map(Self::possible_value))
+            .try_map(|name| <Self as ValueEnum>::from_str(&name, false))
+    }
+
+    /// `bf16` and `f16` are short for `amp-bf16` and `amp-f16`.
+    fn possible_value(self) -> PossibleValue {
+        let value = PossibleValue::new(self.name()).help(self.meaning());
+        match self {
+            Self::AmpBf16 | Self::AmpF16 => value.alias(&self.name()["amp-".len()..]),
+            _ => value,
         }
     }
 }
@@ -72,15 +98,15 @@ impl ValueEnum for Precision {
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()).help(self.meaning()))
+        Some(self.possible_value())
     }
 }
 
-/// What to do in a precision: a closure that is generic over the backend.
+/// Work in a precision: a closure that is generic over the backend and the recipe.
 pub trait InPrecision<P: Kernels> {
     type Output;
 
-    /// `B` trains on `P`; `loss_scale` is `None` where the loss is never scaled.
+    /// `B` trains on `P`; `loss_scale` is `None` in plain Burn.
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
     where
         B: AutodiffBackend<Device = P::Device>,
@@ -88,7 +114,9 @@ pub trait InPrecision<P: Kernels> {
 }
 
 impl Precision {
-    /// Calls `then` with the backend and the recipe of this precision, its policy in force.
+    /// Calls `then` with the backend and the recipe of this precision. Its policy is `base` with the precision's changes.
+    ///
+    /// The loss scale starts afresh in each call.
     ///
     /// # Errors
     ///
@@ -96,100 +124,166 @@ impl Precision {
     pub fn with<P: Kernels, T: InPrecision<P>>(
         self,
         device: &P::Device,
+        base: &Config,
         then: T,
     ) -> Result<T::Output, SetupError> {
+        use Precision::*;
+        let config = self.config::<P>(base, device);
         match self {
-            Self::F32 => Ok(then.call::<Autodiff<P>, StoredInF32>(None)),
-            Self::AmpBf16 => mixed::<P, Bf16, StoredInF32, T>(device, Bf16::config()?, then),
-            Self::AmpF16 => mixed::<P, F16, StoredInF32, T>(device, F16::config()?, then),
-            Self::AmpF16Static128 => {
-                mixed::<P, F16Static128, StoredInF32, T>(device, F16Static128::config()?, then)
+            F32 | AmpBf16 | AmpF16 => self.with_main(device, base, then),
+            AmpF16Static128 => {
+                mixed::<P, { AmpF16Static128 as u8 }, StoredInF32, T>(device, config, then)
             }
-            Self::AmpF16Unscaled => {
-                mixed::<P, F16Unscaled, StoredInF32, T>(device, F16Unscaled::config()?, then)
+            AmpF16Unscaled => {
+                mixed::<P, { AmpF16Unscaled as u8 }, StoredInF32, T>(device, config, then)
             }
+            AmpDecomposed => {
+                mixed::<P, { AmpDecomposed as u8 }, StoredInF32, T>(device, config, then)
+            }
+            O2 => mixed::<P, { O2 as u8 }, MastersInF32, T>(device, config, then),
+        }
+    }
+
+    /// As [`with`](Self::with), for the precisions of [`MAIN`](Self::MAIN) alone: every further one compiles Burn, the
+    /// zoo and `T` for one more backend.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot compute in the precision; `then` is not called.
+    ///
+    /// # Panics
+    ///
+    /// In any other precision.
+    pub fn with_main<P: Kernels, T: InPrecision<P>>(
+        self,
+        device: &P::Device,
+        base: &Config,
+        then: T,
+    ) -> Result<T::Output, SetupError> {
+        use Precision::*;
+        let config = self.config::<P>(base, device);
+        match self {
+            F32 => Ok(then.call::<Autodiff<P>, StoredInF32>(None)),
+            AmpBf16 => mixed::<P, { AmpBf16 as u8 }, StoredInF32, T>(device, config, then),
+            AmpF16 => mixed::<P, { AmpF16 as u8 }, StoredInF32, T>(device, config, then),
+            AmpF16Static128 | AmpF16Unscaled | AmpDecomposed | O2 => {
+                panic!("{} is not one of Precision::MAIN", self.name())
+            }
+        }
+    }
+
+    fn config<P: Kernels>(self, base: &Config, device: &P::Device) -> Config {
+        let computing_in = |compute| Config {
+            preset: Preset::O1,
+            compute,
+            ..base.clone()
+        };
+        let f16 = |mode, init| Config {
+            loss_scale: LossScaleConfig {
+                mode,
+                init,
+                ..base.loss_scale
+            },
+            ..computing_in(Compute::F16)
+        };
+        let low = if P::supports_dtype(device, DType::BF16) {
+            Compute::Bf16
+        } else {
+            Compute::F16
+        };
+        match self {
+            Self::F32 => base.clone(),
+            Self::AmpBf16 => computing_in(Compute::Bf16),
+            Self::AmpF16 => computing_in(Compute::F16),
+            Self::AmpF16Static128 => f16(LossScaleMode::Static, 128.0),
+            Self::AmpF16Unscaled => f16(LossScaleMode::Off, base.loss_scale.init),
             Self::AmpDecomposed => {
-                let config = in_bf16_or_f16::<P>(Decomposed::config()?, device);
-                mixed::<P, Decomposed, StoredInF32, T>(device, config, then)
+                let mut config = computing_in(low);
+                let decomposed = [Op::softmax, Op::layer_norm, Op::gelu];
+                config.ops.extend(decomposed.map(|op| (op, Class::Full)));
+                config
             }
-            Self::O2 => {
-                let config = in_bf16_or_f16::<P>(O2::config()?, device);
-                mixed::<P, O2, MastersInF32, T>(device, config, then)
-            }
+            Self::O2 => Config {
+                preset: Preset::O2,
+                ..computing_in(low)
+            },
         }
     }
 }
 
-/// The configuration with the better of the low dtypes that the device has.
-fn in_bf16_or_f16<P: Kernels>(config: Config, device: &P::Device) -> Config {
-    Config {
-        compute: match P::supports_dtype(device, DType::BF16) {
-            true => Compute::Bf16,
-            false => Compute::F16,
-        },
-        ..config
+/// The policy source of the precision with this number: a type, because a policy belongs to a type.
+struct Source<const PRECISION: u8>;
+
+impl<const PRECISION: u8> PolicySource for Source<PRECISION> {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config::default()) // replaced by `configure` before its first use
     }
 }
 
-fn mixed<P, S, R, T>(device: &P::Device, config: Config, then: T) -> Result<T::Output, SetupError>
+fn mixed<P, const PRECISION: u8, R, T>(
+    device: &P::Device,
+    config: Config,
+    then: T,
+) -> Result<T::Output, SetupError>
 where
     P: Kernels,
-    S: PolicySource,
-    R: Recipe<burn_amp::Autodiff<Amp<P, S>>>,
+    R: Recipe<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>,
     T: InPrecision<P>,
 {
-    put_in_force::<burn_amp::Autodiff<Amp<P, S>>>(device, config)?;
-    let loss_scale = burn_amp::loss_scale::<burn_amp::Autodiff<Amp<P, S>>>(device);
-    Ok(then.call::<burn_amp::Autodiff<Amp<P, S>>, R>(Some(loss_scale)))
+    match burn_amp::configure::<Amp<P, Source<PRECISION>>>(device, config) {
+        Ok(_) | Err(SetupError::InForce { .. }) => {} // a later run finds the policy in force
+        Err(error) => return Err(error),
+    }
+    let scale = burn_amp::loss_scale::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>(device);
+    let _restore = Restore(scale, scale.record());
+    Ok(then.call::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>, R>(Some(scale)))
 }
 
-/// A policy is put in force once; a later run finds it there.
-fn put_in_force<A: AmpBackend>(device: &A::Device, config: Config) -> Result<(), SetupError> {
-    match burn_amp::configure::<A>(device, config) {
-        Ok(_) | Err(SetupError::InForce { .. }) => Ok(()),
-        Err(error @ (SetupError::Config(_) | SetupError::UnsupportedDtype { .. })) => Err(error),
+/// Puts the loss scale back, even after a panic: it lives as long as the process.
+struct Restore(LossScale, LossScaleRecord);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        self.0.load(self.1);
     }
 }
 
-/// Declares the policy sources. A macro, because a policy source is a type.
-macro_rules! policies {
-    ($($Source:ident = $config:expr;)+) => {$(
-        struct $Source;
+#[cfg(test)]
+mod tests {
+    use burn::backend::Flex;
 
-        impl PolicySource for $Source {
-            fn config() -> Result<Config, ConfigError> {
-                Ok($config)
-            }
+    use super::*;
+
+    struct Scales;
+
+    impl InPrecision<Flex> for Scales {
+        type Output = Option<f32>;
+
+        fn call<B, R>(self, loss_scale: Option<LossScale>) -> Option<f32>
+        where
+            B: AutodiffBackend<Device = <Flex as burn::tensor::backend::BackendTypes>::Device>,
+            R: Recipe<B>,
+        {
+            loss_scale.map(|scale| scale.scale())
         }
-    )+};
-}
-
-policies! {
-    Bf16 = computing_in(Compute::Bf16);
-    F16 = f16(LossScaleMode::Dynamic, LossScaleConfig::default().init);
-    F16Static128 = f16(LossScaleMode::Static, 128.0);
-    F16Unscaled = f16(LossScaleMode::Off, LossScaleConfig::default().init);
-    Decomposed = Config {
-        ops: [Op::softmax, Op::layer_norm, Op::gelu].map(|op| (op, Class::Full)).into(),
-        ..computing_in(Compute::Bf16)
-    };
-    O2 = Config { preset: Preset::O2, ..computing_in(Compute::Bf16) };
-}
-
-fn computing_in(compute: Compute) -> Config {
-    Config {
-        compute,
-        ..Config::default()
     }
-}
 
-fn f16(mode: LossScaleMode, init: f32) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            mode,
-            init,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
+    #[test]
+    fn each_precision_has_its_own_policy() {
+        let scales = Precision::ALL.map(|precision| {
+            let device = Default::default();
+            let scale = precision.with::<Flex, _>(&device, &Config::default(), Scales);
+            (precision.name(), scale.unwrap())
+        });
+        let expected = [
+            ("f32", None),
+            ("amp-bf16", Some(1.0)),
+            ("amp-f16", Some(65536.0)),
+            ("amp-f16-static-128", Some(128.0)),
+            ("amp-f16-unscaled", Some(1.0)),
+            ("amp-decomposed", Some(1.0)),
+            ("o2", Some(1.0)),
+        ];
+        assert_eq!(scales, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What a precision changes beside the backend: how parameters are stored and which optimizer updates them.
+//! How a precision stores parameters, and the optimizer that updates them.
 
 use burn::{
     module::{AutodiffModule, Module},

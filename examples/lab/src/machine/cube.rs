@@ -1,8 +1,8 @@
-//! Machines that CubeCL computes on, with Fusion if the package's feature `fusion` is on.
+//! GPUs, by CubeCL; under Fusion if the package's feature `fusion` is on.
 
 use burn_cubecl::cubecl::{Runtime, stream_id::StreamId};
 
-use crate::{BytesInUse, Machine};
+use super::{BytesInUse, Machine, Meter};
 
 #[cfg(all(feature = "vulkan", feature = "fusion"))]
 pub type Vulkan = burn::backend::Vulkan;
@@ -14,7 +14,7 @@ pub type Cuda = burn::backend::Cuda;
 #[cfg(all(feature = "cuda", not(feature = "fusion")))]
 pub type Cuda = burn_cubecl::CubeBackend<burn_cubecl::cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
-/// The default Vulkan device. To be called once, before the first tensor is made.
+/// The default Vulkan device. Call it once, before the first tensor is made.
 #[cfg(feature = "vulkan")]
 pub fn vulkan() -> Machine {
     use burn::backend::wgpu::{WgpuDevice, WgpuRuntime, graphics, init_setup};
@@ -22,12 +22,15 @@ pub fn vulkan() -> Machine {
     let device = WgpuDevice::default();
     let setup = init_setup::<graphics::Vulkan>(&device, Default::default());
     Machine {
-        backend: match cfg!(feature = "fusion") {
-            true => "vulkan-fusion",
-            false => "vulkan",
+        backend: if cfg!(feature = "fusion") {
+            "vulkan-fusion"
+        } else {
+            "vulkan"
         },
         device: setup.adapter.get_info().name,
-        bytes_in_use: Some(bytes_in_use::<WgpuRuntime>(&device)),
+        meter: Meter::Device(bytes_in_use::<WgpuRuntime>(&device)),
+        emulates_half: false,
+        rounds_f32: false,
     }
 }
 
@@ -35,14 +38,14 @@ pub fn vulkan() -> Machine {
 ///
 /// # Errors
 ///
-/// If there is none, or if CubeCL would panic over something that it needs.
+/// If there is none, or if something is missing over which CubeCL would panic.
 #[cfg(feature = "cuda")]
 pub fn cuda() -> Result<Machine, NoCuda> {
     use burn::backend::cuda::CudaDevice;
     use burn_cubecl::cubecl::cuda::{CudaRuntime, install};
     use cudarc::{driver, driver::CudaContext, nvrtc};
 
-    // SAFETY: loads a library of NVIDIA's, whose initialisers have no preconditions, as any use of it would.
+    // SAFETY: it loads a library of NVIDIA's, as any use of it would; its initialisers have no preconditions.
     let (driver, compiler) = unsafe {
         (
             driver::sys::is_culib_present(),
@@ -63,12 +66,15 @@ pub fn cuda() -> Result<Machine, NoCuda> {
     let device = CudaDevice::default();
     let name = CudaContext::new(device.index).and_then(|context| context.name());
     Ok(Machine {
-        backend: match cfg!(feature = "fusion") {
-            true => "cuda-fusion",
-            false => "cuda",
+        backend: if cfg!(feature = "fusion") {
+            "cuda-fusion"
+        } else {
+            "cuda"
         },
         device: name.map_err(NoCuda::Driver)?,
-        bytes_in_use: Some(bytes_in_use::<CudaRuntime>(&device)),
+        meter: Meter::Device(bytes_in_use::<CudaRuntime>(&device)),
+        emulates_half: false,
+        rounds_f32: true,
     })
 }
 
@@ -84,7 +90,7 @@ pub enum NoCuda {
     Driver(cudarc::driver::DriverError),
 }
 
-/// What the tensors of the calling thread's stream hold, padding not counted. CubeCL keeps a pool per stream.
+/// Counts the bytes of the tensors on the calling thread's stream, without padding. CubeCL keeps a pool per stream.
 fn bytes_in_use<R: Runtime>(device: &R::Device) -> BytesInUse {
     let (client, stream) = (R::client(device), StreamId::current());
     Box::new(move || {

@@ -1,22 +1,23 @@
-//! What `bench` and `compare` ask of a machine beyond what Burn's `Backend` tells.
+//! The device that computes: its backend, its name and its memory.
 
 #[cfg(any(feature = "vulkan", feature = "cuda"))]
 pub mod cube;
-pub mod memory;
-pub mod panics;
+mod memory;
 
 use std::{env::consts::ARCH, fs};
 
-/// The bytes that tensors hold on the device at this moment; `None` where it does not answer.
-pub type BytesInUse = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+pub use self::memory::{BytesInUse, Meter};
 
 pub struct Machine {
     /// `flex`, or `cuda-fusion`.
     pub backend: &'static str,
     /// The hardware's name.
     pub device: String,
-    /// `None` where the backend does not count.
-    pub bytes_in_use: Option<BytesInUse>,
+    pub meter: Meter,
+    /// It computes half precision by widening it to F32, so its times say nothing about hardware that does not.
+    pub emulates_half: bool,
+    /// Its F32 matrix products may run on tensor cores, with operands rounded to TF32.
+    pub rounds_f32: bool,
 }
 
 impl Machine {
@@ -25,12 +26,14 @@ impl Machine {
         Self {
             backend: "flex",
             device: processor(),
-            bytes_in_use: None,
+            meter: Meter::Heap,
+            emulates_half: true,
+            rounds_f32: false,
         }
     }
 }
 
-/// The processor's model name, where Linux tells it, else its architecture.
+/// The processor's model name as Linux knows it, else its architecture.
 fn processor() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     cpuinfo

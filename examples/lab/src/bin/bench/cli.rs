@@ -2,9 +2,9 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-
-use crate::{choice::Choice, precision::Precision};
+use clap::{Args as Group, Parser, Subcommand};
+use lab::{choice::Choice, cli::Backend, precision::Precision};
+use zoo::Size;
 
 /// Measures training throughput and peak memory: models x batch sizes x precisions.
 #[derive(Parser)]
@@ -21,7 +21,7 @@ pub struct Args {
 pub enum Command {
     /// Lines up burn-amp's numbers with PyTorch's, as a markdown table.
     Table {
-        /// What `--out` wrote, here and in `bench/pytorch`. Of equal runs the last one counts.
+        /// Files that `--out` wrote, here and in `examples/lab/pytorch`. Of equal runs the last one counts.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -31,11 +31,11 @@ pub enum Command {
 
 #[derive(Group)]
 pub struct KernelArgs {
-    /// What computes.
+    /// The backend to compute on.
     #[arg(long, value_enum, default_value = "flex")]
-    pub backend: BackendChoice,
+    pub backend: Backend,
 
-    /// What the kernels compute on: rows and their length.
+    /// The shapes that the kernels compute on: rows and their length.
     #[arg(long, num_args = 1.., value_name = "ROWSxCOLUMNS", value_parser = shape, default_values = ["4096x768", "4096x4096"])]
     pub shapes: Vec<(usize, usize)>,
 
@@ -46,12 +46,12 @@ pub struct KernelArgs {
 
 #[derive(Group)]
 pub struct RunArgs {
-    /// What computes.
+    /// The backend to compute on.
     #[arg(long, value_enum, default_value = "flex")]
-    pub backend: BackendChoice,
+    pub backend: Backend,
 
-    /// The models, the most valuable first; all by default.
-    #[arg(long, num_args = 1.., value_name = "NAME[:FIELD=NUMBER,..]")]
+    /// The models, the most valuable first, each with numbers of its configuration to replace; all by default.
+    #[arg(long = "model", visible_alias = "models", num_args = 1.., value_name = "NAME[:FIELD=NUMBER,..]")]
     pub models: Vec<Choice>,
 
     /// Items per step; the model's own number by default.
@@ -62,8 +62,9 @@ pub struct RunArgs {
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
-    #[arg(long, value_enum, default_value = "full")]
-    pub size: SizeChoice,
+    /// `full` as the models are used, `tiny` to train on a CPU in seconds.
+    #[arg(long, default_value_t = Size::Full)]
+    pub size: Size,
 
     /// Timed steps.
     #[arg(long, default_value = "20")]
@@ -77,48 +78,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
-    /// Leaves out what does not fit into this time.
+    /// Leaves out the runs that do not fit into this time.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub budget_seconds: Option<f64>,
 
     /// Shows the models and precisions, and measures nothing.
     #[arg(long)]
     pub list: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum BackendChoice {
-    Flex,
-    #[cfg(feature = "vulkan")]
-    Vulkan,
-    #[cfg(feature = "cuda")]
-    Cuda,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SizeChoice {
-    /// As the model is used.
-    Full,
-    /// So that it trains on a CPU in seconds, with the same layers.
-    Tiny,
-}
-
-impl SizeChoice {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Tiny => "tiny",
-        }
-    }
-}
-
-impl From<SizeChoice> for zoo::Size {
-    fn from(size: SizeChoice) -> Self {
-        match size {
-            SizeChoice::Full => Self::Full,
-            SizeChoice::Tiny => Self::Tiny,
-        }
-    }
 }
 
 fn shape(text: &str) -> Result<(usize, usize), String> {
@@ -154,7 +120,9 @@ mod tests {
             (&["--budget-seconds=-1"], "from 0"),
             (&["--budget-seconds", "NaN"], "from 0"),
             (&["--precision", "f64"], "amp-f16-static-128"),
-            (&["--models", "vgg"], "unknown `vgg`"),
+            (&["--model", "vgg"], "unknown `vgg`"),
+            (&["--models", "bert:width=x"], "expected `field=number`"),
+            (&["--size", "huge"], "allowed: full, tiny"),
             (&["--list", "table", "a.jsonl"], "cannot be used with"),
         ] {
             let arguments = ["bench"].iter().chain(arguments);

@@ -1,24 +1,22 @@
-//! Our entries and PyTorch's, lined up by model, batch and precision.
+//! Our entries and PyTorch's side by side, by model, batch and precision.
 
 use std::fmt;
 
-use crate::{
+use lab::{
     entry::{Entry, F32, OURS, PYTORCH},
-    layout::{Align, Table, cell, mebibytes},
+    table::{Table, cell, mebibytes},
 };
 
 /// A markdown table. Of equal runs the last one counts; a run on one side only has a row of its own.
 pub struct Comparison<'a>(pub &'a [Entry]);
 
 impl Comparison<'_> {
-    /// The entries that count, in the order in which their models and precisions first came.
+    /// The last of equal entries, in the order in which their models and precisions first came.
     fn latest(&self) -> Vec<&Entry> {
-        let Self(entries) = self;
         let mut latest: Vec<&Entry> = Vec::new();
-        for entry in *entries {
-            let equal =
-                |old: &&mut &Entry| old.precision == entry.precision && old.compares_to(entry);
-            match latest.iter_mut().find(equal) {
+        for entry in self.0 {
+            let equal = |old: &Entry| old.precision == entry.precision && old.compares_to(entry);
+            match latest.iter_mut().find(|old| equal(old)) {
                 Some(old) => *old = entry,
                 None => latest.push(entry),
             }
@@ -27,29 +25,24 @@ impl Comparison<'_> {
     }
 }
 
-/// PyTorch's alone, beside an F32 without it; CubeCL's F32 has no such switch.
+/// A precision of PyTorch alone, which also has F32 without TF32; CubeCL's F32 has no such switch.
 const TF32: &str = "tf32";
 
-/// Whether the numbers of these precisions stand side by side.
+/// Whether the two entries belong in one row by their precisions.
 ///
-/// CubeCL multiplies F32 matrices on tensor cores in TF32 if that is the fastest kernel, so ours in F32 has two counterparts.
+/// CubeCL multiplies F32 matrices on tensor cores in TF32 if that is the fastest kernel, so our F32 has two counterparts.
 fn are_counterparts(our: &Entry, their: &Entry) -> bool {
     our.precision == their.precision || (our.precision == F32 && their.precision == TF32)
 }
 
-/// A row: ours, PyTorch's, or both.
+/// A row of the table: our entry, PyTorch's, or both.
 type Pair<'a> = (Option<&'a Entry>, Option<&'a Entry>);
 
-/// Each entry of ours with each of PyTorch's of the same work: there may be several backends on either side.
+/// Pairs each entry of ours with each of PyTorch's of the same work; either side may have several backends.
 fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
     let mut rows: Vec<Pair<'a>> = Vec::new();
-    let of = |framework: &str| {
-        let entries = entries.iter().copied();
-        entries
-            .filter(|entry| entry.framework == framework)
-            .collect::<Vec<_>>()
-    };
-    let (ours, theirs) = (of(OURS), of(PYTORCH));
+    let (ours, theirs): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| entry.framework == OURS);
     for our in &ours {
         let mut matches: Vec<&Entry> = theirs
             .iter()
@@ -62,10 +55,10 @@ fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
         if matches.iter().any(|their| their.device == our.device) {
             matches.retain(|their| their.device == our.device);
         }
-        match matches.is_empty() {
-            true => rows.push((Some(our), None)),
-            false => rows.extend(matches.into_iter().map(|their| (Some(*our), Some(their)))),
+        if matches.is_empty() {
+            rows.push((Some(our), None));
         }
+        rows.extend(matches.into_iter().map(|their| (Some(*our), Some(their))));
     }
     for their in theirs {
         if rows.iter().any(|(_, paired)| *paired == Some(their)) {
@@ -73,14 +66,11 @@ fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
         }
         // After the last row of the same model, so that a model's precisions stay together.
         let of_model = |(our, paired): &Pair<'_>| {
-            let entry = our.or(*paired);
-            entry.is_some_and(|entry| entry.may_be_same_work(their))
+            our.or(*paired)
+                .is_some_and(|entry| entry.may_be_same_work(their))
         };
-        let place = rows
-            .iter()
-            .rposition(of_model)
-            .map_or(rows.len(), |row| row + 1);
-        rows.insert(place, (None, Some(their)));
+        let last = rows.iter().rposition(of_model);
+        rows.insert(last.map_or(rows.len(), |row| row + 1), (None, Some(their)));
     }
     rows
 }
@@ -88,22 +78,10 @@ fn pairs<'a>(entries: &[&'a Entry]) -> Vec<Pair<'a>> {
 impl fmt::Display for Comparison<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.latest();
-        let mut table = Table::new([
-            ("model", Align::Left),
-            ("batch", Align::Left),
-            ("precision", Align::Left),
-            ("burn-amp", Align::Left),
-            ("step ms", Align::Right),
-            ("items/s", Align::Right),
-            ("peak", Align::Right),
-            ("vs f32", Align::Right),
-            ("PyTorch", Align::Left),
-            ("step ms", Align::Right),
-            ("items/s", Align::Right),
-            ("peak", Align::Right),
-            ("vs f32", Align::Right),
-            ("burn-amp / PyTorch", Align::Right),
-        ]);
+        let mut table = Table::new(
+            "<model | <batch | <precision | <burn-amp | >step ms | >items/s | >peak | >vs f32 \
+             | <PyTorch | >step ms | >items/s | >peak | >vs f32 | >burn-amp / PyTorch",
+        );
         for (ours, theirs) in pairs(&entries) {
             let Some(entry) = ours.or(theirs) else {
                 continue;
@@ -116,32 +94,21 @@ impl fmt::Display for Comparison<'_> {
                 Some(_) | None => entry.precision.clone(),
             };
             let work = [entry.model.clone(), entry.batch(), precision];
-            let [work, our, their, ratio] = [
-                work.to_vec(),
-                numbers(ours, &entries).to_vec(),
-                numbers(theirs, &entries).to_vec(),
-                vec![cell(ratio, |ratio| format!("{ratio:.2}"))],
-            ];
-            let row = [work, our, their, ratio].concat();
-            table.push(row.try_into().expect("3 + 5 + 5 + 1 cells"));
+            let ratio = [cell(ratio, |ratio| format!("{ratio:.2}"))];
+            let (our, their) = (numbers(ours, &entries), numbers(theirs, &entries));
+            let row = [&work[..], &our, &their, &ratio].concat();
+            table.push(row);
         }
 
+        let mut machines: Vec<String> = Vec::new();
         for framework in [OURS, PYTORCH] {
-            let mut machines: Vec<String> = Vec::new();
             for entry in entries.iter().filter(|entry| entry.framework == framework) {
-                let Entry {
-                    version,
-                    backend,
-                    device,
-                    ..
-                } = entry;
-                let machine = format!("* {framework} {version}, {backend} on {device}");
+                let (version, backend) = (&entry.version, &entry.backend);
+                let machine = format!("* {framework} {version}, {backend} on {}", entry.device);
                 if !machines.contains(&machine) {
+                    writeln!(f, "{machine}")?;
                     machines.push(machine);
                 }
-            }
-            for machine in machines {
-                writeln!(f, "{machine}")?;
             }
         }
         writeln!(f)?;
@@ -149,30 +116,21 @@ impl fmt::Display for Comparison<'_> {
         writeln!(
             f,
             "\nMedian step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of \
-             both, above 1 where burn-amp is faster. PyTorch's tf32 stands beside Burn's f32, too: on CUDA, CubeCL \
+             both, above 1 where burn-amp is faster. PyTorch's tf32 is paired with Burn's f32, too: on CUDA, CubeCL \
              multiplies F32 matrices in TF32 where that is the fastest."
         )?;
-        let failed: Vec<_> = entries
-            .iter()
-            .filter(|entry| entry.error.is_some())
-            .collect();
-        if !failed.is_empty() {
+        if entries.iter().any(|entry| entry.error.is_some()) {
             writeln!(f)?;
         }
-        for entry in failed {
-            let Entry {
-                framework,
-                backend,
-                model,
-                precision,
-                error,
-                ..
-            } = entry;
-            let (batch, error) = (entry.batch(), error.as_deref().unwrap_or_default());
-            writeln!(
-                f,
-                "* {framework} {backend}, {model} {batch} {precision}: {error}"
-            )?;
+        for entry in &entries {
+            if let Some(error) = &entry.error {
+                let (framework, backend, model) = (&entry.framework, &entry.backend, &entry.model);
+                let (batch, precision) = (entry.batch(), &entry.precision);
+                writeln!(
+                    f,
+                    "* {framework} {backend}, {model} {batch} {precision}: {error}"
+                )?;
+            }
         }
         Ok(())
     }
@@ -188,12 +146,11 @@ fn numbers(entry: Option<&Entry>, entries: &[&Entry]) -> [String; 5] {
     let speed_up = f32.and_then(|f32| entry.speed_up_over(f32));
     [
         entry.backend.clone(),
-        match entry.step_ms_median {
-            Some(step) => format!("{step:.2}"),
-            None => "failed".to_owned(),
-        },
+        entry
+            .step_ms_median
+            .map_or("failed".to_owned(), |step| format!("{step:.2}")),
         cell(entry.items_per_s, |items| format!("{items:.1}")),
-        cell(entry.peak_memory_bytes, mebibytes),
+        cell(entry.peak_memory_bytes, |bytes| mebibytes(bytes as f64)),
         cell(speed_up, |factor| format!("{factor:.2}x")),
     ]
 }
@@ -235,7 +192,7 @@ mod tests {
 | bert  | 64x128 | amp-bf16   | cuda     |   80.00 |   800.0 |          - |  2.50x | cuda    |   64.00 |  1000.0 | 1024.0 MiB |  2.50x |               0.80 |
 
 Median step time. vs f32: items/s over those in f32 on the same backend; burn-amp / PyTorch: items/s of both, above 1 where burn-amp is faster. \
-PyTorch's tf32 stands beside Burn's f32, too: on CUDA, CubeCL multiplies F32 matrices in TF32 where that is the fastest.
+PyTorch's tf32 is paired with Burn's f32, too: on CUDA, CubeCL multiplies F32 matrices in TF32 where that is the fastest.
 ";
         assert_eq!(Comparison(&entries).to_string(), expected);
     }
@@ -264,7 +221,7 @@ PyTorch's tf32 stands beside Burn's f32, too: on CUDA, CubeCL multiplies F32 mat
     }
 
     #[test]
-    fn an_entry_that_failed_before_it_had_a_batch_stands_beside_ours() {
+    fn an_entry_that_failed_before_it_had_a_batch_is_paired_with_ours() {
         let mut entries = entries(&[
             ("burn-amp", "flex", "amp-f16", 4.0, None),
             ("pytorch", "cpu", "amp-f16", 1.0, None),

@@ -1,22 +1,15 @@
-//! The models and precisions there are.
+//! The models and precisions that can be measured.
 
 use std::fmt;
 
-use bench_entries::layout::{Align, Table};
+use lab::{precision::Precision, table::Table};
 use zoo::{Size, ZOO};
-
-use crate::precision::Precision;
 
 pub struct List;
 
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut models = Table::new([
-            ("model", Align::Left),
-            ("parameters", Align::Right),
-            ("batch full", Align::Right),
-            ("tiny", Align::Right),
-        ]);
+        let mut models = Table::new("<model | >parameters | >batch full | >tiny");
         for entry in ZOO {
             models.push([
                 entry.name.to_owned(),
@@ -25,7 +18,7 @@ impl fmt::Display for List {
                 entry.batch_size(Size::Tiny).to_string(),
             ]);
         }
-        let mut precisions = Table::new([("precision", Align::Left), ("", Align::Left)]);
+        let mut precisions = Table::new("<precision | <meaning");
         for precision in Precision::ALL {
             precisions.push([precision.name(), precision.meaning()].map(str::to_owned));
         }

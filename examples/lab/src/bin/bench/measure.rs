@@ -1,36 +1,33 @@
 //! One run: warm-up, timed steps, and two more to sample the memory.
 
 use std::{
-    collections::BTreeMap,
     marker::PhantomData,
     time::{Duration, Instant},
 };
 
-use bench_entries::Entry;
-use bench_machine::Machine;
 use burn::{
     optim::Optimizer,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{Kernels, LossScale, LossScaleRecord};
+use burn_amp::{Kernels, LossScale};
+use lab::{
+    entry::Entry, machine::Machine, precision::InPrecision, recipe::Recipe, statistics::percentile,
+};
 use zoo::{Visitor, ZooModel};
 
 use crate::{
     budget::{Budget, OutOfTime},
-    percentile::percentile,
     plan::Run,
-    precision::{InPrecision, Precision},
-    recipe::Recipe,
     training::{Training, training},
 };
 
 /// Fewer timed steps than this say nothing about the spread.
 const MIN_STEPS: usize = 3;
 
-/// After the timed ones; the second one starts with all that the first one left.
+/// Steps after the timed ones. The second one starts with all that the first one left in memory.
 const MEMORY_STEPS: u32 = 2;
 
-/// Why a run gave no numbers.
+/// The reason why a run gave no numbers.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
     #[error(transparent)]
@@ -39,7 +36,7 @@ pub enum Stop {
     Device(#[from] ExecutionError),
 }
 
-/// What all runs share.
+/// The circumstances that all runs share.
 pub struct Setting<'a, P: Kernels> {
     pub device: &'a P::Device,
     pub machine: &'a Machine,
@@ -50,15 +47,11 @@ pub struct Setting<'a, P: Kernels> {
     pub on_step: &'a dyn Fn(),
 }
 
-/// The loss scales that runs start from: a policy is in force as long as the process, and so is its scale.
-pub type FirstScales = BTreeMap<Precision, LossScaleRecord>;
-
 /// Fills an entry as far as it gets.
 pub struct Measure<'a, P: Kernels> {
     pub setting: &'a Setting<'a, P>,
     pub run: &'a Run,
     pub entry: &'a mut Entry,
-    pub first_scales: &'a mut FirstScales,
 }
 
 impl<P: Kernels> InPrecision<P> for Measure<'_, P> {
@@ -69,23 +62,13 @@ impl<P: Kernels> InPrecision<P> for Measure<'_, P> {
         B: AutodiffBackend<Device = P::Device>,
         R: Recipe<B>,
     {
-        let Run {
-            choice,
-            size,
-            batch_size: _,
-            precision,
-        } = self.run;
-        if let Some(scale) = loss_scale {
-            let first = self.first_scales.entry(*precision);
-            scale.load(*first.or_insert_with(|| scale.record()));
-        }
+        let Run { choice, size, .. } = self.run;
         let measure = MeasureOn::<P, B, R> {
             measure: self,
             loss_scale,
             recipe: PhantomData,
         };
-        zoo::visit(choice.model.name, (*size).into(), measure)
-            .expect("the choice holds a row of the zoo")
+        choice.visit(*size, measure)
     }
 }
 
@@ -104,23 +87,24 @@ where
 {
     type Output = Result<(), Stop>;
 
-    fn visit<M: ZooModel>(self, _: &'static zoo::Entry, mut model: M) -> Self::Output {
+    fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
         let Measure {
             setting,
             run,
             entry,
-            first_scales: _,
         } = self.measure;
-        run.choice.apply(&mut model);
+        let in_use = setting.machine.meter.in_use();
         let training = training::<B, R, M>(&model, run.batch_size, setting.device, self.loss_scale);
-        setting.measure(training, entry)
+        setting.measure(training, in_use, entry)
     }
 }
 
 impl<P: Kernels> Setting<'_, P> {
+    /// Fills the entry; `in_use` are the bytes that were in use before the training was set up.
     fn measure<B, M, O>(
         &self,
         mut training: Training<B, M, O>,
+        in_use: Option<u64>,
         entry: &mut Entry,
     ) -> Result<(), Stop>
     where
@@ -136,11 +120,12 @@ impl<P: Kernels> Setting<'_, P> {
             return Err(OutOfTime.into());
         }
 
-        let median = percentile(&times, 50.0);
+        let milliseconds = |percent| percentile(&times, percent).map(|seconds| seconds * 1e3);
+        let median = percentile(&times, 50.0).ok_or(OutOfTime)?;
         entry.steps = times.len();
-        entry.step_ms_median = Some(median * 1e3);
-        entry.step_ms_p10 = Some(percentile(&times, 10.0) * 1e3);
-        entry.step_ms_p90 = Some(percentile(&times, 90.0) * 1e3);
+        entry.step_ms_median = milliseconds(50.0);
+        entry.step_ms_p10 = milliseconds(10.0);
+        entry.step_ms_p90 = milliseconds(90.0);
         entry.items_per_s = Some(entry.batch_size as f64 / median);
         let losses = training.losses();
         entry.loss_first = losses.first().copied();
@@ -152,14 +137,12 @@ impl<P: Kernels> Setting<'_, P> {
         }
 
         let span = Duration::try_from_secs_f64(median).unwrap_or(Duration::MAX);
-        let Some(bytes_in_use) = &self.machine.bytes_in_use else {
-            return Ok(());
-        };
         if self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
             let steps = || (0..MEMORY_STEPS).try_for_each(|_| training.step());
-            let (peak, outcome) = bench_machine::memory::peak_during(bytes_in_use, steps);
+            let (peak, outcome) = self.machine.meter.peak_during(steps);
             outcome?;
-            entry.peak_memory_bytes = peak;
+            let above = |(peak, before): (u64, u64)| peak.saturating_sub(before);
+            entry.peak_memory_bytes = peak.zip(in_use).map(above);
         }
         Ok(())
     }

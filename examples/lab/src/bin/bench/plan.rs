@@ -1,27 +1,28 @@
-//! What is to be measured: models x batch sizes x precisions, as a list.
+//! The runs of a session: models x batch sizes x precisions, as a list.
 
-use bench_machine::Machine;
 use std::fmt;
 
-use bench_entries::{Entry, OURS};
-
-use crate::{
-    choice::Choice,
-    cli::{RunArgs, SizeChoice},
+use lab::{
+    choice::{Choice, ItemShape},
+    entry::{Entry, OURS},
+    machine::Machine,
     precision::Precision,
 };
+use zoo::Size;
+
+use crate::cli::RunArgs;
 
 /// One line of the result, still to be measured.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub choice: Choice,
-    pub size: SizeChoice,
+    pub size: Size,
     pub batch_size: usize,
     pub precision: Precision,
 }
 
 impl Run {
-    /// Its entry before it is measured.
+    /// The entry of the run before it is measured.
     pub fn entry(&self, machine: &Machine, warmup: usize) -> Entry {
         let Self {
             choice,
@@ -41,7 +42,7 @@ impl Run {
             // All packages of the workspace have one version.
             version: env!("CARGO_PKG_VERSION").to_owned(),
             params: None,
-            shape: Some([vec![*batch_size], choice.item_shape((*size).into())].concat()),
+            shape: Some([vec![*batch_size], choice.visit(*size, ItemShape)].concat()),
             steps: 0,
             step_ms_median: None,
             step_ms_p10: None,
@@ -59,35 +60,31 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            choice,
-            size,
-            batch_size,
-            precision,
-        } = self;
-        let (choice, size, precision) = (&choice.text, size.name(), precision.name());
-        write!(f, "{choice} {size} x{batch_size} {precision}")
+        let (precision, choice) = (self.precision.name(), &self.choice.text);
+        write!(f, "{choice} {} x{} {precision}", self.size, self.batch_size)
     }
 }
 
 /// The runs in the order of the command line: precision moves fastest, then batch size.
 ///
-/// A model's own batch size, in its choice, goes before `--batch-size`, which goes before the zoo's.
+/// The batch size in a model's choice overrides `--batch-size`, which overrides the zoo's.
 pub fn plan(args: &RunArgs) -> Vec<Run> {
-    let choices = match args.models.is_empty() {
-        true => zoo::ZOO.iter().map(Choice::plain).collect(),
-        false => args.models.clone(),
+    let choices = if args.models.is_empty() {
+        zoo::ZOO.iter().map(Choice::plain).collect()
+    } else {
+        args.models.clone()
     };
-    let precisions = match args.precision.is_empty() {
-        true => &Precision::ALL,
-        false => args.precision.as_slice(),
+    let precisions = if args.precision.is_empty() {
+        &Precision::ALL
+    } else {
+        args.precision.as_slice()
     };
     let mut runs = Vec::new();
     for choice in choices {
-        let batch_sizes: Vec<usize> = match choice.batch_size {
-            Some(own) => vec![own],
-            None if args.batch_size.is_empty() => vec![choice.model.batch_size(args.size.into())],
-            None => args.batch_size.iter().map(|size| size.get()).collect(),
+        let batch_sizes: Vec<usize> = if choice.batch_size.is_some() || args.batch_size.is_empty() {
+            vec![choice.batch_size(args.size)]
+        } else {
+            args.batch_size.iter().map(|size| size.get()).collect()
         };
         for batch_size in batch_sizes {
             runs.extend(precisions.iter().map(|precision| Run {
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn precision_moves_fastest_and_a_models_own_batch_size_goes_first() {
+    fn precision_moves_fastest_and_a_models_own_batch_size_overrides_the_others() {
         assert_eq!(
             planned(
                 "--models gpt:batch_size=2 mlp --batch-size 4 8 --precision f32 o2 --size tiny"

@@ -1,4 +1,4 @@
-//! How far the session is, on stderr.
+//! The progress of a session, on stderr.
 
 use std::time::Duration;
 

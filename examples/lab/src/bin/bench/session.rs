@@ -3,25 +3,28 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use bench_entries::{Entry, Lines};
-use bench_machine::Machine;
-use burn_amp::Kernels;
+use burn_amp::{Config, Kernels};
+use lab::{
+    entry::{Entry, Lines},
+    machine::Machine,
+    panics,
+};
 
 use crate::{
     budget::Budget,
     cli::RunArgs,
-    measure::{FirstScales, Measure, Setting, Stop},
+    measure::{Measure, Setting, Stop},
     plan::{Run, plan},
     progress::Progress,
 };
 
-/// Measures what the command line asks for, and returns what was measured.
+/// Measures the runs that the command line asks for, and returns their entries.
 ///
 /// All runs are on the calling thread: CubeCL keeps a memory pool per stream, and a thread is a stream.
 ///
 /// # Errors
 ///
-/// If the output cannot be written. A run that fails is an entry.
+/// If the output cannot be written. A run that fails is an entry with an error.
 pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
     let mut lines = Lines::append_to(args.out.as_deref())?;
     let runs = plan(args);
@@ -34,18 +37,14 @@ pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> 
         steps: args.steps.get(),
         on_step: &|| progress.step(),
     };
-    let mut first_scales = FirstScales::new();
     let mut entries = Vec::new();
-    // Of any run yet, without its timed steps: nothing else foretells a set-up.
+    // The longest set-up of a run so far: nothing else foretells the next one.
     let mut slowest_setup = Duration::ZERO;
     for (index, run) in runs.iter().enumerate() {
         let start = Instant::now();
         progress.start(run);
-        let entry = match setting.budget.allows(slowest_setup) {
-            true => measure(&setting, run, &mut first_scales),
-            false => None,
-        };
-        let Some(entry) = entry else {
+        let has_time = setting.budget.allows(slowest_setup);
+        let Some(entry) = has_time.then(|| measure(&setting, run)).flatten() else {
             progress.finish();
             eprintln!("{}", left_out(args, &runs[index..]));
             return Ok(entries);
@@ -64,21 +63,17 @@ pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> 
     Ok(entries)
 }
 
-/// An entry in any case, except when the budget ends.
-fn measure<P: Kernels>(
-    setting: &Setting<'_, P>,
-    run: &Run,
-    first_scales: &mut FirstScales,
-) -> Option<Entry> {
+/// Returns an entry even if the run fails; `None` when the budget ends.
+fn measure<P: Kernels>(setting: &Setting<'_, P>, run: &Run) -> Option<Entry> {
     let mut entry = run.entry(setting.machine, setting.warmup);
-    let outcome = bench_machine::panics::caught(|| {
+    let outcome = panics::caught(|| {
         let measure = Measure {
             setting,
             run,
             entry: &mut entry,
-            first_scales,
         };
-        run.precision.with::<P, _>(setting.device, measure)
+        let policy = Config::default();
+        run.precision.with::<P, _>(setting.device, &policy, measure)
     });
     match outcome {
         Ok(Ok(Ok(()))) => {}
@@ -100,17 +95,17 @@ fn left_out(args: &RunArgs, runs: &[Run]) -> String {
 mod tests {
     use std::fs;
 
-    use bench_entries::read_all;
     use burn::backend::Flex;
     use clap::Parser;
+    use lab::{entry::read_all, precision::Precision};
 
     use super::*;
-    use crate::{cli::Args, precision::Precision};
+    use crate::cli::Args;
 
-    /// Of a line of JSON, as in `bench/pytorch/README.md`.
+    /// The fields of a line of JSON, see `examples/lab/pytorch/README.md`.
     const FIELDS: usize = 22;
 
-    /// What stands in the file in the end.
+    /// Runs a session and reads the file that it wrote.
     fn measured(arguments: &[&str]) -> Vec<Entry> {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("out.jsonl");
@@ -130,60 +125,39 @@ mod tests {
 
     #[test]
     fn a_model_is_measured_in_every_precision() {
-        let entries = measured(&["--models", "mlp", "--steps", "2", "--warmup", "1"]);
-        let names = Precision::ALL.map(Precision::name);
-        assert_eq!(
-            entries
-                .iter()
-                .map(|entry| &entry.precision)
-                .collect::<Vec<_>>(),
-            names.iter().collect::<Vec<_>>()
-        );
+        let entries = measured(&["--model", "mlp", "--steps", "2", "--warmup", "1"]);
+        let names: Vec<_> = entries.iter().map(|entry| &entry.precision).collect();
+        assert_eq!(names, Precision::ALL.map(Precision::name));
         for entry in &entries {
-            let Entry {
-                model,
-                size,
-                batch_size,
-                precision,
-                warmup,
-                device,
-                backend,
-                framework,
-                version: _,
-                params,
-                shape,
-                steps,
-                step_ms_median,
-                step_ms_p10,
-                step_ms_p90,
-                items_per_s,
-                peak_memory_bytes,
-                loss_first,
-                loss_last,
-                skipped_steps,
-                loss_scale,
-                error,
-            } = entry.clone();
-            assert_eq!(error, None, "{precision}");
-            assert_eq!((model.as_str(), size.as_str()), ("mlp", "tiny"));
-            assert_eq!((framework.as_str(), backend.as_str()), ("burn-amp", "flex"));
-            assert!(!device.is_empty());
-            assert_eq!((warmup, steps, batch_size), (1, 2, 8));
-            assert_eq!(params, Some(784 * 32 + 32 + 32 * 24 + 24 + 24 * 10 + 10));
-            assert_eq!(shape, Some(vec![8, 784]));
-            let [p10, median, p90] = [step_ms_p10, step_ms_median, step_ms_p90].map(Option::unwrap);
+            let precision = entry.precision.as_str();
+            assert_eq!(entry.error, None, "{precision}");
+            let names = [&entry.model, &entry.size, &entry.framework, &entry.backend];
+            assert_eq!(names, ["mlp", "tiny", "burn-amp", "flex"]);
+            assert!(!entry.device.is_empty());
+            assert_eq!((entry.warmup, entry.steps, entry.batch_size), (1, 2, 8));
+            assert_eq!(
+                entry.params,
+                Some(784 * 32 + 32 + 32 * 24 + 24 + 24 * 10 + 10)
+            );
+            assert_eq!(entry.shape, Some(vec![8, 784]));
+            let times = [entry.step_ms_p10, entry.step_ms_median, entry.step_ms_p90];
+            let [p10, median, p90] = times.map(Option::unwrap);
             assert!(0.0 < p10 && p10 <= median && median <= p90);
-            assert!((items_per_s.unwrap() * median / 8e3 - 1.0).abs() < 1e-12);
-            assert_eq!(peak_memory_bytes, None);
-            let [first, last] = [loss_first, loss_last].map(Option::unwrap);
+            assert!((entry.items_per_s.unwrap() * median / 8e3 - 1.0).abs() < 1e-12);
+            // Parameters, their gradients and Adam's two moments in F32 are the least that is held.
+            assert!(
+                entry.peak_memory_bytes.unwrap() > 16 * 26_000,
+                "{precision}"
+            );
+            let [first, last] = [entry.loss_first, entry.loss_last].map(Option::unwrap);
             assert!(first > last && last > 0.0, "{precision}: {first} {last}");
-            assert_eq!(skipped_steps, Some(0), "{precision}");
-            let scale = match precision.as_str() {
+            assert_eq!(entry.skipped_steps, Some(0), "{precision}");
+            let scale = match precision {
                 "amp-f16" => 65536.0,
                 "amp-f16-static-128" => 128.0,
                 _ => 1.0,
             };
-            assert_eq!(loss_scale, Some(scale), "{precision}");
+            assert_eq!(entry.loss_scale, Some(scale), "{precision}");
         }
         let losses: Vec<_> = entries.iter().map(|entry| entry.loss_last).collect();
         assert_ne!(losses[0], losses[1], "bf16 computes something else");
@@ -198,17 +172,8 @@ mod tests {
     #[test]
     fn a_run_that_panics_is_an_entry_and_the_next_one_is_measured() {
         let long = "bert:seq_len=33"; // one position more than there are
-        let entries = measured(&[
-            "--models",
-            long,
-            "mlp",
-            "--precision",
-            "f32",
-            "--steps",
-            "1",
-            "--warmup",
-            "0",
-        ]);
+        let short = ["--precision", "f32", "--steps", "1", "--warmup", "0"];
+        let entries = measured(&[&["--models", long, "mlp"], &short[..]].concat());
         let [failed, next] = entries.as_slice() else {
             panic!("{entries:?}");
         };

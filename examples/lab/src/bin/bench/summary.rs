@@ -2,30 +2,29 @@
 
 use std::fmt;
 
-use bench_entries::{
-    Entry,
-    layout::{Align, Table, cell, mebibytes},
+use lab::{
+    entry::Entry,
+    precision::Precision,
+    table::{Table, cell, mebibytes},
 };
-
-use crate::precision::Precision;
 
 pub struct Summary<'a>(pub &'a [Entry]);
 
 impl Summary<'_> {
-    /// The run of the same work in another precision.
-    fn beside(&self, entry: &Entry, precision: Precision) -> Option<&Entry> {
+    /// The run of the same work in `precision`.
+    fn in_precision(&self, entry: &Entry, precision: Precision) -> Option<&Entry> {
         let Self(entries) = self;
         let mut all = entries.iter().rev();
         all.find(|other| other.precision == precision.name() && other.compares_to(entry))
     }
 
-    /// What the scaler adds to a step, as a part of the step without it.
+    /// The time that loss scaling adds to a step, as a part of the step without it.
     fn scaler_cost(&self, entry: &Entry) -> Option<f64> {
         let scaled = [Precision::AmpF16, Precision::AmpF16Static128].map(Precision::name);
         if !scaled.contains(&entry.precision.as_str()) {
             return None;
         }
-        let unscaled = self.beside(entry, Precision::AmpF16Unscaled)?;
+        let unscaled = self.in_precision(entry, Precision::AmpF16Unscaled)?;
         Some(entry.step_ms_median? / unscaled.step_ms_median? - 1.0)
     }
 }
@@ -34,28 +33,16 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(entries) = self;
         let Some(first) = entries.first() else {
-            return writeln!(f, "nothing was measured");
+            return f.write_str("nothing was measured");
         };
-        let mut table = Table::new([
-            ("model", Align::Left),
-            ("batch", Align::Left),
-            ("precision", Align::Left),
-            ("steps", Align::Right),
-            ("step ms", Align::Right),
-            ("p10", Align::Right),
-            ("p90", Align::Right),
-            ("items/s", Align::Right),
-            ("vs f32", Align::Right),
-            ("scaler", Align::Right),
-            ("peak memory", Align::Right),
-            ("loss", Align::Right),
-            ("skipped", Align::Right),
-            ("error", Align::Left),
-        ]);
+        let mut table = Table::new(
+            "<model | <batch | <precision | >steps | >step ms | >p10 | >p90 | >items/s | >vs f32 \
+             | >scaler | >peak memory | >loss | >skipped | <error",
+        );
         let milliseconds = |ms| cell(ms, |ms: f64| format!("{ms:.2}"));
         for entry in *entries {
             let speed_up = self
-                .beside(entry, Precision::F32)
+                .in_precision(entry, Precision::F32)
                 .and_then(|f32| entry.speed_up_over(f32));
             table.push([
                 entry.model.clone(),
@@ -70,7 +57,7 @@ impl fmt::Display for Summary<'_> {
                 cell(self.scaler_cost(entry), |part| {
                     format!("{:+.1} %", 100.0 * part)
                 }),
-                cell(entry.peak_memory_bytes, mebibytes),
+                cell(entry.peak_memory_bytes, |bytes| mebibytes(bytes as f64)),
                 cell(entry.loss_last, |loss| format!("{loss:.4}")),
                 cell(entry.skipped_steps, |steps| steps.to_string()),
                 entry.error.clone().unwrap_or_default(),
@@ -90,7 +77,7 @@ impl fmt::Display for Summary<'_> {
         write!(f, "{}", table.plain())?;
         writeln!(
             f,
-            "scaler: what the loss scale and the check of the gradients add to a step of {}",
+            "scaler: the time that loss scaling adds to a step of {}",
             Precision::AmpF16Unscaled.name()
         )
     }
@@ -133,7 +120,7 @@ mlp    8x784  f32                  20     2.00    -    -   4000.0   1.00x       
 mlp    8x784  amp-f16              20     1.10    -    -   7272.7   1.82x  +10.0 %            -     -        -
 mlp    8x784  amp-f16-unscaled     20     1.00    -    -   8000.0   2.00x        -            -     -        -
 mlp    8x784  o2                    0        -    -    -        -       -        -            -     -        -  panic: out of memory
-scaler: what the loss scale and the check of the gradients add to a step of amp-f16-unscaled
+scaler: the time that loss scaling adds to a step of amp-f16-unscaled
 ";
         assert_eq!(Summary(&entries).to_string(), expected);
     }

@@ -6,11 +6,10 @@ use burn::{
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
 use burn_amp::LossScale;
+use lab::recipe::Recipe;
 use zoo::{Draw, LEARNING_RATE, Net, ZooModel};
 
-use crate::recipe::Recipe;
-
-/// Of weights and batch.
+/// The seed of the weights and of the batch.
 const SEED: u64 = 0;
 
 /// A seeded model with its optimizer and the batch it is trained on.
@@ -22,11 +21,11 @@ pub struct Training<B: AutodiffBackend, M: ZooModel, O> {
     device: B::Device,
     loss_scale: Option<LossScale>,
     skipped_steps: u64,
-    /// Of every step, still on the device.
+    /// The loss of every step, still on the device.
     losses: Vec<Tensor<B::InnerBackend, 1>>,
 }
 
-/// A training of `model` by the recipe `R`.
+/// Sets up a training of `model` by the recipe `R`.
 pub fn training<B: AutodiffBackend, R: Recipe<B>, M: ZooModel>(
     model: &M,
     batch_size: usize,
@@ -89,7 +88,7 @@ where
         self.skipped_steps
     }
 
-    /// As it stands; 1 without loss scaling.
+    /// The current loss scale; 1 without loss scaling.
     pub fn loss_scale(&self) -> f64 {
         self.loss_scale.map_or(1.0, |scale| scale.scale().into())
     }

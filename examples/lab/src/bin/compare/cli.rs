@@ -1,32 +1,28 @@
 //! The command line.
 
-use std::{fmt, num::NonZeroUsize, path::PathBuf, str::FromStr};
+use std::{num::NonZeroUsize, path::PathBuf};
 
-use clap::{Parser, ValueEnum, builder::PossibleValuesParser};
+use clap::Parser;
+use lab::{choice::Choice, cli::Backend, precision::Precision};
 use zoo::Size;
 
-use crate::precision::Precision;
-
-/// Trains a model with the same seed in several precisions, and says what came of it.
+/// Trains a model with the same seed in several precisions, and says which one pays off.
 #[derive(Parser)]
 pub struct Args {
-    #[arg(long, value_parser = PossibleValuesParser::new(zoo::ZOO.iter().map(|entry| entry.name)))]
-    pub model: String,
+    /// The model, with numbers of its configuration to replace.
+    #[arg(long, value_name = "NAME[:FIELD=NUMBER,..]")]
+    pub model: Choice,
 
-    /// `tiny` by default on the CPU, else `full`.
-    #[arg(long, value_enum)]
-    size: Option<SizeChoice>,
+    /// `full` as the model is used, `tiny` to train on a CPU in seconds; `tiny` by default on the CPU, else `full`.
+    #[arg(long)]
+    size: Option<Size>,
 
-    /// Replaces a number of the model's configuration; may be repeated.
-    #[arg(long, value_name = "FIELD=NUMBER")]
-    pub set: Vec<Replacement>,
-
-    /// What computes.
+    /// The backend to compute on.
     #[arg(long, value_enum, default_value = "flex")]
-    pub backend: BackendChoice,
+    pub backend: Backend,
 
-    /// The precisions; all that the device offers by default. Without f32 there is nothing to judge by.
-    #[arg(long, value_enum, num_args = 1..)]
+    /// The precisions; by default all that the device offers. Without f32 there is nothing to compare with.
+    #[arg(long, num_args = 1.., value_parser = Precision::main_parser())]
     pub precision: Vec<Precision>,
 
     #[arg(long, default_value = "5")]
@@ -36,11 +32,7 @@ pub struct Args {
     #[arg(long, default_value = "100", value_name = "STEPS")]
     pub steps_per_epoch: NonZeroUsize,
 
-    /// Items per step; the model's own number by default.
-    #[arg(long, value_name = "ITEMS")]
-    batch_size: Option<NonZeroUsize>,
-
-    /// At least so many, in whole batches.
+    /// The least number of items to validate on, in whole batches.
     #[arg(long, default_value = "256", value_name = "ITEMS")]
     pub validation_items: NonZeroUsize,
 
@@ -51,86 +43,46 @@ pub struct Args {
     #[arg(long, default_value_t = 42, value_parser = clap::value_parser!(u32).range(..1 << 31))]
     pub seed: u32,
 
-    /// F32 is trained with so many, counted from `--seed`, to see what chance does.
+    /// F32 is trained with so many seeds, counted from `--seed`, to see what chance does.
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..1 << 16))]
     pub seeds: u32,
 
-    /// Where results go; `target/compare/<model>` by default.
+    /// The folder for the results; `target/compare/<model>` by default.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 impl Args {
     pub fn size(&self) -> Size {
-        match (self.size, self.backend) {
-            (Some(SizeChoice::Tiny), _) | (None, BackendChoice::Flex) => Size::Tiny,
-            (Some(SizeChoice::Full), _) => Size::Full,
-            #[cfg(any(feature = "vulkan", feature = "cuda"))]
-            (None, _) => Size::Full,
-        }
+        self.size.unwrap_or(if self.backend == Backend::Flex {
+            Size::Tiny
+        } else {
+            Size::Full
+        })
     }
 
-    pub fn batch_size(&self, entry: &zoo::Entry) -> usize {
-        self.batch_size
-            .map_or_else(|| entry.batch_size(self.size()), NonZeroUsize::get)
+    pub fn batch_size(&self) -> usize {
+        self.model.batch_size(self.size())
     }
 
-    /// In the order of [`Precision::ALL`], each once.
+    /// Steps of a whole run.
+    pub fn steps(&self) -> usize {
+        self.epochs.get() * self.steps_per_epoch.get()
+    }
+
+    /// The chosen precisions in the order of [`Precision::MAIN`], each once.
     pub fn precisions(&self) -> Vec<Precision> {
-        let asked =
-            |precision: &Precision| self.precision.is_empty() || self.precision.contains(precision);
-        Precision::ALL.into_iter().filter(asked).collect()
+        let chosen = |it: &Precision| self.precision.is_empty() || self.precision.contains(it);
+        Precision::MAIN.into_iter().filter(chosen).collect()
     }
 
     pub fn out(&self) -> PathBuf {
-        let default = || ["target", "compare", &self.model].iter().collect();
+        let default = || {
+            ["target", "compare", self.model.model.name]
+                .iter()
+                .collect()
+        };
         self.out.clone().unwrap_or_else(default)
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum BackendChoice {
-    Flex,
-    #[cfg(feature = "vulkan")]
-    Vulkan,
-    #[cfg(feature = "cuda")]
-    Cuda,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum SizeChoice {
-    /// As the model is used.
-    Full,
-    /// So that it trains on a CPU in seconds, with the same layers.
-    Tiny,
-}
-
-/// A number of a model's configuration and what it becomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replacement {
-    pub field: String,
-    pub number: usize,
-}
-
-/// As it is written.
-impl fmt::Display for Replacement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, number } = self;
-        write!(f, "{field}={number}")
-    }
-}
-
-impl FromStr for Replacement {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let pair = text
-            .split_once('=')
-            .and_then(|(field, number)| Some((field.to_owned(), number.parse().ok()?)));
-        match pair {
-            Some((field, number)) if number > 0 => Ok(Self { field, number }),
-            Some(_) | None => Err("expected FIELD=NUMBER, the number from 1"),
-        }
     }
 }
 
@@ -152,12 +104,13 @@ mod tests {
     #[test]
     fn refuses_what_cannot_be_trained_and_says_what_can() {
         for (arguments, reason) in [
-            ("--model resnet81", "'resnet18'"),
-            ("--model mlp --precision f64", "bf16"),
+            ("--model resnet81", "resnet18"),
+            ("--model mlp --precision f64", "amp-bf16"),
+            ("--model mlp --precision o2", "amp-bf16"),
             ("--model mlp --epochs 0", "zero"),
             ("--model mlp --seeds 0", "1.."),
-            ("--model mlp --set width", "FIELD=NUMBER"),
-            ("--model mlp --set width=0", "from 1"),
+            ("--model mlp:width", "field=number"),
+            ("--model mlp:depth=3", "mlp has no number `depth`"),
             ("", "--model"),
         ] {
             let error = parsed(arguments).err().unwrap().to_string();
@@ -166,18 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_trains_the_tiny_model_in_all_precisions_unless_told_otherwise() {
+    fn a_cpu_trains_the_tiny_model_in_all_precisions_by_default() {
         let args = parsed("--model gpt").unwrap();
-        assert_eq!(args.size(), Size::Tiny);
-        assert_eq!(args.batch_size(zoo::entry("gpt").unwrap()), 4);
-        assert_eq!(args.precisions(), Precision::ALL);
+        assert_eq!((args.size(), args.batch_size()), (Size::Tiny, 4));
+        assert_eq!(args.precisions(), Precision::MAIN);
         assert_eq!(args.out(), PathBuf::from("target/compare/gpt"));
 
-        let args = parsed("--model gpt --size full --batch-size 3 --precision f16 f32 f16 --out x");
-        let args = args.unwrap();
-        assert_eq!(args.size(), Size::Full);
-        assert_eq!(args.batch_size(zoo::entry("gpt").unwrap()), 3);
-        assert_eq!(args.precisions(), [Precision::F32, Precision::F16]);
+        let args = "--model gpt:batch_size=3 --size full --precision f16 f32 amp-f16 --out x";
+        let args = parsed(args).unwrap();
+        assert_eq!((args.size(), args.batch_size()), (Size::Full, 3));
+        assert_eq!(args.precisions(), [Precision::F32, Precision::AmpF16]);
         assert_eq!(args.out(), PathBuf::from("x"));
     }
 }

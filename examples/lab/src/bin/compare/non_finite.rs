@@ -1,7 +1,7 @@
 //! Where inf and NaN are seen: the loss, the gradients, the parameters.
 //!
-//! In this order a step makes them, so the first one that is seen is the nearest to the cause. Which op it was is not
-//! known: Burn's backends do not tell what an op returns.
+//! A step makes them in this order, so the first one seen is the nearest to the cause. The op remains unknown: Burn's
+//! backends do not report what an op returns.
 
 use std::fmt;
 
@@ -10,133 +10,100 @@ use burn::{
     prelude::*,
 };
 use burn_amp::Skip;
+use serde::Serialize;
 
-use crate::layers::{self, Layer};
+use crate::shapes::{Layer, name};
 
-/// Where something was not finite in a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Of the forward pass.
-    Loss,
-    /// Seen by the loss scaling, which skipped the step; unscaled gradients are not looked at.
-    Gradients {
-        count: usize,
-        of: usize,
-        /// The one that a backward pass comes to first: of the parameter that is last in the module.
-        nearest_to_loss: String,
-    },
-    /// After the update; running statistics of norms count as well.
-    Parameters { count: usize, first: String },
-}
-
+/// A place that was not finite, and its kind: `loss`, `gradients` or `parameters`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct Place(pub &'static str, pub String);
+
+/// All sightings of one kind of place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NonFinite {
+    pub kind: &'static str,
+    /// The place of the first sighting.
+    pub place: String,
     /// Counted from 1.
-    pub step: usize,
+    pub first_step: usize,
+    /// The loss scale of that step.
     pub loss_scale: f64,
-    pub place: Place,
-}
-
-/// In the order in which they were seen.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Events(Vec<Event>);
-
-/// All events of one kind of place.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sighting<'a> {
-    pub first: &'a Event,
+    /// The number of steps with such a sighting.
     pub steps: usize,
 }
 
 impl Place {
-    /// What the gradients of a skipped step say; `layers` are the trainable parameters.
-    ///
-    /// burn-amp numbers gradients in the order in which parameters were made. That is the order of the module where an
-    /// update makes all of them; where it does not, as in a GAN, a gradient has no name here but its number.
-    pub fn of_skip(skip: &Skip, layers: &[Layer]) -> Option<Self> {
-        let last = skip.overflowed.last()?;
-        let name = layers
-            .get(last.index)
-            .filter(|layer| skip.gradients == layers.len() && *layer.shape == *last.shape)
-            .map(|layer| layer.name.clone());
-        let number = || format!("#{} {:?}", last.index, last.shape.as_slice());
-        Some(Self::Gradients {
-            count: skip.overflowed.len(),
-            of: skip.gradients,
-            nearest_to_loss: name.unwrap_or_else(number),
-        })
+    /// The loss of the forward pass.
+    pub fn loss() -> Self {
+        Self("loss", "the loss".to_owned())
     }
 
-    /// Incurs one device-to-host read.
+    /// The gradients for which the loss scaling skipped a step; `layers` are the trainable parameters.
+    ///
+    /// burn-amp numbers gradients in the order in which their parameters were made. That is the order of the module if
+    /// an update changes all of them; otherwise, as in a GAN, a gradient has a number here and no name.
+    pub fn of_gradients(skip: &Skip, layers: &[Layer]) -> Option<Self> {
+        // The backward pass starts at the parameter that is last in the module.
+        let last = skip.overflowed.last()?;
+        let name = match layers.get(last.index) {
+            Some(Layer { name, shape, .. })
+                if skip.gradients == layers.len() && **shape == *last.shape =>
+            {
+                name.clone()
+            }
+            _ => format!("#{} {:?}", last.index, last.shape.as_slice()),
+        };
+        let (count, all) = (skip.overflowed.len(), skip.gradients);
+        let text = format!("{count} of {all} gradients, nearest to the loss {name}");
+        Some(Self("gradients", text))
+    }
+
+    /// The parameters after an update, running statistics of norms included. Incurs one device-to-host read.
     pub fn of_parameters<B: Backend, M: Module<B>>(module: &M) -> Option<Self> {
         let names = non_finite(module);
-        Some(Self::Parameters {
-            count: names.len(),
-            first: names.into_iter().next()?,
-        })
-    }
-
-    /// `gradient conv1.weight`
-    pub fn in_short(&self) -> String {
-        match self {
-            Self::Loss => "loss".to_owned(),
-            Self::Gradients {
-                nearest_to_loss, ..
-            } => format!("gradient {nearest_to_loss}"),
-            Self::Parameters { first, .. } => format!("parameter {first}"),
-        }
-    }
-
-    fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+        let first = names.first()?;
+        let text = match names.len() {
+            1 => format!("parameter {first}"),
+            count => format!("{count} parameters, the first of them {first}"),
+        };
+        Some(Self("parameters", text))
     }
 }
 
-impl fmt::Display for Place {
+impl NonFinite {
+    /// Adds a sighting to the list, which has one entry for each kind of place.
+    pub fn record(list: &mut Vec<Self>, Place(kind, place): Place, step: usize, loss_scale: f64) {
+        if let Some(known) = list.iter_mut().find(|known| known.kind == kind) {
+            known.steps += 1;
+            return;
+        }
+        list.push(Self {
+            kind,
+            place,
+            first_step: step,
+            loss_scale,
+            steps: 1,
+        });
+    }
+}
+
+/// A sentence.
+impl fmt::Display for NonFinite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Loss => f.write_str("the loss"),
-            Self::Gradients {
-                count,
-                of,
-                nearest_to_loss,
-            } => write!(
-                f,
-                "{count} of {of} gradients, nearest to the loss {nearest_to_loss}"
-            ),
-            Self::Parameters { count: 1, first } => write!(f, "parameter {first}"),
-            Self::Parameters { count, first } => {
-                write!(f, "{count} parameters, the first of them {first}")
-            }
+        write!(f, "Non-finite in step {}", self.first_step)?;
+        if self.loss_scale != 1.0 {
+            write!(f, " at a loss scale of {}", self.loss_scale)?;
+        }
+        write!(f, ": {}", self.place)?;
+        match self.steps - 1 {
+            0 => f.write_str("."),
+            1 => f.write_str("; again in 1 later step."),
+            later => write!(f, "; again in {later} later steps."),
         }
     }
 }
 
-impl Events {
-    pub fn push(&mut self, event: Event) {
-        self.0.push(event);
-    }
-
-    /// One for each kind of place, in the order of the first.
-    pub fn sightings(&self) -> Vec<Sighting<'_>> {
-        let mut sightings: Vec<Sighting> = Vec::new();
-        for event in &self.0 {
-            match sightings
-                .iter_mut()
-                .find(|seen| seen.first.place.is_like(&event.place))
-            {
-                Some(seen) => seen.steps += 1,
-                None => sightings.push(Sighting {
-                    first: event,
-                    steps: 1,
-                }),
-            }
-        }
-        sightings
-    }
-}
-
-/// The names of all tensors that have an element that is inf or NaN. Incurs one device-to-host read.
+/// The names of all tensors with an element that is inf or NaN.
 fn non_finite<B: Backend, M: Module<B>>(module: &M) -> Vec<String> {
     let mut flags = Flags::<B> {
         path: Vec::new(),
@@ -144,16 +111,11 @@ fn non_finite<B: Backend, M: Module<B>>(module: &M) -> Vec<String> {
         finite: Vec::new(),
     };
     module.visit(&mut flags);
-    let Flags {
-        path: _,
-        names,
-        finite,
-    } = flags;
-    if finite.is_empty() {
+    if flags.finite.is_empty() {
         return Vec::new();
     }
-    let finite = Tensor::cat(finite, 0).into_data();
-    let flagged = names.into_iter().zip(finite.iter::<bool>());
+    let finite = Tensor::cat(flags.finite, 0).into_data();
+    let flagged = flags.names.into_iter().zip(finite.iter::<bool>());
     flagged
         .filter_map(|(name, finite)| (!finite).then_some(name))
         .collect()
@@ -162,7 +124,7 @@ fn non_finite<B: Backend, M: Module<B>>(module: &M) -> Vec<String> {
 struct Flags<B: Backend> {
     path: Vec<String>,
     names: Vec<String>,
-    /// Of one element each, still on the device.
+    /// One element for each name, still on the device.
     finite: Vec<Tensor<B, 1, Bool>>,
 }
 
@@ -178,8 +140,7 @@ impl<B: Backend> ModuleVisitor<B> for Flags<B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         // A comparison with NaN is false.
         let finite = param.val().abs().lower_equal_elem(f32::MAX).all();
-        self.names
-            .push(layers::name(self.path.iter().map(String::as_str)));
+        self.names.push(name(self.path.iter().map(String::as_str)));
         self.finite.push(finite);
     }
 }
@@ -196,41 +157,24 @@ mod tests {
 
     use super::*;
 
-    fn net(bias: [f32; 2]) -> Vec<Linear<Flex>> {
-        let device = Default::default();
-        // Drawn weights would come from the seed that another test has just set.
-        let linear = LinearConfig::new(3, 2).with_initializer(Initializer::Zeros);
-        let linear = || linear.init::<Flex>(&device);
-        let mut second = linear();
-        second.bias = Some(Param::from_data(bias, &device));
-        vec![linear(), second]
-    }
-
     #[test]
     fn names_the_parameters_that_have_an_inf_or_a_nan() {
+        let net = |bias: [f32; 2]| -> Vec<Linear<Flex>> {
+            let device = Default::default();
+            // Drawn weights would come from the seed that another test has just set.
+            let config = LinearConfig::new(3, 2).with_initializer(Initializer::Zeros);
+            let mut second = config.init(&device);
+            second.bias = Some(Param::from_data(bias, &device));
+            vec![config.init(&device), second]
+        };
         assert_eq!(Place::of_parameters(&net([0.0, f32::MAX])), None);
         for wrong in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            let place = Place::of_parameters(&net([0.0, wrong]));
-            let first = "1.bias".to_owned();
+            let place = Place::of_parameters(&net([0.0, wrong])).unwrap();
             assert_eq!(
                 place,
-                Some(Place::Parameters { count: 1, first }),
+                Place("parameters", "parameter 1.bias".to_owned()),
                 "{wrong}"
             );
-        }
-    }
-
-    fn skip(overflowed: &[(usize, [usize; 2])], gradients: usize) -> Skip {
-        let overflow = |(index, shape): &(usize, [usize; 2])| Overflow {
-            index: *index,
-            shape: Shape::from(*shape),
-            dtype: Dtype::F16,
-        };
-        Skip {
-            step: 0,
-            scale: 65536.0,
-            overflowed: overflowed.iter().map(overflow).collect(),
-            gradients,
         }
     }
 
@@ -242,44 +186,47 @@ mod tests {
             is_matrix: true,
         };
         let layers = [layer("first", [3, 2]), layer("second", [2, 4])];
-        let name = |skip| match Place::of_skip(&skip, &layers) {
-            Some(Place::Gradients {
-                nearest_to_loss, ..
-            }) => nearest_to_loss,
-            place => panic!("{place:?}"),
+        let place = |overflowed: &[(usize, [usize; 2])], gradients| {
+            let overflow = |(index, shape): &(usize, [usize; 2])| Overflow {
+                index: *index,
+                shape: Shape::from(*shape),
+                dtype: Dtype::F16,
+            };
+            let skip = Skip {
+                step: 0,
+                scale: 65536.0,
+                overflowed: overflowed.iter().map(overflow).collect(),
+                gradients,
+            };
+            Place::of_gradients(&skip, &layers).map(|Place(_, text)| text)
         };
-        assert_eq!(name(skip(&[(0, [3, 2]), (1, [2, 4])], 2)), "second");
-        assert_eq!(name(skip(&[(0, [3, 2])], 2)), "first");
-        assert_eq!(name(skip(&[(0, [3, 2])], 1)), "#0 [3, 2]");
-        assert_eq!(name(skip(&[(1, [3, 2])], 2)), "#1 [3, 2]");
-        assert_eq!(Place::of_skip(&skip(&[], 2), &layers), None);
+        for (index, shape, gradients, expected) in [
+            (1, [2, 4], 2, "second"),
+            (0, [3, 2], 2, "first"),
+            (0, [3, 2], 1, "#0 [3, 2]"),
+            (1, [3, 2], 2, "#1 [3, 2]"),
+        ] {
+            let text = place(&[(index, shape)], gradients).unwrap();
+            assert_eq!(
+                text,
+                format!("1 of {gradients} gradients, nearest to the loss {expected}")
+            );
+        }
+        assert_eq!(place(&[], 2), None);
     }
 
     #[test]
-    fn events_are_counted_by_kind_and_the_first_of_each_is_kept() {
-        let event = |step, place| Event {
-            step,
-            loss_scale: 1.0,
-            place,
-        };
-        let parameters = |count| Place::Parameters {
-            count,
-            first: "weight".to_owned(),
-        };
-        let mut events = Events::default();
-        assert_eq!(events.sightings(), []);
-        events.push(event(2, Place::Loss));
-        events.push(event(2, parameters(1)));
-        events.push(event(3, parameters(5)));
-        let seen: Vec<_> = events
-            .sightings()
-            .iter()
-            .map(|seen| (seen.first.step, seen.first.place.to_string(), seen.steps))
-            .collect();
-        let expected = [(2, "the loss", 1), (2, "parameter weight", 2)];
-        assert_eq!(
-            seen,
-            expected.map(|(step, place, steps)| (step, place.to_owned(), steps))
-        );
+    fn sightings_are_counted_by_kind_and_the_first_of_each_is_kept() {
+        let parameters = |text: &str| Place("parameters", text.to_owned());
+        let mut list = Vec::new();
+        NonFinite::record(&mut list, Place::loss(), 2, 1.0);
+        NonFinite::record(&mut list, parameters("parameter weight"), 2, 512.0);
+        NonFinite::record(&mut list, parameters("5 parameters"), 3, 512.0);
+        let expected = [
+            "Non-finite in step 2: the loss.",
+            "Non-finite in step 2 at a loss scale of 512: parameter weight; again in 1 later step.",
+        ];
+        let sentences: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(sentences, expected);
     }
 }

@@ -1,165 +1,194 @@
-//! A module's parameters: their names, their shapes, and which of them a matrix product reads.
+//! Why a precision may not be faster: the device, the shapes of the model, the size of a step.
+
+use std::time::Instant;
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
-    prelude::*,
+    backend::Autodiff,
+    module::Module,
+    tensor::{
+        DType,
+        backend::{Backend, ExecutionError},
+    },
 };
-use serde::Serialize;
+use burn_backend::DTypeUsage;
+use lab::{machine::Machine, precision::Precision, statistics::percentile, table::percent};
+use zoo::{Draw, Entry, Net, Visitor, ZooModel};
 
-/// Tensor cores work on tiles: a side that is no multiple of this is padded, or the kernel is not used.
-const TILE: usize = 8;
+use crate::{run::WARM_UP, shapes::Shapes};
 
-/// A trainable parameter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Layer {
-    /// `layers.0.weight`
-    pub name: String,
-    pub shape: Vec<usize>,
-    /// Whether it is the matrix of a linear layer or the kernel of a convolution; an embedding is looked up.
-    #[serde(skip)]
-    pub is_matrix: bool,
+/// How a device computes in a dtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hardware {
+    /// By widening to F32.
+    Emulated,
+    /// As in F32, without units of its own for matrix products.
+    Plain,
+    /// On units for matrix products.
+    Accelerated,
 }
 
-impl Layer {
-    fn elements(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Features or channels on one of its sides do not fill tiles.
-    fn is_odd(&self) -> bool {
-        let sides = self.shape.iter().take(2);
-        self.is_matrix && sides.into_iter().any(|side| !side.is_multiple_of(TILE))
-    }
-}
-
-/// What the shapes of a model say about the speed of its matrix products.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Shapes {
-    pub parameters: usize,
-    /// Of the parameters, those that matrix products read: 0 to 1.
-    pub matrix_share: f64,
-    /// Of the parameters that matrix products read, those in layers with an odd side: 0 to 1.
-    pub odd_share: f64,
-    /// Matrices with a side that is no multiple of 8, the largest first.
-    pub odd: Vec<Layer>,
-}
-
-impl Shapes {
-    pub fn of(layers: &[Layer]) -> Self {
-        let sum = |counts: fn(&Layer) -> bool| -> usize {
-            let counted = layers.iter().filter(|layer| counts(layer));
-            counted.map(Layer::elements).sum()
+impl Hardware {
+    pub fn of<P: Backend>(machine: &Machine, device: &P::Device, precision: Precision) -> Self {
+        let dtype = match precision {
+            Precision::F32 => return Self::Plain,
+            Precision::AmpBf16 => DType::BF16,
+            _ => DType::F16,
         };
-        let (all, matrices) = (sum(|_| true), sum(|layer| layer.is_matrix));
-        let mut odd: Vec<Layer> = layers
-            .iter()
-            .filter(|layer| layer.is_odd())
-            .cloned()
-            .collect();
-        odd.sort_by_key(|layer| usize::MAX - layer.elements());
-        Self {
-            parameters: all,
-            matrix_share: matrices as f64 / all.max(1) as f64,
-            odd_share: sum(Layer::is_odd) as f64 / matrices.max(1) as f64,
-            odd,
+        if machine.emulates_half {
+            Self::Emulated
+        } else if P::dtype_usage(device, dtype).contains(DTypeUsage::Accelerated) {
+            Self::Accelerated
+        } else {
+            Self::Plain
         }
     }
 }
 
-/// The trainable parameters in the order of the module's fields. Allocates none that has not been used yet.
-pub fn layers<B: Backend, M: Module<B>>(module: &M) -> Vec<Layer> {
-    let mut list = List::default();
-    module.visit(&mut list);
-    list.layers
+/// A model, as far as the verdict depends on it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub shapes: Shapes,
+    /// Whether a lower loss means a better model.
+    pub loss_ranks: bool,
+    /// The share of a step in F32 that does not grow with the batch, 0 to 1.
+    pub fixed_share: Option<f64>,
+    /// F32's products may run on tensor cores, too.
+    pub rounds_f32: bool,
 }
 
-#[derive(Default)]
-struct List {
-    /// The fields on the way to the parameter, each with the type of the module that has it.
-    path: Vec<(String, String)>,
-    layers: Vec<Layer>,
-}
-
-impl<B: Backend> ModuleVisitor<B> for List {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.push((name.to_owned(), container_type.to_owned()));
-    }
-
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        if !param.is_require_grad() {
-            return;
+impl Model {
+    /// Why a run is not faster than F32, the best reason first; there is always one. `casts` are those of a step.
+    pub fn why_not_faster(&self, hardware: Hardware, casts: Option<u64>) -> Vec<String> {
+        match hardware {
+            Hardware::Emulated => return vec![EMULATED.to_owned()],
+            Hardware::Plain => return vec![PLAIN.to_owned()],
+            Hardware::Accelerated => {}
         }
-        let multiplies = |container: &str| {
-            let name = container.strip_prefix("Struct:").unwrap_or(container);
-            name.starts_with("Linear") || name.starts_with("Conv")
-        };
-        let container = self.path.last().map_or("", |(_, container)| container);
-        self.layers.push(Layer {
-            name: name(self.path.iter().map(|(field, _)| field.as_str())),
-            shape: param.lazy_shape().to_vec(),
-            is_matrix: D >= 2 && multiplies(container),
-        });
+        let (shapes, mut reasons) = (&self.shapes, Vec::new());
+        if let Some(share) = self.fixed_share.filter(|share| *share >= 0.5) {
+            let share = percent(share);
+            reasons.push(format!(
+                "Too small: about {share} of a step in f32 does not grow with the batch (launches, the optimizer)."
+            ));
+        }
+        if shapes.odd_share >= 0.1 {
+            let layers: Vec<String> = shapes.odd.iter().take(3).map(ToString::to_string).collect();
+            let (share, layers) = (percent(shapes.odd_share), layers.join(", "));
+            reasons.push(format!(
+                "Dimensions that are not multiples of 8, in {share} of the matrices' parameters: {layers}."
+            ));
+        }
+        if shapes.matrix_share < 0.5 {
+            let share = percent(shapes.matrix_share);
+            reasons.push(format!(
+                "Not matmul-bound: {share} of the parameters are in matrices."
+            ));
+        }
+        if reasons.is_empty() {
+            let casts = casts.map_or(String::new(), |casts| {
+                format!(" and {casts} casts per step")
+            });
+            reasons.push(format!(
+                "It is large enough and its dimensions are multiples of 8, so it is probably not matmul-bound: norms, \
+                 softmax, the optimizer{casts} take the time."
+            ));
+        }
+        if self.rounds_f32 {
+            reasons.push("F32's products may run on tensor cores here, too, in TF32.".to_owned());
+        }
+        reasons
     }
 }
 
-/// The name of a parameter: the fields on the way to it.
-pub fn name<'a>(path: impl Iterator<Item = &'a str>) -> String {
-    path.collect::<Vec<_>>().join(".")
+const EMULATED: &str = "The CPU emulates half precision: this time says nothing about a GPU.";
+const PLAIN: &str = "The device has no units for matrix products in this precision.";
+
+/// The share of a step that takes `full` seconds on a batch and `half` on half of it that a batch of nothing would take.
+pub fn fixed_share(full: f64, half: f64) -> f64 {
+    ((2.0 * half - full) / full).clamp(0.0, 1.0)
+}
+
+/// Times steps of plain Burn on one batch.
+///
+/// They also warm up the process: what it makes only once, such as threads, does not count as time of the first run.
+pub struct TimeSteps<'a, P: Backend> {
+    pub items: usize,
+    pub device: &'a P::Device,
+}
+
+impl<P: Backend> Visitor for TimeSteps<'_, P> {
+    /// Seconds per step, or the failure of the device.
+    type Output = Result<Option<f64>, ExecutionError>;
+
+    fn visit<M: ZooModel>(self, _: &'static Entry, model: M) -> Self::Output {
+        const STEPS: usize = 11;
+
+        let mut net = M::TrainNet::<Autodiff<P>>::init(&model, self.device);
+        net.num_params(); // draws the parameters, which are lazy
+        let mut optimizer = zoo::adamw().init();
+        let batch = model.batch::<Autodiff<P>>(Draw::train(self.items, 0), self.device);
+        P::sync(self.device)?;
+        let mut times = Vec::new();
+        for _ in 0..WARM_UP + STEPS {
+            let start = Instant::now();
+            (net, _) = M::step(net, &batch, &mut optimizer, zoo::LEARNING_RATE);
+            P::sync(self.device)?;
+            times.push(start.elapsed().as_secs_f64());
+        }
+        Ok(percentile(&times[WARM_UP..], 50.0))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::backend::{Autodiff, Flex};
-    use zoo::{
-        Net,
-        models::{
-            gpt::{Gpt, GptConfig},
-            resnet::{ResNet, ResNetConfig},
-        },
-    };
-
     use super::*;
-
-    type B = Autodiff<Flex>;
+    use crate::shapes::Layer;
 
     #[test]
-    fn embeddings_and_norms_are_no_matrices() {
-        let net = Gpt::<B>::init(&GptConfig::tiny(), &Default::default());
-        let layers = layers(&net);
-        let matrices = layers.iter().filter(|layer| layer.is_matrix);
-        assert_eq!(matrices.count(), 2 * 6 + 1);
-        assert_eq!(layers[0].name, "token.weight");
-        assert_eq!(
-            layers.last().map(|layer| layer.shape.clone()),
-            Some(vec![32, 64])
-        );
-
-        let shapes = Shapes::of(&layers);
-        assert_eq!(shapes.parameters, zoo::parameters(&net));
-        assert_eq!((shapes.odd_share, shapes.odd), (0.0, vec![]));
-        assert!(
-            (0.8..0.9).contains(&shapes.matrix_share),
-            "{}",
-            shapes.matrix_share
-        );
+    fn the_fixed_share_is_what_halving_the_batch_does_not_halve() {
+        for (half, share) in [(5.0, 0.0), (10.0, 1.0), (7.5, 0.5), (4.0, 0.0), (12.0, 1.0)] {
+            assert_eq!(fixed_share(10.0, half), share);
+        }
     }
 
     #[test]
-    fn images_have_three_channels_and_a_batch_norm_has_statistics_that_do_not_count() {
-        let net = ResNet::<B>::init(&ResNetConfig::tiny(), &Default::default());
-        let layers = layers(&net);
-        assert!(layers.iter().all(|layer| !layer.name.contains("running")));
-        let odd = Shapes::of(&layers).odd;
-        let odd: Vec<_> = odd
-            .iter()
-            .map(|layer| (layer.name.as_str(), layer.shape.as_slice()))
-            .collect();
-        let expected: [(_, &[usize]); 2] =
-            [("conv1.weight", &[8, 3, 7, 7]), ("fc.weight", &[64, 10])];
-        assert_eq!(odd, expected);
+    fn reasons_come_from_the_device_and_the_model() {
+        let model = |matrix_share, odd_share, fixed_share, rounds_f32| Model {
+            shapes: Shapes {
+                parameters: 100,
+                matrix_share,
+                odd_share,
+                odd: vec![Layer {
+                    name: "head.weight".to_owned(),
+                    shape: vec![768, 50257],
+                    is_matrix: true,
+                }],
+            },
+            loss_ranks: true,
+            fixed_share: Some(fixed_share),
+            rounds_f32,
+        };
+        let large = || model(0.9, 0.0, 0.1, false);
+        let fast = Hardware::Accelerated;
+        for (model, hardware, expected) in [
+            (large(), Hardware::Emulated, EMULATED),
+            (large(), Hardware::Plain, PLAIN),
+            (
+                large(),
+                fast,
+                "the optimizer and 7 casts per step take the time.",
+            ),
+            (model(0.9, 0.0, 0.7, false), fast, "about 70 % of a step"),
+            (
+                model(0.9, 0.24, 0.1, false),
+                fast,
+                "24 % of the matrices' parameters: head.weight [768, 50257]",
+            ),
+            (model(0.3, 0.0, 0.1, false), fast, "30 % of the parameters"),
+            (model(0.9, 0.0, 0.1, true), fast, "in TF32"),
+        ] {
+            let reasons = model.why_not_faster(hardware, Some(7)).join(" ");
+            assert!(reasons.contains(expected), "{expected}: {reasons}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! One run: steps, the validation after every epoch, and what burn-amp tells of them.
+//! One run: its steps, the validation after every epoch, and what burn-amp reports.
 
 use std::{marker::PhantomData, sync::Arc, time::Instant};
 
@@ -7,205 +7,198 @@ use burn::{
     prelude::*,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{CastCounter, LossScale};
-use zoo::{Net, Visitor, ZooModel};
+use burn_amp::{CastCounter, Kernels, LossScale};
+use lab::{machine::Meter, precision::InPrecision, recipe::Recipe, statistics::mean};
+use zoo::{Draw, Net, Visitor, ZooModel};
 
 use crate::{
-    batches,
-    layers::{Layer, layers},
-    memory::Meter,
-    non_finite::{Event, Place},
-    plan::Plan,
-    precision::InPrecision,
-    run::{Outcome, Record, Step, Validation, WARM_UP},
-    statistics,
+    cli::Args,
+    non_finite::{NonFinite, Place},
+    run::{Outcome, Run, Step, Validation, WARM_UP},
+    shapes::layers,
 };
 
-/// Trains from a seed, and fills the record as far as it gets.
-pub struct Train<'a, P: Backend> {
-    pub plan: &'a Plan,
+/// Trains from the seed of the run, and fills its record.
+pub struct Train<'a, P: Kernels> {
+    pub args: &'a Args,
     pub device: &'a P::Device,
     pub meter: &'a Meter,
-    pub seed: u32,
-    pub record: &'a mut Record,
-    /// Called after every validation.
-    pub on_epoch: &'a dyn Fn(&Record),
+    pub run: &'a mut Run,
 }
 
-impl<P: Backend> InPrecision<P> for Train<'_, P> {
-    type Output = Outcome;
+impl<P: Kernels> InPrecision<P> for Train<'_, P> {
+    type Output = Result<Outcome, ExecutionError>;
 
-    fn call<B>(self, loss_scale: Option<LossScale>) -> Outcome
+    fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
     where
         B: AutodiffBackend<Device = P::Device>,
+        R: Recipe<B>,
     {
-        let first_scale = loss_scale.map(|scale| (scale, scale.record()));
-        let plan = self.plan;
-        let outcome = bench_machine::panics::caught(|| {
-            plan.visit(TrainOn::<P, B> {
-                train: self,
-                loss_scale,
-                backend: PhantomData,
-            })
-        });
-        // The loss scale lives as long as the process; a run after this one starts from the first one again.
-        if let Some((scale, first)) = first_scale {
-            scale.load(first);
-        }
-        match outcome {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Outcome::Failed(format!("device: {error}")),
-            Err(panic) => Outcome::Failed(panic),
-        }
+        let Args { model, .. } = self.args;
+        let size = self.args.size();
+        let train = TrainOn::<P, B, R> {
+            train: self,
+            loss_scale,
+            recipe: PhantomData,
+        };
+        model.visit(size, train)
     }
 }
 
-/// [`Train`] on the backend of a precision.
-struct TrainOn<'a, P: Backend, B> {
+/// [`Train`] on the backend and by the recipe of a precision.
+struct TrainOn<'a, P: Kernels, B, R> {
     train: Train<'a, P>,
     loss_scale: Option<LossScale>,
-    backend: PhantomData<B>,
+    recipe: PhantomData<(B, R)>,
 }
 
-impl<P, B> Visitor for TrainOn<'_, P, B>
+impl<P, B, R> Visitor for TrainOn<'_, P, B, R>
 where
-    P: Backend,
+    P: Kernels,
     B: AutodiffBackend<Device = P::Device>,
+    R: Recipe<B>,
 {
     type Output = Result<Outcome, ExecutionError>;
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
         let Train {
-            plan,
+            args,
             device,
             meter,
-            seed,
-            record,
-            on_epoch,
+            run,
         } = self.train;
-        let watch = Watch(self.loss_scale);
+        let scale = self.loss_scale;
+        let scale_now = || scale.map(|scale| f64::from(scale.scale()));
+        let skipped_until_now = || scale.map_or(0, |scale| scale.skipped_steps());
         let in_use = meter.in_use().unwrap_or(0);
 
-        B::seed(device, seed.into());
-        let mut net = M::TrainNet::<B>::init(&model, device);
+        B::seed(device, run.seed.into());
+        let net = M::TrainNet::<B>::init(&model, device);
         net.num_params(); // draws the parameters, which are lazy
         let layers = layers(&net);
-        let mut optimizer = zoo::adamw().init();
-        record
-            .validations
-            .push(validate::<B, M>(plan, &model, &net, device, 0));
+        let mut net = R::store(net);
+        let mut optimizer = R::optimizer();
+        let start = validate::<B, M>(args, &model, &net, device, 0);
+        run.validations.push(start);
 
-        for index in 0..plan.epochs * plan.steps_per_epoch {
-            let draw = batches::train(plan.batch_size, seed, index);
-            let batch = model.batch::<B>(draw, device);
+        for number in 1..=args.steps() {
+            let batch = model.batch::<B>(draw(args, run.seed, number - 1), device);
             B::sync(device)?; // the batch is there before the clock starts
-            let (loss_scale, skipped_before) = (watch.loss_scale(), watch.skipped_steps());
+            let (loss_scale, skipped_before) = (scale_now().unwrap_or(1.0), skipped_until_now());
             let step = || {
                 let start = Instant::now();
-                let (net, loss) = M::step(net, &batch, &mut optimizer, plan.learning_rate);
+                let (net, loss) = M::step(net, &batch, &mut optimizer, args.learning_rate);
                 B::sync(device)?; // the device may still be at work when the ops are queued
                 Ok::<_, ExecutionError>((net, loss, start.elapsed().as_secs_f64()))
             };
-            let (next, loss, seconds) = match index {
-                0 => {
-                    let (casts, output) = watch.casts_during(step);
-                    record.casts_per_step = casts;
-                    output
-                }
-                1..WARM_UP => {
-                    let (peak, output) = meter.peak_during(step);
-                    let peak = peak.map(|peak| peak.saturating_sub(in_use));
-                    record.peak_memory = record.peak_memory.max(peak);
-                    output
-                }
-                _ => step(),
-            }?;
+            let (next, loss, seconds) = if number == 1 {
+                let (casts, output) = casts_during(step);
+                run.casts_per_step = scale.map(|_| casts);
+                output?
+            } else if number <= WARM_UP {
+                let (peak, output) = meter.peak_during(step);
+                let peak = peak.map(|peak| peak.saturating_sub(in_use));
+                run.peak_memory = run.peak_memory.max(peak);
+                output?
+            } else {
+                step()?
+            };
             net = next;
 
             let step = Step {
                 loss: loss.into_scalar().elem(),
                 loss_scale,
-                skipped: watch.skipped_steps() > skipped_before,
+                skipped: skipped_until_now() > skipped_before,
                 seconds,
             };
-            let loss = (!step.loss.is_finite()).then_some(Place::Loss);
-            let gradients = watch.overflowed(step.skipped, &layers);
+            let loss = (!step.loss.is_finite()).then(Place::loss);
+            let skip = scale
+                .filter(|_| step.skipped)
+                .and_then(|scale| scale.last_skip());
+            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &layers));
             let parameters = Place::of_parameters(&net.valid());
             let is_lost = parameters.is_some();
-            record.steps.push(step);
-            record.final_loss_scale = watch.final_loss_scale();
+            run.steps.push(step);
+            run.final_loss_scale = scale_now();
             for place in [loss, gradients, parameters].into_iter().flatten() {
-                record.events.push(Event {
-                    step: index + 1,
-                    loss_scale,
-                    place,
-                });
+                NonFinite::record(&mut run.non_finite, place, number, loss_scale);
             }
             if is_lost {
                 return Ok(Outcome::NonFinite);
             }
-            if (index + 1).is_multiple_of(plan.steps_per_epoch) {
-                let validation = validate::<B, M>(plan, &model, &net, device, index + 1);
-                record.validations.push(validation);
-                on_epoch(record);
+            if number.is_multiple_of(args.steps_per_epoch.get()) {
+                let validation = validate::<B, M>(args, &model, &net, device, number);
+                run.validations.push(validation);
+                println!("{}", progress(args, run));
             }
         }
         Ok(Outcome::Finished)
     }
 }
 
-/// In the precision that the model is trained in.
+/// The batch of a step: no step of any seed sees the batch of another.
+fn draw(args: &Args, seed: u32, index: usize) -> Draw {
+    Draw::train(args.batch_size(), u64::from(seed) << 32 | index as u64)
+}
+
+/// Validates on the same items in every run, in the precision that the model is trained in.
 fn validate<B: AutodiffBackend, M: ZooModel>(
-    plan: &Plan,
+    args: &Args,
     model: &M,
     net: &M::TrainNet<B>,
     device: &B::Device,
     step: usize,
 ) -> Validation {
-    let net = net.valid();
+    let (net, items) = (net.valid(), args.batch_size());
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
-    for draw in batches::validation(plan.validation_items, plan.batch_size) {
-        let batch = model.batch::<B::InnerBackend>(draw, device);
+    for index in 0..args.validation_items.get().div_ceil(items) {
+        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index as u64), device);
         losses.push(net.loss(&batch).into_scalar().elem());
         let accuracy = net.accuracy(&batch);
         accuracies.extend(accuracy.map(|accuracy| accuracy.into_scalar().elem::<f64>()));
     }
     Validation {
         step,
-        loss: statistics::mean(losses.into_iter()).expect("there is an item to validate on"),
-        accuracy: statistics::mean(accuracies.into_iter()),
+        loss: mean(&losses).expect("there is an item to validate on"),
+        accuracy: mean(&accuracies),
     }
 }
 
-/// What burn-amp tells; nothing in plain Burn.
-struct Watch(Option<LossScale>);
+fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let casts = Arc::new(CastCounter::default());
+    burn_amp::observe(Some(casts.clone()));
+    let output = work();
+    burn_amp::observe(None);
+    (casts.count(), output)
+}
 
-impl Watch {
-    fn loss_scale(&self) -> f64 {
-        self.final_loss_scale().unwrap_or(1.0)
-    }
-
-    fn final_loss_scale(&self) -> Option<f64> {
-        self.0.map(|scale| scale.scale().into())
-    }
-
-    fn skipped_steps(&self) -> u64 {
-        self.0.map_or(0, |scale| scale.skipped_steps())
-    }
-
-    fn overflowed(&self, skipped: bool, layers: &[Layer]) -> Option<Place> {
-        let skip = self.0.filter(|_| skipped)?.last_skip()?;
-        Place::of_skip(&skip, layers)
-    }
-
-    fn casts_during<T>(&self, work: impl FnOnce() -> T) -> (Option<u64>, T) {
-        if self.0.is_none() {
-            return (None, work());
+/// A line after an epoch.
+fn progress(args: &Args, run: &Run) -> String {
+    let epoch = run.steps.len() / args.steps_per_epoch.get();
+    let loss = run.steps.last().map_or(f64::NAN, |step| step.loss);
+    let (name, seed, epochs) = (run.precision.name(), run.seed, args.epochs);
+    let mut line = format!("{name:<8} seed {seed}  epoch {epoch}/{epochs}  train loss {loss:.4}");
+    if let Some(Validation { loss, accuracy, .. }) = run.validations.last() {
+        line += &format!("  validation loss {loss:.4}");
+        if let Some(share) = accuracy {
+            line += &format!("  accuracy {:.1} %", 100.0 * share);
         }
-        let casts = Arc::new(CastCounter::default());
-        burn_amp::observe(Some(casts.clone()));
-        let output = work();
-        burn_amp::observe(None);
-        (Some(casts.count()), output)
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn no_step_of_any_seed_sees_the_batch_of_another() {
+        let args = Args::parse_from(["compare", "--model", "mlp:batch_size=3"]);
+        let draws = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(seed, index)| draw(&args, seed, index));
+        let seeds = draws.map(|draw| draw.seed);
+        assert_eq!(seeds, [0, 1, 1 << 32, (1 << 32) + 1]);
+        assert_eq!(draws[0].items, 3);
     }
 }

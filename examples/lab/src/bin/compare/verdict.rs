@@ -1,241 +1,294 @@
-//! A run beside those of F32.
+//! The verdict on each precision, in plain words.
+//!
+//! | question | rule |
+//! |---|---|
+//! | how much is noise? | how far F32's seeds end apart, and at least 1 % of its loss |
+//! | did it learn? | F32's validation loss fell by more than the noise |
+//! | as good? | the final validation loss is above F32's with the same seed by no more than the noise |
+//! | worse? | by more than twice the noise of at least three seeds; in between it is perhaps worse |
+//! | faster, smaller? | median step and peak memory are more than 5 % below those of all runs of F32 |
+//! | does it pay off? | as good, and faster, or smaller and not slower |
+//!
+//! Twice the spread of three seeds is about where fewer than 1 in 20 further runs would end: for normally distributed
+//! losses the limit is 2.92 · √(4/3) = 3.4 standard deviations, and three draws are 1.7 of them apart on average.
 
-use super::{
-    Circumstances, Judgement,
-    baseline::{Baseline, Range, final_loss},
-    reasons::why_not_faster,
-    trouble::{ending, non_finite},
-    yardstick::{Measured, Yardstick},
+use std::{cmp::Ordering, fmt};
+
+use lab::{
+    precision::Precision,
+    statistics::{extremes, mean},
+    table::{mebibytes, seconds},
 };
+use serde::Serialize;
+
 use crate::{
-    layout::{mebibytes, seconds},
-    machine::Hardware,
     run::{Outcome, Run},
-    summary::percent,
+    speed::{Hardware, Model},
 };
 
-/// Less than this is no difference in time or memory: medians of one and the same run differ as much.
+/// A smaller difference in time or memory does not count: medians of the same run differ as much.
 const NOTICEABLE: f64 = 0.05;
 
-/// If F32's own runs differ by more than this, what lies among them is not the same but unknown.
-const NOISY: f64 = 0.25;
+/// The least share of F32's loss that is taken as noise: two seeds may end close to each other by chance.
+const LEAST_NOISE: f64 = 0.01;
 
-pub struct Comparison<'a> {
-    pub run: &'a Run,
-    pub baseline: &'a Baseline<'a>,
-    pub circumstances: &'a Circumstances,
-    pub hardware: Hardware,
+/// The verdict on a precision.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    pub precision: &'static str,
+    /// A sentence whose subject is the precision.
+    pub headline: String,
+    pub because: Vec<String>,
 }
 
-/// A time or a size beside those of F32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Less,
-    Same,
-    More,
-    Unknown,
-}
-
-impl Change {
-    fn of(value: Option<f64>, baseline: Option<Range>) -> Self {
-        match (value, baseline) {
-            (Some(value), Some(range)) if value < range.least * (1.0 - NOTICEABLE) => Self::Less,
-            (Some(value), Some(range)) if value > range.most * (1.0 + NOTICEABLE) => Self::More,
-            (Some(_), Some(range)) if is_noisy(range) => Self::Unknown,
-            (Some(_), Some(_)) => Self::Same,
-            (None, _) | (_, None) => Self::Unknown,
-        }
+/// In markdown.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "**{} {}**\n", self.precision, self.headline)?;
+        let mut reasons = self.because.iter();
+        reasons.try_for_each(|reason| writeln!(f, "* {reason}"))
     }
 }
 
-fn is_noisy(Range { least, most }: Range) -> bool {
-    most > least * (1.0 + NOISY)
+/// Judges every precision, F32 first.
+pub fn judge(
+    runs: &[Run],
+    model: &Model,
+    hardware: impl Fn(Precision) -> Hardware,
+) -> Vec<Verdict> {
+    let (of_f32, others): (Vec<&Run>, Vec<&Run>) =
+        runs.iter().partition(|run| run.precision == Precision::F32);
+    let baseline = Baseline::new(of_f32);
+    let others = others.into_iter();
+    let others = others.map(|run| baseline.compare(run, model, hardware(run.precision)));
+    let of_f32 = baseline.judge(model.loss_ranks);
+    of_f32.into_iter().chain(others).collect()
 }
 
-fn bytes(run: &Run) -> Option<f64> {
-    run.record.peak_memory.map(|bytes| bytes as f64)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quality {
+    AsGood,
+    PerhapsWorse,
+    Worse,
 }
 
-impl Comparison<'_> {
-    pub fn judge(&self) -> Judgement {
-        let (headline, because) = match self.run.outcome {
-            Outcome::Finished => (self.headline(), self.because()),
-            Outcome::NonFinite | Outcome::Failed(_) => (
-                "cannot train this model as it is set up here.".to_owned(),
-                self.because_of_trouble(),
-            ),
+/// The runs of F32, one for each seed; the first seed is that of the other precisions.
+struct Baseline<'a> {
+    runs: Vec<&'a Run>,
+    /// The final losses of all runs; empty if the first run has none.
+    losses: Vec<f64>,
+    noise: f64,
+    learned: bool,
+}
+
+impl<'a> Baseline<'a> {
+    fn new(runs: Vec<&'a Run>) -> Self {
+        let first = runs.first().and_then(|run| run.final_loss());
+        let losses: Vec<f64> = runs.iter().filter_map(|run| run.final_loss()).collect();
+        let losses = first.map(|_| losses).unwrap_or_default();
+        let spread = extremes(losses.iter().copied()).map_or(0.0, |(least, most)| most - least);
+        let noise = spread.max(LEAST_NOISE * mean(&losses).unwrap_or(0.0).abs());
+        let fell = |last| runs[0].validations[0].loss - last;
+        Self {
+            learned: first.is_some_and(|last| fell(last) > noise),
+            runs,
+            losses,
+            noise,
+        }
+    }
+
+    /// The verdict on F32 itself; `None` without a run.
+    fn judge(&self, loss_ranks: bool) -> Option<Verdict> {
+        let (first, noise, seeds) = (self.runs.first()?, self.noise, self.losses.len());
+        let mut because = vec![ending(first)];
+        let headline = if seeds == 0 {
+            "went wrong itself, so there is nothing to compare with."
+        } else if !loss_ranks {
+            "trained to the end."
+        } else if self.learned {
+            because.push(format!(
+                "Losses differ by chance: {noise:.4} is noise, as {seeds} seeds differ by that, or at least 1 %."
+            ));
+            "learned."
+        } else {
+            because.push("More epochs or another learning rate may help.".to_owned());
+            "did not learn, so there is nothing to compare with."
         };
-        Judgement {
-            precision: self.run.precision,
+        because.extend(first.non_finite.iter().map(ToString::to_string));
+        for other in &self.runs[1..] {
+            if other.outcome != Outcome::Finished {
+                because.push(format!("Seed {} went wrong. {}", other.seed, ending(other)));
+                because.extend(other.non_finite.iter().map(ToString::to_string));
+            }
+        }
+        Some(Verdict {
+            precision: Precision::F32.name(),
+            headline: headline.to_owned(),
+            because,
+        })
+    }
+
+    /// The verdict on a run in another precision.
+    fn compare(&self, run: &Run, model: &Model, hardware: Hardware) -> Verdict {
+        let mut because = vec![ending(run)];
+        let mut headline = "cannot train this model as it is set up here.".to_owned();
+        if run.outcome == Outcome::Finished {
+            let quality = self.quality(run, model.loss_ranks, &mut because);
+            let time = self.change(run, Run::seconds_per_step);
+            because.extend(time.map(|it| it.sentence("per step", seconds)));
+            let time = time.map(|it| it.order);
+            if hardware == Hardware::Emulated || time.is_some_and(Ordering::is_ge) {
+                because.extend(model.why_not_faster(hardware, run.casts_per_step));
+            }
+            let memory = self.change(run, |run| run.peak_memory.map(|bytes| bytes as f64));
+            because.extend(memory.map(|it| it.sentence("at most in memory", mebibytes)));
+            headline = self::headline(quality, time, memory.map(|it| it.order));
+        } else if let Some(f32) = self.runs.first() {
+            because.push(if f32.outcome == Outcome::Finished {
+                "F32 finished with the same batches: it is the precision.".to_owned()
+            } else {
+                "F32 went wrong as well: it is not the precision.".to_owned()
+            });
+        }
+        because.extend(run.non_finite.iter().map(ToString::to_string));
+        if let (skipped @ 1.., Some(scale)) = (run.skipped_steps(), run.final_loss_scale) {
+            let steps = run.steps.len();
+            because.push(format!(
+                "Skipped steps: {skipped} of {steps}; the loss scale ended at {scale}."
+            ));
+        }
+        Verdict {
+            precision: run.precision.name(),
             headline,
             because,
         }
     }
 
-    fn headline(&self) -> String {
-        let (quality, time, memory) = (self.quality(), self.time(), self.memory());
-        let quality_word = match quality {
-            Some(Measured::AsGood) => "as good",
-            Some(Measured::Undecided) => "perhaps worse",
-            Some(Measured::Worse) => "worse",
-            None => "of unknown quality",
-        };
-        let time_word = match time {
-            Change::Less => Some("faster"),
-            Change::Same => Some("as fast"),
-            Change::More => Some("slower"),
-            Change::Unknown => None,
-        };
-        let memory_word = match memory {
-            Change::Less => Some("smaller"),
-            Change::Same => Some("as large"),
-            Change::More => Some("larger"),
-            Change::Unknown => None,
-        };
-        let words = [Some(quality_word), time_word, memory_word];
-        let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let gains = match (time, memory) {
-            (Change::Less, _) | (Change::Same | Change::Unknown, Change::Less) => Some(true),
-            (Change::Same | Change::More, _) => Some(false),
-            (Change::Unknown, _) => None,
-        };
-        match (quality, gains) {
-            (Some(Measured::AsGood), Some(true)) => format!("pays off here: {words}."),
-            (Some(Measured::Worse), _) | (_, Some(false)) => {
-                format!("does not pay off here: {words}.")
-            }
-            (Some(Measured::AsGood), None)
-            | (Some(Measured::Undecided) | None, Some(true) | None) => format!("is {words}."),
+    /// The quality of a finished run, explained; `None` if it is unknown.
+    fn quality(&self, run: &Run, ranks: bool, because: &mut Vec<String>) -> Option<Quality> {
+        if !ranks {
+            because.push("The loss of this model does not show how good it is.".to_owned());
         }
-    }
-
-    fn because(&self) -> Vec<String> {
-        let record = &self.run.record;
-        let mut said = vec![self.quality_said()];
-        said.extend(self.time_said());
-        said.extend(self.memory_said());
-        said.extend(non_finite(&record.events));
-        if let (skipped @ 1.., Some(scale)) = (self.run.skipped_steps(), record.final_loss_scale) {
-            let steps = record.steps.len();
-            said.push(format!(
-                "Steps skipped: {skipped} of {steps}; the loss scale ended at {scale}."
-            ));
-        }
-        said
-    }
-
-    fn because_of_trouble(&self) -> Vec<String> {
-        let mut said = vec![ending(self.run)];
-        said.extend(non_finite(&self.run.record.events));
-        let baseline = self.baseline.first().map(|run| match run.outcome {
-            Outcome::Finished => "F32 came to the end with the same batches: it is the precision.",
-            Outcome::NonFinite | Outcome::Failed(_) => {
-                "F32 went wrong as well: it is not the precision."
-            }
-        });
-        said.extend(baseline.map(str::to_owned));
-        said
-    }
-
-    /// `None` if the loss does not tell, or there is nothing to compare with.
-    fn quality(&self) -> Option<Measured> {
-        if !self.circumstances.loss_ranks || !self.baseline.learned() {
+        if !ranks || !self.learned {
             return None;
         }
-        let loss = final_loss(self.run).unwrap_or(f64::INFINITY);
-        Some(self.baseline.yardstick()?.measure(loss))
-    }
-
-    fn time(&self) -> Change {
-        Change::of(
-            self.run.seconds_per_step(),
-            self.baseline.range(Run::seconds_per_step),
-        )
-    }
-
-    fn memory(&self) -> Change {
-        Change::of(bytes(self.run), self.baseline.range(bytes))
-    }
-
-    fn quality_said(&self) -> String {
-        if !self.circumstances.loss_ranks {
-            return "The loss of this model does not tell how good it is.".to_owned();
-        }
-        let Some(loss) = final_loss(self.run) else {
-            return "The validation loss is not finite.".to_owned();
+        let above = run
+            .final_loss()
+            .map_or(f64::INFINITY, |loss| loss - self.losses[0]);
+        let (quality, remark) = if above <= self.noise {
+            (Quality::AsGood, "not above the noise")
+        } else if above <= 2.0 * self.noise || (self.losses.len() < 3 && above.is_finite()) {
+            let remark =
+                "above the noise, but perhaps by chance; more --seeds or epochs would show";
+            (Quality::PerhapsWorse, remark)
+        } else {
+            (Quality::Worse, "more than twice the noise")
         };
-        let Some(Yardstick { losses, bad, .. }) = self.baseline.yardstick() else {
-            return format!("Validation loss {loss:.4}; no run of f32 to judge it by.");
-        };
-        let losses: Vec<String> = losses.iter().map(|loss| format!("{loss:.4}")).collect();
-        let losses = format!("Validation loss {loss:.4}, f32 {}", losses.join(", "));
-        match (self.quality(), bad) {
-            (Some(Measured::Undecided), Some(bad)) => format!(
-                "{losses}. By chance 1 in 20 runs of f32 would end above {bad:.4}: more --seeds or epochs would tell."
-            ),
-            (Some(Measured::Undecided), None) => {
-                format!("{losses}. One run does not tell what chance does: more --seeds would.")
-            }
-            (Some(Measured::Worse), Some(bad)) => {
-                format!("{losses}. Fewer than 1 in 20 runs of f32 would end above {bad:.4}.")
-            }
-            (Some(Measured::AsGood | Measured::Worse) | None, _) => format!("{losses}."),
-        }
+        because.push(format!("That is {above:+.4} compared with f32: {remark}."));
+        Some(quality)
     }
 
-    fn time_said(&self) -> Vec<String> {
-        let time = self.run.seconds_per_step();
-        let (Some(time), Some(range)) = (time, self.baseline.range(Run::seconds_per_step)) else {
-            return Vec::new();
+    /// Compares a number of a run with those of F32's finished runs; `None` if there are none.
+    fn change(&self, run: &Run, number: fn(&Run) -> Option<f64>) -> Option<Change> {
+        let finished = self
+            .runs
+            .iter()
+            .filter(|it| it.outcome == Outcome::Finished);
+        let (least, most) = extremes(finished.filter_map(|run| number(run)))?;
+        let value = number(run)?;
+        let order = if value < least * (1.0 - NOTICEABLE) {
+            Ordering::Less
+        } else if value > most * (1.0 + NOTICEABLE) {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
         };
-        let mut said = vec![format!(
-            "{} per step, f32 {}{}.",
-            seconds(time),
-            between(range, seconds),
-            compared(self.time(), time, range)
-        )];
-        let why = why_not_faster(
-            self.circumstances,
-            self.hardware,
-            self.run.record.casts_per_step,
-        );
-        if is_noisy(range) {
-            let percent = percent(NOISY);
-            said.push(format!(
-                "F32's own runs differ by more than {percent}, so this says little."
-            ));
-        }
-        match (self.hardware, self.time()) {
-            (Hardware::Emulated, _) | (_, Change::Same | Change::More) => said.extend(why),
-            (Hardware::Plain | Hardware::Accelerated, Change::Less | Change::Unknown) => {}
-        }
-        said
-    }
-
-    fn memory_said(&self) -> Option<String> {
-        let (peak, range) = (bytes(self.run)?, self.baseline.range(bytes)?);
-        Some(format!(
-            "Peak memory {}, f32 {}{}.",
-            mebibytes(peak),
-            between(range, mebibytes),
-            compared(self.memory(), peak, range)
-        ))
+        Some(Change {
+            value,
+            least,
+            most,
+            order,
+        })
     }
 }
 
-/// `1.2 s`, or `1.2 s to 1.4 s`
-fn between(Range { least, most }: Range, text: impl Fn(f64) -> String) -> String {
-    match (text(least), text(most)) {
-        (least, most) if least == most => least,
-        (least, most) => format!("{least} to {most}"),
+/// A time or a size, and the range of those of F32.
+#[derive(Clone, Copy)]
+struct Change {
+    value: f64,
+    least: f64,
+    most: f64,
+    order: Ordering,
+}
+
+impl Change {
+    fn sentence(&self, what: &str, text: fn(f64) -> String) -> String {
+        let [value, least, most] = [self.value, self.least, self.most].map(text);
+        let range = if least == most {
+            least
+        } else {
+            format!("{least} to {most}")
+        };
+        let times = match self.order {
+            Ordering::Less => format!(": {:.2} times", self.value / self.least),
+            Ordering::Equal => String::new(),
+            Ordering::Greater => format!(": {:.2} times", self.value / self.most),
+        };
+        format!("{value} {what}, f32 {range}{times}.")
     }
 }
 
-/// How many times the nearest of F32's runs.
-fn compared(change: Change, value: f64, Range { least, most }: Range) -> String {
-    match change {
-        Change::Less => format!(": {:.2} times", value / least),
-        Change::More => format!(": {:.2} times", value / most),
-        Change::Same | Change::Unknown => String::new(),
+fn headline(quality: Option<Quality>, time: Option<Ordering>, memory: Option<Ordering>) -> String {
+    let word = |order, [less, equal, greater]: [&'static str; 3]| match order {
+        Ordering::Less => less,
+        Ordering::Equal => equal,
+        Ordering::Greater => greater,
+    };
+    let quality_word = match quality {
+        Some(Quality::AsGood) => "as good",
+        Some(Quality::PerhapsWorse) => "perhaps worse",
+        Some(Quality::Worse) => "worse",
+        None => "of unknown quality",
+    };
+    let mut words = vec![quality_word];
+    words.extend(time.map(|order| word(order, ["faster", "as fast", "slower"])));
+    words.extend(memory.map(|order| word(order, ["smaller", "as large", "larger"])));
+    let words = words.join(", ");
+    let gains = match (time, memory) {
+        (Some(Ordering::Less), _) => Some(true),
+        (Some(Ordering::Equal) | None, Some(Ordering::Less)) => Some(true),
+        (None, _) => None,
+        (Some(_), _) => Some(false),
+    };
+    match (quality, gains) {
+        (Some(Quality::AsGood), Some(true)) => format!("pays off here: {words}."),
+        (Some(Quality::Worse), _) | (_, Some(false)) => format!("does not pay off here: {words}."),
+        _ => format!("is {words}."),
     }
 }
+
+/// How a run ended.
+fn ending(run: &Run) -> String {
+    let steps = run.steps.len();
+    match &run.outcome {
+        Outcome::NonFinite => {
+            format!("Stopped after step {steps}: parameters are not finite any more.")
+        }
+        Outcome::Failed(message) => format!("Failed in step {}: {message}.", steps + 1),
+        Outcome::Finished => {
+            let [first, last] = [run.validations.first(), run.validations.last()];
+            let loss = [first, last].map(|it| it.map_or(f64::NAN, |it| it.loss));
+            let accuracy = last.and_then(|last| last.accuracy);
+            let accuracy = accuracy.map(|share| format!(", accuracy {:.1} %", 100.0 * share));
+            format!(
+                "Validation loss {:.4} before training, {:.4} after it{}.",
+                loss[0],
+                loss[1],
+                accuracy.unwrap_or_default()
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

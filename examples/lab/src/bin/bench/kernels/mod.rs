@@ -1,5 +1,4 @@
-//! `bench kernels`: every kernel of burn-amp-kernels beside its reference in Burn's ops and beside a plain elementwise op of Burn, in one
-//! run.
+//! `bench kernels`: each kernel of burn-amp-kernels, its reference in Burn's ops, and a plain elementwise op of Burn.
 //!
 //! | column | what it is |
 //! |---|---|
@@ -13,11 +12,15 @@ mod cases;
 mod operands;
 mod timing;
 
-use std::{fmt, fs::OpenOptions, io::Write, path::Path};
+use std::{fs::OpenOptions, io::Write, path::Path};
 
 use anyhow::{Context, Result};
 use burn::tensor::DType;
 use burn_amp_kernels::Kernels;
+use lab::{
+    machine::Machine,
+    table::{Table, percent},
+};
 use serde::Serialize;
 
 use self::{cases::Case, operands::Operands, timing::seconds};
@@ -28,16 +31,16 @@ pub struct Measurement {
     pub backend: String,
     pub device: String,
     pub kernel: &'static str,
-    /// Of the operand that is stored low.
+    /// The dtype of the operand that is stored low.
     pub dtype: String,
     pub rows: usize,
     pub columns: usize,
-    /// Read and written by the kernel.
+    /// Bytes that the kernel reads and writes.
     pub bytes: usize,
     pub seconds: f64,
-    /// Of the reference, in Burn's ops.
+    /// Seconds of the reference in Burn's ops.
     pub reference_seconds: f64,
-    /// Of a negation in F32 over as many elements.
+    /// Bandwidth of a negation in F32 over as many elements.
     pub negation_bytes_per_second: f64,
 }
 
@@ -49,8 +52,7 @@ impl Measurement {
 
 /// Measures every kernel for every shape and low dtype that the device computes in.
 pub fn measure<B: Kernels>(
-    backend: &str,
-    device_name: &str,
+    machine: &Machine,
     shapes: &[(usize, usize)],
     out: Option<&Path>,
 ) -> Result<Vec<Measurement>> {
@@ -66,8 +68,8 @@ pub fn measure<B: Kernels>(
             let negation = seconds::<B>(&device, || drop(B::float_neg(operands.wide.clone())));
             for case in Case::<B>::all() {
                 let measurement = Measurement {
-                    backend: backend.to_owned(),
-                    device: device_name.to_owned(),
+                    backend: machine.backend.to_owned(),
+                    device: machine.device.clone(),
                     kernel: case.name,
                     dtype: format!("{dtype:?}").to_lowercase(),
                     rows,
@@ -97,45 +99,29 @@ fn append(file: &Path, measurement: &Measurement) -> Result<()> {
     Ok(())
 }
 
-/// A markdown table.
-pub struct Table<'a>(pub &'a [Measurement]);
-
-impl fmt::Display for Table<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Measurement {
-            backend, device, ..
-        }) = self.0.first()
-        {
-            writeln!(f, "{backend}, {device}\n")?;
-        }
-        writeln!(
-            f,
-            "| kernel | dtype | shape | time | GB/s | of negation | reference |"
-        )?;
-        writeln!(f, "|---|---|---|---:|---:|---:|---:|")?;
-        for measurement in self.0 {
-            let Measurement {
-                kernel,
-                dtype,
-                rows,
-                columns,
-                seconds,
-                reference_seconds,
-                negation_bytes_per_second,
-                ..
-            } = measurement;
-            let bytes_per_second = measurement.bytes_per_second();
-            writeln!(
-                f,
-                "| {kernel} | {dtype} | {rows} × {columns} | {:.1} µs | {:.1} | {:.0} % | {:.2} × |",
-                seconds * 1e6,
-                bytes_per_second / 1e9,
-                100.0 * bytes_per_second / negation_bytes_per_second,
-                reference_seconds / seconds,
-            )?;
-        }
-        Ok(())
+/// The measurements as a markdown table.
+pub fn table(measurements: &[Measurement]) -> String {
+    let Some(Measurement {
+        backend, device, ..
+    }) = measurements.first()
+    else {
+        return String::new();
+    };
+    let mut table =
+        Table::new("<kernel | <dtype | <shape | >time | >GB/s | >of negation | >reference");
+    for it in measurements {
+        let bandwidth = it.bytes_per_second();
+        table.push([
+            it.kernel.to_owned(),
+            it.dtype.clone(),
+            format!("{} × {}", it.rows, it.columns),
+            format!("{:.1} µs", it.seconds * 1e6),
+            format!("{:.1}", bandwidth / 1e9),
+            percent(bandwidth / it.negation_bytes_per_second),
+            format!("{:.2} ×", it.reference_seconds / it.seconds),
+        ]);
     }
+    format!("{backend}, {device}\n\n{}", table.markdown())
 }
 
 #[cfg(test)]
@@ -148,13 +134,15 @@ mod tests {
     fn every_kernel_is_measured_and_has_a_row_and_a_line() {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path().join("kernels.jsonl");
-        let measured = measure::<Flex>("flex", "a CPU", &[(4, 32)], Some(&out)).unwrap();
+        let measured = measure::<Flex>(&Machine::flex(), &[(4, 32)], Some(&out)).unwrap();
         let cases = Case::<Flex>::all().len();
         assert_eq!(measured.len(), 2 * cases, "F16 and BF16");
         assert!(measured.iter().all(|measurement| measurement.seconds > 0.0));
         let lines = std::fs::read_to_string(&out).unwrap();
         assert_eq!(lines.lines().count(), measured.len());
-        let table = Table(&measured).to_string();
-        assert_eq!(table.matches("| 4 × 32 |").count(), measured.len());
+        assert_eq!(
+            table(&measured).matches("| 4 × 32 |").count(),
+            measured.len()
+        );
     }
 }
