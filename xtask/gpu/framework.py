@@ -26,7 +26,7 @@ class Framework(Protocol):
 
 @dataclass(frozen=True)
 class Ours:
-    """The program `examples/bench`."""
+    """The program `bench` of `examples/lab`."""
 
     name: str
     program: str
@@ -49,7 +49,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class PyTorch:
-    """The twins of `bench/pytorch`."""
+    """The twins of `examples/lab/pytorch`."""
 
     name: str
     options: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ pub fn draw(path: &Path, title: &str, runs: &[Run]) -> Result<()> {
     Ok(())
 }
 
-/// Smoothed lines over the raw ones. Precisions that agree lie on each other, so the later ones are drawn thinner.
+/// Draws smoothed lines over the raw ones. Curves that agree cover each other, so the later precisions are thinner.
 fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
     let drawable = |(_, loss): &(usize, f64)| loss.is_finite() && *loss > 0.0;
     let losses = || {
@@ -54,6 +54,7 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 15))
         .y_labels(12)
+        .y_label_formatter(&|loss| number(*loss))
         .y_desc("training loss")
         .draw()?;
 
@@ -72,9 +73,15 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
                 points(&smooth(&run.trained.losses)).filter(drawable),
                 line,
             ))?
-            .label(run.precision.name())
+            .label(format!("{}, smoothed", run.precision))
             .legend(key(line));
     }
+    // An empty series, only to explain the lines behind the others.
+    let faint = BLACK.mix(0.4).stroke_width(1);
+    chart
+        .draw_series(LineSeries::new([], faint))?
+        .label("every step")
+        .legend(key(faint));
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -136,6 +143,11 @@ fn key(line: ShapeStyle) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line)
 }
 
+/// A label of the axis without the digits that a sum of decimal fractions leaves, such as 0.7000000000000001.
+fn number(value: f64) -> String {
+    ((value * 1e6).round() / 1e6).to_string()
+}
+
 fn points(values: &[f64]) -> impl Iterator<Item = (usize, f64)> {
     values
         .iter()
@@ -170,6 +182,11 @@ fn power_of_two(exponent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_short() {
+        assert_eq!([0.1 * 7.0, 3.0, 2e-3].map(number), ["0.7", "3", "0.002"]);
+    }
 
     #[test]
     fn writes_powers_of_two() {

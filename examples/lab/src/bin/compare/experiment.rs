@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use burn::{backend::Autodiff, tensor::backend::AutodiffBackend};
 use burn_amp::{Config, Kernels, LossScale, SetupError};
+use burn_backend::DTypeUsage;
 use lab::{
     machine::Machine,
     panics::caught,
@@ -15,10 +16,10 @@ use zoo::{Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
+    parameters::{Shapes, trainable},
     plot,
     run::{Outcome, Run},
-    shapes::{Shapes, layers},
-    speed::{Hardware, Model, TimeSteps, fixed_share},
+    speed::{Model, TimeSteps, fixed_share},
     summary::Summary,
     training::Train,
     verdict::judge,
@@ -62,16 +63,18 @@ pub fn run<P: Kernels>(args: &Args, machine: &Machine) -> Result<()> {
         shapes,
         loss_ranks,
         fixed_share: full.zip(half).map(|(full, half)| fixed_share(full, half)),
-        rounds_f32: machine.rounds_f32,
+        machine,
     };
-    let hardware = |precision| Hardware::of::<P>(machine, &device, precision);
+    let accelerates = |dtype| {
+        let usage = P::dtype_usage(&device, dtype);
+        usage.contains(DTypeUsage::Accelerated)
+    };
     let summary = Summary {
         args,
-        backend: machine.backend,
         model: &model,
         runs: &runs,
         left_out: &left_out,
-        verdict: &judge(&runs, &model, hardware),
+        verdict: &judge(&runs, &model, accelerates),
     };
     write(
         "summary.json",
@@ -163,43 +166,39 @@ impl<P: Kernels> Visitor for Describe<'_, P> {
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
         let net = M::TrainNet::<Autodiff<P>>::init(&model, self.0);
-        (Shapes::of(&layers(&net)), M::LOSS_RANKS)
+        (Shapes::of(&trainable(&net)), M::LOSS_RANKS)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        path::Path,
-        sync::{Mutex, PoisonError},
-    };
+    use std::{path::Path, sync::Mutex};
 
     use burn::backend::Flex;
     use clap::Parser;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 
     /// The seed and the loss scale belong to the process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-    /// Makes an experiment, and reads its summary.
-    fn experiment(out: &Path, options: &str) -> Value {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Makes an experiment; returns its table of runs as JSON, and the summary as text.
+    fn experiment(out: &Path, options: &str) -> (Value, String) {
+        let _alone = ONE_AT_A_TIME.lock();
         let command = "compare --model mlp:batch_size=32 --validation-items 64 --out";
-        let args = command
-            .split(' ')
-            .chain(out.to_str())
-            .chain(options.split(' '));
-        super::run::<Flex>(&Args::parse_from(args), &Machine::flex()).unwrap();
-        serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap()
+        let args = command.split(' ').chain(out.to_str());
+        let args = Args::parse_from(args.chain(options.split(' ')));
+        super::run::<Flex>(&args, &Machine::flex()).unwrap();
+        let read = |name| fs::read_to_string(out.join(name)).unwrap();
+        let mut json: Value = serde_json::from_str(&read("summary.json")).unwrap();
+        (json["runs"].take(), read("summary.md"))
     }
 
-    /// The number in a row of a run's CSV.
-    fn number(out: &Path, run: &Value, row: usize, column: usize) -> f64 {
-        let text = fs::read_to_string(out.join(run["csv"].as_str().unwrap())).unwrap();
-        let row = text.lines().nth(1 + row).unwrap();
-        row.split(',').nth(column).unwrap().parse().unwrap()
+    /// Some fields of each run.
+    fn fields<const N: usize>(runs: &Value, names: [&str; N]) -> Vec<String> {
+        let fields = |run: &Value| names.map(|name| run[name].to_string()).join(" ");
+        runs.as_array().unwrap().iter().map(fields).collect()
     }
 
     #[test]
@@ -207,58 +206,39 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let options = "--epochs 2 --steps-per-epoch 60 --seeds 2 --learning-rate 2e-3";
-        let summary = experiment(out, options);
+        let (runs, text) = experiment(out, options);
+        let expected = [
+            r#""f32-seed42.csv" "finished" 120 0 []"#,
+            r#""f32-seed43.csv" "finished" 120 0 []"#,
+            r#""amp-bf16-seed42.csv" "finished" 120 0 []"#,
+            r#""amp-f16-seed42.csv" "finished" 120 0 []"#,
+        ];
+        let names = ["csv", "outcome", "steps", "skipped_steps", "non_finite"];
+        assert_eq!(fields(&runs, names), expected);
 
-        let runs = summary["runs"].as_array().unwrap();
-        let names: Vec<_> = runs
-            .iter()
-            .map(|run| run["csv"].as_str().unwrap())
-            .collect();
-        assert_eq!(
-            names.join(" "),
-            "f32-seed42.csv f32-seed43.csv amp-bf16-seed42.csv amp-f16-seed42.csv"
-        );
-        for run in runs {
-            assert_eq!(
-                (&run["outcome"], &run["steps"]),
-                (&json!("finished"), &json!(120))
-            );
-            assert_eq!(
-                (&run["non_finite"], &run["skipped_steps"]),
-                (&json!([]), &json!(0))
-            );
-            assert!(run["seconds_per_epoch"].as_f64() > Some(0.0));
-            assert!(run["peak_memory_bytes"].as_u64() > Some(0));
-            assert!(run["validation_accuracy"].as_f64() > Some(0.5));
-            assert_eq!(
-                run["validation_loss"].as_f64(),
-                Some(number(out, run, 120, 3))
-            );
-            assert!(number(out, run, 120, 3) < 0.8 * number(out, run, 0, 3));
-            let scale = if run["precision"] == "amp-f16" {
-                65536.0
-            } else {
-                1.0
-            };
-            assert_eq!(number(out, run, 1, 5), scale);
+        let mut untrained = Vec::new();
+        for run in runs.as_array().unwrap() {
+            let csv = fs::read_to_string(out.join(run["csv"].as_str().unwrap())).unwrap();
+            let rows: Vec<Vec<&str>> = csv.lines().map(|row| row.split(',').collect()).collect();
+            let loss = |step: usize| rows[1 + step][3].parse::<f64>().unwrap();
+            assert_eq!(run["validation_loss"], loss(120));
+            assert!(loss(120) < 0.8 * loss(0), "{csv}");
+            let is_f16 = run["precision"] == "amp-f16";
+            assert_eq!(rows[2][5], if is_f16 { "65536" } else { "1" });
+            untrained.push(loss(0));
+            for name in ["seconds_per_step", "peak_memory_bytes"] {
+                assert!(run[name].as_f64() > Some(0.0), "{run}");
+            }
+            assert!(run["validation_accuracy"].as_f64() > Some(0.5), "{run}");
         }
-        let untrained: Vec<f64> = runs.iter().map(|run| number(out, run, 0, 3)).collect();
-        let far = untrained
-            .iter()
-            .map(|loss| (loss - untrained[0]).abs() > 2e-3);
-        assert_eq!(
-            far.collect::<Vec<_>>(),
-            [false, true, false, false],
-            "{untrained:?}"
-        );
+        let far = |loss: &f64| (loss - untrained[0]).abs() > 2e-3;
+        let far: Vec<bool> = untrained.iter().map(far).collect();
+        assert_eq!(far, [false, true, false, false], "{untrained:?}");
         assert_ne!(untrained[0], untrained[2]);
 
-        let text = fs::read_to_string(out.join("summary.md")).unwrap();
-        assert_eq!(text.matches("as good").count(), 2, "{text}");
-        assert!(
-            text.contains("**f32 learned.**") && text.contains("emulates"),
-            "{text}"
-        );
+        assert!(text.contains("**f32 learned.**"), "{text}");
+        assert_eq!(text.matches(": as good").count(), 2, "{text}");
+        assert_eq!(text.matches("The CPU emulates").count(), 2, "{text}");
         let picture = fs::read_to_string(out.join("curves.svg")).unwrap();
         assert!(picture.contains("amp-bf16, seed 42"));
     }
@@ -269,45 +249,27 @@ mod tests {
         let out = directory.path();
         let lost = "--epochs 1 --steps-per-epoch 30 --seeds 1 --learning-rate 1e30";
         // The second time the loss scale starts from 65536 again.
-        for summary in [experiment(out, lost), experiment(out, lost)] {
-            // The first update takes the weights to 1e30.
-            for run in [&summary["runs"][0], &summary["runs"][1]] {
-                assert_eq!(
-                    (&run["outcome"], &run["steps"]),
-                    (&json!("non-finite"), &json!(2))
-                );
-                let seen = [&run["non_finite"][0], &run["non_finite"][1]];
-                let parameters = "6 parameters, the first of them layers.0.weight";
-                assert_eq!(
-                    seen.map(|it| &it["place"]),
-                    [&json!("the loss"), &json!(parameters)]
-                );
-                assert_eq!(seen.map(|it| &it["first_step"]), [&json!(2); 2]);
-                assert!(run["validation_loss"].is_null());
-                assert!(!number(out, run, 2, 2).is_finite());
+        for (runs, text) in [experiment(out, lost), experiment(out, lost)] {
+            // The first update takes the weights to 1e30. In F16, 2^16 is halved 16 times, and then it cannot fall.
+            let numbers = fields(&runs, ["steps", "skipped_steps", "validation_loss"]);
+            assert_eq!(numbers, ["2 0 null", "2 0 null", "17 16 null"]);
+            for (words, count) in [
+                ("**f32 went wrong itself", 1),
+                ("cannot train this model as it is set up here.**", 2),
+                ("* Non-finite in step 2: the loss.", 2),
+                (
+                    "step 2: 6 parameters, the first of them layers.0.weight.",
+                    2,
+                ),
+                (
+                    "* Non-finite in step 2 at a loss scale of 65536: the loss",
+                    1,
+                ),
+                ("6 of 6 gradients, nearest to the loss layers.2.bias", 1),
+                ("overflow at the minimum 1", 1),
+            ] {
+                assert_eq!(text.matches(words).count(), count, "{words}: {text}");
             }
-            // 2^16 is halved 16 times, and then it cannot fall any more.
-            let f16 = &summary["runs"][2];
-            assert!(
-                f16["outcome"]
-                    .as_str()
-                    .unwrap()
-                    .contains("overflow at the minimum 1")
-            );
-            assert_eq!(
-                (&f16["steps"], &f16["skipped_steps"]),
-                (&json!(17), &json!(16))
-            );
-            assert_eq!(f16["non_finite"][0]["loss_scale"], 65536.0);
-            let place = f16["non_finite"][1]["place"].as_str().unwrap();
-            assert!(
-                place.contains("nearest to the loss layers.2.bias"),
-                "{place}"
-            );
-
-            let text = fs::read_to_string(out.join("summary.md")).unwrap();
-            assert!(text.contains("**f32 went wrong itself"), "{text}");
-            assert_eq!(text.matches("cannot train this model").count(), 2, "{text}");
         }
     }
 }

@@ -31,14 +31,14 @@
 //!
 //! * [`cli`], [`experiment`]: the command line, and one run after the other
 //! * [`training`], [`run`]: one run, and its record
-//! * [`shapes`], [`speed`]: why a precision may not be faster
+//! * [`parameters`], [`speed`]: why a precision may not be faster
 
 mod cli;
 mod experiment;
 mod non_finite;
+mod parameters;
 mod plot;
 mod run;
-mod shapes;
 mod speed;
 mod summary;
 mod training;

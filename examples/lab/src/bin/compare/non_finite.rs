@@ -5,14 +5,11 @@
 
 use std::fmt;
 
-use burn::{
-    module::{Module, ModuleVisitor, Param},
-    prelude::*,
-};
+use burn::{module::Module, tensor::backend::Backend};
 use burn_amp::Skip;
 use serde::Serialize;
 
-use crate::shapes::{Layer, name};
+use crate::parameters::{Parameter, non_finite};
 
 /// A place that was not finite, and its kind: `loss`, `gradients` or `parameters`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,16 +35,16 @@ impl Place {
         Self("loss", "the loss".to_owned())
     }
 
-    /// The gradients for which the loss scaling skipped a step; `layers` are the trainable parameters.
+    /// The gradients for which the loss scaling skipped a step; `trainable` are all that have some.
     ///
     /// burn-amp numbers gradients in the order in which their parameters were made. That is the order of the module if
     /// an update changes all of them; otherwise, as in a GAN, a gradient has a number here and no name.
-    pub fn of_gradients(skip: &Skip, layers: &[Layer]) -> Option<Self> {
+    pub fn of_gradients(skip: &Skip, trainable: &[Parameter]) -> Option<Self> {
         // The backward pass starts at the parameter that is last in the module.
         let last = skip.overflowed.last()?;
-        let name = match layers.get(last.index) {
-            Some(Layer { name, shape, .. })
-                if skip.gradients == layers.len() && **shape == *last.shape =>
+        let name = match trainable.get(last.index) {
+            Some(Parameter { name, shape, .. })
+                if skip.gradients == trainable.len() && **shape == *last.shape =>
             {
                 name.clone()
             }
@@ -103,89 +100,22 @@ impl fmt::Display for NonFinite {
     }
 }
 
-/// The names of all tensors with an element that is inf or NaN.
-fn non_finite<B: Backend, M: Module<B>>(module: &M) -> Vec<String> {
-    let mut flags = Flags::<B> {
-        path: Vec::new(),
-        names: Vec::new(),
-        finite: Vec::new(),
-    };
-    module.visit(&mut flags);
-    if flags.finite.is_empty() {
-        return Vec::new();
-    }
-    let finite = Tensor::cat(flags.finite, 0).into_data();
-    let flagged = flags.names.into_iter().zip(finite.iter::<bool>());
-    flagged
-        .filter_map(|(name, finite)| (!finite).then_some(name))
-        .collect()
-}
-
-struct Flags<B: Backend> {
-    path: Vec<String>,
-    names: Vec<String>,
-    /// One element for each name, still on the device.
-    finite: Vec<Tensor<B, 1, Bool>>,
-}
-
-impl<B: Backend> ModuleVisitor<B> for Flags<B> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        // A comparison with NaN is false.
-        let finite = param.val().abs().lower_equal_elem(f32::MAX).all();
-        self.names.push(name(self.path.iter().map(String::as_str)));
-        self.finite.push(finite);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use burn::{
-        backend::Flex,
-        module::Initializer,
-        nn::{Linear, LinearConfig},
-        tensor::Shape,
-    };
+    use burn::tensor::Shape;
     use burn_amp::{Dtype, Overflow};
 
     use super::*;
 
     #[test]
-    fn names_the_parameters_that_have_an_inf_or_a_nan() {
-        let net = |bias: [f32; 2]| -> Vec<Linear<Flex>> {
-            let device = Default::default();
-            // Drawn weights would come from the seed that another test has just set.
-            let config = LinearConfig::new(3, 2).with_initializer(Initializer::Zeros);
-            let mut second = config.init(&device);
-            second.bias = Some(Param::from_data(bias, &device));
-            vec![config.init(&device), second]
-        };
-        assert_eq!(Place::of_parameters(&net([0.0, f32::MAX])), None);
-        for wrong in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            let place = Place::of_parameters(&net([0.0, wrong])).unwrap();
-            assert_eq!(
-                place,
-                Place("parameters", "parameter 1.bias".to_owned()),
-                "{wrong}"
-            );
-        }
-    }
-
-    #[test]
     fn a_gradient_has_its_parameters_name_only_if_numbers_and_shapes_agree() {
-        let layer = |name: &str, shape: [usize; 2]| Layer {
+        let parameter = |name: &str, shape: [usize; 2]| Parameter {
             name: name.to_owned(),
             shape: shape.into(),
+            is_trainable: true,
             is_matrix: true,
         };
-        let layers = [layer("first", [3, 2]), layer("second", [2, 4])];
+        let trainable = [parameter("first", [3, 2]), parameter("second", [2, 4])];
         let place = |overflowed: &[(usize, [usize; 2])], gradients| {
             let overflow = |(index, shape): &(usize, [usize; 2])| Overflow {
                 index: *index,
@@ -198,7 +128,7 @@ mod tests {
                 overflowed: overflowed.iter().map(overflow).collect(),
                 gradients,
             };
-            Place::of_gradients(&skip, &layers).map(|Place(_, text)| text)
+            Place::of_gradients(&skip, &trainable).map(|Place(_, text)| text)
         };
         for (index, shape, gradients, expected) in [
             (1, [2, 4], 2, "second"),

@@ -5,64 +5,36 @@ use std::time::Instant;
 use burn::{
     backend::Autodiff,
     module::Module,
-    tensor::{
-        DType,
-        backend::{Backend, ExecutionError},
-    },
+    tensor::backend::{Backend, ExecutionError},
 };
-use burn_backend::DTypeUsage;
-use lab::{machine::Machine, precision::Precision, statistics::percentile, table::percent};
+use lab::{machine::Machine, statistics::percentile, table::percent};
 use zoo::{Draw, Entry, Net, Visitor, ZooModel};
 
-use crate::{run::WARM_UP, shapes::Shapes};
+use crate::{parameters::Shapes, run::WARM_UP};
 
-/// How a device computes in a dtype.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hardware {
-    /// By widening to F32.
-    Emulated,
-    /// As in F32, without units of its own for matrix products.
-    Plain,
-    /// On units for matrix products.
-    Accelerated,
-}
-
-impl Hardware {
-    pub fn of<P: Backend>(machine: &Machine, device: &P::Device, precision: Precision) -> Self {
-        let dtype = match precision {
-            Precision::F32 => return Self::Plain,
-            Precision::AmpBf16 => DType::BF16,
-            _ => DType::F16,
-        };
-        if machine.emulates_half {
-            Self::Emulated
-        } else if P::dtype_usage(device, dtype).contains(DTypeUsage::Accelerated) {
-            Self::Accelerated
-        } else {
-            Self::Plain
-        }
-    }
-}
-
-/// A model, as far as the verdict depends on it.
-#[derive(Clone, Debug)]
-pub struct Model {
+/// A model on a machine, as far as the verdict depends on it.
+pub struct Model<'a> {
+    pub machine: &'a Machine,
     pub shapes: Shapes,
     /// Whether a lower loss means a better model.
     pub loss_ranks: bool,
     /// The share of a step in F32 that does not grow with the batch, 0 to 1.
     pub fixed_share: Option<f64>,
-    /// F32's products may run on tensor cores, too.
-    pub rounds_f32: bool,
 }
 
-impl Model {
-    /// Why a run is not faster than F32, the best reason first; there is always one. `casts` are those of a step.
-    pub fn why_not_faster(&self, hardware: Hardware, casts: Option<u64>) -> Vec<String> {
-        match hardware {
-            Hardware::Emulated => return vec![EMULATED.to_owned()],
-            Hardware::Plain => return vec![PLAIN.to_owned()],
-            Hardware::Accelerated => {}
+const EMULATED: &str = "The CPU emulates half precision: this time says nothing about a GPU.";
+const PLAIN: &str = "The device has no units for matrix products in this precision.";
+
+impl Model<'_> {
+    /// Why a run is not faster than F32, the best reason first; there is always one.
+    ///
+    /// `casts` are those of a step; `accelerated` says whether the device has units for the precision.
+    pub fn why_not_faster(&self, accelerated: bool, casts: Option<u64>) -> Vec<String> {
+        if self.machine.emulates_half {
+            return vec![EMULATED.to_owned()];
+        }
+        if !accelerated {
+            return vec![PLAIN.to_owned()];
         }
         let (shapes, mut reasons) = (&self.shapes, Vec::new());
         if let Some(share) = self.fixed_share.filter(|share| *share >= 0.5) {
@@ -93,15 +65,12 @@ impl Model {
                  softmax, the optimizer{casts} take the time."
             ));
         }
-        if self.rounds_f32 {
+        if self.machine.rounds_f32 {
             reasons.push("F32's products may run on tensor cores here, too, in TF32.".to_owned());
         }
         reasons
     }
 }
-
-const EMULATED: &str = "The CPU emulates half precision: this time says nothing about a GPU.";
-const PLAIN: &str = "The device has no units for matrix products in this precision.";
 
 /// The share of a step that takes `full` seconds on a batch and `half` on half of it that a batch of nothing would take.
 pub fn fixed_share(full: f64, half: f64) -> f64 {
@@ -142,53 +111,55 @@ impl<P: Backend> Visitor for TimeSteps<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shapes::Layer;
+    use crate::parameters::Parameter;
 
     #[test]
     fn the_fixed_share_is_what_halving_the_batch_does_not_halve() {
-        for (half, share) in [(5.0, 0.0), (10.0, 1.0), (7.5, 0.5), (4.0, 0.0), (12.0, 1.0)] {
-            assert_eq!(fixed_share(10.0, half), share);
-        }
+        let shares = [5.0, 10.0, 7.5, 4.0, 12.0].map(|half| fixed_share(10.0, half));
+        assert_eq!(shares, [0.0, 1.0, 0.5, 0.0, 1.0]);
     }
 
     #[test]
     fn reasons_come_from_the_device_and_the_model() {
-        let model = |matrix_share, odd_share, fixed_share, rounds_f32| Model {
-            shapes: Shapes {
-                parameters: 100,
-                matrix_share,
-                odd_share,
-                odd: vec![Layer {
-                    name: "head.weight".to_owned(),
-                    shape: vec![768, 50257],
-                    is_matrix: true,
-                }],
-            },
-            loss_ranks: true,
-            fixed_share: Some(fixed_share),
-            rounds_f32,
+        let reasons = |machine: &Machine, matrix_share, odd_share, fixed_share, accelerated| {
+            let head = Parameter {
+                name: "head.weight".to_owned(),
+                shape: vec![768, 50257],
+                is_trainable: true,
+                is_matrix: true,
+            };
+            let model = Model {
+                machine,
+                shapes: Shapes {
+                    parameters: 100,
+                    matrix_share,
+                    odd_share,
+                    odd: vec![head],
+                },
+                loss_ranks: true,
+                fixed_share: Some(fixed_share),
+            };
+            model.why_not_faster(accelerated, Some(7)).join(" ")
         };
-        let large = || model(0.9, 0.0, 0.1, false);
-        let fast = Hardware::Accelerated;
-        for (model, hardware, expected) in [
-            (large(), Hardware::Emulated, EMULATED),
-            (large(), Hardware::Plain, PLAIN),
+        let gpu = &Machine {
+            emulates_half: false,
+            rounds_f32: true,
+            ..Machine::flex()
+        };
+        assert_eq!(reasons(&Machine::flex(), 0.9, 0.0, 0.1, true), EMULATED);
+        assert_eq!(reasons(gpu, 0.9, 0.0, 0.1, false), PLAIN);
+        for (found, expected) in [
+            (reasons(gpu, 0.9, 0.0, 0.1, true), "and 7 casts per step"),
+            (reasons(gpu, 0.9, 0.0, 0.7, true), "about 70 % of a step"),
+            (reasons(gpu, 0.9, 0.24, 0.1, true), "24 % of the matrices'"),
             (
-                large(),
-                fast,
-                "the optimizer and 7 casts per step take the time.",
+                reasons(gpu, 0.9, 0.24, 0.1, true),
+                "head.weight [768, 50257]",
             ),
-            (model(0.9, 0.0, 0.7, false), fast, "about 70 % of a step"),
-            (
-                model(0.9, 0.24, 0.1, false),
-                fast,
-                "24 % of the matrices' parameters: head.weight [768, 50257]",
-            ),
-            (model(0.3, 0.0, 0.1, false), fast, "30 % of the parameters"),
-            (model(0.9, 0.0, 0.1, true), fast, "in TF32"),
+            (reasons(gpu, 0.3, 0.0, 0.1, true), "30 % of the parameters"),
         ] {
-            let reasons = model.why_not_faster(hardware, Some(7)).join(" ");
-            assert!(reasons.contains(expected), "{expected}: {reasons}");
+            assert!(found.contains(expected), "{expected}: {found}");
+            assert!(found.ends_with("in TF32."), "{found}");
         }
     }
 }

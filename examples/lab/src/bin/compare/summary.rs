@@ -14,8 +14,7 @@ use crate::{
 
 pub struct Summary<'a> {
     pub args: &'a Args,
-    pub backend: &'static str,
-    pub model: &'a Model,
+    pub model: &'a Model<'a>,
     pub runs: &'a [Run],
     /// The precisions that the device does not offer, each with the reason.
     pub left_out: &'a [(&'static str, String)],
@@ -34,7 +33,7 @@ impl Summary<'_> {
             "{} ({size}{}) on {}",
             model.model.name,
             set.collect::<String>(),
-            self.backend
+            self.model.machine.backend
         )
     }
 
@@ -71,7 +70,7 @@ impl Summary<'_> {
             "model": args.model.model.name,
             "size": args.size().name(),
             "settings": args.model.settings,
-            "backend": self.backend,
+            "backend": self.model.machine.backend,
             "shapes": model.shapes,
             "batch_size": args.batch_size(),
             "epochs": args.epochs,

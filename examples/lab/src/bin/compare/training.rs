@@ -14,8 +14,8 @@ use zoo::{Draw, Net, Visitor, ZooModel};
 use crate::{
     cli::Args,
     non_finite::{NonFinite, Place},
+    parameters::trainable,
     run::{Outcome, Run, Step, Validation, WARM_UP},
-    shapes::layers,
 };
 
 /// Trains from the seed of the run, and fills its record.
@@ -75,7 +75,7 @@ where
         B::seed(device, run.seed.into());
         let net = M::TrainNet::<B>::init(&model, device);
         net.num_params(); // draws the parameters, which are lazy
-        let layers = layers(&net);
+        let trainable = trainable(&net);
         let mut net = R::store(net);
         let mut optimizer = R::optimizer();
         let start = validate::<B, M>(args, &model, &net, device, 0);
@@ -112,10 +112,8 @@ where
                 seconds,
             };
             let loss = (!step.loss.is_finite()).then(Place::loss);
-            let skip = scale
-                .filter(|_| step.skipped)
-                .and_then(|scale| scale.last_skip());
-            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &layers));
+            let skip = step.skipped.then(|| scale?.last_skip()).flatten();
+            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &trainable));
             let parameters = Place::of_parameters(&net.valid());
             let is_lost = parameters.is_some();
             run.steps.push(step);

@@ -14,6 +14,7 @@
 
 use std::{cmp::Ordering, fmt};
 
+use burn::tensor::DType;
 use lab::{
     precision::Precision,
     statistics::{extremes, mean},
@@ -23,7 +24,7 @@ use serde::Serialize;
 
 use crate::{
     run::{Outcome, Run},
-    speed::{Hardware, Model},
+    speed::Model,
 };
 
 /// A smaller difference in time or memory does not count: medians of the same run differ as much.
@@ -50,19 +51,20 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges every precision, F32 first.
-pub fn judge(
-    runs: &[Run],
-    model: &Model,
-    hardware: impl Fn(Precision) -> Hardware,
-) -> Vec<Verdict> {
+/// Judges every precision, F32 first. `accelerates` says whether the device has units for a dtype.
+pub fn judge(runs: &[Run], model: &Model, accelerates: impl Fn(DType) -> bool) -> Vec<Verdict> {
     let (of_f32, others): (Vec<&Run>, Vec<&Run>) =
         runs.iter().partition(|run| run.precision == Precision::F32);
     let baseline = Baseline::new(of_f32);
-    let others = others.into_iter();
-    let others = others.map(|run| baseline.compare(run, model, hardware(run.precision)));
+    let compared = others.into_iter().map(|run| {
+        let dtype = match run.precision {
+            Precision::AmpBf16 => DType::BF16,
+            _ => DType::F16,
+        };
+        baseline.compare(run, model, accelerates(dtype))
+    });
     let of_f32 = baseline.judge(model.loss_ranks);
-    of_f32.into_iter().chain(others).collect()
+    of_f32.into_iter().chain(compared).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +131,7 @@ impl<'a> Baseline<'a> {
     }
 
     /// The verdict on a run in another precision.
-    fn compare(&self, run: &Run, model: &Model, hardware: Hardware) -> Verdict {
+    fn compare(&self, run: &Run, model: &Model, accelerated: bool) -> Verdict {
         let mut because = vec![ending(run)];
         let mut headline = "cannot train this model as it is set up here.".to_owned();
         if run.outcome == Outcome::Finished {
@@ -137,8 +139,8 @@ impl<'a> Baseline<'a> {
             let time = self.change(run, Run::seconds_per_step);
             because.extend(time.map(|it| it.sentence("per step", seconds)));
             let time = time.map(|it| it.order);
-            if hardware == Hardware::Emulated || time.is_some_and(Ordering::is_ge) {
-                because.extend(model.why_not_faster(hardware, run.casts_per_step));
+            if model.machine.emulates_half || time.is_some_and(Ordering::is_ge) {
+                because.extend(model.why_not_faster(accelerated, run.casts_per_step));
             }
             let memory = self.change(run, |run| run.peak_memory.map(|bytes| bytes as f64));
             because.extend(memory.map(|it| it.sentence("at most in memory", mebibytes)));

@@ -1,4 +1,4 @@
-//! The kernels, what each moves, and its reference.
+//! The kernels, the bytes that each moves, and its reference.
 
 use burn::tensor::FloatDType;
 use burn_amp_kernels::{
@@ -12,158 +12,128 @@ pub struct Case<B: Kernels> {
     pub name: &'static str,
     /// Read and written for each element of `x`; what there is one of per row or column is left out.
     pub bytes_per_element: usize,
-    pub kernel: fn(&Operands<B>),
-    pub reference: fn(&Operands<B>),
+    pub kernel: Work<B>,
+    pub reference: Work<B>,
 }
+
+type Work<B> = Box<dyn Fn(&Operands<B>)>;
 
 /// 2 bytes.
 const LOW: usize = 2;
 /// 4 bytes.
 const F32: usize = 4;
 
+fn case<B: Kernels, K: 'static, R: 'static>(
+    name: &'static str,
+    bytes_per_element: usize,
+    kernel: fn(&Operands<B>) -> K,
+    reference: fn(&Operands<B>) -> R,
+) -> Case<B> {
+    Case {
+        name,
+        bytes_per_element,
+        kernel: Box::new(move |o| drop(kernel(o))),
+        reference: Box::new(move |o| drop(reference(o))),
+    }
+}
+
 impl<B: Kernels> Case<B> {
     pub fn all() -> Vec<Self> {
         vec![
-            Self {
-                name: "finite check, f32",
-                bytes_per_element: F32,
-                kernel: |o| drop(B::not_finite(o.wide_list.clone())),
-                reference: |o| drop(finite::reference::<B>(o.wide_list.clone())),
-            },
-            Self {
-                name: "unscale with check",
-                bytes_per_element: LOW + F32,
-                kernel: |o| drop(B::unscale(o.low_list.clone(), 0.5)),
-                reference: |o| drop(unscale::reference::<B>(o.low_list.clone(), 0.5)),
-            },
-            Self {
-                name: "unscale on the device, f32",
-                bytes_per_element: F32 + F32,
-                kernel: |o| {
-                    let state = || o.state.clone();
-                    drop(B::unscale_unless_overflowed(
-                        o.wide.clone(),
-                        state(),
-                        state(),
-                    ));
+            case(
+                "finite check, f32",
+                F32,
+                |o| B::not_finite(o.wide_list.clone()),
+                |o| finite::reference::<B>(o.wide_list.clone()),
+            ),
+            case(
+                "unscale with check",
+                LOW + F32,
+                |o| B::unscale(o.low_list.clone(), 0.5),
+                |o| unscale::reference::<B>(o.low_list.clone(), 0.5),
+            ),
+            case(
+                "unscale on the device, f32",
+                F32 + F32,
+                |o| {
+                    let [state, after] = [(); 2].map(|()| o.state.clone());
+                    B::unscale_unless_overflowed(o.wide.clone(), state, after)
                 },
-                reference: |o| {
-                    let state = || o.state.clone();
-                    drop(loss_scale::reference_unscale::<B>(
-                        o.wide.clone(),
-                        state(),
-                        state(),
-                    ));
+                |o| {
+                    let [state, after] = [(); 2].map(|()| o.state.clone());
+                    loss_scale::reference_unscale::<B>(o.wide.clone(), state, after)
                 },
-            },
-            Self {
-                name: "softmax",
-                bytes_per_element: LOW + LOW,
-                kernel: |o| drop(B::softmax_in_f32(o.x.clone(), 1)),
-                reference: |o| drop(softmax::reference::<B>(o.x.clone(), 1)),
-            },
-            Self {
-                name: "softmax backward",
-                bytes_per_element: 2 * LOW + LOW,
-                kernel: |o| {
-                    drop(B::softmax_in_f32_backward(
-                        o.softmax.clone(),
-                        o.grad.clone(),
-                        1,
-                    ))
-                },
-                reference: |o| {
-                    let (output, grad) = (o.softmax.clone(), o.grad.clone());
-                    drop(softmax::reference_backward::<B>(output, grad, 1));
-                },
-            },
-            Self {
-                name: "log-softmax to f32",
-                bytes_per_element: LOW + F32,
-                kernel: |o| drop(B::log_softmax_in_f32(o.x.clone(), 1, FloatDType::F32)),
-                reference: |o| {
-                    drop(log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32));
-                },
-            },
-            Self {
-                name: "log-softmax backward",
-                bytes_per_element: LOW + F32 + LOW,
-                kernel: |o| {
+            ),
+            case(
+                "softmax",
+                LOW + LOW,
+                |o| B::softmax_in_f32(o.x.clone(), 1),
+                |o| softmax::reference::<B>(o.x.clone(), 1),
+            ),
+            case(
+                "softmax backward",
+                2 * LOW + LOW,
+                |o| B::softmax_in_f32_backward(o.softmax.clone(), o.grad.clone(), 1),
+                |o| softmax::reference_backward::<B>(o.softmax.clone(), o.grad.clone(), 1),
+            ),
+            case(
+                "log-softmax to f32",
+                LOW + F32,
+                |o| B::log_softmax_in_f32(o.x.clone(), 1, FloatDType::F32),
+                |o| log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32),
+            ),
+            case(
+                "log-softmax backward",
+                LOW + F32 + LOW,
+                |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
-                    drop(B::log_softmax_in_f32_backward(
-                        x,
-                        statistics,
-                        o.wide.clone(),
-                        1,
-                    ));
+                    B::log_softmax_in_f32_backward(x, statistics, o.wide.clone(), 1)
                 },
-                reference: |o| {
+                |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
-                    let grad = o.wide.clone();
-                    drop(log_softmax::reference_backward::<B>(x, statistics, grad, 1));
+                    log_softmax::reference_backward::<B>(x, statistics, o.wide.clone(), 1)
                 },
-            },
-            Self {
-                name: "cross entropy backward",
-                bytes_per_element: LOW + LOW,
-                kernel: |o| {
+            ),
+            case(
+                "cross entropy backward",
+                LOW + LOW,
+                |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
                     let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
-                    drop(B::log_softmax_at_backward(x, statistics, targets, grad));
+                    B::log_softmax_at_backward(x, statistics, targets, grad)
                 },
-                reference: |o| {
+                |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
                     let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
-                    drop(cross_entropy::reference_backward::<B>(
-                        x, statistics, targets, grad,
-                    ));
+                    cross_entropy::reference_backward::<B>(x, statistics, targets, grad)
                 },
-            },
-            Self {
-                name: "layer norm",
-                bytes_per_element: LOW + LOW,
-                kernel: |o| {
-                    let (x, gamma) = (o.x.clone(), o.gamma.clone());
-                    drop(B::layer_norm_in_f32(x, gamma.clone(), Some(gamma), 1e-5));
+            ),
+            case(
+                "layer norm",
+                LOW + LOW,
+                |o| {
+                    let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
+                    B::layer_norm_in_f32(x, gamma, Some(beta), 1e-5)
                 },
-                reference: |o| {
-                    let (x, gamma) = (o.x.clone(), o.gamma.clone());
-                    drop(layer_norm::reference::<B>(
-                        x,
-                        gamma.clone(),
-                        Some(gamma),
-                        1e-5,
-                    ));
+                |o| {
+                    let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
+                    layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5)
                 },
-            },
-            Self {
-                name: "layer norm backward",
-                bytes_per_element: 2 * LOW + LOW,
-                kernel: |o| {
-                    let (x, gamma) = (o.x.clone(), o.gamma.clone());
+            ),
+            case(
+                "layer norm backward",
+                2 * LOW + LOW,
+                |o| {
+                    let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
                     let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
-                    let grad = o.grad.clone();
-                    drop(B::layer_norm_in_f32_backward(
-                        x,
-                        gamma,
-                        mean,
-                        inverse_std,
-                        grad,
-                    ));
+                    B::layer_norm_in_f32_backward(x, gamma, mean, inverse_std, grad)
                 },
-                reference: |o| {
-                    let (x, gamma) = (o.x.clone(), o.gamma.clone());
+                |o| {
+                    let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
                     let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
-                    let grad = o.grad.clone();
-                    drop(layer_norm::reference_backward::<B>(
-                        x,
-                        gamma,
-                        mean,
-                        inverse_std,
-                        grad,
-                    ));
+                    layer_norm::reference_backward::<B>(x, gamma, mean, inverse_std, grad)
                 },
-            },
+            ),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernels compute on, made once per shape and dtype.
+//! The operands of the kernels, made once per shape and dtype.
 
 use burn::tensor::{
     DType, Distribution, FloatDType, Int, Shape, Tensor, TensorData, TensorPrimitive,
@@ -33,7 +33,7 @@ pub struct Operands<B: Backend> {
     pub low_list: Vec<FloatTensor<B>>,
     /// As many elements as `x` together, F32.
     pub wide_list: Vec<FloatTensor<B>>,
-    /// Of a loss scale, before and after a pass that did not overflow.
+    /// The state of a loss scale, before and after a pass that did not overflow.
     pub state: FloatTensor<B>,
 }
 

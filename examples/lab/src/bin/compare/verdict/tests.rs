@@ -1,8 +1,10 @@
+use lab::machine::Machine;
+
 use super::*;
 use crate::{
     non_finite::{NonFinite, Place},
+    parameters::Shapes,
     run::{Step, Validation},
-    shapes::Shapes,
 };
 
 /// A run of ten steps that finished.
@@ -36,92 +38,52 @@ fn runs(loss: f64, seconds: f64, mebibytes: u64) -> Vec<Run> {
     ]
 }
 
-fn judged(runs: &[Run], hardware: Hardware) -> Vec<Verdict> {
+fn judged(runs: &[Run], emulates_half: bool) -> Vec<Verdict> {
+    let machine = Machine {
+        emulates_half,
+        ..Machine::flex()
+    };
     let model = Model {
+        machine: &machine,
         shapes: Shapes::of(&[]),
         loss_ranks: true,
         fixed_share: None,
-        rounds_f32: false,
     };
-    judge(runs, &model, |_| hardware)
+    judge(runs, &model, |_| false)
 }
+
+/// Loss, seconds per step and mebibytes of a run, and the headline. F32's losses are 1.00, 1.04 and 0.96, which is 0.08
+/// apart; its steps take 0.100 to 0.110 s, and only 5 % beyond both is another time.
+const HEADLINES: &str = "\
+1.00 0.050  60 pays off here: as good, faster, smaller.
+1.03 0.100  60 pays off here: as good, as fast, smaller.
+0.50 0.050 150 pays off here: as good, faster, larger.
+1.00 0.100 100 does not pay off here: as good, as fast, as large.
+1.00 0.200  60 does not pay off here: as good, slower, smaller.
+1.07 0.050  60 pays off here: as good, faster, smaller.
+1.09 0.050  60 is perhaps worse, faster, smaller.
+1.15 0.200  60 does not pay off here: perhaps worse, slower, smaller.
+1.17 0.050  60 does not pay off here: worse, faster, smaller.
+ NaN 0.050  60 does not pay off here: worse, faster, smaller.
+1.00 0.096 100 does not pay off here: as good, as fast, as large.
+1.00 0.094 100 pays off here: as good, faster, as large.
+1.00 0.115 100 does not pay off here: as good, as fast, as large.
+1.00 0.116 100 does not pay off here: as good, slower, as large.";
 
 #[test]
 fn headlines_say_whether_it_pays_off() {
-    for (loss, seconds, mebibytes, headline) in [
-        (1.00, 0.05, 60, "pays off here: as good, faster, smaller."),
-        (1.03, 0.10, 60, "pays off here: as good, as fast, smaller."),
-        (0.50, 0.05, 150, "pays off here: as good, faster, larger."),
-        (
-            1.00,
-            0.10,
-            100,
-            "does not pay off here: as good, as fast, as large.",
-        ),
-        (
-            1.00,
-            0.20,
-            60,
-            "does not pay off here: as good, slower, smaller.",
-        ),
-        // F32's losses are 1.00, 1.04 and 0.96: 0.08 apart.
-        (1.07, 0.05, 60, "pays off here: as good, faster, smaller."),
-        (1.09, 0.05, 60, "is perhaps worse, faster, smaller."),
-        (
-            1.15,
-            0.20,
-            60,
-            "does not pay off here: perhaps worse, slower, smaller.",
-        ),
-        (
-            1.17,
-            0.05,
-            60,
-            "does not pay off here: worse, faster, smaller.",
-        ),
-        (
-            f64::NAN,
-            0.05,
-            60,
-            "does not pay off here: worse, faster, smaller.",
-        ),
-        // F32's steps take 0.100 to 0.110 s: only 5 % beyond both is another time.
-        (
-            1.00,
-            0.096,
-            100,
-            "does not pay off here: as good, as fast, as large.",
-        ),
-        (
-            1.00,
-            0.094,
-            100,
-            "pays off here: as good, faster, as large.",
-        ),
-        (
-            1.00,
-            0.115,
-            100,
-            "does not pay off here: as good, as fast, as large.",
-        ),
-        (
-            1.00,
-            0.116,
-            100,
-            "does not pay off here: as good, slower, as large.",
-        ),
-    ] {
-        let verdict = judged(&runs(loss, seconds, mebibytes), Hardware::Accelerated);
-        assert_eq!(
-            verdict[1].headline, headline,
-            "{loss} {seconds} {mebibytes}"
-        );
+    for line in HEADLINES.lines() {
+        let (numbers, headline) = line.split_at("1.00 0.050  60 ".len());
+        let mut numbers = numbers.split_whitespace().map(|it| it.parse().unwrap());
+        let mut next = || -> f64 { numbers.next().unwrap() };
+        let runs = runs(next(), next(), next() as u64);
+        assert_eq!(judged(&runs, false)[1].headline, headline, "{line}");
     }
 }
 
 #[test]
 fn numbers_are_given_for_each_word() {
-    let verdict = judged(&runs(1.10, 0.2, 60), Hardware::Plain);
+    let verdict = judged(&runs(1.10, 0.2, 60), false);
     let expected = [
         "Validation loss 2.0000 before training, 1.0000 after it.",
         "Losses differ by chance: 0.0800 is noise, as 3 seeds differ by that, or at least 1 %.",
@@ -146,7 +108,7 @@ fn numbers_are_given_for_each_word() {
 
 #[test]
 fn what_is_unknown_is_not_judged() {
-    let headline = |runs: &[Run]| judged(runs, Hardware::Plain).pop().unwrap().headline;
+    let headline = |runs: &[Run]| judged(runs, false).pop().unwrap().headline;
     let mut runs = runs(1.10, 0.15, 60);
     runs[3].peak_memory = None;
     assert_eq!(
@@ -164,7 +126,7 @@ fn what_is_unknown_is_not_judged() {
     // A baseline that did not learn judges no quality.
     runs.iter_mut()
         .for_each(|run| run.validations[1].loss = 1.99);
-    let verdict = judged(&runs, Hardware::Plain);
+    let verdict = judged(&runs, false);
     assert!(verdict[0].headline.starts_with("did not learn"));
     assert_eq!(
         verdict[1].headline,
@@ -179,7 +141,7 @@ fn a_run_that_becomes_non_finite_is_reported_with_its_first_place() {
     NonFinite::record(&mut runs[3].non_finite, Place::loss(), 10, 1.0);
     runs[3].steps[0].skipped = true;
     runs[3].final_loss_scale = Some(16384.0);
-    let verdict = &judged(&runs, Hardware::Emulated)[1];
+    let verdict = &judged(&runs, true)[1];
     assert_eq!(
         verdict.headline,
         "cannot train this model as it is set up here."
@@ -193,7 +155,7 @@ fn a_run_that_becomes_non_finite_is_reported_with_its_first_place() {
     assert_eq!(verdict.because, expected);
 
     runs[0].outcome = Outcome::Failed("out of memory".to_owned());
-    let verdict = judged(&runs, Hardware::Emulated);
+    let verdict = judged(&runs, true);
     assert!(verdict[0].headline.starts_with("went wrong itself"));
     assert_eq!(verdict[0].because, ["Failed in step 11: out of memory."]);
     assert!(verdict[1].because[1].starts_with("F32 went wrong as well"));
@@ -204,7 +166,7 @@ fn another_seed_that_goes_wrong_is_reported_and_measures_no_noise() {
     let mut runs = runs(1.02, 0.05, 60);
     runs[1].outcome = Outcome::NonFinite;
     runs[2].outcome = Outcome::Failed("out of memory".to_owned());
-    let verdict = judged(&runs, Hardware::Accelerated);
+    let verdict = judged(&runs, false);
     assert_eq!(verdict[0].headline, "learned.");
     assert!(verdict[0].because[2].starts_with("Seed 2 went wrong. Stopped after step 10"));
     assert!(verdict[0].because[3].starts_with("Seed 3 went wrong. Failed in step 11"));
