@@ -265,7 +265,7 @@ mod tests {
                     "* Non-finite in step 2 at a loss scale of 65536: the loss",
                     1,
                 ),
-                ("6 of 6 gradients, nearest to the loss layers.2.bias", 1),
+                ("2 of 6 gradients, nearest to the loss layers.2.bias", 1),
                 ("overflow at the minimum 1", 1),
             ] {
                 assert_eq!(text.matches(words).count(), count, "{words}: {text}");
