@@ -1,6 +1,6 @@
 //! The runs as a picture: the loss above, the loss scale below.
 
-use std::path::Path;
+use std::{iter, path::Path};
 
 use anyhow::Result;
 use plotters::{
@@ -79,7 +79,7 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
     // An empty series, only to explain the lines behind the others.
     let faint = BLACK.mix(0.4).stroke_width(1);
     chart
-        .draw_series(LineSeries::new([], faint))?
+        .draw_series(LineSeries::new(iter::empty(), faint))?
         .label("every step")
         .legend(key(faint));
     chart

@@ -19,7 +19,7 @@
 //! | `o2` | parameters stored low, with F32 master weights; PyTorch's autocast has no such thing |
 //! | `amp-f16-unscaled` | no loss scale and no check of the gradients: the difference to `amp-f16` is their cost |
 //! | `amp-decomposed` | softmax, layer norm and gelu as Burn composes them: the difference is what the kernels gain |
-//! | `peak_memory_bytes` | sampled over two more steps after the timed ones, because CubeCL keeps no peak; on Flex the heap's |
+//! | `peak_memory_bytes` | sampled over two more steps after the timed ones, because CubeCL keeps no peak; `null` on Flex |
 //!
 //! * [`cli`], [`plan`]: the command line and the list of runs
 //! * [`session`]: one run after the other, within the [`budget`]; a run that panics does not stop the others

@@ -11,7 +11,11 @@ use burn::{
 };
 use burn_amp::{Kernels, LossScale};
 use lab::{
-    entry::Entry, machine::Machine, precision::InPrecision, recipe::Recipe, statistics::percentile,
+    entry::Entry,
+    machine::{Machine, Meter},
+    precision::InPrecision,
+    recipe::Recipe,
+    statistics::percentile,
 };
 use zoo::{Visitor, ZooModel};
 
@@ -93,18 +97,15 @@ where
             run,
             entry,
         } = self.measure;
-        let in_use = setting.machine.meter.in_use();
         let training = training::<B, R, M>(&model, run.batch_size, setting.device, self.loss_scale);
-        setting.measure(training, in_use, entry)
+        setting.measure(training, entry)
     }
 }
 
 impl<P: Kernels> Setting<'_, P> {
-    /// Fills the entry; `in_use` are the bytes that were in use before the training was set up.
     fn measure<B, M, O>(
         &self,
         mut training: Training<B, M, O>,
-        in_use: Option<u64>,
         entry: &mut Entry,
     ) -> Result<(), Stop>
     where
@@ -137,12 +138,14 @@ impl<P: Kernels> Setting<'_, P> {
         }
 
         let span = Duration::try_from_secs_f64(median).unwrap_or(Duration::MAX);
-        if self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
+        let meter = &self.machine.meter;
+        // The heap also holds what the process makes only once, so on Flex the first run would seem the largest.
+        let counts_tensors = matches!(meter, Meter::Device(_));
+        if counts_tensors && self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
             let steps = || (0..MEMORY_STEPS).try_for_each(|_| training.step());
-            let (peak, outcome) = self.machine.meter.peak_during(steps);
+            let (peak, outcome) = meter.peak_during(steps);
             outcome?;
-            let above = |(peak, before): (u64, u64)| peak.saturating_sub(before);
-            entry.peak_memory_bytes = peak.zip(in_use).map(above);
+            entry.peak_memory_bytes = peak;
         }
         Ok(())
     }

@@ -144,11 +144,7 @@ mod tests {
             let [p10, median, p90] = times.map(Option::unwrap);
             assert!(0.0 < p10 && p10 <= median && median <= p90);
             assert!((entry.items_per_s.unwrap() * median / 8e3 - 1.0).abs() < 1e-12);
-            // Parameters, their gradients and Adam's two moments in F32 are the least that is held.
-            assert!(
-                entry.peak_memory_bytes.unwrap() > 16 * 26_000,
-                "{precision}"
-            );
+            assert_eq!(entry.peak_memory_bytes, None);
             let [first, last] = [entry.loss_first, entry.loss_last].map(Option::unwrap);
             assert!(first > last && last > 0.0, "{precision}: {first} {last}");
             assert_eq!(entry.skipped_steps, Some(0), "{precision}");

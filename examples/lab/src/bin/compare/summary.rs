@@ -105,7 +105,7 @@ impl Summary<'_> {
             run.skipped_steps().to_string(),
             cell(run.final_loss_scale, |scale| scale.to_string()),
             cell(run.non_finite.first(), |it| {
-                format!("{} in step {}", it.place, it.first_step)
+                format!("{} in step {}", it.kind, it.first_step)
             }),
         ]
     }
