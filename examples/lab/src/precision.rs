@@ -8,10 +8,7 @@ use burn_amp::{
     Amp, Class, Compute, Config, ConfigError, Kernels, LossScale, LossScaleConfig, LossScaleMode,
     LossScaleRecord, Op, PolicySource, Preset, SetupError,
 };
-use clap::{
-    ValueEnum,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-};
+use clap::{ValueEnum, builder::PossibleValue};
 
 use crate::{
     entry,
@@ -40,7 +37,7 @@ impl Precision {
         Self::O2,
     ];
 
-    /// The precisions that [`with_main`](Self::with_main) knows.
+    /// The precisions that `compare` trains in by default.
     pub const MAIN: [Self; 3] = [Self::F32, Self::AmpBf16, Self::AmpF16];
 
     /// The name, which the twins in PyTorch share.
@@ -75,21 +72,6 @@ impl Precision {
             ),
         }
     }
-
-    /// Reads a name of [`MAIN`](Self::MAIN) from a command line.
-    pub fn main_parser() -> impl TypedValueParser<Value = Self> {
-        PossibleValuesParser::new(Self::MAIN.map(Self::possible_value))
-            .try_map(|name| <Self as ValueEnum>::from_str(&name, false))
-    }
-
-    /// `bf16` and `f16` are short for `amp-bf16` and `amp-f16`.
-    fn possible_value(self) -> PossibleValue {
-        let value = PossibleValue::new(self.name()).help(self.meaning());
-        match self {
-            Self::AmpBf16 | Self::AmpF16 => value.alias(&self.name()["amp-".len()..]),
-            _ => value,
-        }
-    }
 }
 
 impl ValueEnum for Precision {
@@ -98,7 +80,12 @@ impl ValueEnum for Precision {
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(self.possible_value())
+        let value = PossibleValue::new(self.name()).help(self.meaning());
+        Some(match self {
+            Self::AmpBf16 => value.alias("bf16"),
+            Self::AmpF16 => value.alias("f16"),
+            _ => value,
+        })
     }
 }
 
@@ -130,7 +117,9 @@ impl Precision {
         use Precision::*;
         let config = self.config::<P>(base, device);
         match self {
-            F32 | AmpBf16 | AmpF16 => self.with_main(device, base, then),
+            F32 => Ok(then.call::<Autodiff<P>, StoredInF32>(None)),
+            AmpBf16 => mixed::<P, { AmpBf16 as u8 }, StoredInF32, T>(device, config, then),
+            AmpF16 => mixed::<P, { AmpF16 as u8 }, StoredInF32, T>(device, config, then),
             AmpF16Static128 => {
                 mixed::<P, { AmpF16Static128 as u8 }, StoredInF32, T>(device, config, then)
             }
@@ -141,34 +130,6 @@ impl Precision {
                 mixed::<P, { AmpDecomposed as u8 }, StoredInF32, T>(device, config, then)
             }
             O2 => mixed::<P, { O2 as u8 }, MastersInF32, T>(device, config, then),
-        }
-    }
-
-    /// As [`with`](Self::with), for the precisions of [`MAIN`](Self::MAIN) alone: every further one compiles Burn, the
-    /// zoo and `T` for one more backend.
-    ///
-    /// # Errors
-    ///
-    /// If the device cannot compute in the precision; `then` is not called.
-    ///
-    /// # Panics
-    ///
-    /// In any other precision.
-    pub fn with_main<P: Kernels, T: InPrecision<P>>(
-        self,
-        device: &P::Device,
-        base: &Config,
-        then: T,
-    ) -> Result<T::Output, SetupError> {
-        use Precision::*;
-        let config = self.config::<P>(base, device);
-        match self {
-            F32 => Ok(then.call::<Autodiff<P>, StoredInF32>(None)),
-            AmpBf16 => mixed::<P, { AmpBf16 as u8 }, StoredInF32, T>(device, config, then),
-            AmpF16 => mixed::<P, { AmpF16 as u8 }, StoredInF32, T>(device, config, then),
-            AmpF16Static128 | AmpF16Unscaled | AmpDecomposed | O2 => {
-                panic!("{} is not one of Precision::MAIN", self.name())
-            }
         }
     }
 

@@ -102,7 +102,7 @@ fn offered<P: Kernels>(
 ) -> Result<(Vec<Precision>, LeftOut), SetupError> {
     let (mut offered, mut left_out) = (Vec::new(), Vec::new());
     for precision in args.precisions() {
-        match precision.with_main::<P, _>(device, policy, Nothing) {
+        match precision.with::<P, _>(device, policy, Nothing) {
             Ok(()) => offered.push(precision),
             Err(error @ SetupError::UnsupportedDtype { .. }) if args.precision.is_empty() => {
                 left_out.push((precision.name(), error.to_string()));
@@ -136,7 +136,7 @@ fn train<P: Kernels>(
         meter: &machine.meter,
         run,
     };
-    match caught(|| precision.with_main::<P, _>(device, policy, train)) {
+    match caught(|| precision.with::<P, _>(device, policy, train)) {
         Ok(Ok(Ok(outcome))) => Ok(outcome),
         Ok(Ok(Err(error))) => Ok(Outcome::Failed(format!("device: {error}"))),
         Ok(Err(error)) => Err(error),

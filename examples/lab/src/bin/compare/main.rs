@@ -5,8 +5,8 @@
 //! cargo run --release -p lab --bin compare --features cuda,fusion -- --model gpt:batch_size=16 --backend cuda --epochs 10
 //! ```
 //!
-//! F32 is plain Burn. BF16 and F16 are burn-amp under `amp.toml` and the `BURN_AMP_*` variables, except for the compute
-//! dtype and the preset, which is `o1`. Every run draws the same weights and the same batches. F32 is trained with more
+//! F32 is plain Burn. The others are burn-amp under `amp.toml` and the `BURN_AMP_*` variables, except for the compute
+//! dtype, the preset, and what else [`lab::precision`] says. Every run draws the same weights and the same batches. F32 is trained with more
 //! than one seed: how far those runs end apart decides whether another precision is "as good".
 //!
 //! The folder `--out` receives:

@@ -126,7 +126,11 @@ fn style(run: &Run, curves: &[Curve]) -> ShapeStyle {
     let (color, width) = match run.precision {
         Precision::F32 => (RGBColor(130, 130, 130), 6),
         Precision::AmpBf16 => (RGBColor(31, 119, 180), 4),
-        _ => (RGBColor(240, 140, 20), 2),
+        Precision::AmpF16 => (RGBColor(240, 140, 20), 2),
+        Precision::AmpF16Static128 => (RGBColor(200, 60, 50), 2),
+        Precision::AmpF16Unscaled => (RGBColor(230, 190, 60), 2),
+        Precision::AmpDecomposed => (RGBColor(90, 180, 230), 2),
+        Precision::O2 => (RGBColor(40, 150, 80), 2),
     };
     let mut seeds = curves.iter().map(|(run, _)| run);
     if seeds.any(|other| other.precision == run.precision && other.seed < run.seed) {

@@ -57,10 +57,8 @@ pub fn judge(runs: &[Run], model: &Model, accelerates: impl Fn(DType) -> bool) -
         runs.iter().partition(|run| run.precision == Precision::F32);
     let baseline = Baseline::new(of_f32);
     let compared = others.into_iter().map(|run| {
-        let dtype = match run.precision {
-            Precision::AmpBf16 => DType::BF16,
-            _ => DType::F16,
-        };
+        let is_f16 = run.precision.name().starts_with("amp-f16");
+        let dtype = if is_f16 { DType::F16 } else { DType::BF16 };
         baseline.compare(run, model, accelerates(dtype))
     });
     let of_f32 = baseline.judge(model.loss_ranks);
