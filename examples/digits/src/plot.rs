@@ -41,7 +41,8 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
         let all = runs.iter().flat_map(|run| points(&run.trained.losses));
         all.filter(drawable).map(|(_, loss)| loss)
     };
-    let lowest = losses().fold(1.0, f64::min);
+    // plotters labels an axis from its first power of ten on, so the axis starts a little below one.
+    let lowest = 0.99 * 10f64.powf(losses().fold(1.0, f64::min).log10().floor());
     let highest = losses().fold(1.0, f64::max);
 
     let mut chart = ChartBuilder::on(panel)
@@ -53,8 +54,8 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
         .light_line_style(WHITE)
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 15))
-        .y_labels(12)
-        .y_label_formatter(&|loss| number(*loss))
+        .y_labels(30)
+        .y_label_formatter(&|loss| decade_label(*loss))
         .y_desc("training loss")
         .draw()?;
 
@@ -143,9 +144,15 @@ fn key(line: ShapeStyle) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line)
 }
 
-/// A label of the axis without the digits that a sum of decimal fractions leaves, such as 0.7000000000000001.
-fn number(value: f64) -> String {
-    ((value * 1e6).round() / 1e6).to_string()
+/// Labels 1, 2 and 5 of each decade, without the digits that a sum of decimal fractions leaves, as in 0.7000000000000001.
+fn decade_label(loss: f64) -> String {
+    let digit = loss / 10f64.powf(loss.log10().floor());
+    let is_labelled = [1.0, 2.0, 5.0].map(|it| (digit - it).abs() < 1e-6);
+    if is_labelled.contains(&true) {
+        ((loss * 1e6).round() / 1e6).to_string()
+    } else {
+        String::new()
+    }
 }
 
 fn points(values: &[f64]) -> impl Iterator<Item = (usize, f64)> {
@@ -184,8 +191,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_short() {
-        assert_eq!([0.1 * 7.0, 3.0, 2e-3].map(number), ["0.7", "3", "0.002"]);
+    fn three_labels_of_a_decade_are_written_and_short() {
+        let labels = [0.1 + 0.1 * 4.0, 0.1 * 7.0, 3.0, 2e-3, 1.0].map(decade_label);
+        assert_eq!(labels, ["0.5", "", "", "0.002", "1"]);
     }
 
     #[test]
