@@ -1,6 +1,6 @@
 //! `cargo xtask gpu`: a folder with all that a GPU machine needs to test and to measure, without Rust and network there.
 //!
-//! The programs of `PROGRAMS`, built for CUDA, the scripts of bench/gpu that run them, and PyTorch's twins. For Vulkan
+//! The programs of `PROGRAMS`, built for CUDA, the scripts of xtask/gpu that run them, and PyTorch's twins. For Vulkan
 //! the same, to rehearse on a software driver.
 
 use std::{
@@ -18,13 +18,13 @@ use crate::{
     workspace,
 };
 
-/// What is packed; `bench/gpu/plan.py` runs the programs by these names, with `-fusion` behind them under Fusion.
+/// What is packed; `xtask/gpu/plan.py` runs the programs by these names, with `-fusion` behind them under Fusion.
 ///
 /// Each is built by itself: together they would share Burn's features, and the suite would tune its thousands of small kernels.
 const PROGRAMS: &[Program] = &[
     Program {
         name: "bench",
-        package: "bench",
+        package: "lab",
         target: "--bin",
     },
     Program {
@@ -91,8 +91,8 @@ pub fn run(options: &Options) -> Result<()> {
     };
     bundle::make_empty(&out)?;
     about(options, &out)?;
-    bundle::copy_python(&root.join("bench/gpu"), &out)?;
-    bundle::copy_python(&root.join("bench/pytorch"), &out.join("pytorch"))?;
+    bundle::copy_python(&root.join("xtask/gpu"), &out)?;
+    bundle::copy_python(&root.join("examples/lab/pytorch"), &out.join("pytorch"))?;
     let programs = out.join("programs");
     fs::create_dir(&programs).with_context(|| programs.display().to_string())?;
     for fusion in [false, true] {

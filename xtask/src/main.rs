@@ -7,12 +7,10 @@
 //! * [`generated`]: files that are generated, and checked to be up to date
 //! * [`burn`], [`amp`], [`shape`]: what the two sides say, read with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, what a GPU machine needs to test and to measure, in one folder
-//! * [`bench_table`]: `bench-table`, our results and PyTorch's side by side
 //! * [`vulkan`]: the software driver on which the Vulkan suites run
 //! * [`workspace`]: where things are, and how cargo is called
 
 mod amp;
-mod bench_table;
 mod bundle;
 mod burn;
 mod config;
@@ -39,8 +37,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lines up burn-amp's results with PyTorch's, as a markdown table
-    BenchTable(bench_table::Options),
     /// Writes amp.toml and docs/configuration.md from the table of configuration keys
     Config(generated::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmark; docs/gpu.md tells the rest
@@ -55,7 +51,6 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::BenchTable(options) => bench_table::run(&options),
         Command::Config(options) => config::run(options),
         Command::Gpu(options) => gpu::run(&options),
         Command::Ops => ops::check(),

@@ -3,14 +3,7 @@
 //! `cargo bench -p burn-amp --bench weight_casts` prints casts, the peak of the heap and the time of one pass. BF16 is
 //! emulated on the CPU, so times are comparable among BF16 rows only.
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use burn::{
     backend::Flex,
@@ -18,6 +11,7 @@ use burn::{
     tensor::{Distribution, Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{Amp, Autodiff, CastCounter, Compute, Config, ConfigError, PolicySource};
+use peak_alloc::PeakAlloc;
 
 struct InBf16;
 
@@ -30,28 +24,8 @@ impl PolicySource for InBf16 {
     }
 }
 
-/// The system's allocator, with the bytes in use and their peak.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call is handed to the system's allocator unchanged; counting does not touch the memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(in_use, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static HEAP: PeakAlloc = PeakAlloc;
 
 const BATCH: usize = 8;
 const STEPS: usize = 64;
@@ -83,14 +57,14 @@ fn measure<B: AutodiffBackend>(name: &str) {
     pass(&lstm, x.clone());
     burn_amp::observe(None);
 
-    let before = IN_USE.load(Relaxed);
-    PEAK.store(before, Relaxed);
+    let before = HEAP.current_usage();
+    HEAP.reset_peak_usage();
     let start = Instant::now();
     for _ in 0..PASSES {
         pass(&lstm, x.clone());
     }
     let seconds = (start.elapsed() / PASSES).as_secs_f64();
-    let peak = (PEAK.load(Relaxed) - before) as f64 / f64::from(1 << 20);
+    let peak = (HEAP.peak_usage() - before) as f64 / f64::from(1 << 20);
     println!(
         "{name:<10} {:>6} casts  {peak:>7.1} MiB  {seconds:>6.3} s",
         casts.count()

@@ -1,6 +1,6 @@
 //! The runs as a picture: the loss above, the loss scale below.
 
-use std::path::Path;
+use std::{iter, path::Path};
 
 use anyhow::Result;
 use plotters::{
@@ -34,14 +34,15 @@ pub fn draw(path: &Path, title: &str, runs: &[Run]) -> Result<()> {
     Ok(())
 }
 
-/// Smoothed lines over the raw ones. Precisions that agree lie on each other, so the later ones are drawn thinner.
+/// Draws smoothed lines over the raw ones. Curves that agree cover each other, so the later precisions are thinner.
 fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
     let drawable = |(_, loss): &(usize, f64)| loss.is_finite() && *loss > 0.0;
     let losses = || {
         let all = runs.iter().flat_map(|run| points(&run.trained.losses));
         all.filter(drawable).map(|(_, loss)| loss)
     };
-    let lowest = losses().fold(1.0, f64::min);
+    // plotters labels an axis from its first power of ten on, so the axis starts a little below one.
+    let lowest = 0.99 * 10f64.powf(losses().fold(1.0, f64::min).log10().floor());
     let highest = losses().fold(1.0, f64::max);
 
     let mut chart = ChartBuilder::on(panel)
@@ -53,7 +54,8 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
         .light_line_style(WHITE)
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 15))
-        .y_labels(12)
+        .y_labels(30)
+        .y_label_formatter(&|loss| decade_label(*loss))
         .y_desc("training loss")
         .draw()?;
 
@@ -72,9 +74,15 @@ fn draw_losses(panel: &Panel, runs: &[Run]) -> Result<()> {
                 points(&smooth(&run.trained.losses)).filter(drawable),
                 line,
             ))?
-            .label(run.precision.name())
+            .label(format!("{}, smoothed", run.precision))
             .legend(key(line));
     }
+    // An empty series, only to explain the lines behind the others.
+    let faint = BLACK.mix(0.4).stroke_width(1);
+    chart
+        .draw_series(LineSeries::new(iter::empty(), faint))?
+        .label("every step")
+        .legend(key(faint));
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -136,6 +144,17 @@ fn key(line: ShapeStyle) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line)
 }
 
+/// Labels 1, 2 and 5 of each decade, without the digits that a sum of decimal fractions leaves, as in 0.7000000000000001.
+fn decade_label(loss: f64) -> String {
+    let digit = loss / 10f64.powf(loss.log10().floor());
+    let is_labelled = [1.0, 2.0, 5.0].map(|it| (digit - it).abs() < 1e-6);
+    if is_labelled.contains(&true) {
+        ((loss * 1e6).round() / 1e6).to_string()
+    } else {
+        String::new()
+    }
+}
+
 fn points(values: &[f64]) -> impl Iterator<Item = (usize, f64)> {
     values
         .iter()
@@ -170,6 +189,12 @@ fn power_of_two(exponent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn three_labels_of_a_decade_are_written_and_short() {
+        let labels = [0.1 + 0.1 * 4.0, 0.1 * 7.0, 3.0, 2e-3, 1.0].map(decade_label);
+        assert_eq!(labels, ["0.5", "", "", "0.002", "1"]);
+    }
 
     #[test]
     fn writes_powers_of_two() {

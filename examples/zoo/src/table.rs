@@ -1,21 +1,12 @@
 //! The table of all models, and how code runs for one of them.
 
 use crate::{
-    ZooModel,
+    Size, ZooModel,
     models::{
         bert::BertConfig, gpt::GptConfig, lstm::LstmConfig, mlp::MlpConfig, resnet::ResNetConfig,
         tabular::TabularConfig, unet::UNetConfig, wgan::WganConfig,
     },
 };
-
-/// How large a model is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// As it is used.
-    Full,
-    /// So that it trains on a CPU in seconds, with the same layers.
-    Tiny,
-}
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +47,7 @@ pub struct UnknownModel {
 macro_rules! zoo {
     ($($name:literal $Config:ident::$full:ident / $tiny:ident, batch $batch_full:literal / $batch_tiny:literal,
         $parameters:literal parameters;)+) => {
-        /// All models, in the order of `bench/pytorch`.
+        /// All models, in the order of their twins in PyTorch.
         pub const ZOO: &[Entry] = &[$(Entry {
             name: $name,
             parameters: $parameters,

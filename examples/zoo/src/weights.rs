@@ -1,4 +1,4 @@
-//! Loads weights that PyTorch saved, as `bench/pytorch/weights.py` writes them.
+//! Loads weights that PyTorch saved, as `examples/lab/pytorch/weights.py` writes them.
 
 use std::path::{Path, PathBuf};
 

@@ -171,9 +171,9 @@ const STEPS: &[Step] = &[
 const GPU_FEATURES: &str =
     "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/vulkan,burn-amp-tests/fusion";
 
-/// The same with the suite on CUDA, and what the benchmark program has for GPUs.
+/// The same with the suite on CUDA, and the measuring programs on GPUs.
 const CUDA_FEATURES: &str = "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/cuda,burn-amp-tests/fusion,\
-                             bench/cuda,bench/vulkan,bench/fusion,compare/cuda,compare/vulkan,compare/fusion";
+                             lab/cuda,lab/vulkan,lab/fusion";
 
 /// Which steps.
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! One file per model: its configuration, module, batch and loss.
 //!
-//! Fields are called as in `bench/pytorch/models`, so that weights that PyTorch saved find their places.
+//! Fields are called as in `examples/lab/pytorch/models`, so that weights that PyTorch saved find their places.
 
 mod attention;
 pub mod bert;

@@ -19,7 +19,7 @@ fn the_full_models_have_the_parameters_of_the_table() {
     }
 }
 
-/// As `bench/pytorch` has them.
+/// As `examples/lab/pytorch` has them.
 #[test]
 fn the_tiny_models_have_the_parameters_of_their_twins() {
     let counted = ZOO

@@ -1,7 +1,7 @@
-//! The models from weights that `bench/pytorch/weights.py` saved, on its batch, against its loss.
+//! The models from weights that `examples/lab/pytorch/weights.py` saved, on its batch, against its loss.
 //!
 //! ```text
-//! python bench/pytorch/weights.py --model gpt --size tiny --out DIR
+//! python examples/lab/pytorch/weights.py --model gpt --size tiny --out DIR
 //! ZOO_TWINS=DIR cargo test -p zoo --test suite twins -- --nocapture
 //! ```
 
@@ -101,7 +101,7 @@ impl Twin {
 #[test]
 fn from_the_same_weights_comes_the_loss_of_pytorch() {
     let Some(folder) = std::env::var_os("ZOO_TWINS") else {
-        eprintln!("left out: ZOO_TWINS names no folder with files of bench/pytorch/weights.py");
+        eprintln!("left out: ZOO_TWINS names no folder with files of examples/lab/pytorch/weights.py");
         return;
     };
     type Check = fn(&Twin);

@@ -1,0 +1,139 @@
+//! The kernels, the bytes that each moves, and its reference.
+
+use burn::tensor::FloatDType;
+use burn_amp_kernels::{
+    Kernels, cross_entropy, finite, layer_norm, log_softmax, loss_scale, softmax, unscale,
+};
+
+use super::operands::Operands;
+
+/// A kernel.
+pub struct Case<B: Kernels> {
+    pub name: &'static str,
+    /// Read and written for each element of `x`; what there is one of per row or column is left out.
+    pub bytes_per_element: usize,
+    pub kernel: Work<B>,
+    pub reference: Work<B>,
+}
+
+type Work<B> = Box<dyn Fn(&Operands<B>)>;
+
+/// 2 bytes.
+const LOW: usize = 2;
+/// 4 bytes.
+const F32: usize = 4;
+
+fn case<B: Kernels, K: 'static, R: 'static>(
+    name: &'static str,
+    bytes_per_element: usize,
+    kernel: fn(&Operands<B>) -> K,
+    reference: fn(&Operands<B>) -> R,
+) -> Case<B> {
+    Case {
+        name,
+        bytes_per_element,
+        kernel: Box::new(move |o| drop(kernel(o))),
+        reference: Box::new(move |o| drop(reference(o))),
+    }
+}
+
+impl<B: Kernels> Case<B> {
+    pub fn all() -> Vec<Self> {
+        vec![
+            case(
+                "finite check, f32",
+                F32,
+                |o| B::not_finite(o.wide_list.clone()),
+                |o| finite::reference::<B>(o.wide_list.clone()),
+            ),
+            case(
+                "unscale with check",
+                LOW + F32,
+                |o| B::unscale(o.low_list.clone(), 0.5),
+                |o| unscale::reference::<B>(o.low_list.clone(), 0.5),
+            ),
+            case(
+                "unscale on the device, f32",
+                F32 + F32,
+                |o| {
+                    let [state, after] = [(); 2].map(|()| o.state.clone());
+                    B::unscale_unless_overflowed(o.wide.clone(), state, after)
+                },
+                |o| {
+                    let [state, after] = [(); 2].map(|()| o.state.clone());
+                    loss_scale::reference_unscale::<B>(o.wide.clone(), state, after)
+                },
+            ),
+            case(
+                "softmax",
+                LOW + LOW,
+                |o| B::mixed_softmax(o.x.clone(), 1),
+                |o| softmax::reference::<B>(o.x.clone(), 1),
+            ),
+            case(
+                "softmax backward",
+                2 * LOW + LOW,
+                |o| B::mixed_softmax_backward(o.softmax.clone(), o.grad.clone(), 1),
+                |o| softmax::reference_backward::<B>(o.softmax.clone(), o.grad.clone(), 1),
+            ),
+            case(
+                "log-softmax to f32",
+                LOW + F32,
+                |o| B::mixed_log_softmax(o.x.clone(), 1, FloatDType::F32),
+                |o| log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32),
+            ),
+            case(
+                "log-softmax backward",
+                LOW + F32 + LOW,
+                |o| {
+                    let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
+                    B::mixed_log_softmax_backward(x, statistics, o.wide.clone(), 1)
+                },
+                |o| {
+                    let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
+                    log_softmax::reference_backward::<B>(x, statistics, o.wide.clone(), 1)
+                },
+            ),
+            case(
+                "cross entropy backward",
+                LOW + LOW,
+                |o| {
+                    let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
+                    let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
+                    B::log_softmax_at_backward(x, statistics, targets, grad)
+                },
+                |o| {
+                    let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
+                    let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
+                    cross_entropy::reference_backward::<B>(x, statistics, targets, grad)
+                },
+            ),
+            case(
+                "layer norm",
+                LOW + LOW,
+                |o| {
+                    let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
+                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5)
+                },
+                |o| {
+                    let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
+                    layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5)
+                },
+            ),
+            case(
+                "layer norm backward",
+                2 * LOW + LOW,
+                |o| {
+                    let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
+                    let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
+                    B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad)
+                },
+                |o| {
+                    let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
+                    let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
+                    layer_norm::reference_backward::<B>(x, gamma, mean, inverse_std, grad)
+                },
+            ),
+        ]
+    }
+}

@@ -1,0 +1,86 @@
+//! The operands of the kernels, made once per shape and dtype.
+
+use burn::tensor::{
+    DType, Distribution, FloatDType, Int, Shape, Tensor, TensorData, TensorPrimitive,
+    backend::Backend,
+    ops::{FloatTensor, IntTensor},
+};
+use burn_amp_kernels::{Kernels, layer_norm::LayerNorm, loss_scale};
+
+/// How many tensors the lists of gradients have.
+const LIST: usize = 16;
+
+pub struct Operands<B: Backend> {
+    /// `[rows, columns]`, low, as is all that follows unless it says otherwise.
+    pub x: FloatTensor<B>,
+    pub grad: FloatTensor<B>,
+    pub softmax: FloatTensor<B>,
+    /// F32.
+    pub wide: FloatTensor<B>,
+    /// F32, `[rows, 1]`.
+    pub log_sum_exp: FloatTensor<B>,
+    /// One per row, `[rows, 1]`.
+    pub targets: IntTensor<B>,
+    /// F32, `[rows, 1]`.
+    pub grad_of_rows: FloatTensor<B>,
+    /// F32, `[columns]`.
+    pub gamma: FloatTensor<B>,
+    /// F32, `[rows, 1]`.
+    pub mean: FloatTensor<B>,
+    /// F32, `[rows, 1]`.
+    pub inverse_std: FloatTensor<B>,
+    /// As many elements as `x` together, low.
+    pub low_list: Vec<FloatTensor<B>>,
+    /// As many elements as `x` together, F32.
+    pub wide_list: Vec<FloatTensor<B>>,
+    /// The state of a loss scale, before and after a pass that did not overflow.
+    pub state: FloatTensor<B>,
+}
+
+impl<B: Kernels> Operands<B> {
+    pub fn new(rows: usize, columns: usize, dtype: DType, device: &B::Device) -> Self {
+        let noise = |shape: [usize; 2]| {
+            let tensor = Tensor::<B, 2>::random(shape, Distribution::Default, device);
+            float(tensor)
+        };
+        let low = |tensor| B::float_cast(tensor, FloatDType::from(dtype));
+        let x = low(noise([rows, columns]));
+        let gamma = B::float_ones(Shape::new([columns]), device, FloatDType::F32);
+        let LayerNorm {
+            mean, inverse_std, ..
+        } = B::mixed_layer_norm(x.clone(), gamma.clone(), None, 1e-5);
+        let wide = noise([rows, columns]);
+        let parts = |tensor: &FloatTensor<B>| -> Vec<_> {
+            let tensor = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(tensor.clone()));
+            // Gradients lie in buffers of their own.
+            tensor
+                .chunk(LIST, 0)
+                .into_iter()
+                .map(|part| float(part.clone() + part))
+                .collect()
+        };
+        let targets: Vec<i64> = (0..rows).map(|row| (row % columns) as i64).collect();
+        let targets = Tensor::<B, 2, Int>::from_data(TensorData::new(targets, [rows, 1]), device);
+        let state = [65536.0, 0.0, 1.0, 0.0];
+        assert_eq!(state.len(), loss_scale::STATE);
+        Self {
+            log_sum_exp: B::mixed_log_softmax(x.clone(), 1, FloatDType::F32).log_sum_exp,
+            grad: low(noise([rows, columns])),
+            softmax: B::mixed_softmax(x.clone(), 1),
+            targets: targets.into_primitive(),
+            grad_of_rows: noise([rows, 1]),
+            low_list: parts(&x),
+            wide_list: parts(&wide),
+            state: float(Tensor::<B, 1>::from_floats(state, device)),
+            x,
+            wide,
+            gamma,
+            mean,
+            inverse_std,
+        }
+    }
+}
+
+fn float<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
+    tensor.into_primitive().tensor()
+}

@@ -1,0 +1,202 @@
+//! One run: its steps, the validation after every epoch, and what burn-amp reports.
+
+use std::{marker::PhantomData, sync::Arc, time::Instant};
+
+use burn::{
+    module::AutodiffModule,
+    prelude::*,
+    tensor::backend::{AutodiffBackend, ExecutionError},
+};
+use burn_amp::{CastCounter, Kernels, LossScale};
+use lab::{machine::Meter, precision::InPrecision, recipe::Recipe, statistics::mean};
+use zoo::{Draw, Net, Visitor, ZooModel};
+
+use crate::{
+    cli::Args,
+    non_finite::{NonFinite, Place},
+    parameters::trainable,
+    run::{Outcome, Run, Step, Validation, WARM_UP},
+};
+
+/// Trains from the seed of the run, and fills its record.
+pub struct Train<'a, P: Kernels> {
+    pub args: &'a Args,
+    pub device: &'a P::Device,
+    pub meter: &'a Meter,
+    pub run: &'a mut Run,
+}
+
+impl<P: Kernels> InPrecision<P> for Train<'_, P> {
+    type Output = Result<Outcome, ExecutionError>;
+
+    fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
+    where
+        B: AutodiffBackend<Device = P::Device>,
+        R: Recipe<B>,
+    {
+        let Args { model, .. } = self.args;
+        let size = self.args.size();
+        let train = TrainOn::<P, B, R> {
+            train: self,
+            loss_scale,
+            recipe: PhantomData,
+        };
+        model.visit(size, train)
+    }
+}
+
+/// [`Train`] on the backend and by the recipe of a precision.
+struct TrainOn<'a, P: Kernels, B, R> {
+    train: Train<'a, P>,
+    loss_scale: Option<LossScale>,
+    recipe: PhantomData<(B, R)>,
+}
+
+impl<P, B, R> Visitor for TrainOn<'_, P, B, R>
+where
+    P: Kernels,
+    B: AutodiffBackend<Device = P::Device>,
+    R: Recipe<B>,
+{
+    type Output = Result<Outcome, ExecutionError>;
+
+    fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
+        let Train {
+            args,
+            device,
+            meter,
+            run,
+        } = self.train;
+        let scale = self.loss_scale;
+        let scale_now = || scale.map(|scale| f64::from(scale.scale()));
+        let skipped_until_now = || scale.map_or(0, |scale| scale.skipped_steps());
+        let in_use = meter.in_use().unwrap_or(0);
+
+        B::seed(device, run.seed.into());
+        let net = M::TrainNet::<B>::init(&model, device);
+        net.num_params(); // draws the parameters, which are lazy
+        let trainable = trainable(&net);
+        let mut net = R::store(net);
+        let mut optimizer = R::optimizer();
+        let start = validate::<B, M>(args, &model, &net, device, 0);
+        run.validations.push(start);
+
+        for number in 1..=args.steps() {
+            let batch = model.batch::<B>(draw(args, run.seed, number - 1), device);
+            B::sync(device)?; // the batch is there before the clock starts
+            let (loss_scale, skipped_before) = (scale_now().unwrap_or(1.0), skipped_until_now());
+            let step = || {
+                let start = Instant::now();
+                let (net, loss) = M::step(net, &batch, &mut optimizer, args.learning_rate);
+                B::sync(device)?; // the device may still be at work when the ops are queued
+                Ok::<_, ExecutionError>((net, loss, start.elapsed().as_secs_f64()))
+            };
+            let (next, loss, seconds) = if number == 1 {
+                let (casts, output) = casts_during(step);
+                run.casts_per_step = scale.map(|_| casts);
+                output?
+            } else if number <= WARM_UP {
+                let (peak, output) = meter.peak_during(step);
+                let peak = peak.map(|peak| peak.saturating_sub(in_use));
+                run.peak_memory = run.peak_memory.max(peak);
+                output?
+            } else {
+                step()?
+            };
+            net = next;
+
+            let step = Step {
+                loss: loss.into_scalar().elem(),
+                loss_scale,
+                skipped: skipped_until_now() > skipped_before,
+                seconds,
+            };
+            let loss = (!step.loss.is_finite()).then(Place::loss);
+            let skip = step.skipped.then(|| scale?.last_skip()).flatten();
+            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &trainable));
+            let parameters = Place::of_parameters(&net.valid());
+            let is_lost = parameters.is_some();
+            run.steps.push(step);
+            run.final_loss_scale = scale_now();
+            for place in [loss, gradients, parameters].into_iter().flatten() {
+                NonFinite::record(&mut run.non_finite, place, number, loss_scale);
+            }
+            if is_lost {
+                return Ok(Outcome::NonFinite);
+            }
+            if number.is_multiple_of(args.steps_per_epoch.get()) {
+                let validation = validate::<B, M>(args, &model, &net, device, number);
+                run.validations.push(validation);
+                println!("{}", progress(args, run));
+            }
+        }
+        Ok(Outcome::Finished)
+    }
+}
+
+/// The batch of a step: no step of any seed sees the batch of another.
+fn draw(args: &Args, seed: u32, index: usize) -> Draw {
+    Draw::train(args.batch_size(), u64::from(seed) << 32 | index as u64)
+}
+
+/// Validates on the same items in every run, in the precision that the model is trained in.
+fn validate<B: AutodiffBackend, M: ZooModel>(
+    args: &Args,
+    model: &M,
+    net: &M::TrainNet<B>,
+    device: &B::Device,
+    step: usize,
+) -> Validation {
+    let (net, items) = (net.valid(), args.batch_size());
+    let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
+    for index in 0..args.validation_items.get().div_ceil(items) {
+        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index as u64), device);
+        losses.push(net.loss(&batch).into_scalar().elem());
+        let accuracy = net.accuracy(&batch);
+        accuracies.extend(accuracy.map(|accuracy| accuracy.into_scalar().elem::<f64>()));
+    }
+    Validation {
+        step,
+        loss: mean(&losses).expect("there is an item to validate on"),
+        accuracy: mean(&accuracies),
+    }
+}
+
+fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let casts = Arc::new(CastCounter::default());
+    burn_amp::observe(Some(casts.clone()));
+    let output = work();
+    burn_amp::observe(None);
+    (casts.count(), output)
+}
+
+/// A line after an epoch.
+fn progress(args: &Args, run: &Run) -> String {
+    let epoch = run.steps.len() / args.steps_per_epoch.get();
+    let loss = run.steps.last().map_or(f64::NAN, |step| step.loss);
+    let (name, seed, epochs) = (run.precision.name(), run.seed, args.epochs);
+    let mut line = format!("{name:<8} seed {seed}  epoch {epoch}/{epochs}  train loss {loss:.4}");
+    if let Some(Validation { loss, accuracy, .. }) = run.validations.last() {
+        line += &format!("  validation loss {loss:.4}");
+        if let Some(share) = accuracy {
+            line += &format!("  accuracy {:.1} %", 100.0 * share);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn no_step_of_any_seed_sees_the_batch_of_another() {
+        let args = Args::parse_from(["compare", "--model", "mlp:batch_size=3"]);
+        let draws = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(seed, index)| draw(&args, seed, index));
+        let seeds = draws.map(|draw| draw.seed);
+        assert_eq!(seeds, [0, 1, 1 << 32, (1 << 32) + 1]);
+        assert_eq!(draws[0].items, 3);
+    }
+}

@@ -1,0 +1,43 @@
+//! The backend on a command line, and code that is generic over it.
+
+use anyhow::Result;
+use burn::backend::Flex;
+use burn_amp::Kernels;
+use clap::ValueEnum;
+
+use crate::machine::Machine;
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The CPU.
+    Flex,
+    #[cfg(feature = "vulkan")]
+    Vulkan,
+    #[cfg(feature = "cuda")]
+    Cuda,
+}
+
+/// Work on a backend: a closure that is generic over it.
+pub trait OnBackend {
+    fn call<P: Kernels>(self, machine: &Machine) -> Result<()>;
+}
+
+impl Backend {
+    /// Does the work on this backend's default device.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such device, or the work fails.
+    pub fn run(self, work: impl OnBackend) -> Result<()> {
+        match self {
+            Self::Flex => work.call::<Flex>(&Machine::flex()),
+            #[cfg(feature = "vulkan")]
+            Self::Vulkan => {
+                work.call::<crate::machine::cube::Vulkan>(&crate::machine::cube::vulkan())
+            }
+            #[cfg(feature = "cuda")]
+            Self::Cuda => work.call::<crate::machine::cube::Cuda>(&crate::machine::cube::cuda()?),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The precisions that are measured and compared, as a table, and the policy of each.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, backend::AutodiffBackend},
+};
+use burn_amp::{
+    Amp, Class, Compute, Config, ConfigError, DynamicLossScale, Kernels, LossScale, LossScaleConfig, LossScaleMode,
+    LossScaleRecord, Op, PolicySource, Preset, SetupError,
+};
+use clap::{ValueEnum, builder::PossibleValue};
+
+use crate::{
+    entry,
+    recipe::{MastersInF32, Recipe, StoredInF32},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    F32,
+    AmpBf16,
+    AmpF16,
+    AmpF16Static128,
+    AmpF16Unscaled,
+    AmpDecomposed,
+    O2,
+}
+
+impl Precision {
+    pub const ALL: [Self; 7] = [
+        Self::F32,
+        Self::AmpBf16,
+        Self::AmpF16,
+        Self::AmpF16Static128,
+        Self::AmpF16Unscaled,
+        Self::AmpDecomposed,
+        Self::O2,
+    ];
+
+    /// The precisions that `compare` trains in by default.
+    pub const MAIN: [Self; 3] = [Self::F32, Self::AmpBf16, Self::AmpF16];
+
+    /// The name, which the twins in PyTorch share.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    pub fn meaning(self) -> &'static str {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        match self {
+            Self::F32 => (entry::F32, "plain Burn"),
+            Self::AmpBf16 => ("amp-bf16", "BF16"),
+            Self::AmpF16 => ("amp-f16", "F16, with a dynamic loss scale"),
+            Self::AmpF16Static128 => (
+                "amp-f16-static-128",
+                "F16, loss scale 128; overflowed steps are skipped",
+            ),
+            Self::AmpF16Unscaled => (
+                "amp-f16-unscaled",
+                "F16 without loss scale: shows what loss scaling costs",
+            ),
+            Self::AmpDecomposed => (
+                "amp-decomposed",
+                "BF16, or F16 where there is none, with Burn's softmax, layer norm and gelu: shows what the kernels gain",
+            ),
+            Self::O2 => (
+                "o2",
+                "parameters stored in BF16, or F16 where there is none, with F32 master weights",
+            ),
+        }
+    }
+}
+
+impl ValueEnum for Precision {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let value = PossibleValue::new(self.name()).help(self.meaning());
+        Some(match self {
+            Self::AmpBf16 => value.alias("bf16"),
+            Self::AmpF16 => value.alias("f16"),
+            _ => value,
+        })
+    }
+}
+
+/// Work in a precision: a closure that is generic over the backend and the recipe.
+pub trait InPrecision<P: Kernels> {
+    type Output;
+
+    /// `B` trains on `P`; `loss_scale` is `None` in plain Burn.
+    fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
+    where
+        B: AutodiffBackend<Device = P::Device>,
+        R: Recipe<B>;
+}
+
+impl Precision {
+    /// Calls `then` with the backend and the recipe of this precision. Its policy is `base` with the precision's changes.
+    ///
+    /// The loss scale starts afresh in each call.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot compute in the precision; `then` is not called.
+    pub fn with<P: Kernels, T: InPrecision<P>>(
+        self,
+        device: &P::Device,
+        base: &Config,
+        then: T,
+    ) -> Result<T::Output, SetupError> {
+        use Precision::*;
+        let config = self.config::<P>(base, device);
+        match self {
+            F32 => Ok(then.call::<Autodiff<P>, StoredInF32>(None)),
+            AmpBf16 => mixed::<P, { AmpBf16 as u8 }, StoredInF32, T>(device, config, then),
+            AmpF16 => mixed::<P, { AmpF16 as u8 }, StoredInF32, T>(device, config, then),
+            AmpF16Static128 => {
+                mixed::<P, { AmpF16Static128 as u8 }, StoredInF32, T>(device, config, then)
+            }
+            AmpF16Unscaled => {
+                mixed::<P, { AmpF16Unscaled as u8 }, StoredInF32, T>(device, config, then)
+            }
+            AmpDecomposed => {
+                mixed::<P, { AmpDecomposed as u8 }, StoredInF32, T>(device, config, then)
+            }
+            O2 => mixed::<P, { O2 as u8 }, MastersInF32, T>(device, config, then),
+        }
+    }
+
+    fn config<P: Kernels>(self, base: &Config, device: &P::Device) -> Config {
+        let computing_in = |compute| Config {
+            preset: Preset::O1,
+            compute,
+            ..base.clone()
+        };
+        let f16 = |mode, init| Config {
+            loss_scale: LossScaleConfig {
+                mode,
+                rule: DynamicLossScale {
+                    init,
+                    ..base.loss_scale.rule
+                },
+                ..base.loss_scale
+            },
+            ..computing_in(Compute::F16)
+        };
+        let low = if P::supports_dtype(device, DType::BF16) {
+            Compute::Bf16
+        } else {
+            Compute::F16
+        };
+        match self {
+            Self::F32 => base.clone(),
+            Self::AmpBf16 => computing_in(Compute::Bf16),
+            Self::AmpF16 => computing_in(Compute::F16),
+            Self::AmpF16Static128 => f16(LossScaleMode::Static, 128.0),
+            Self::AmpF16Unscaled => f16(LossScaleMode::Off, base.loss_scale.rule.init),
+            Self::AmpDecomposed => {
+                let mut config = computing_in(low);
+                let decomposed = [Op::softmax, Op::layer_norm, Op::gelu];
+                config.ops.extend(decomposed.map(|op| (op, Class::Full)));
+                config
+            }
+            Self::O2 => Config {
+                preset: Preset::O2,
+                ..computing_in(low)
+            },
+        }
+    }
+}
+
+/// The policy source of the precision with this number: a type, because a policy belongs to a type.
+struct Source<const PRECISION: u8>;
+
+impl<const PRECISION: u8> PolicySource for Source<PRECISION> {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config::default()) // replaced by `configure` before its first use
+    }
+}
+
+fn mixed<P, const PRECISION: u8, R, T>(
+    device: &P::Device,
+    config: Config,
+    then: T,
+) -> Result<T::Output, SetupError>
+where
+    P: Kernels,
+    R: Recipe<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>,
+    T: InPrecision<P>,
+{
+    match burn_amp::configure::<Amp<P, Source<PRECISION>>>(device, config) {
+        Ok(_) | Err(SetupError::InForce { .. }) => {} // a later run finds the policy in force
+        Err(error) => return Err(error),
+    }
+    let scale = burn_amp::loss_scale::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>(device);
+    let _restore = Restore(scale, scale.record());
+    Ok(then.call::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>, R>(Some(scale)))
+}
+
+/// Puts the loss scale back, even after a panic: it lives as long as the process.
+struct Restore(LossScale, LossScaleRecord);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        self.0.load(self.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::Flex;
+
+    use super::*;
+
+    struct Scales;
+
+    impl InPrecision<Flex> for Scales {
+        type Output = Option<f32>;
+
+        fn call<B, R>(self, loss_scale: Option<LossScale>) -> Option<f32>
+        where
+            B: AutodiffBackend<Device = <Flex as burn::tensor::backend::BackendTypes>::Device>,
+            R: Recipe<B>,
+        {
+            loss_scale.map(|scale| scale.scale())
+        }
+    }
+
+    #[test]
+    fn each_precision_has_its_own_policy() {
+        let scales = Precision::ALL.map(|precision| {
+            let device = Default::default();
+            let scale = precision.with::<Flex, _>(&device, &Config::default(), Scales);
+            (precision.name(), scale.unwrap())
+        });
+        let expected = [
+            ("f32", None),
+            ("amp-bf16", Some(1.0)),
+            ("amp-f16", Some(65536.0)),
+            ("amp-f16-static-128", Some(128.0)),
+            ("amp-f16-unscaled", Some(1.0)),
+            ("amp-decomposed", Some(1.0)),
+            ("o2", Some(1.0)),
+        ];
+        assert_eq!(scales, expected);
+    }
+}
