@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_measured_unless_told_otherwise() {
+    fn everything_is_measured_by_default() {
         let all = planned("");
         assert_eq!(all.len(), zoo::ZOO.len() * Precision::ALL.len());
         assert_eq!(all[0], "mlp full x256 f32");
