@@ -9,8 +9,8 @@ pub mod near;
 pub mod trace;
 pub mod warnings;
 
-pub use burn_amp::{
-    Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, PolicySource,
+pub use burn_amp::config::{
+    Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
 };
 
 #[cfg(not(feature = "cubecl"))]
@@ -60,7 +60,7 @@ macro_rules! policy {
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $name;
 
-        impl $crate::PolicySource for $name {
+        impl $crate::ConfigSource for $name {
             fn config() -> Result<$crate::Config, $crate::ConfigError> {
                 Ok($config)
             }

@@ -1,7 +1,7 @@
 //! How near two backends come.
 
 use burn::tensor::{DType, TensorData};
-use burn_amp::{Compute, PolicySource};
+use burn_amp::config::{Compute, ConfigSource};
 
 use crate::Amp;
 
@@ -9,8 +9,8 @@ use crate::Amp;
 pub type Named = Vec<(String, TensorData)>;
 
 /// The distance of 1 to the next number in the policy's compute dtype: twice what a low op rounds by.
-pub fn epsilon<P: PolicySource>() -> f32 {
-    let config = burn_amp::init::<Amp<P>>(&Default::default()).unwrap();
+pub fn epsilon<P: ConfigSource>() -> f32 {
+    let config = burn_amp::effective_config::<Amp<P>>(&Default::default()).unwrap();
     match config.compute {
         Compute::Bf16 => 2f32.powi(-7),
         Compute::F16 => 2f32.powi(-10),

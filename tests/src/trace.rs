@@ -3,7 +3,7 @@
 use std::{cell::RefCell, marker::PhantomData, ops::Range};
 
 use burn_amp_core::{
-    Dtype, Op, activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops,
+    Op, Precision, activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops,
     q_tensor_ops, transaction_ops,
 };
 use burn_backend::{
@@ -26,7 +26,7 @@ pub fn calls(f: impl FnOnce()) -> Vec<(Op, Vec<DType>)> {
 }
 
 fn record(op: Op, dtypes: Vec<DType>) {
-    if op == Op::float_cast || op.class(Dtype::F16).is_some() {
+    if op == Op::float_cast || op.class(Precision::F16).is_some() {
         CALLS.with_borrow_mut(|calls| calls.push((op, dtypes)));
     }
 }
@@ -47,7 +47,7 @@ impl<B: Backend> BackendTypes for Trace<B> {
 }
 
 /// A backend that burn-amp does not know computes with the references.
-impl<B: Backend> burn_amp::Kernels for Trace<B> {}
+impl<B: Backend> burn_amp::AmpBackend for Trace<B> {}
 
 impl<B: Backend> Backend for Trace<B> {
     fn name(device: &Self::Device) -> String {

@@ -17,10 +17,10 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp::{Class, Op};
+use burn_amp::config::{Class, Op};
 use burn_amp_tests::{trace::Trace, *};
 
-policy!(Kernels, computing_in(Compute::F16));
+policy!(AmpBackend, computing_in(Compute::F16));
 policy!(
     /// As Burn's `Autodiff` has them.
     Decomposed,
@@ -108,7 +108,7 @@ fn kernels_launch_less_than_their_references() {
     let plain = step::<PlainAutodiff>(&log);
     // A backend that burn-amp does not know computes with the references.
     let references = step::<burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, Decomposed>>>(&log);
-    let kernels = step::<AmpAutodiff<Kernels>>(&log);
+    let kernels = step::<AmpAutodiff<AmpBackend>>(&log);
     println!(
         "launches per step: f32 {plain}, f16 with references {references}, f16 with kernels {kernels}"
     );

@@ -6,7 +6,7 @@ use burn::{
     nn::transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     tensor::{Distribution, Tensor, backend::AutodiffBackend},
 };
-use burn_amp::{Class, Op};
+use burn_amp::config::{Class, Op};
 use burn_amp_tests::*;
 use peak_alloc::PeakAlloc;
 

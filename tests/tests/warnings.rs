@@ -8,7 +8,8 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Preset, cast_params,
+    cast_params,
+    config::Preset,
     optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights, SkipOnDevice},
 };
 use burn_amp_tests::{

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
-use burn_amp_core::{Class, Dtype, Op};
+use burn_amp_core::{Class, Op, Precision};
 
 use crate::{
     generated::{self, Generated, Options},
@@ -57,7 +57,7 @@ fn page() -> Result<String> {
     let mut page = HEADER.to_owned();
     page.push_str("| op | trait | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|---|\n");
     for op in Op::ALL {
-        let (Some(f16), Some(bf16)) = (op.class(Dtype::F16), op.class(Dtype::BF16)) else {
+        let (Some(f16), Some(bf16)) = (op.class(Precision::F16), op.class(Precision::BF16)) else {
             continue;
         };
         let name = op.name();
@@ -89,7 +89,10 @@ mod tests {
     fn every_op_with_a_class_has_one_row_and_no_other_op_has() {
         let page = page().unwrap();
         for op in Op::ALL {
-            let has_class = op.class(Dtype::F16).or(op.class(Dtype::BF16)).is_some();
+            let has_class = op
+                .class(Precision::F16)
+                .or(op.class(Precision::BF16))
+                .is_some();
             assert_eq!(row(&page, op.name()).is_some(), has_class, "{op}");
         }
     }

@@ -5,7 +5,7 @@ use crate::named::named;
 named! {
     /// How the float operands and the result of an op are cast.
     ///
-    /// Under every class, operands of different dtypes are promoted to their [join](crate::Dtype::join), because
+    /// Under every class, operands of different dtypes are promoted to their [join](crate::Precision::join), because
     /// Burn's backends do not compute on mixed dtypes. An op with an F64 operand stays in F64 under every class.
     Class {
         /// Operands are cast to the compute dtype; so is the result.

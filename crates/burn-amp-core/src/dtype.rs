@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 /// A float dtype that a Burn tensor can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Dtype {
+pub enum Precision {
     /// IEEE 754 double precision; the policy never casts it.
     F64,
     /// IEEE 754 single precision.
@@ -19,7 +19,7 @@ pub enum Dtype {
     BF16,
 }
 
-impl Dtype {
+impl Precision {
     /// Every dtype, widest first.
     pub const ALL: [Self; 5] = [Self::F64, Self::F32, Self::Flex32, Self::F16, Self::BF16];
 
@@ -84,13 +84,13 @@ impl Dtype {
     }
 }
 
-impl fmt::Display for Dtype {
+impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Dtype {
+impl FromStr for Precision {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn any_dtype() -> impl Strategy<Value = Dtype> {
-        prop::sample::select(Dtype::ALL.as_slice())
+    fn any_dtype() -> impl Strategy<Value = Precision> {
+        prop::sample::select(Precision::ALL.as_slice())
     }
 
     proptest! {
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn f16_with_bf16_is_f32() {
-        assert_eq!(Dtype::F16.join(Dtype::BF16), Dtype::F32);
-        assert_eq!(Dtype::BF16.join(Dtype::BF16), Dtype::BF16);
-        assert_eq!(Dtype::F32.join(Dtype::F64), Dtype::F64);
+        assert_eq!(Precision::F16.join(Precision::BF16), Precision::F32);
+        assert_eq!(Precision::BF16.join(Precision::BF16), Precision::BF16);
+        assert_eq!(Precision::F32.join(Precision::F64), Precision::F64);
     }
 
     #[test]
@@ -140,9 +140,9 @@ mod tests {
             (65519.99, 65504.0, 65536.0),
             (65520.0, f64::INFINITY, 65536.0),
         ] {
-            assert_eq!(Dtype::F16.round(x), in_f16);
-            assert_eq!(Dtype::BF16.round(x), in_bf16);
+            assert_eq!(Precision::F16.round(x), in_f16);
+            assert_eq!(Precision::BF16.round(x), in_bf16);
         }
-        assert_eq!(Dtype::F16.round(1e-8), 0.0);
+        assert_eq!(Precision::F16.round(1e-8), 0.0);
     }
 }

@@ -1,15 +1,15 @@
 //! The part of burn-amp that does not depend on Burn: the precision of every op, the loss scale and the configuration.
 //!
 //! ```
-//! use burn_amp_core::{Dtype, Op, Operands, Policy};
+//! use burn_amp_core::{Precision, Op, Operands, Policy};
 //!
-//! let policy = Policy::new(Dtype::BF16, &Default::default());
-//! let operands = Operands::default().and(Dtype::F32, Dtype::F32).and(Dtype::BF16, Dtype::F32);
-//! assert_eq!(policy.casts(Op::float_matmul, operands).operands, Some(Dtype::BF16));
-//! assert_eq!(policy.casts(Op::float_add, operands).operands, Some(Dtype::F32));
+//! let policy = Policy::new(Precision::BF16, &Default::default());
+//! let operands = Operands::default().and(Precision::F32, Precision::F32).and(Precision::BF16, Precision::F32);
+//! assert_eq!(policy.casts(Op::float_matmul, operands).operands, Some(Precision::BF16));
+//! assert_eq!(policy.casts(Op::float_add, operands).operands, Some(Precision::F32));
 //! ```
 //!
-//! * [`Dtype`]: float dtypes and their promotion lattice
+//! * [`Precision`]: float dtypes and their promotion lattice
 //! * [`Class`]: how an op's float operands are cast
 //! * [`Op`]: the ops by name, generated from the table in `table.rs`
 //! * [`Policy`]: the compute dtype and the class of every op, which decide the casts of every call
@@ -35,7 +35,7 @@ pub use class::Class;
 pub use config::{
     Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
 };
-pub use dtype::Dtype;
+pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
 pub use op::Op;
 pub use policy::{Casts, Operands, Policy};

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Class, Dtype};
+use crate::{Class, Precision};
 
 /// The class that the first word of a row stands for.
 macro_rules! class {
@@ -92,10 +92,12 @@ impl Op {
     /// arithmetic, or its caller names the dtype.
     ///
     /// `compute` is the compute dtype. Every dtype but BF16 has the classes of F16.
-    pub const fn class(self, compute: Dtype) -> Option<Class> {
+    pub const fn class(self, compute: Precision) -> Option<Class> {
         match compute {
-            Dtype::BF16 => Self::BF16[self as usize],
-            Dtype::F64 | Dtype::F32 | Dtype::Flex32 | Dtype::F16 => Self::F16[self as usize],
+            Precision::BF16 => Self::BF16[self as usize],
+            Precision::F64 | Precision::F32 | Precision::Flex32 | Precision::F16 => {
+                Self::F16[self as usize]
+            }
         }
     }
 
@@ -158,10 +160,10 @@ mod tests {
 
     #[test]
     fn a_row_with_two_classes_gives_each_dtype_its_own() {
-        assert_eq!(Op::float_div.class(Dtype::F16), Some(Class::Full));
-        assert_eq!(Op::float_div.class(Dtype::BF16), Some(Class::Widest));
-        assert_eq!(Op::float_matmul.class(Dtype::BF16), Some(Class::Low));
-        assert_eq!(Op::float_cast.class(Dtype::F16), None);
+        assert_eq!(Op::float_div.class(Precision::F16), Some(Class::Full));
+        assert_eq!(Op::float_div.class(Precision::BF16), Some(Class::Widest));
+        assert_eq!(Op::float_matmul.class(Precision::BF16), Some(Class::Low));
+        assert_eq!(Op::float_cast.class(Precision::F16), None);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Class, Dtype, Op};
+use crate::{Class, Op, Precision};
 
 /// The compute dtype and the class of every op.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    compute: Dtype,
+    compute: Precision,
     /// Indexed by [`Op`]; `None` where no class applies.
     classes: Vec<Option<Class>>,
 }
@@ -16,9 +16,9 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operands {
     /// The join of the float operands' storage dtypes; `None` without float operands.
-    pub widest: Option<Dtype>,
+    pub widest: Option<Precision>,
     /// The join of their logical dtypes: the dtype that the plain backend would return.
-    pub logical: Option<Dtype>,
+    pub logical: Option<Precision>,
     /// Whether the operands have more than one storage dtype.
     pub mixed: bool,
     /// Whether the scalar guard found a scalar operand that the storage dtype would lose.
@@ -32,17 +32,17 @@ pub struct Operands {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Casts {
     /// The dtype all float operands are cast to; `None` leaves them as they are.
-    pub operands: Option<Dtype>,
+    pub operands: Option<Precision>,
     /// The dtype float results are cast to; `None` leaves them as they are.
-    pub results: Option<Dtype>,
+    pub results: Option<Precision>,
     /// The logical dtype of float results; `None` without float operands, where it is the dtype of the result.
-    pub logical: Option<Dtype>,
+    pub logical: Option<Precision>,
 }
 
 impl Operands {
     /// These operands and one more.
     #[inline]
-    pub fn and(self, stored: Dtype, logical: Dtype) -> Self {
+    pub fn and(self, stored: Precision, logical: Precision) -> Self {
         Self {
             widest: Some(self.widest.map_or(stored, |widest| widest.join(stored))),
             mixed: self.mixed || self.widest.is_some_and(|widest| widest != stored),
@@ -55,8 +55,8 @@ impl Operands {
     /// Every dtype holds zeros and ones. So if they are in F32, they take the dtype of low operands instead of widening
     /// them.
     #[inline]
-    pub fn and_zeros_and_ones(self, stored: Dtype, logical: Dtype) -> Self {
-        if stored == Dtype::F32 && self.widest.is_some_and(Dtype::is_low) {
+    pub fn and_zeros_and_ones(self, stored: Precision, logical: Precision) -> Self {
+        if stored == Precision::F32 && self.widest.is_some_and(Precision::is_low) {
             Self {
                 mixed: true,
                 ..self.and_logical(logical)
@@ -67,7 +67,7 @@ impl Operands {
     }
 
     #[inline]
-    fn and_logical(self, logical: Dtype) -> Self {
+    fn and_logical(self, logical: Precision) -> Self {
         Self {
             logical: Some(self.logical.map_or(logical, |joined| joined.join(logical))),
             ..self
@@ -78,7 +78,7 @@ impl Operands {
 impl Casts {
     /// The dtype in which an op computes with an operand of `stored`.
     #[inline]
-    pub fn computes_in(self, stored: Dtype) -> Dtype {
+    pub fn computes_in(self, stored: Precision) -> Precision {
         self.operands.unwrap_or(stored)
     }
 }
@@ -87,12 +87,12 @@ impl Policy {
     /// The table's classes for `compute`, changed by `overrides`.
     ///
     /// Overrides of ops that no class applies to have no effect; the configuration refuses them.
-    pub fn new(compute: Dtype, overrides: &BTreeMap<Op, Class>) -> Self {
+    pub fn new(compute: Precision, overrides: &BTreeMap<Op, Class>) -> Self {
         Self::from_table(compute, overrides, |class| class)
     }
 
     /// As [`new`](Self::new), but the ops that the table computes in F32 run low too: preset `o3`.
-    pub fn all_low(compute: Dtype, overrides: &BTreeMap<Op, Class>) -> Self {
+    pub fn all_low(compute: Precision, overrides: &BTreeMap<Op, Class>) -> Self {
         Self::from_table(compute, overrides, |class| match class {
             Class::Low | Class::Full | Class::Internal => Class::Low,
             Class::Widest | Class::Keep => class,
@@ -100,7 +100,7 @@ impl Policy {
     }
 
     fn from_table(
-        compute: Dtype,
+        compute: Precision,
         overrides: &BTreeMap<Op, Class>,
         change: impl Fn(Class) -> Class,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Policy {
     }
 
     /// The dtype of `Low` ops.
-    pub fn compute(&self) -> Dtype {
+    pub fn compute(&self) -> Precision {
         self.compute
     }
 
@@ -144,7 +144,7 @@ impl Policy {
         let (to, results) = self.storage(class, operands);
         // As under PyTorch's autocast, the loss of a model stored in half precision is F32 to its reader too.
         let logical = match class {
-            Class::Full => operands.logical.map(|logical| logical.join(Dtype::F32)),
+            Class::Full => operands.logical.map(|logical| logical.join(Precision::F32)),
             Class::Low | Class::Internal | Class::Widest | Class::Keep => operands.logical,
         };
         Casts {
@@ -156,22 +156,22 @@ impl Policy {
 
     /// The storage dtypes of the operands and of the result.
     #[inline]
-    fn storage(&self, class: Class, operands: Operands) -> (Option<Dtype>, Option<Dtype>) {
+    fn storage(&self, class: Class, operands: Operands) -> (Option<Precision>, Option<Precision>) {
         let Some(widest) = operands.widest else {
             return (None, None);
         };
         let promoted = operands.mixed.then_some(widest);
-        if widest == Dtype::F64 {
+        if widest == Precision::F64 {
             return (promoted, None);
         }
         if operands.exact {
-            return (Some(Dtype::F32), None);
+            return (Some(Precision::F32), None);
         }
         match class {
             Class::Low => (Some(self.compute), None),
-            Class::Full => (Some(Dtype::F32), None),
-            Class::Internal => (Some(Dtype::F32), Some(widest)),
-            Class::Widest | Class::Keep if operands.guarded => (Some(Dtype::F32), None),
+            Class::Full => (Some(Precision::F32), None),
+            Class::Internal => (Some(Precision::F32), Some(widest)),
+            Class::Widest | Class::Keep if operands.guarded => (Some(Precision::F32), None),
             Class::Widest | Class::Keep => (promoted, None),
         }
     }
@@ -181,16 +181,16 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn casts(op: Op, dtypes: &[Dtype]) -> Casts {
+    fn casts(op: Op, dtypes: &[Precision]) -> Casts {
         let operands = dtypes
             .iter()
             .fold(Operands::default(), |all, d| all.and(*d, *d));
-        Policy::new(Dtype::BF16, &BTreeMap::new()).casts(op, operands)
+        Policy::new(Precision::BF16, &BTreeMap::new()).casts(op, operands)
     }
 
     #[test]
     fn each_class_casts_as_it_says() {
-        use Dtype::{BF16, F16, F32};
+        use Precision::{BF16, F16, F32};
         let storage = |op, dtypes| {
             let casts = casts(op, dtypes);
             (casts.operands, casts.results)
@@ -206,12 +206,12 @@ mod tests {
 
     #[test]
     fn a_result_has_the_logical_dtype_of_the_plain_backend_but_for_full_ops() {
-        let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
-        let operands = Operands::default().and(Dtype::F32, Dtype::F16);
+        let policy = Policy::new(Precision::BF16, &BTreeMap::new());
+        let operands = Operands::default().and(Precision::F32, Precision::F16);
         for op in Op::ALL {
             let expected = match policy.class(*op) {
-                Some(Class::Full) => Dtype::F32,
-                _ => Dtype::F16,
+                Some(Class::Full) => Precision::F32,
+                _ => Precision::F16,
             };
             assert_eq!(policy.casts(*op, operands).logical, Some(expected), "{op}");
         }
@@ -219,14 +219,17 @@ mod tests {
 
     #[test]
     fn zeros_and_ones_in_f32_take_the_dtype_of_a_low_operand_and_of_no_other() {
-        let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
-        let product = |other: Dtype, mask: Dtype| {
-            let operands = Operands::default().and(other, Dtype::F32);
+        let policy = Policy::new(Precision::BF16, &BTreeMap::new());
+        let product = |other: Precision, mask: Precision| {
+            let operands = Operands::default().and(other, Precision::F32);
             policy
-                .casts(Op::float_mul, operands.and_zeros_and_ones(mask, Dtype::F32))
+                .casts(
+                    Op::float_mul,
+                    operands.and_zeros_and_ones(mask, Precision::F32),
+                )
                 .operands
         };
-        use Dtype::{BF16, F16, F32, F64, Flex32};
+        use Precision::{BF16, F16, F32, F64, Flex32};
         for low in [BF16, F16] {
             assert_eq!(product(low, F32), Some(low));
             assert_eq!(product(low, F64), Some(F64));
@@ -241,21 +244,24 @@ mod tests {
     fn f64_is_never_touched_and_carries_the_rest_along() {
         for op in Op::ALL {
             let untouched = Casts {
-                logical: Some(Dtype::F64),
+                logical: Some(Precision::F64),
                 ..Casts::default()
             };
-            assert_eq!(casts(*op, &[Dtype::F64]), untouched, "{op}");
+            assert_eq!(casts(*op, &[Precision::F64]), untouched, "{op}");
         }
         assert_eq!(
-            casts(Op::float_matmul, &[Dtype::F64, Dtype::F32]).operands,
-            Some(Dtype::F64)
+            casts(Op::float_matmul, &[Precision::F64, Precision::F32]).operands,
+            Some(Precision::F64)
         );
     }
 
     #[test]
     fn all_low_runs_low_what_the_table_computes_in_f32() {
-        let table = Policy::new(Dtype::BF16, &BTreeMap::new());
-        let all_low = Policy::all_low(Dtype::BF16, &BTreeMap::from([(Op::float_exp, Class::Full)]));
+        let table = Policy::new(Precision::BF16, &BTreeMap::new());
+        let all_low = Policy::all_low(
+            Precision::BF16,
+            &BTreeMap::from([(Op::float_exp, Class::Full)]),
+        );
         for op in Op::ALL {
             let expected = match table.class(*op) {
                 Some(Class::Full) if *op == Op::float_exp => Some(Class::Full),
@@ -268,24 +274,24 @@ mod tests {
 
     #[test]
     fn an_exact_call_runs_in_f32() {
-        let policy = Policy::new(Dtype::BF16, &BTreeMap::new());
+        let policy = Policy::new(Precision::BF16, &BTreeMap::new());
         let operands = Operands {
             exact: true,
-            ..Operands::default().and(Dtype::F32, Dtype::F32)
+            ..Operands::default().and(Precision::F32, Precision::F32)
         };
         for op in Op::ALL {
             let to = policy.casts(*op, operands).operands;
-            assert!(matches!(to, None | Some(Dtype::F32)), "{op}");
+            assert!(matches!(to, None | Some(Precision::F32)), "{op}");
         }
     }
 
     #[test]
     fn mixed_operands_are_promoted_under_every_class() {
         for class in Class::ALL {
-            let policy = Policy::new(Dtype::F16, &BTreeMap::from([(Op::float_add, class)]));
+            let policy = Policy::new(Precision::F16, &BTreeMap::from([(Op::float_add, class)]));
             let operands = Operands::default()
-                .and(Dtype::F32, Dtype::F32)
-                .and(Dtype::F16, Dtype::F32);
+                .and(Precision::F32, Precision::F32)
+                .and(Precision::F16, Precision::F32);
             assert!(
                 policy.casts(Op::float_add, operands).operands.is_some(),
                 "{class}"

@@ -1,11 +1,11 @@
 //! The scalar guard, which finds scalar operands that a low dtype would change beyond rounding.
 
-use crate::Dtype;
+use crate::Precision;
 
 /// Whether rounding `x` to `dtype` turns it into 0, ±inf or ±1, and so into another kind of number.
 ///
 /// In F16, `1e-8` is 0 and `-1e9` is -inf; in BF16, `0.999` is 1. An op with such an operand runs in F32.
-pub fn is_lost(x: f64, dtype: Dtype) -> bool {
+pub fn is_lost(x: f64, dtype: Precision) -> bool {
     let rounded = dtype.round(x);
     rounded != x && (rounded == 0.0 || rounded.is_infinite() || rounded.abs() == 1.0)
 }
@@ -14,7 +14,7 @@ pub fn is_lost(x: f64, dtype: Dtype) -> bool {
 ///
 /// The reciprocal counts because the backward pass multiplies by it. For a mean over more than 16384 elements, `1/n`
 /// is subnormal in F16.
-pub fn is_lost_divisor(x: f64, dtype: Dtype) -> bool {
+pub fn is_lost_divisor(x: f64, dtype: Precision) -> bool {
     let reciprocal = 1.0 / x;
     let subnormal = reciprocal != 0.0 && reciprocal.abs() < dtype.min_positive();
     is_lost(x, dtype) || is_lost(reciprocal, dtype) || subnormal
@@ -27,11 +27,11 @@ mod tests {
     #[test]
     fn zero_infinity_and_one_are_guarded() {
         for x in [1e-8, -1e-8, 1e9, -1e9, 0.9999, 1.0001] {
-            assert!(is_lost(x, Dtype::F16), "{x}");
+            assert!(is_lost(x, Precision::F16), "{x}");
         }
-        assert!(is_lost(0.999, Dtype::BF16));
-        assert!(!is_lost(0.999, Dtype::F16));
-        assert!(!is_lost(1e-8, Dtype::BF16));
+        assert!(is_lost(0.999, Precision::BF16));
+        assert!(!is_lost(0.999, Precision::F16));
+        assert!(!is_lost(1e-8, Precision::BF16));
     }
 
     #[test]
@@ -48,17 +48,17 @@ mod tests {
             f64::NEG_INFINITY,
             f64::NAN,
         ] {
-            assert!(!is_lost(x, Dtype::F16), "{x}");
-            assert!(!is_lost(x, Dtype::BF16), "{x}");
+            assert!(!is_lost(x, Precision::F16), "{x}");
+            assert!(!is_lost(x, Precision::BF16), "{x}");
         }
     }
 
     #[test]
     fn a_divisor_is_guarded_by_its_reciprocal_too() {
-        assert!(is_lost_divisor(65536.0, Dtype::F16)); // itself inf
-        assert!(is_lost_divisor(20000.0, Dtype::F16)); // 1/x subnormal
-        assert!(is_lost_divisor(1e-5, Dtype::F16)); // 1/x inf
-        assert!(!is_lost_divisor(16384.0, Dtype::F16));
-        assert!(!is_lost_divisor(65536.0, Dtype::BF16));
+        assert!(is_lost_divisor(65536.0, Precision::F16)); // itself inf
+        assert!(is_lost_divisor(20000.0, Precision::F16)); // 1/x subnormal
+        assert!(is_lost_divisor(1e-5, Precision::F16)); // 1/x inf
+        assert!(!is_lost_divisor(16384.0, Precision::F16));
+        assert!(!is_lost_divisor(65536.0, Precision::BF16));
     }
 }

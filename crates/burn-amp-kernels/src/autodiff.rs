@@ -16,13 +16,13 @@ use burn_backend::{
 };
 
 use crate::{
-    Kernels,
+    AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     widen::cast,
 };
 
-impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
+impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let output = B::mixed_gelu(x.primitive.clone());
         match Gelu.prepare::<C>([x.node]).compute_bound().stateful() {
@@ -125,8 +125,8 @@ impl<B: Kernels, C: CheckpointStrategy> Kernels for Autodiff<B, C> {
 
 /// Wraps a tensor that is in no graph.
 ///
-/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than `B: Kernels`.
-fn untracked<B: Kernels, C: CheckpointStrategy>(
+/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than `B: AmpBackend`.
+fn untracked<B: AmpBackend, C: CheckpointStrategy>(
     like: &FloatTensor<Autodiff<B, C>>,
     primitive: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
@@ -138,7 +138,7 @@ fn untracked<B: Kernels, C: CheckpointStrategy>(
 #[derive(Debug)]
 struct Gelu;
 
-impl<B: Kernels> Backward<B, 1> for Gelu {
+impl<B: AmpBackend> Backward<B, 1> for Gelu {
     /// The input.
     type State = FloatTensor<B>;
 
@@ -152,7 +152,7 @@ impl<B: Kernels> Backward<B, 1> for Gelu {
 #[derive(Debug)]
 struct Softmax;
 
-impl<B: Kernels> Backward<B, 1> for Softmax {
+impl<B: AmpBackend> Backward<B, 1> for Softmax {
     /// The output, and the dimension.
     type State = (FloatTensor<B>, usize);
 
@@ -167,7 +167,7 @@ impl<B: Kernels> Backward<B, 1> for Softmax {
 #[derive(Debug)]
 struct LogSoftmaxNode;
 
-impl<B: Kernels> Backward<B, 1> for LogSoftmaxNode {
+impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxNode {
     /// The input, its log-sum-exp, and the dimension.
     type State = (FloatTensor<B>, FloatTensor<B>, usize);
 
@@ -182,7 +182,7 @@ impl<B: Kernels> Backward<B, 1> for LogSoftmaxNode {
 #[derive(Debug)]
 struct LogSoftmaxAt;
 
-impl<B: Kernels> Backward<B, 1> for LogSoftmaxAt {
+impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxAt {
     /// The input, its log-sum-exp, and the targets.
     type State = (FloatTensor<B>, FloatTensor<B>, IntTensor<B>);
 
@@ -200,14 +200,14 @@ struct LayerNormNode;
 
 /// The tensors that a layer norm saves for its backward pass.
 #[derive(Clone, Debug)]
-struct Saved<B: Kernels> {
+struct Saved<B: AmpBackend> {
     x: FloatTensor<B>,
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
 }
 
-impl<B: Kernels, const N: usize> Backward<B, N> for LayerNormNode {
+impl<B: AmpBackend, const N: usize> Backward<B, N> for LayerNormNode {
     type State = Saved<B>;
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {

@@ -1,4 +1,4 @@
-//! [`Kernels`]: the ops of this crate on one backend.
+//! [`AmpBackend`]: the ops of this crate on one backend.
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
@@ -22,9 +22,9 @@ use crate::{
     message = "burn-amp does not know the backend `{Self}`",
     label = "no kernels for this backend",
     note = "turn on burn-amp's feature for the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; with Burn's `fusion` also burn-amp's)",
-    note = "or, for a backend of your own: `impl burn_amp::Kernels for MyBackend {{}}`"
+    note = "or, for a backend of your own: `impl burn_amp::AmpBackend for MyBackend {{}}`"
 )]
-pub trait Kernels: Backend {
+pub trait AmpBackend: Backend {
     /// Flags the tensors that have an inf or a NaN; see [`finite`].
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         finite::reference::<Self>(tensors)
@@ -134,7 +134,7 @@ pub trait Kernels: Backend {
 }
 
 #[cfg(feature = "flex")]
-impl Kernels for burn_flex::Flex {}
+impl AmpBackend for burn_flex::Flex {}
 
 #[cfg(feature = "tch")]
-impl<E: burn_tch::TchElement> Kernels for burn_tch::LibTorch<E> {}
+impl<E: burn_tch::TchElement> AmpBackend for burn_tch::LibTorch<E> {}

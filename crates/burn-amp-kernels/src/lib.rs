@@ -1,7 +1,7 @@
 //! The kernels of burn-amp, each with a reference implementation in Burn's own ops.
 //!
 //! An op is in this crate because a kernel for it moves fewer bytes, or needs fewer launches, than Burn's ops.
-//! [`Kernels`] gives every backend either the kernel or the reference:
+//! [`AmpBackend`] gives every backend either the kernel or the reference:
 //!
 //! | backend | computes with |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `Fusion<B>` | what `B` computes with, as operations of Fusion's stream, without draining it (feature `fusion`) |
 //! | `Autodiff<B>` | what `B` computes with; the second group below is differentiable |
 //! | `Flex`, `LibTorch` | the references (features `flex`, `tch`) |
-//! | a backend of yours | the references: `impl burn_amp_kernels::Kernels for MyBackend {}` |
+//! | a backend of yours | the references: `impl burn_amp_kernels::AmpBackend for MyBackend {}` |
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
@@ -38,4 +38,4 @@ pub mod softmax;
 pub mod unscale;
 mod widen;
 
-pub use kernels::Kernels;
+pub use kernels::AmpBackend;

@@ -21,12 +21,15 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp::{Amp, Autodiff, Config, ConfigError, PolicySource, Preset};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{Config, ConfigError, ConfigSource, Preset},
+};
 use criterion::{Criterion, criterion_group};
 
 struct O0;
 
-impl PolicySource for O0 {
+impl ConfigSource for O0 {
     fn config() -> Result<Config, ConfigError> {
         Ok(Config {
             preset: Preset::O0,

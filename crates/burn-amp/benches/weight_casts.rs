@@ -10,12 +10,16 @@ use burn::{
     nn::{Lstm, LstmConfig},
     tensor::{Distribution, Tensor, backend::AutodiffBackend},
 };
-use burn_amp::{Amp, Autodiff, CastCounter, Compute, Config, ConfigError, PolicySource};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{Compute, Config, ConfigError, ConfigSource},
+    observe::CastCounter,
+};
 use peak_alloc::PeakAlloc;
 
 struct InBf16;
 
-impl PolicySource for InBf16 {
+impl ConfigSource for InBf16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(Config {
             compute: Compute::Bf16,
@@ -53,9 +57,9 @@ fn measure<B: AutodiffBackend>(name: &str) {
     pass(&lstm, x.clone());
 
     let casts = Arc::new(CastCounter::default());
-    burn_amp::observe(Some(casts.clone()));
+    burn_amp::observe::set_observer(Some(casts.clone()));
     pass(&lstm, x.clone());
-    burn_amp::observe(None);
+    burn_amp::observe::set_observer(None);
 
     let before = HEAP.current_usage();
     HEAP.reset_peak_usage();

@@ -2,13 +2,13 @@
 
 use std::{fmt, marker::PhantomData};
 
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::NoCheckpointing;
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData};
 
 use crate::{
     graph::{Graph, NoGraph, Tape},
-    policy::{FromFile, PolicySource},
+    policy::{ConfigSource, FromFile},
     tensor::AmpTensor,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// type Inference = Amp<Flex>;
 /// ```
 ///
-/// `P` names where the policy comes from, see [`PolicySource`]. `G` says whether a graph is recorded for a backward
+/// `P` names where the policy comes from, see [`ConfigSource`]. `G` says whether a graph is recorded for a backward
 /// pass; write [`Autodiff<Amp<B, P>>`](crate::Autodiff) instead of naming it.
 pub struct Amp<B, P = FromFile, G = NoGraph>(PhantomData<(B, P, G)>);
 
@@ -64,22 +64,22 @@ impl<B, P, C> WithTape<C> for Amp<B, P, NoGraph> {
 }
 
 /// Backends made of [`Amp`], with or without a graph.
-pub trait AmpBackend: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
+pub trait Amped: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
     /// The plain backend below.
-    type Plain: Kernels<Device = Self::Device>;
+    type Plain: AmpBackend<Device = Self::Device>;
     /// Where the policy comes from.
-    type Source: PolicySource;
+    type Source: ConfigSource;
     /// Whether a graph is recorded.
     type Graph: Graph<Self::Plain>;
 }
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> AmpBackend for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Amped for Amp<B, P, G> {
     type Plain = B;
     type Source = P;
     type Graph = G;
 }
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
     type Device = B::Device;
 
     type FloatTensorPrimitive = AmpTensor<B, G>;
@@ -94,7 +94,7 @@ impl<B: Kernels, P: PolicySource, G: Graph<B>> BackendTypes for Amp<B, P, G> {
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
 }
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Backend for Amp<B, P, G> {
     fn ad_enabled(device: &Self::Device) -> bool {
         G::Inner::ad_enabled(device)
     }
@@ -149,4 +149,4 @@ impl<B: Kernels, P: PolicySource, G: Graph<B>> Backend for Amp<B, P, G> {
 
 /// Kernels that are called on tensors of `Amp` itself, such as by a [`GradScaler`](crate::optim::GradScaler), run as their
 /// references in Burn's ops.
-impl<B: Kernels, P: PolicySource, G: Graph<B>> Kernels for Amp<B, P, G> {}
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> AmpBackend for Amp<B, P, G> {}

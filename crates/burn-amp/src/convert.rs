@@ -6,9 +6,9 @@ use burn::{
     module::{Module, ModuleMapper, Param},
     tensor::{DType, FloatDType, Tensor, backend::Backend},
 };
-use burn_amp_core::{Dtype, Preset};
+use burn_amp_core::{Precision, Preset};
 
-use crate::{backend::AmpBackend, cast::precision as dtype, policy::Context};
+use crate::{backend::Amped, policy::Context, precision};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///
@@ -37,8 +37,8 @@ use crate::{backend::AmpBackend, cast::precision as dtype, policy::Context};
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
-pub fn cast_params<A: AmpBackend, M: Module<A>>(model: M) -> M {
+/// If no policy is in force yet and the configuration is wrong; see [`effective_config`](crate::effective_config).
+pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
     let Some(device) = model.devices().into_iter().next() else {
         return model;
     };
@@ -49,20 +49,20 @@ pub fn cast_params<A: AmpBackend, M: Module<A>>(model: M) -> M {
 /// Stores a model's parameters in the dtypes of `preset` under the compute dtype `compute`, on any backend.
 ///
 /// [`Preset::O1`] brings a model back to F32.
-pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Dtype) -> M {
+pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Precision) -> M {
     let compute = if compute.is_low() {
         compute
     } else {
-        Dtype::F32
+        Precision::F32
     };
     let (norms, others) = match preset {
-        Preset::O0 | Preset::O1 => (Dtype::F32, Dtype::F32),
-        Preset::O2 => (Dtype::F32, compute),
+        Preset::O0 | Preset::O1 => (Precision::F32, Precision::F32),
+        Preset::O2 => (Precision::F32, compute),
         Preset::O3 => (compute, compute),
     };
     model.map(&mut CastParams {
-        norms: dtype::to_float(norms),
-        others: dtype::to_float(others),
+        norms: precision::to_float(norms),
+        others: precision::to_float(others),
         modules: Vec::new(),
     })
 }

@@ -1,6 +1,6 @@
 //! Automatic mixed precision for [Burn](https://burn.dev) 0.21.
 //!
-//! Change the backend type, keep the model, the loop, the optimizer and the checkpoints:
+//! Change the backend type, and keep the model, the training loop, the optimizer and the checkpoints:
 //!
 //! ```
 //! use burn::backend::Flex;
@@ -9,32 +9,45 @@
 //! type B = Autodiff<Amp<Flex>>; // was: burn::backend::Autodiff<Flex>
 //! ```
 //!
-//! The way of one op: its row in `burn_amp_core`'s table, [`cast::forward`] makes it a method, [`cast::call`] decides the casts,
-//! the inner backend computes. The way of one training step: [`autodiff`] scales the loss, runs Burn's backward pass,
-//! checks the gradients of all [`leaf`]s and moves the [`scaler`]; gradients are handed out unscaled, or not at all. With
-//! `loss_scale.sync = false` the scale stays on the device: [`deferred`].
+//! From then on each op runs in the precision that a cast policy gives it: bf16 or f16 where that is safe, f32 where it
+//! must be. F16 gradients are protected by dynamic loss scaling inside `backward()`, and a step that overflows is skipped
+//! exactly. `amp.toml` in the working directory, or [`configure`], changes the policy.
 //!
-//! * [`Amp`], [`Autodiff`]: the backends
-//! * [`AmpTensor`]: what is stored and what the model sees; [`storage_dtype`] tells
-//! * [`PolicySource`], [`Config`], [`init`], [`configure`]: where the policy comes from
-//! * [`full_precision`]: a scope in which the policy is off
-//! * [`loss_scale`]: the loss scale as it stands
-//! * [`observe`](fn@observe): told of every cast
-//! * [`Kernels`]: what a backend must be, of `burn-amp-kernels`
+//! | to | use |
+//! |---|---|
+//! | train, or evaluate | [`Autodiff<Amp<B>>`](Autodiff), or [`Amp<B>`](Amp) |
+//! | configure in code | [`configure`]; [`config`] has the types, [`effective_config`] says what is in force |
+//! | keep a stretch of code in f32 | [`full_precision`] |
+//! | see the loss scale, and why a step was skipped | [`loss_scale()`], [`scaling`] |
+//! | see the dtype in which a tensor is stored | [`storage_dtype`] |
+//! | follow every configuration in the optimizer, clip, resume exactly | [`optim::AmpOptimizer`] |
+//! | store parameters in half precision | [`cast_params`], [`cast_params_to`], [`memory`] |
+//! | train on several devices | [`ranks`] |
+//! | watch the loss scale in burn-train's dashboard | `metric` (feature `train`) |
+//! | count casts | [`observe`] |
+//! | write custom ops, backends, or code generic over them | [`AmpBackend`], [`Amp::custom_op`], [`extend`] |
 //!
-//! For who wants more than the swap:
+//! # Coming from PyTorch
 //!
-//! * [`optim`]: master weights, an optimizer and a scheduler that know of the loss scale, clipping, `GradScaler`
-//! * [`cast_params`]: presets `o2` and `o3`; [`memory`]: what parameters cost
-//! * [`LossScaleRecord`]: the loss scale in a checkpoint
-//! * [`ranks`]: data-parallel training
-//! * `metric` (feature `train`): metrics for burn-train's dashboard
+//! | PyTorch | burn-amp |
+//! |---|---|
+//! | `torch.autocast("cuda")` around the forward pass | the type [`Autodiff<Amp<Cuda>>`](Autodiff) |
+//! | `autocast(dtype=torch.bfloat16)` | `compute = "bf16"` in `amp.toml` |
+//! | `autocast(enabled=False)` | [`full_precision`] |
+//! | `GradScaler().scale(loss).backward()`, `step`, `update` | `loss.backward()` and the optimizer's `step`, unchanged |
+//! | `GradScaler(init_scale=…, growth_interval=…)` | `[loss_scale]` in `amp.toml` |
+//! | `scaler.get_scale()` | [`loss_scale::<B>(&device).scale()`](scaling::LossScale::scale) |
+//! | `scaler.unscale_(optimizer)`, `clip_grad_norm_` | [`optim::AmpOptimizer::with_clipping`]; gradients are unscaled already |
+//! | `scaler.state_dict()` | in the record of an [`optim::AmpOptimizer`], or [`scaling::LossScaleRecord`] |
+//! | a `GradScaler` of one's own | [`optim::GradScaler`] |
+//! | `custom_fwd(cast_inputs=…)` | [`Amp::custom_op`] |
+//! | `model.half()` with f32 master weights (Apex O2) | `preset = "o2"` with [`cast_params`] and [`optim::AmpOptimizer`] |
 
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     rustdoc::private_intra_doc_links,
-    reason = "the map of the crate names its private modules"
+    reason = "the heads of private folders list their files"
 )]
 #![recursion_limit = "256"]
 
@@ -50,25 +63,50 @@ pub mod metric;
 mod ops;
 pub mod optim;
 mod policy;
+mod precision;
 pub mod ranks;
 mod setup;
 mod step;
 mod tensor;
 mod warn;
 
-pub use backend::{Amp, AmpBackend, Autodiff, WithTape};
-pub use burn_amp_core::{
-    Class, Compute, Config, ConfigError, Dtype, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    LossScaling, Op, Outcome, Preset,
-};
-pub use burn_amp_kernels::Kernels;
-pub use cast::observe::{CastCounter, Observer, observe};
+pub use backend::{Amp, Autodiff};
+pub use burn_amp_kernels::AmpBackend;
 pub use cast::scope::full_precision;
 pub use convert::{cast_params, cast_params_to};
-pub use distributed::Trainable;
-pub use graph::{Graph, NoGraph, Tape};
-pub use loss_scale::{LossScale, LossScaleRecord, Overflow, Skip};
-pub use policy::{FromFile, PolicySource, SetupError};
-pub use setup::{configure, init, loss_scale, storage_dtype};
-pub use step::Gradients;
-pub use tensor::AmpTensor;
+pub use setup::{configure, effective_config, loss_scale, storage_dtype};
+
+/// The configuration: what `amp.toml` says, as types, and where it comes from.
+pub mod config {
+    pub use burn_amp_core::{
+        Class, Compute, Config, ConfigError, DynamicLossScale, Key, LossScaleConfig, LossScaleMode,
+        LossScaling, Op, Place, Precision, Preset, Source,
+    };
+
+    pub use crate::policy::{ConfigSource, FromFile, SetupError};
+}
+
+/// Gradient scaling: the loss scale as it stands, and what became of a backward pass.
+pub mod scaling {
+    pub use burn_amp_core::Outcome;
+
+    pub use crate::{
+        loss_scale::{LossScale, LossScaleRecord, Overflow, Skip},
+        step::Gradients,
+    };
+}
+
+/// A view of every cast that the decorator makes.
+pub mod observe {
+    pub use crate::cast::observe::{CastCounter, Observer, set_observer};
+}
+
+/// Bounds and types for custom ops, for backends of your own, and for code that is generic over them.
+pub mod extend {
+    pub use crate::{
+        backend::{Amped, WithTape},
+        distributed::Trainable,
+        graph::{Graph, NoGraph, Tape},
+        tensor::AmpTensor,
+    };
+}

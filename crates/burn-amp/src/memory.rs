@@ -79,7 +79,7 @@ impl fmt::Display for Memory {
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};
-/// use burn_amp::{Preset, memory, optim::{MasterWeights, Masters}};
+/// use burn_amp::{memory, optim::{MasterWeights, Masters}, config::Preset};
 ///
 /// let model: Linear<Flex> = LinearConfig::new(64, 64).with_bias(false).init(&Default::default());
 /// let adam = MasterWeights::new(AdamConfig::new());

@@ -5,20 +5,20 @@ use burn_amp_core::Config;
 use burn_backend::{DType, TensorMetadata, TensorPrimitive};
 
 use crate::{
-    backend::AmpBackend,
+    backend::Amped,
     loss_scale::LossScale,
     policy::{Context, SetupError},
 };
 
-/// Puts the policy of backend `A`'s source in force on `device`, and returns the configuration with the compute dtype
-/// that was chosen.
+/// Returns the configuration in force for backend `A` on `device`, with the compute dtype that was chosen. If none is in
+/// force yet, the configuration of the backend's source is put in force.
 ///
 /// Calling it is optional: the first tensor on a device does the same, but panics where this returns an error.
 ///
 /// # Errors
 ///
 /// If the configuration is wrong or the device cannot compute in the dtype that it asks for.
-pub fn init<A: AmpBackend>(device: &A::Device) -> Result<Config, SetupError> {
+pub fn effective_config<A: Amped>(device: &A::Device) -> Result<Config, SetupError> {
     Context::<A::Plain>::try_of::<A::Source>(device).map(Context::effective)
 }
 
@@ -31,15 +31,15 @@ pub fn init<A: AmpBackend>(device: &A::Device) -> Result<Config, SetupError> {
 ///
 /// ```
 /// use burn::backend::Flex;
-/// use burn_amp::{Amp, Autodiff, Compute, Config};
+/// use burn_amp::{Amp, Autodiff, config::{Compute, Config}};
 ///
 /// type B = Autodiff<Amp<Flex>>;
 ///
 /// let config = Config { compute: Compute::Bf16, ..Config::default() };
 /// burn_amp::configure::<B>(&Default::default(), config)?;
-/// # Ok::<(), burn_amp::SetupError>(())
+/// # Ok::<(), burn_amp::config::SetupError>(())
 /// ```
-pub fn configure<A: AmpBackend>(device: &A::Device, config: Config) -> Result<Config, SetupError> {
+pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config, SetupError> {
     Context::<A::Plain>::configure::<A::Source>(device, config).map(Context::effective)
 }
 
@@ -48,9 +48,9 @@ pub fn configure<A: AmpBackend>(device: &A::Device, config: Config) -> Result<Co
 /// ```
 /// # use burn::{backend::Flex, tensor::Tensor};
 /// # struct InF16;
-/// # impl burn_amp::PolicySource for InF16 {
-/// #     fn config() -> Result<burn_amp::Config, burn_amp::ConfigError> {
-/// #         Ok(burn_amp::Config { compute: burn_amp::Compute::F16, ..Default::default() })
+/// # impl burn_amp::config::ConfigSource for InF16 {
+/// #     fn config() -> Result<burn_amp::config::Config, burn_amp::config::ConfigError> {
+/// #         Ok(burn_amp::config::Config { compute: burn_amp::config::Compute::F16, ..Default::default() })
 /// #     }
 /// # }
 /// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InF16>>;
@@ -66,13 +66,13 @@ pub fn configure<A: AmpBackend>(device: &A::Device, config: Config) -> Result<Co
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`init`].
-pub fn loss_scale<A: AmpBackend>(device: &A::Device) -> LossScale {
+/// If no policy is in force yet and the configuration is wrong; see [`effective_config`].
+pub fn loss_scale<A: Amped>(device: &A::Device) -> LossScale {
     LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaling)
 }
 
 /// The dtype in which a tensor's values are stored; `tensor.dtype()` is the logical one.
-pub fn storage_dtype<A: AmpBackend, const D: usize>(tensor: &Tensor<A, D>) -> DType {
+pub fn storage_dtype<A: Amped, const D: usize>(tensor: &Tensor<A, D>) -> DType {
     match tensor.clone().into_primitive() {
         TensorPrimitive::Float(tensor) => tensor.storage_dtype(),
         TensorPrimitive::QFloat(tensor) => tensor.dtype(),

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use burn_amp_core::{Dtype, Op};
+use burn_amp_core::{Op, Precision};
 
 /// A warning that is given at most once in a process.
 ///
@@ -30,7 +30,7 @@ impl Warning {
 ///
 /// The optimizers of burn-amp cast a parameter that is stored in half precision before the step, and remove the passes
 /// from the gradient; so they never come here with either.
-pub(crate) fn of_plain_step(stored: Dtype, undecided: bool) {
+pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
     static LOW: Warning = Warning::new();
     static UNDECIDED: Warning = Warning::new();
 

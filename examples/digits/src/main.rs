@@ -32,7 +32,7 @@ use burn::{
     tensor::backend::AutodiffBackend,
     train::{ApplicationLoggerInstaller, FileApplicationLoggerInstaller},
 };
-use burn_amp::{Amp, AmpBackend, Kernels, SetupError};
+use burn_amp::{Amp, AmpBackend, config::SetupError, extend::Amped};
 use clap::{Parser, ValueEnum};
 
 use crate::{
@@ -98,7 +98,7 @@ fn main() -> Result<()> {
     }
 }
 
-fn compare<B: Kernels>(args: &Args) -> Result<()> {
+fn compare<B: AmpBackend>(args: &Args) -> Result<()> {
     let device = B::Device::default();
     let config = TrainingConfig::new(args.epochs.into(), args.seed);
 
@@ -138,7 +138,7 @@ fn compare<B: Kernels>(args: &Args) -> Result<()> {
 }
 
 /// The only place where the precision matters.
-fn train<B: Kernels>(
+fn train<B: AmpBackend>(
     precision: Precision,
     config: &TrainingConfig,
     device: &B::Device,
@@ -165,7 +165,7 @@ fn train<B: Kernels>(
     }
 }
 
-fn train_mixed<A: AmpBackend + AutodiffBackend>(
+fn train_mixed<A: Amped + AutodiffBackend>(
     precision: Precision,
     config: &TrainingConfig,
     device: &A::Device,

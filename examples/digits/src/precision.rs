@@ -6,8 +6,11 @@ use std::{
 };
 
 use burn_amp::{
-    Amp, AmpBackend, CastCounter, Compute, Config, ConfigError, Kernels, LossScale, PolicySource,
-    SetupError,
+    Amp, AmpBackend,
+    config::{Compute, Config, ConfigError, ConfigSource, SetupError},
+    extend::Amped,
+    observe::CastCounter,
+    scaling::LossScale,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +36,11 @@ impl Precision {
     /// # Errors
     ///
     /// If the configuration is wrong or the device cannot compute in the precision.
-    pub fn init<B: Kernels>(self, device: &B::Device) -> Result<(), SetupError> {
+    pub fn init<B: AmpBackend>(self, device: &B::Device) -> Result<(), SetupError> {
         match self {
             Self::F32 => Ok(()),
-            Self::Bf16 => burn_amp::init::<Amp<B, Bf16>>(device).map(drop),
-            Self::F16 => burn_amp::init::<Amp<B, F16>>(device).map(drop),
+            Self::Bf16 => burn_amp::effective_config::<Amp<B, Bf16>>(device).map(drop),
+            Self::F16 => burn_amp::effective_config::<Amp<B, F16>>(device).map(drop),
         }
     }
 }
@@ -51,7 +54,7 @@ impl fmt::Display for Precision {
 /// Policy: `amp.toml` and the `BURN_AMP_*` variables, but BF16.
 pub struct Bf16;
 
-impl PolicySource for Bf16 {
+impl ConfigSource for Bf16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(Config {
             compute: Compute::Bf16,
@@ -63,7 +66,7 @@ impl PolicySource for Bf16 {
 /// Policy: `amp.toml` and the `BURN_AMP_*` variables, but F16.
 pub struct F16;
 
-impl PolicySource for F16 {
+impl ConfigSource for F16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(Config {
             compute: Compute::F16,
@@ -102,9 +105,9 @@ pub struct Watched {
 
 impl Watch {
     /// Starts to watch `A`, whose policy is in force.
-    pub fn start<A: AmpBackend>(device: &A::Device) -> Self {
+    pub fn start<A: Amped>(device: &A::Device) -> Self {
         let casts = Arc::new(CastCounter::default());
-        burn_amp::observe(Some(casts.clone()));
+        burn_amp::observe::set_observer(Some(casts.clone()));
         Self {
             loss_scale: burn_amp::loss_scale::<A>(device),
             casts,
@@ -125,7 +128,7 @@ impl Watch {
     /// To be called after the training.
     pub fn finish(self) -> Watched {
         self.read();
-        burn_amp::observe(None);
+        burn_amp::observe::set_observer(None);
 
         let readings = self.lock();
         let [steps @ .., end] = readings.as_slice() else {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use burn::backend::Flex;
-use burn_amp::Kernels;
+use burn_amp::AmpBackend;
 use clap::ValueEnum;
 
 use crate::machine::Machine;
@@ -20,7 +20,7 @@ pub enum Backend {
 
 /// Work on a backend: a closure that is generic over it.
 pub trait OnBackend {
-    fn call<P: Kernels>(self, machine: &Machine) -> Result<()>;
+    fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()>;
 }
 
 impl Backend {

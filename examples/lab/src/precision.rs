@@ -5,8 +5,12 @@ use burn::{
     tensor::{DType, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Amp, Class, Compute, Config, ConfigError, DynamicLossScale, Kernels, LossScale, LossScaleConfig, LossScaleMode,
-    LossScaleRecord, Op, PolicySource, Preset, SetupError,
+    Amp, AmpBackend,
+    config::{
+        Class, Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig,
+        LossScaleMode, Op, Preset, SetupError,
+    },
+    scaling::{LossScale, LossScaleRecord},
 };
 use clap::{ValueEnum, builder::PossibleValue};
 
@@ -90,7 +94,7 @@ impl ValueEnum for Precision {
 }
 
 /// Work in a precision: a closure that is generic over the backend and the recipe.
-pub trait InPrecision<P: Kernels> {
+pub trait InPrecision<P: AmpBackend> {
     type Output;
 
     /// `B` trains on `P`; `loss_scale` is `None` in plain Burn.
@@ -108,7 +112,7 @@ impl Precision {
     /// # Errors
     ///
     /// If the device cannot compute in the precision; `then` is not called.
-    pub fn with<P: Kernels, T: InPrecision<P>>(
+    pub fn with<P: AmpBackend, T: InPrecision<P>>(
         self,
         device: &P::Device,
         base: &Config,
@@ -133,7 +137,7 @@ impl Precision {
         }
     }
 
-    fn config<P: Kernels>(self, base: &Config, device: &P::Device) -> Config {
+    fn config<P: AmpBackend>(self, base: &Config, device: &P::Device) -> Config {
         let computing_in = |compute| Config {
             preset: Preset::O1,
             compute,
@@ -178,7 +182,7 @@ impl Precision {
 /// The policy source of the precision with this number: a type, because a policy belongs to a type.
 struct Source<const PRECISION: u8>;
 
-impl<const PRECISION: u8> PolicySource for Source<PRECISION> {
+impl<const PRECISION: u8> ConfigSource for Source<PRECISION> {
     fn config() -> Result<Config, ConfigError> {
         Ok(Config::default()) // replaced by `configure` before its first use
     }
@@ -190,7 +194,7 @@ fn mixed<P, const PRECISION: u8, R, T>(
     then: T,
 ) -> Result<T::Output, SetupError>
 where
-    P: Kernels,
+    P: AmpBackend,
     R: Recipe<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>,
     T: InPrecision<P>,
 {

@@ -5,7 +5,7 @@ use burn::{
     optim::Optimizer,
     tensor::backend::AutodiffBackend,
 };
-use burn_amp::{AmpBackend, optim::MasterWeights};
+use burn_amp::{extend::Amped, optim::MasterWeights};
 
 pub trait Recipe<B: AutodiffBackend> {
     /// The net as the precision stores it.
@@ -31,7 +31,7 @@ impl<B: AutodiffBackend> Recipe<B> for StoredInF32 {
 /// Parameters as the preset in force stores them, with F32 master weights in the optimizer.
 pub struct MastersInF32;
 
-impl<A: AmpBackend + AutodiffBackend> Recipe<A> for MastersInF32 {
+impl<A: Amped + AutodiffBackend> Recipe<A> for MastersInF32 {
     fn store<M: Module<A>>(net: M) -> M {
         burn_amp::cast_params(net)
     }

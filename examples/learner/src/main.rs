@@ -24,7 +24,8 @@ use burn::{
     },
 };
 use burn_amp::{
-    Amp, Autodiff, Compute, Config, DynamicLossScale, SetupError,
+    Amp, Autodiff,
+    config::{Compute, Config, DynamicLossScale, SetupError},
     metric::AmpMetric,
     optim::{AmpOptimizer, Clipping, GradientNorm, HoldOnSkip},
 };

@@ -18,7 +18,10 @@ use burn::{
     prelude::*,
     tensor::{Distribution, backend::Backend},
 };
-use burn_amp::{Amp, Autodiff, Compute, Config, SetupError};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{Compute, Config, SetupError},
+};
 
 // Before: type B = burn::backend::Autodiff<Flex>;
 type B = Autodiff<Amp<Flex>>;

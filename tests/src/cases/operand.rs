@@ -73,7 +73,7 @@ impl Operand {
 
 #[cfg(test)]
 mod tests {
-    use burn_amp_core::{Dtype, Op};
+    use burn_amp_core::{Op, Precision};
 
     use crate::{Plain, cases::Case};
 
@@ -85,7 +85,7 @@ mod tests {
                 .flat_map(|case| case.operands);
             for x in operands.flat_map(|operand| operand.values) {
                 let x = f64::from(x);
-                for dtype in Dtype::ALL {
+                for dtype in Precision::ALL {
                     assert!(x.is_nan() || dtype.round(x) == x, "{op}: {x} in {dtype}");
                 }
             }

@@ -11,14 +11,15 @@ use burn::{
     tensor::DType,
 };
 use burn_amp::{
-    Dtype, Op, Preset, cast_params, cast_params_to,
+    cast_params, cast_params_to,
+    config::{Op, Precision, Preset},
     optim::{
         AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, Masters,
         OptimizerConfig, SkipOnDevice, clip,
     },
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleConfig, Plain, PlainAutodiff, PolicySource,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleConfig, Plain, PlainAutodiff,
     computing_in,
     models::{load, save, seeded},
     policy,
@@ -52,7 +53,7 @@ const STEPS: usize = 12;
 /// The micro-batches that overflow: the first, the second and both of a step, two steps in a row.
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
-fn net<P: PolicySource>() -> Net<B<P>> {
+fn net<P: ConfigSource>() -> Net<B<P>> {
     static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
     let net = load::<B<P>, _>(Net::new(&Default::default()), record.clone());
@@ -60,7 +61,7 @@ fn net<P: PolicySource>() -> Net<B<P>> {
 }
 
 /// The gradients of one micro-batch; none, or zeros, after an overflow.
-fn grads<P: PolicySource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
+fn grads<P: ConfigSource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
     let loss = if OVERFLOWS.contains(&batch) {
         poisoned(net, batch % 5, f32::INFINITY).0
     } else {
@@ -89,7 +90,7 @@ impl Batch {
 /// Trains with an optimizer, which is saved and loaded halfway; the parameters at the end.
 fn train<P, O>(mut optimizer: O, batch: Batch) -> Vec<u8>
 where
-    P: PolicySource,
+    P: ConfigSource,
     O: Optimizer<Net<B<P>>, B<P>>,
 {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
@@ -115,13 +116,13 @@ where
 /// out if a part of its batch overflowed.
 fn by_hand<P, C>(config: &C, clipping: Option<Clipping>, batch: Batch) -> Vec<u8>
 where
-    P: PolicySource,
+    P: ConfigSource,
     C: OptimizerConfig<Amp<P>>,
 {
     assert!(P::config().unwrap().loss_scale.sync, "the host decides");
     let mut optimizer = config.adaptor::<B<P>, Net<B<P>>>();
     let mut net = net::<P>();
-    let mut masters = cast_params_to(net.clone(), Preset::O1, Dtype::F16);
+    let mut masters = cast_params_to(net.clone(), Preset::O1, Precision::F16);
     for step in 0..STEPS {
         let mut sum = GradientsAccumulator::new();
         for part in batch.parts(step) {
@@ -206,7 +207,7 @@ fn the_parts_compose_in_any_order() {
     fn compose<C: ForAll>(config: C) {
         fn under<P, C>(config: &C, expected: &[u8])
         where
-            P: PolicySource,
+            P: ConfigSource,
             C: OptimizerConfig<Amp<P>> + Clone,
         {
             let config = config.clone();
@@ -217,7 +218,7 @@ fn the_parts_compose_in_any_order() {
         }
         fn under_wrapper<P, C>(config: &C, expected: &[u8])
         where
-            P: PolicySource,
+            P: ConfigSource,
             C: OptimizerConfig<Amp<P>> + Clone,
         {
             let config = config.clone();
@@ -295,7 +296,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 }
 
 /// Steps after which a record is saved under one policy and loaded under another.
-fn saved<P: PolicySource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
+fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let mut net = net::<P>();
@@ -309,7 +310,7 @@ fn saved<P: PolicySource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
 }
 
 /// Goes on for some steps under `P` from what another policy saved.
-fn resumed<P: PolicySource>(net: &[u8], record: &[u8]) -> Vec<u8> {
+fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
     let record = Recorder::<B<P>>::load(&recorder, record.to_vec(), &device).unwrap();
@@ -344,8 +345,8 @@ fn a_record_of_one_policy_loads_under_another() {
 /// The masters of every layer of wrappers are those that were stepped: rounded, they are the model.
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
-    fn masters<P: PolicySource>() -> Vec<u8> {
-        fn check<P: PolicySource, O>(mut optimizer: O) -> Vec<u8>
+    fn masters<P: ConfigSource>() -> Vec<u8> {
+        fn check<P: ConfigSource, O>(mut optimizer: O) -> Vec<u8>
         where
             O: Optimizer<Net<B<P>>, B<P>> + MasterModel<Net<B<P>>>,
         {
@@ -355,7 +356,7 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
                 net = optimizer.step(0.05, net, grads);
             }
             let masters = optimizer.master_model(net.clone());
-            let rounded = cast_params_to(masters.clone(), Preset::O2, Dtype::F16);
+            let rounded = cast_params_to(masters.clone(), Preset::O2, Precision::F16);
             assert!(save::<B<P>, _>(rounded) == save::<B<P>, _>(net.clone()));
             let masters = save::<B<P>, _>(masters);
             assert!(masters != save::<B<P>, _>(net));

@@ -15,9 +15,9 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp::{Outcome, loss_scale, optim::SkipOnDevice};
+use burn_amp::{loss_scale, optim::SkipOnDevice, scaling::Outcome};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, Plain, PlainAutodiff, PolicySource,
+    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, Plain, PlainAutodiff,
     computing_in, for_each_low_policy, policy,
 };
 
@@ -49,7 +49,7 @@ fn twice<B: AutodiffBackend>() {
 #[test]
 fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     assert!(panics(twice::<PlainAutodiff>));
-    fn refused<P: PolicySource>() {
+    fn refused<P: ConfigSource>() {
         assert!(panics(twice::<AmpAutodiff<P>>));
     }
     for_each_low_policy!(refused);
@@ -70,7 +70,7 @@ fn a_loss_may_be_a_parameter() {
             .next()
             .unwrap()
     }
-    fn is_one<P: PolicySource>() {
+    fn is_one<P: ConfigSource>() {
         assert_eq!(gradient::<AmpAutodiff<P>>(), 1.0);
     }
     assert_eq!(gradient::<PlainAutodiff>(), 1.0);
@@ -136,7 +136,7 @@ fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
 
 #[test]
 fn what_is_known_of_a_tensor_ends_where_the_graph_is_cut() {
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         let plain = cut::<PlainAutodiff>();
         assert_eq!(plain.0, Some(vec![0.0, 1.0, 0.0]));
         assert_eq!(cut::<AmpAutodiff<P>>(), plain);

@@ -15,7 +15,12 @@ use burn::{
         ops::{ActivationOps, FloatTensor, FloatTensorOps},
     },
 };
-use burn_amp::{Amp, Class, Graph, Kernels, PolicySource, full_precision, storage_dtype};
+use burn_amp::{
+    Amp, AmpBackend,
+    config::{Class, ConfigSource},
+    extend::Graph,
+    full_precision, storage_dtype,
+};
 use burn_amp_tests::{
     AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy,
     models::noise,
@@ -91,7 +96,7 @@ impl<B: MatmulAddRelu, C: CheckpointStrategy> MatmulAddRelu for Autodiff<B, C> {
     }
 }
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> MatmulAddRelu for Amp<B, P, G>
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> MatmulAddRelu for Amp<B, P, G>
 where
     G::Inner: MatmulAddRelu,
 {
@@ -141,7 +146,7 @@ fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (
 
 #[test]
 fn it_runs_low_and_its_gradients_are_near_f32() {
-    fn near<P: PolicySource>() {
+    fn near<P: ConfigSource>() {
         let (output, gradients) = run::<PlainAutodiff>(|_| ());
         let found = run::<AmpAutodiff<P>>(|output| {
             assert!(matches!(storage_dtype(output), DType::F16 | DType::BF16));
@@ -156,7 +161,7 @@ fn it_runs_low_and_its_gradients_are_near_f32() {
 
 #[test]
 fn in_full_precision_it_is_the_plain_op() {
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         let plain = run::<PlainAutodiff>(|_| ());
         let full = full_precision(|| {
             run::<AmpAutodiff<P>>(|output| assert_eq!(storage_dtype(output), DType::F32))
@@ -168,7 +173,7 @@ fn in_full_precision_it_is_the_plain_op() {
 
 #[test]
 fn without_a_graph_it_runs_low_too() {
-    fn low<P: PolicySource>() {
+    fn low<P: ConfigSource>() {
         let device = Default::default();
         let [lhs, rhs, bias] = [[2, 2], [2, 2], [1, 2]]
             .map(|shape| Tensor::<burn_amp_tests::Amp<P>, 2>::ones(shape, &device));

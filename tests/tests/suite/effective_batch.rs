@@ -13,11 +13,11 @@ use burn::{
     },
 };
 use burn_amp::{
-    AmpBackend, NoGraph,
+    extend::{Amped, NoGraph},
     optim::{AmpOptimizer, LossScaleOptimizer},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, LossScaleConfig, PolicySource, computing_in, policy,
+    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, computing_in, policy,
 };
 
 fn config(sync: bool) -> Config {
@@ -111,7 +111,7 @@ type Sgd<P> = LossScaleOptimizer<
 >;
 
 /// The wrapper over a plain optimizer.
-fn over_plain<P: PolicySource>() -> Sgd<P> {
+fn over_plain<P: ConfigSource>() -> Sgd<P> {
     LossScaleOptimizer::new(SgdConfig::new().init())
 }
 
@@ -120,7 +120,7 @@ fn over_plain<P: PolicySource>() -> Sgd<P> {
 fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     fn skips<B, O>(mut optimizer: O)
     where
-        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         O: Optimizer<Net<B>, B>,
     {
         let net = Net::<B>::new();
@@ -140,7 +140,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
             assert_eq!(step([FINITE, FINITE]), [true, true, false]);
         }
     }
-    fn skips_under<P: PolicySource>() {
+    fn skips_under<P: ConfigSource>() {
         skips::<AmpAutodiff<P>, _>(over_plain::<P>());
         skips::<AmpAutodiff<P>, _>(AmpOptimizer::new(SgdConfig::new()).init());
     }
@@ -150,7 +150,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
 /// A parameter that only the finite micro-batch reached is skipped with the others of its effective batch.
 #[test]
 fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
-    fn skips<P: PolicySource>() {
+    fn skips<P: ConfigSource>() {
         let net = Net::<AmpAutodiff<P>>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut sum = GradientsAccumulator::new();
@@ -166,7 +166,7 @@ fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
 /// other.
 #[test]
 fn groups_of_parameters_skip_by_themselves() {
-    fn skips<P: PolicySource>() {
+    fn skips<P: ConfigSource>() {
         let net = Net::<AmpAutodiff<P>>::new();
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(SgdConfig::new()).init());
         let groups = [net.backbone.weight.id, net.head.weight.id];
@@ -196,7 +196,7 @@ fn groups_of_parameters_skip_by_themselves() {
 /// effective batch of the backbone.
 #[test]
 fn groups_of_parameters_accumulate_as_long_as_they_like() {
-    fn skips<P: PolicySource>() {
+    fn skips<P: ConfigSource>() {
         let net = Net::<AmpAutodiff<P>>::new();
         let mut every = AmpOptimizer::new(SgdConfig::new()).init();
         let mut second = AmpOptimizer::new(SgdConfig::new()).init();
@@ -220,7 +220,7 @@ fn groups_of_parameters_accumulate_as_long_as_they_like() {
 /// A backward pass whose gradients nobody asks for, or only those of an input, withholds no step.
 #[test]
 fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
-    fn steps<P: PolicySource>() {
+    fn steps<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let net = Net::<B<P>>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
@@ -238,7 +238,7 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
 /// An overflow of a generator's loss runs through the discriminator, whose own step is made from its own finite loss.
 #[test]
 fn a_generators_overflow_skips_no_step_of_the_discriminator() {
-    fn steps<P: PolicySource>() {
+    fn steps<P: ConfigSource>() {
         let (generator, discriminator) = (Net::<AmpAutodiff<P>>::new(), Net::new());
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(AdamConfig::new()).init());
         let fake = generator.features();
@@ -257,7 +257,7 @@ fn a_generators_overflow_skips_no_step_of_the_discriminator() {
 /// An overflow of the last step of one optimizer is not the business of the next one.
 #[test]
 fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
-    fn steps<P: PolicySource>() {
+    fn steps<P: ConfigSource>() {
         let net = Net::<AmpAutodiff<P>>::new();
         let mut first = AmpOptimizer::new(AdamConfig::new()).init();
         let stepped = first.step(0.1, net.clone(), net.grads(net.loss(OVERFLOW)));

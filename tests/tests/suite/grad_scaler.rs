@@ -12,8 +12,9 @@ use burn::{
     },
 };
 use burn_amp::{
-    DynamicLossScale, LossScaleRecord, LossScaling, Outcome,
+    config::{DynamicLossScale, LossScaling},
     optim::{Clipping, GradScaler, Scaled, ScalerError, clip},
+    scaling::{LossScaleRecord, Outcome},
 };
 use burn_amp_tests::{
     Plain, PlainAutodiff,
@@ -168,7 +169,8 @@ fn a_scale_that_is_set_can_be_saved_and_read_again() {
     let mut scaler = GradScaler::new(DynamicLossScale::default());
     let read_again = |scaler: &GradScaler| {
         let record = serde_json::to_string(&scaler.record()).unwrap();
-        serde_json::from_str::<burn_amp::LossScaleRecord>(&record).unwrap() == scaler.record()
+        serde_json::from_str::<burn_amp::scaling::LossScaleRecord>(&record).unwrap()
+            == scaler.record()
     };
     for scale in [2f32.powi(-126), 0.25, 1024.0, 2f32.powi(127)] {
         scaler.set_scale(scale).unwrap();

@@ -31,12 +31,13 @@ use burn::{
     },
 };
 use burn_amp::{
-    LossScaleRecord, loss_scale,
+    loss_scale,
     metric::AmpMetric,
     optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
+    scaling::LossScaleRecord,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, PolicySource, computing_in,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
     for_each_low_policy,
     models::{load, noise, save, seeded},
     policy,
@@ -158,7 +159,7 @@ fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
 
 #[test]
 fn gradients_are_clipped_together_and_their_norm_is_known() {
-    fn clips<P: PolicySource>() {
+    fn clips<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let model = layer::<B<P>>();
         // The first scales may not fit; the gradients of this model fit 2^16 after some steps at the latest.
@@ -344,7 +345,7 @@ impl MetricsRenderer for Quiet {
 }
 
 /// A `Learner` over 12 numbers an epoch, some of which overflow; the model and its loss scale at the end.
-fn learn<P: PolicySource>(
+fn learn<P: ConfigSource>(
     directory: &Path,
     record: &[u8],
     train: [usize; 12],

@@ -19,12 +19,14 @@ use burn::{
     },
 };
 use burn_amp::{
-    Dtype, Preset, cast_params_to, loss_scale,
+    cast_params_to,
+    config::{Precision, Preset},
+    loss_scale,
     optim::{MasterModel, MasterWeights, Masters, OptimizerConfig},
     storage_dtype,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, Plain, PlainAutodiff, PolicySource,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, Plain, PlainAutodiff,
     computing_in, for_each_low_policy,
     models::{load, noise, save, seeded},
     policy,
@@ -199,14 +201,14 @@ fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
 }
 
 /// So small that most updates of a parameter stored in `low` round to nothing.
-fn small_lr(low: Dtype) -> f64 {
+fn small_lr(low: Precision) -> f64 {
     match low {
-        Dtype::BF16 => 5e-4,
+        Precision::BF16 => 5e-4,
         _ => 5e-5,
     }
 }
 
-fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
+fn learns_as_f32<T: Task, P: ConfigSource>(low: Precision) {
     type B<P> = AmpAutodiff<P>;
     let lr = small_lr(low);
     let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
@@ -243,14 +245,14 @@ fn learns_as_f32<T: Task, P: PolicySource>(low: Dtype) {
 }
 
 /// Asserts that parameters are stored low, but those of norms.
-fn assert_stored<B: burn_amp::AmpBackend, M: Module<B>>(model: &M, low: Dtype) {
+fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Precision) {
     struct Stored {
-        low: Dtype,
+        low: Precision,
         modules: Vec<String>,
         counts: [usize; 2],
     }
 
-    impl<B: burn_amp::AmpBackend> ModuleVisitor<B> for Stored {
+    impl<B: burn_amp::extend::Amped> ModuleVisitor<B> for Stored {
         fn enter_module(&mut self, _: &str, container_type: &str) {
             self.modules.push(container_type.to_string());
         }
@@ -298,8 +300,8 @@ policy!(FittingF16, fitting_scale());
 #[test]
 fn an_mlp_in_half_learns_as_in_f32() {
     #[cfg(not(feature = "vulkan"))]
-    learns_as_f32::<Mlp, burn_amp_tests::InBf16>(Dtype::BF16);
-    learns_as_f32::<Mlp, FittingF16>(Dtype::F16);
+    learns_as_f32::<Mlp, burn_amp_tests::InBf16>(Precision::BF16);
+    learns_as_f32::<Mlp, FittingF16>(Precision::F16);
     assert_eq!(
         loss_scale::<Amp<FittingF16>>(&Default::default()).skipped_steps(),
         0
@@ -366,19 +368,19 @@ mod transformer {
 
     #[test]
     fn a_transformer_in_half_learns_as_in_f32() {
-        learns_as_f32::<Transformer, burn_amp_tests::InBf16>(Dtype::BF16);
-        learns_as_f32::<Transformer, FittingF16>(Dtype::F16);
+        learns_as_f32::<Transformer, burn_amp_tests::InBf16>(Precision::BF16);
+        learns_as_f32::<Transformer, FittingF16>(Precision::F16);
     }
 }
 
 /// The masters, saved as a plain F32 record, are read by plain Burn; and the step they make goes on in either.
 #[test]
 fn masters_are_saved_as_a_plain_f32_record() {
-    fn saved<P: PolicySource>() {
+    fn saved<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let low = match computing::<P>() {
-            Compute::Bf16 => Dtype::BF16,
-            _ => Dtype::F16,
+            Compute::Bf16 => Precision::BF16,
+            _ => Precision::F16,
         };
         let device = Default::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
@@ -413,7 +415,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
         }
     }
 
-    fn computing<P: PolicySource>() -> Compute {
+    fn computing<P: ConfigSource>() -> Compute {
         P::config().unwrap().compute
     }
     for_each_low_policy!(saved);
@@ -436,11 +438,11 @@ fn the_mappers_of_parameters_stay() {
     assert!(doubled != plain);
 
     let optimizer = MasterWeights::new(AdamConfig::new()).init::<B, Linear<B>>();
-    let low = cast_params_to(model, Preset::O2, Dtype::F16);
+    let low = cast_params_to(model, Preset::O2, Precision::F16);
     let rounded = save::<B, _>(low.clone());
     assert!(rounded != doubled && rounded != plain);
     let full = optimizer.master_model(low.clone());
-    for converted in [full, cast_params_to(low, Preset::O1, Dtype::F16)] {
+    for converted in [full, cast_params_to(low, Preset::O1, Precision::F16)] {
         assert!(save::<B, _>(converted.clone()) == rounded);
         // Loading undoes what saving does, and rounds nothing.
         assert!(save::<B, _>(load::<B, _>(converted, doubled.clone())) == doubled);
@@ -450,7 +452,7 @@ fn the_mappers_of_parameters_stay() {
 /// A record of half precision loads into a converted model, and `cast_params_to` goes there and back.
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
-    fn loads<P: PolicySource>() {
+    fn loads<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let device = Default::default();
         let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
@@ -459,21 +461,21 @@ fn half_checkpoints_load_into_a_converted_model() {
         let half: Vec<u8> =
             Recorder::<B<P>>::record(&recorder, model.clone().into_record(), ()).unwrap();
 
-        let converted = cast_params_to(Mlp::init::<B<P>>(&device), Preset::O2, Dtype::F16);
+        let converted = cast_params_to(Mlp::init::<B<P>>(&device), Preset::O2, Precision::F16);
         let loaded =
             converted.load_record(Recorder::<B<P>>::load(&recorder, half, &device).unwrap());
-        assert_stored::<B<P>, _>(&loaded, Dtype::F16);
+        assert_stored::<B<P>, _>(&loaded, Precision::F16);
         let rounded = |linear: &Linear<B<P>>| linear.weight.val().cast(FloatDType::F16).to_data();
         assert_eq!(rounded(&loaded.0), rounded(&model.0));
         assert!(loaded.0.weight.val().is_require_grad());
 
-        let back = cast_params_to(loaded.clone(), Preset::O1, Dtype::F16);
+        let back = cast_params_to(loaded.clone(), Preset::O1, Precision::F16);
         assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
         assert_eq!(rounded(&back.0), rounded(&model.0));
         // Converted back, it takes what is loaded as it is.
         let full = save::<B<P>, _>(model.clone());
         assert!(save::<B<P>, _>(load::<B<P>, _>(back.clone(), full.clone())) == full);
-        let all = cast_params_to(back, Preset::O3, Dtype::F16);
+        let all = cast_params_to(back, Preset::O3, Precision::F16);
         assert_eq!(storage_dtype(&all.1.gamma.val()), DType::F16);
     }
     for_each_low_policy!(loads);

@@ -5,9 +5,9 @@ use burn::{
     module::{Module, ModuleVisitor, Param},
     tensor::{DType, Tensor, backend::AutodiffBackend},
 };
-use burn_amp::{AmpBackend, storage_dtype};
+use burn_amp::{extend::Amped, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, InF16, PlainAutodiff, PolicySource, for_each_low_policy,
+    Amp, AmpAutodiff, ConfigSource, InF16, PlainAutodiff, for_each_low_policy,
     models::{self, Example, run, seeded},
     near::{assert_near, epsilon},
 };
@@ -19,12 +19,12 @@ fn record<E: Example>() -> Vec<u8> {
 
 fn assert_gradients_are_stored_in_f32<B, M>(model: &M, grads: &B::Gradients)
 where
-    B: AutodiffBackend<InnerBackend: AmpBackend>,
+    B: AutodiffBackend<InnerBackend: Amped>,
     M: Module<B>,
 {
     struct Check<'a, B: AutodiffBackend>(&'a B::Gradients);
 
-    impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Check<'_, B> {
+    impl<B: AutodiffBackend<InnerBackend: Amped>> ModuleVisitor<B> for Check<'_, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if let Some(gradient) = param.val().grad(self.0) {
                 assert_eq!(storage_dtype(&gradient), DType::F32);
@@ -35,7 +35,7 @@ where
     model.visit(&mut Check::<B>(grads));
 }
 
-fn is_near_f32<E: Example, P: PolicySource>() {
+fn is_near_f32<E: Example, P: ConfigSource>() {
     let record = record::<E>();
     let expected = run::<E, PlainAutodiff>(&record, |_, _| ());
     let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
@@ -62,7 +62,7 @@ macro_rules! tests {
     ($($name:ident: $example:ident;)+) => {
         $(#[test]
         fn $name() {
-            fn is_near<P: PolicySource>() {
+            fn is_near<P: ConfigSource>() {
                 is_near_f32::<models::$example, P>();
             }
             for_each_low_policy!(is_near);

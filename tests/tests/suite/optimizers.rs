@@ -14,7 +14,7 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp_tests::{
-    AmpAutodiff, PlainAutodiff, PolicySource, for_each_low_policy,
+    AmpAutodiff, ConfigSource, PlainAutodiff, for_each_low_policy,
     models::{load, noise, save, seeded},
 };
 
@@ -193,7 +193,7 @@ fn l_bfgs_takes_the_plain_steps() {
         (save::<B, _>(model), last)
     }
 
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         let start = seeded::<PlainAutodiff, _>(|_| layer());
         for line_search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
             let plain = minimize::<PlainAutodiff>(line_search, &start);

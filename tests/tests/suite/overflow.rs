@@ -10,9 +10,9 @@ use burn::{
     record::{FullPrecisionSettings, Record},
     tensor::{Tensor, TensorData, backend::AutodiffBackend},
 };
-use burn_amp::{Outcome, loss_scale};
+use burn_amp::{loss_scale, scaling::Outcome};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, DynamicLossScale, LossScaleConfig, LossScaleMode, PolicySource,
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
     computing_in, policy, scaling,
 };
 
@@ -326,7 +326,7 @@ policy!(Tiny, computing_in(Compute::F16));
 /// The published table of gradients through F16: 1.3 × 2^-26 vanishes unscaled and survives a scale of 2^16.
 #[test]
 fn a_gradient_too_small_for_f16_survives() {
-    fn gradient<P: PolicySource>() -> f32 {
+    fn gradient<P: ConfigSource>() -> f32 {
         let device = Default::default();
         let x = Tensor::<AmpAutodiff<P>, 2>::ones([1, 1], &device).require_grad();
         let one = Tensor::ones([1, 1], &device);

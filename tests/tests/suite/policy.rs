@@ -4,12 +4,13 @@ use std::path::Path;
 
 use burn::tensor::{DType, Tensor, activation::softmax};
 use burn_amp::{
-    Amp, Class, Compute, Config, ConfigError, Op, PolicySource, SetupError, configure,
-    full_precision, init, storage_dtype,
+    Amp,
+    config::{Class, Compute, Config, ConfigError, ConfigSource, Op, SetupError},
+    configure, effective_config, full_precision, storage_dtype,
 };
 use burn_amp_tests::{InF16, Plain, computing_in, policy};
 
-fn ones<P: PolicySource>() -> Tensor<Amp<Plain, P>, 2> {
+fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
     Tensor::ones([2, 2], &Default::default())
 }
 
@@ -70,7 +71,7 @@ fn an_override_changes_its_op_and_no_other() {
 
 struct FromBadFile;
 
-impl PolicySource for FromBadFile {
+impl ConfigSource for FromBadFile {
     fn config() -> Result<Config, ConfigError> {
         Config::from_toml("[ops]\nsoftmx = \"full\"\n", Path::new("amp.toml"))
     }

@@ -15,12 +15,15 @@ use burn::{
     tensor::{DType, Int, Tensor, backend::Backend},
 };
 use burn_amp::{
-    AmpBackend, Preset, cast_params, memory,
+    cast_params,
+    config::Preset,
+    extend::Amped,
+    memory,
     optim::{MasterWeights, Masters},
     storage_dtype,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, PlainAutodiff, PolicySource, computing_in,
+    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, computing_in,
     models::{load, seeded},
     policy,
 };
@@ -85,7 +88,7 @@ impl<B: Backend> Net<B> {
 }
 
 /// The storage dtypes of the parameters of norms and of the others, with the bytes of all.
-fn stored<B: AmpBackend, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
+fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
     #[derive(Default)]
     struct Stored {
         modules: Vec<String>,
@@ -94,7 +97,7 @@ fn stored<B: AmpBackend, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u6
         bytes: u64,
     }
 
-    impl<B: AmpBackend> ModuleVisitor<B> for Stored {
+    impl<B: Amped> ModuleVisitor<B> for Stored {
         fn enter_module(&mut self, _: &str, container_type: &str) {
             self.modules.push(container_type.to_string());
         }
@@ -120,7 +123,7 @@ fn stored<B: AmpBackend, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u6
     (stored.norms, stored.others, stored.bytes)
 }
 
-fn net<P: PolicySource>() -> Net<AmpAutodiff<P>> {
+fn net<P: ConfigSource>() -> Net<AmpAutodiff<P>> {
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
     cast_params(load::<AmpAutodiff<P>, _>(
         Net::new(&Default::default()),
@@ -130,7 +133,7 @@ fn net<P: PolicySource>() -> Net<AmpAutodiff<P>> {
 
 #[test]
 fn each_preset_stores_parameters_as_it_says() {
-    fn stores<P: PolicySource>(norms: DType, others: DType) {
+    fn stores<P: ConfigSource>(norms: DType, others: DType) {
         let found = stored(&net::<P>());
         assert_eq!(found.0, vec![norms; 2 * 2 + 4]);
         assert_eq!(found.1, vec![others; 2 * 2 + 1]);
@@ -148,7 +151,7 @@ fn a_loss_is_f32_under_every_preset() {
     let plain = load::<PlainAutodiff, _>(Net::new(&Default::default()), record);
     let expected: f32 = plain.loss().into_scalar().elem();
 
-    fn loss<P: PolicySource>() -> f32 {
+    fn loss<P: ConfigSource>() -> f32 {
         let loss = net::<P>().loss();
         assert_eq!(loss.dtype(), DType::F32);
         loss.into_scalar().elem()
@@ -164,7 +167,7 @@ fn a_loss_is_f32_under_every_preset() {
 
 #[test]
 fn o3_runs_low_what_o2_runs_in_f32() {
-    fn exp_of<P: PolicySource>() -> DType {
+    fn exp_of<P: ConfigSource>() -> DType {
         storage_dtype(&net::<P>().logits().exp())
     }
     assert_eq!(exp_of::<O2>(), DType::F32);
@@ -176,7 +179,7 @@ fn o3_runs_low_what_o2_runs_in_f32() {
 /// What an estimate says of weights, masters and optimizer state is what a stepped model and its optimizer's record hold.
 #[test]
 fn estimates_are_what_training_takes() {
-    fn holds<P: PolicySource>(preset: Preset, masters: Masters) {
+    fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);

@@ -15,9 +15,10 @@ use burn::{
     tensor::{Tensor, TensorData, backend::AutodiffBackend},
 };
 use burn_amp::{
-    Outcome, loss_scale,
+    loss_scale,
     optim::LossScaleOptimizer,
     ranks::{self, Collective, Ranks, RanksError},
+    scaling::Outcome,
 };
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, computing_in,
@@ -59,7 +60,7 @@ fn poisoned(step: usize, ranks: usize) -> Option<usize> {
 /// What one rank saw: the skipped steps, the scale after each step, and the parameters at the end.
 type Seen = (Vec<usize>, Vec<f32>, TensorData);
 
-fn train<P: burn_amp::PolicySource>(rank: usize, count: usize, record: Vec<u8>) -> Seen {
+fn train<P: burn_amp::config::ConfigSource>(rank: usize, count: usize, record: Vec<u8>) -> Seen {
     let device = Default::default();
     let peer = PeerId::from(rank);
     let config = CollectiveConfig::default().with_num_devices(count);
@@ -110,7 +111,7 @@ fn expected_scales(count: usize) -> Vec<f32> {
     (0..STEPS).map(after).collect()
 }
 
-fn all_ranks<P: burn_amp::PolicySource>(count: usize) {
+fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
     let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
         LinearConfig::new(8, 4).init(device)
     });

@@ -12,7 +12,7 @@ use burn::{
     },
 };
 use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, Plain, PolicySource, for_each_low_policy};
+use burn_amp_tests::{Amp, ConfigSource, Plain, for_each_low_policy};
 
 /// A matrix that a `Low` op made; its values are exact in every float dtype.
 fn product<B: Backend>() -> Tensor<B, 2> {
@@ -21,7 +21,7 @@ fn product<B: Backend>() -> Tensor<B, 2> {
     lhs.matmul(Tensor::from_floats([[1.0, 0.0], [0.0, 1.0]], &device))
 }
 
-fn is_stored_low<P: PolicySource>() {
+fn is_stored_low<P: ConfigSource>() {
     let y = product::<Amp<P>>();
     assert!(matches!(storage_dtype(&y), DType::F16 | DType::BF16));
     assert_eq!(y.dtype(), DType::F32);
@@ -53,7 +53,7 @@ fn reads<B: Backend<FloatElem = f32>>() -> Vec<TensorData> {
 
 #[test]
 fn reads_and_transactions_give_the_plain_backends_data() {
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         is_stored_low::<P>();
         assert_eq!(reads::<Amp<P>>(), reads::<Plain>());
     }
@@ -62,7 +62,7 @@ fn reads_and_transactions_give_the_plain_backends_data() {
 
 #[test]
 fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
-    fn casts<P: PolicySource>() {
+    fn casts<P: ConfigSource>() {
         let half = product::<Amp<P>>().cast(DType::F16);
         assert_eq!(
             (half.dtype(), storage_dtype(&half)),
@@ -97,7 +97,7 @@ fn f64_is_never_touched() {
             .map(Tensor::into_data)
             .to_vec()
     }
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         let data = f64_reads::<Amp<P>>();
         assert!(data.iter().all(|data| data.dtype == DType::F64));
         assert_eq!(data, f64_reads::<Plain>());
@@ -113,7 +113,7 @@ fn init<B: Backend>() -> Saved<B> {
     (linear, Param::from_tensor(product()))
 }
 
-fn goes_both_ways<P: PolicySource, R>(recorder: R)
+fn goes_both_ways<P: ConfigSource, R>(recorder: R)
 where
     R: BytesRecorder<Plain, Vec<u8>> + BytesRecorder<Amp<P>, Vec<u8>>,
 {
@@ -144,7 +144,7 @@ where
 
 #[test]
 fn records_go_from_amp_to_plain_burn_and_back_bit_for_bit() {
-    fn all_recorders<P: PolicySource>() {
+    fn all_recorders<P: ConfigSource>() {
         goes_both_ways::<P, _>(BinBytesRecorder::<FullPrecisionSettings>::default());
         goes_both_ways::<P, _>(NamedMpkBytesRecorder::<FullPrecisionSettings>::default());
     }
@@ -190,7 +190,7 @@ fn metrics<B: Backend>() -> Vec<f64> {
 
 #[test]
 fn burn_trains_metrics_read_what_they_read_on_the_plain_backend() {
-    fn same<P: PolicySource>() {
+    fn same<P: ConfigSource>() {
         assert_eq!(metrics::<Amp<P>>(), metrics::<Plain>());
     }
     for_each_low_policy!(same);

@@ -19,8 +19,11 @@ use burn::{
     },
 };
 use burn_amp::{
-    Dtype, LossScaleRecord, Preset, cast_params_to, loss_scale,
+    cast_params_to,
+    config::{Precision, Preset},
+    loss_scale,
     optim::{LossScaleOptimizer, MasterWeights, Masters},
+    scaling::LossScaleRecord,
 };
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, DynamicLossScale, Plain, PlainAutodiff, computing_in,
@@ -96,7 +99,7 @@ fn train(directory: &Path) {
             LinearConfig::new(16, 4).init(&device),
         )
     };
-    let mut model = cast_params_to(load::<B, _>(init(), record), Preset::O2, Dtype::F16);
+    let mut model = cast_params_to(load::<B, _>(init(), record), Preset::O2, Precision::F16);
     let adam = MasterWeights::new(AdamConfig::new()).with_masters(Masters::F32);
     let mut optimizer: Optim = LossScaleOptimizer::new(adam.init());
     let mut first = 0;

@@ -11,9 +11,9 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp::{Outcome, storage_dtype};
+use burn_amp::{scaling::Outcome, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, PolicySource, computing_in,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
     models::{gradients, load, noise, save, seeded},
     near::{Named, assert_near, epsilon},
     policy,
@@ -77,7 +77,7 @@ fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
 }
 
 /// A net of six low ops or fewer, twice per path: what [`assert_near`] allows.
-fn assert_scenario_is_near<P: PolicySource>(found: Named, expected: Named) {
+fn assert_scenario_is_near<P: ConfigSource>(found: Named, expected: Named) {
     assert_near(&found, &expected, 4.0 * epsilon::<P>());
 }
 
@@ -124,7 +124,7 @@ fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
 
 #[test]
 fn a_gan_gets_all_gradients_of_both_losses_in_either_order() {
-    fn near<P: PolicySource>() {
+    fn near<P: ConfigSource>() {
         for both_forward_first in [false, true] {
             let found = gan::<AmpAutodiff<P>>(both_forward_first);
             assert_eq!(found.len(), 12);
@@ -145,7 +145,7 @@ fn two_losses_of_one_model_each_get_their_gradients() {
         all.extend(gradients::<B, _>(&model, &second.backward()));
         all
     }
-    fn near<P: PolicySource>() {
+    fn near<P: ConfigSource>() {
         let found = losses::<AmpAutodiff<P>>();
         assert_eq!(found.len(), 4 + 2);
         assert_scenario_is_near::<P>(found, losses::<PlainAutodiff>());
@@ -169,7 +169,7 @@ fn tied_weights_collect_the_gradients_of_all_their_uses() {
             weight.grad(&grads).unwrap().into_data(),
         )]
     }
-    fn near<P: PolicySource>() {
+    fn near<P: ConfigSource>() {
         assert_scenario_is_near::<P>(tied::<AmpAutodiff<P>>(), tied::<PlainAutodiff>());
     }
     for_each_policy!(near);
@@ -177,7 +177,7 @@ fn tied_weights_collect_the_gradients_of_all_their_uses() {
 
 #[test]
 fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
-    fn sums<P: PolicySource>() {
+    fn sums<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let model = net::<B<P>>([4, 8, 2]);
         let backward = |batch: usize| {
@@ -219,7 +219,7 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
 /// With gradients still scaled by 65536, every gradient would be clipped.
 #[test]
 fn optimizers_clip_unscaled_gradients() {
-    fn clips<P: PolicySource>() {
+    fn clips<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let start = net::<B<P>>([4, 8, 2]);
         let step = |clipping: Option<GradientClippingConfig>| {
@@ -249,7 +249,7 @@ fn optimizers_clip_unscaled_gradients() {
 
 #[test]
 fn a_frozen_layer_stays_and_the_others_learn() {
-    fn stays<P: PolicySource>() {
+    fn stays<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<B<P>>([4, 8, 2]);
         model.first = model.first.no_grad();
@@ -275,7 +275,7 @@ fn a_frozen_layer_stays_and_the_others_learn() {
 
 #[test]
 fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
-    fn moved<P: PolicySource>() {
+    fn moved<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let device = Default::default();
         let model = net::<B<P>>([4, 8, 2]);
@@ -305,7 +305,7 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
 
 #[test]
 fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
-    fn low<P: PolicySource>() {
+    fn low<P: ConfigSource>() {
         let model = net::<AmpAutodiff<P>>([4, 8, 2]);
         let trained = model.forward(matrix(6, 4));
         let validated = model.valid().forward(matrix(6, 4));
@@ -321,7 +321,7 @@ fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
 
 #[test]
 fn several_threads_train_at_once() {
-    fn train<P: PolicySource>() -> Vec<f32> {
+    fn train<P: ConfigSource>() -> Vec<f32> {
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<B<P>>([4, 8, 2]);
         let mut optimizer = AdamConfig::new().init();
@@ -337,7 +337,7 @@ fn several_threads_train_at_once() {
         assert!(losses[39] < 0.5 * losses[0], "{losses:?}");
         losses
     }
-    fn threads<P: PolicySource>() {
+    fn threads<P: ConfigSource>() {
         let alone = train::<P>();
         let together: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(train::<P>)).collect();
@@ -369,7 +369,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
         }
         all
     }
-    fn near<P: PolicySource>() {
+    fn near<P: ConfigSource>() {
         let found = losses::<AmpAutodiff<P>>();
         assert_eq!(found.len(), 16);
         assert_scenario_is_near::<P>(found, losses::<PlainAutodiff>());

@@ -10,12 +10,13 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{
-    LossScaleRecord, Outcome, loss_scale,
+    loss_scale,
     optim::{LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
+    scaling::{LossScaleRecord, Outcome},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
-    PolicySource, computing_in, policy,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig,
+    LossScaleMode, Plain, computing_in, policy,
 };
 
 use super::overflow::{Net, contents, poisoned};
@@ -74,8 +75,8 @@ fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
 fn run<B, P, O>(mut optimizer: O) -> Left
 where
     B: AutodiffBackend<Device = <Plain as burn::tensor::backend::BackendTypes>::Device>
-        + burn_amp::AmpBackend<Source = P>,
-    P: PolicySource,
+        + burn_amp::extend::Amped<Source = P>,
+    P: ConfigSource,
     O: Optimizer<Net<B>, B>,
 {
     let device = Default::default();

@@ -17,9 +17,9 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp::{Preset, loss_scale};
+use burn_amp::{config::Preset, loss_scale};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, PolicySource,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff,
     policy, scaling,
 };
 
@@ -125,7 +125,7 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
 
 #[test]
 fn low_precision_training_ends_where_f32_training_ends() {
-    fn ends_near<P: PolicySource>(plain: &[f32]) {
+    fn ends_near<P: ConfigSource>(plain: &[f32]) {
         let (_, losses) = train::<AmpAutodiff<P>>();
         assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
         // Dropout draws the same masks; what differs is rounding, which 50 steps of AdamW amplify.

@@ -1,7 +1,7 @@
 //! The `[loss_scale]` table.
 
 use super::LossScaleMode;
-use crate::{Dtype, DynamicLossScale, LossScaling};
+use crate::{DynamicLossScale, LossScaling, Precision};
 
 /// How the loss is scaled.
 ///
@@ -50,16 +50,17 @@ impl LossScaleConfig {
     ///
     /// `auto` scales for F16 only: the other dtypes have the exponent range of F32, so no gradient underflows in them
     /// that would not underflow in F32.
-    pub fn scaling(&self, compute: Dtype) -> LossScaling {
+    pub fn scaling(&self, compute: Precision) -> LossScaling {
         match (self.mode, compute) {
             (LossScaleMode::Off, _) => LossScaling::NoScale,
             (LossScaleMode::Static, _) => LossScaling::Static(self.rule.init),
-            (LossScaleMode::Dynamic, _) | (LossScaleMode::Auto, Dtype::F16) => {
+            (LossScaleMode::Dynamic, _) | (LossScaleMode::Auto, Precision::F16) => {
                 LossScaling::Dynamic(self.rule)
             }
-            (LossScaleMode::Auto, Dtype::F64 | Dtype::F32 | Dtype::Flex32 | Dtype::BF16) => {
-                LossScaling::NoScale
-            }
+            (
+                LossScaleMode::Auto,
+                Precision::F64 | Precision::F32 | Precision::Flex32 | Precision::BF16,
+            ) => LossScaling::NoScale,
         }
     }
 }
@@ -71,8 +72,8 @@ mod tests {
     #[test]
     fn auto_scales_for_f16_only() {
         let config = LossScaleConfig::default();
-        for dtype in Dtype::ALL {
-            let expected = if dtype == Dtype::F16 {
+        for dtype in Precision::ALL {
+            let expected = if dtype == Precision::F16 {
                 LossScaling::Dynamic(config.rule)
             } else {
                 LossScaling::NoScale
@@ -87,7 +88,7 @@ mod tests {
             init: 4.0,
             ..DynamicLossScale::default()
         };
-        for dtype in Dtype::ALL {
+        for dtype in Precision::ALL {
             let scaling = |mode| {
                 LossScaleConfig {
                     mode,

@@ -8,7 +8,7 @@ use super::{
     nearest::nearest,
     tree::{Entry, Value, no_duplicates},
 };
-use crate::{Dtype, Op};
+use crate::{Op, Precision};
 
 /// A table whose keys are not fixed. In an environment variable it is a list: `float_exp=full,softmax=keep`.
 ///
@@ -112,7 +112,7 @@ impl<K, V> Open<K, V> {
 
 impl OpenKey for Op {
     fn read(name: &str, place: &Place) -> Result<Self, ConfigError> {
-        let low = [Dtype::F16, Dtype::BF16];
+        let low = [Precision::F16, Precision::BF16];
         let has_class = |op: &Self| low.into_iter().any(|compute| op.class(compute).is_some());
         match name.parse() {
             Ok(op) if has_class(&op) => Ok(op),

@@ -20,14 +20,14 @@ use burn_cubecl::{
 };
 
 use crate::{
-    Kernels, cross_entropy, finite,
+    AmpBackend, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale, softmax, unscale,
     widen::cast,
 };
 
-impl<R, F, I, BT> Kernels for CubeBackend<R, F, I, BT>
+impl<R, F, I, BT> AmpBackend for CubeBackend<R, F, I, BT>
 where
     R: CubeRuntime,
     F: FloatElement,

@@ -14,13 +14,13 @@ use burn_fusion::{Fusion, FusionBackend};
 
 use self::operation::{Operands, custom, exactly, register};
 use crate::{
-    Kernels,
+    AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     widen::wide_dtype,
 };
 
-impl<B: FusionBackend + Kernels> Kernels for Fusion<B> {
+impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         let flags = (Shape::new([tensors.len()]), DType::F32);
         let results = register::<B>(

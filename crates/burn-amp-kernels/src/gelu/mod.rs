@@ -1,6 +1,6 @@
 //! GELU in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`Kernels::mixed_gelu`](crate::Kernels::mixed_gelu) is Burn's `gelu` between casts, and its backward pass is Burn's
+//! [`AmpBackend::mixed_gelu`](crate::AmpBackend::mixed_gelu) is Burn's `gelu` between casts, and its backward pass is Burn's
 //! `gelu_backward`. It has no kernel of its own: both are elementwise, and Fusion makes one kernel of them. It is here
 //! for `Autodiff`, which saves the operand as it is stored instead of in F32.
 

@@ -1,6 +1,6 @@
 //! Layer normalization in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`Kernels::mixed_layer_norm`](crate::Kernels::mixed_layer_norm): `x̂ γ + β` over the last dimension, with
+//! [`AmpBackend::mixed_layer_norm`](crate::AmpBackend::mixed_layer_norm): `x̂ γ + β` over the last dimension, with
 //! `x̂ = (x - mean(x)) / sqrt(var(x) + ε)` and the biased variance, as in Burn's `layer_norm`. The output has the dtype
 //! of `x`. The backward pass needs the input and two F32 numbers per row:
 //!

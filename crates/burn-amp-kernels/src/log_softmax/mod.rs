@@ -1,6 +1,6 @@
 //! Log-softmax in mixed precision: reads the operand's dtype, computes in F32, writes the dtype that is asked for.
 //!
-//! [`Kernels::mixed_log_softmax`](crate::Kernels::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any
+//! [`AmpBackend::mixed_log_softmax`](crate::AmpBackend::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any
 //! shape. The backward pass needs the input and one F32 number per row. It computes probabilities from the input, not
 //! from the output, which may be rounded:
 //!

@@ -4,11 +4,11 @@
 //! overflows that are still tolerated, and whether the last pass overflowed (1) or not (0). [`state`] makes one on the
 //! host, [`scale_of`] and [`overflowed`] read one on the device.
 //!
-//! * [`Kernels::next_loss_scale`](crate::Kernels::next_loss_scale): the state after a backward pass, from the state
+//! * [`AmpBackend::next_loss_scale`](crate::AmpBackend::next_loss_scale): the state after a backward pass, from the state
 //!   before it and the flags of the [finite check](crate::finite). It is
 //!   [`LossScaling::next`](burn_amp_core::LossScaling::next) bit for bit, as long as `growth_interval` is below 2^24:
 //!   steps are counted in F32.
-//! * [`Kernels::unscale_unless_overflowed`](crate::Kernels::unscale_unless_overflowed): a gradient divided by the scale
+//! * [`AmpBackend::unscale_unless_overflowed`](crate::AmpBackend::unscale_unless_overflowed): a gradient divided by the scale
 //!   of its pass, in F32, or zeros if the pass overflowed. The gradient is read once, the result written once.
 
 #[cfg(feature = "cubecl")]

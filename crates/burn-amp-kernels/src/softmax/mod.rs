@@ -1,6 +1,6 @@
 //! Softmax in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`Kernels::mixed_softmax`](crate::Kernels::mixed_softmax): `exp(x - max) / sum(exp(x - max))` along `dim`, for any
+//! [`AmpBackend::mixed_softmax`](crate::AmpBackend::mixed_softmax): `exp(x - max) / sum(exp(x - max))` along `dim`, for any
 //! shape, in the dtype of `x`. A row whose elements are all -inf gives NaN, as in Burn. The backward pass needs only
 //! the output `y`:
 //!

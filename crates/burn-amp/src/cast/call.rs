@@ -10,8 +10,8 @@
 
 use std::borrow::Borrow;
 
-use burn_amp_core::{Casts, Class, Dtype, Op, Operands, scalar};
-use burn_amp_kernels::Kernels;
+use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     Scalar, TensorPrimitive,
     tensor::{Device, FloatTensor},
@@ -19,16 +19,17 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{observe, precision, scope},
+    cast::{observe, scope},
     graph::Graph,
     loss_scale::Passes,
-    policy::{Context, PolicySource},
+    policy::{ConfigSource, Context},
+    precision,
     tensor::{AmpTensor, Nature},
     warn,
 };
 
 /// A call whose operands are being looked at.
-pub(crate) struct Call<B: Kernels> {
+pub(crate) struct Call<B: AmpBackend> {
     callee: Callee,
     /// What the policy needs to know. `exact` is set by gradients only, not by a scope of full precision.
     operands: Operands,
@@ -37,7 +38,7 @@ pub(crate) struct Call<B: Kernels> {
     /// The backward passes of operands that are gradients.
     passes: Passes<B>,
     /// The storage dtype of an operand that is a parameter outside the graph, as an optimizer steps it.
-    parameter: Option<Dtype>,
+    parameter: Option<Precision>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -63,12 +64,12 @@ impl Callee {
 }
 
 /// A call whose dtypes are decided.
-pub(crate) struct Decided<B: Kernels> {
+pub(crate) struct Decided<B: AmpBackend> {
     call: Call<B>,
     pub(crate) casts: Casts,
 }
 
-impl<B: Kernels> Call<B> {
+impl<B: AmpBackend> Call<B> {
     /// A call of an op of the table.
     #[inline]
     pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
@@ -139,7 +140,7 @@ impl<B: Kernels> Call<B> {
 
     /// Takes the policy of a device, unless an operand has given one.
     #[inline]
-    pub(crate) fn device<P: PolicySource, D: Borrow<Device<B>>>(
+    pub(crate) fn device<P: ConfigSource, D: Borrow<Device<B>>>(
         &mut self,
         device: impl FnOnce() -> D,
     ) {
@@ -165,7 +166,7 @@ impl<B: Kernels> Call<B> {
     }
 }
 
-impl<B: Kernels> Decided<B> {
+impl<B: AmpBackend> Decided<B> {
     /// The operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
@@ -221,12 +222,12 @@ impl<B: Kernels> Decided<B> {
     /// A result that stays in F32 whatever dtype it was computed in, because it will be accumulated.
     #[inline]
     pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        let wide = precision::of(&result).join(Dtype::F32);
+        let wide = precision::of(&result).join(Precision::F32);
         self.result(precision::cast::<G::Inner>(result, wide))
     }
 
     /// A result that is a float or a quantized tensor.
-    pub(crate) fn primitive<P: PolicySource, G: Graph<B>>(
+    pub(crate) fn primitive<P: ConfigSource, G: Graph<B>>(
         &self,
         result: TensorPrimitive<G::Inner>,
     ) -> TensorPrimitive<Amp<B, P, G>> {
@@ -236,16 +237,16 @@ impl<B: Kernels> Decided<B> {
         }
     }
 
-    /// The storage dtype of the result if one op of [`Kernels`] shall compute it in F32 from operands as stored.
+    /// The storage dtype of the result if one op of [`AmpBackend`] shall compute it in F32 from operands as stored.
     ///
     /// `None` under a policy that lowers nothing, where `Amp` is the plain backend, bit for bit.
-    pub(crate) fn in_f32(&self) -> Option<Dtype> {
+    pub(crate) fn in_f32(&self) -> Option<Precision> {
         let lowers = self.call.context?.policy.compute().is_low();
-        (lowers && !self.call.operands.exact && self.casts.operands == Some(Dtype::F32))
-            .then_some(self.casts.results.unwrap_or(Dtype::F32))
+        (lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
+            .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
-    /// Whether one op of [`Kernels`] shall compute in F32 and store its result in the dtype of the operand.
+    /// Whether one op of [`AmpBackend`] shall compute in F32 and store its result in the dtype of the operand.
     pub(crate) fn is_internal(&self) -> bool {
         self.casts.results.is_some() && self.in_f32().is_some()
     }

@@ -1,41 +1,42 @@
 //! A hook that sees every cast. Without an observer it costs one predictable branch.
 
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use burn_amp_core::{Dtype, Op};
+use burn_amp_core::{Op, Precision};
+use parking_lot::RwLock;
 
-/// Receives the casts that the decorator makes, see [`observe`](fn@observe).
+/// Receives the casts that the decorator makes, see [`set_observer`].
 pub trait Observer: Send + Sync {
     /// Called before a float operand of `op` is cast; `op` is `None` for a custom op.
     ///
     /// The uses of a parameter share one cast, but each use is reported. Casts of the backward pass are not reported:
     /// they mirror those of the forward pass.
-    fn cast(&self, op: Option<Op>, from: Dtype, to: Dtype);
+    fn cast(&self, op: Option<Op>, from: Precision, to: Precision);
 }
 
 static ON: AtomicBool = AtomicBool::new(false);
 static OBSERVER: RwLock<Option<Arc<dyn Observer>>> = RwLock::new(None);
 
 /// Sets the observer of all threads, which replaces the one before; `None` removes it.
-pub fn observe(observer: Option<Arc<dyn Observer>>) {
-    let mut slot = OBSERVER.write().unwrap_or_else(PoisonError::into_inner);
+pub fn set_observer(observer: Option<Arc<dyn Observer>>) {
+    let mut slot = OBSERVER.write();
     ON.store(observer.is_some(), Ordering::Relaxed);
     *slot = observer;
 }
 
 #[inline]
-pub(crate) fn cast(op: Option<Op>, from: Dtype, to: Dtype) {
+pub(crate) fn cast(op: Option<Op>, from: Precision, to: Precision) {
     if ON.load(Ordering::Relaxed) {
         report(op, from, to);
     }
 }
 
 #[cold]
-fn report(op: Option<Op>, from: Dtype, to: Dtype) {
-    let observer = OBSERVER.read().unwrap_or_else(PoisonError::into_inner);
+fn report(op: Option<Op>, from: Precision, to: Precision) {
+    let observer = OBSERVER.read();
     if let Some(observer) = &*observer {
         observer.cast(op, from, to);
     }
@@ -53,7 +54,7 @@ impl CastCounter {
 }
 
 impl Observer for CastCounter {
-    fn cast(&self, _: Option<Op>, _: Dtype, _: Dtype) {
+    fn cast(&self, _: Option<Op>, _: Precision, _: Precision) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

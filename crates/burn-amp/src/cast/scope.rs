@@ -14,9 +14,9 @@ thread_local! {
 /// ```
 /// # use burn::{backend::Flex, tensor::{Tensor, DType}};
 /// # struct InBf16;
-/// # impl burn_amp::PolicySource for InBf16 {
-/// #     fn config() -> Result<burn_amp::Config, burn_amp::ConfigError> {
-/// #         Ok(burn_amp::Config { compute: burn_amp::Compute::Bf16, ..Default::default() })
+/// # impl burn_amp::config::ConfigSource for InBf16 {
+/// #     fn config() -> Result<burn_amp::config::Config, burn_amp::config::ConfigError> {
+/// #         Ok(burn_amp::config::Config { compute: burn_amp::config::Compute::Bf16, ..Default::default() })
 /// #     }
 /// # }
 /// type B = burn_amp::Amp<Flex, InBf16>;

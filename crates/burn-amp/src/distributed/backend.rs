@@ -1,6 +1,6 @@
 //! `DistributedBackend`, forwarded to the backend below.
 
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     DeviceId,
     distributed::{
@@ -10,9 +10,9 @@ use burn_backend::{
     tensor::FloatTensor,
 };
 
-use crate::{backend::Amp, graph::Graph, policy::PolicySource, tensor::AmpTensor};
+use crate::{backend::Amp, graph::Graph, policy::ConfigSource, tensor::AmpTensor};
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
 where
     G::Inner: DistributedBackend,
 {

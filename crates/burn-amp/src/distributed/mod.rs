@@ -4,7 +4,7 @@
 //! below. An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: no rank has to
 //! [`join`](crate::ranks::join).
 
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 
 #[cfg(feature = "distributed")]
 mod backend;
@@ -13,16 +13,16 @@ mod backend;
 ///
 /// With the feature `distributed` only those that have collective operations, otherwise all.
 #[cfg(not(feature = "distributed"))]
-pub trait Trainable: Kernels {}
+pub trait Trainable: AmpBackend {}
 
 #[cfg(not(feature = "distributed"))]
-impl<B: Kernels> Trainable for B {}
+impl<B: AmpBackend> Trainable for B {}
 
 /// The plain backends that can be trained on.
 ///
 /// With the feature `distributed` only those that have collective operations, otherwise all.
 #[cfg(feature = "distributed")]
-pub trait Trainable: burn_backend::distributed::DistributedBackend + Kernels {}
+pub trait Trainable: burn_backend::distributed::DistributedBackend + AmpBackend {}
 
 #[cfg(feature = "distributed")]
-impl<B: burn_backend::distributed::DistributedBackend + Kernels> Trainable for B {}
+impl<B: burn_backend::distributed::DistributedBackend + AmpBackend> Trainable for B {}

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_backend::{Backend, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::Origin;
-use crate::cast::precision as dtype;
+use crate::precision;
 
 /// A leaf of the graph: a tensor that requires a gradient itself. All clones of the tensor share it.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Leaf<B: Backend> {
 #[derive(Debug)]
 struct Uses<B: Backend> {
     /// The values in the dtype that they were last cast to. The values of a leaf never change, so this is never stale.
-    cast: Option<(Dtype, FloatTensor<B>)>,
+    cast: Option<(Precision, FloatTensor<B>)>,
     /// The number of the backward pass that will consume the last use, and the graph level of the cast for that use.
     last: Option<(u64, usize)>,
 }
@@ -42,12 +42,12 @@ impl<B: Backend> Leaf<B> {
     /// The leaf's values in dtype `to`, cast at the first use.
     ///
     /// A recurrent net uses its weights at every time step, and each use keeps its operands for the backward pass.
-    pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
+    pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
         let mut uses = self.uses.lock();
         match &uses.cast {
             Some((dtype, cast)) if *dtype == to => cast.clone(),
             _ => {
-                let cast = dtype::cast::<B>(tensor, to);
+                let cast = precision::cast::<B>(tensor, to);
                 uses.cast = Some((to, cast.clone()));
                 cast
             }

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_autodiff::{Autodiff, grads::Gradients};
 use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::{leaf::Leaf, levels::Levels, origin::Origin};
-use crate::cast::precision as dtype;
+use crate::precision;
 
 /// The live leaves of one device.
 #[derive(Debug)]
@@ -48,8 +48,8 @@ pub(crate) struct LeafGradient<B: Backend> {
 }
 
 impl<B: Backend> LeafGradient<B> {
-    pub(crate) fn dtype(&self) -> Dtype {
-        dtype::of(&self.gradient)
+    pub(crate) fn dtype(&self) -> Precision {
+        precision::of(&self.gradient)
     }
 
     /// Stores another tensor as this leaf's gradient.

@@ -17,8 +17,8 @@ mod weight_cast;
 
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
 
-use burn_amp_core::Dtype;
-use burn_amp_kernels::Kernels;
+use burn_amp_core::Precision;
+use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
 use burn_backend::{BackendTypes, tensor::FloatTensor};
 
@@ -30,11 +30,11 @@ pub(crate) use leaves::LeafGradient;
 pub(crate) use origin::Moment;
 
 /// Whether ops are recorded for a backward pass. Implemented by [`NoGraph`] and [`Tape`] only.
-pub trait Graph<B: Kernels>:
+pub trait Graph<B: AmpBackend>:
     sealed::Sealed + Clone + Copy + Debug + Default + Send + Sync + 'static
 {
     /// The backend that computes the ops.
-    type Inner: Kernels
+    type Inner: AmpBackend
         + BackendTypes<
             Device = B::Device,
             FloatElem = B::FloatElem,
@@ -68,7 +68,7 @@ pub trait Graph<B: Kernels>:
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
         leaf: &Leaf<B>,
-        to: Dtype,
+        to: Precision,
         operands: usize,
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner>;
@@ -89,7 +89,7 @@ pub struct Tape<C = NoCheckpointing>(PhantomData<C>);
 impl sealed::Sealed for NoGraph {}
 impl<C> sealed::Sealed for Tape<C> {}
 
-impl<B: Kernels> Graph<B> for NoGraph {
+impl<B: AmpBackend> Graph<B> for NoGraph {
     type Inner = B;
 
     const RECORDS: bool = false;
@@ -108,7 +108,7 @@ impl<B: Kernels> Graph<B> for NoGraph {
     fn cast_leaf(
         tensor: FloatTensor<B>,
         leaf: &Leaf<B>,
-        to: Dtype,
+        to: Precision,
         _: usize,
         _: &Leaves<B>,
     ) -> FloatTensor<B> {
@@ -116,7 +116,7 @@ impl<B: Kernels> Graph<B> for NoGraph {
     }
 }
 
-impl<B: Kernels, C: CheckpointStrategy> Graph<B> for Tape<C> {
+impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     type Inner = burn_autodiff::Autodiff<B, C>;
 
     const RECORDS: bool = true;
@@ -142,7 +142,7 @@ impl<B: Kernels, C: CheckpointStrategy> Graph<B> for Tape<C> {
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
         leaf: &Leaf<B>,
-        to: Dtype,
+        to: Precision,
         operands: usize,
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner> {

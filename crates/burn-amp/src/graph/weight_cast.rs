@@ -1,6 +1,6 @@
 //! The graph node of a parameter's cast.
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -10,7 +10,7 @@ use burn_autodiff::{
 use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
 
 use super::{leaf::Leaf, leaves::Leaves};
-use crate::cast::precision as dtype;
+use crate::precision;
 
 /// Casts a leaf for one use: a node of its own, over values that all uses share.
 ///
@@ -19,13 +19,13 @@ use crate::cast::precision as dtype;
 pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     leaf: &Leaf<B>,
-    to: Dtype,
+    to: Precision,
     operands: usize,
     leaves: &Leaves<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let level = leaf.level(leaves.pass(), operands);
     let level = leaves.node_of_level(level, &tensor.primitive);
-    let from = dtype::to_float(dtype::of(&tensor.primitive));
+    let from = precision::to_float(precision::of(&tensor.primitive));
     let low = leaf.cast(tensor.primitive, to);
     match WeightCast
         .prepare::<C>([tensor.node, level.node])

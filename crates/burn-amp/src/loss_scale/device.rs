@@ -12,7 +12,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
-use burn_amp_kernels::{Kernels, loss_scale};
+use burn_amp_kernels::{AmpBackend, loss_scale};
 use burn_backend::{Backend, Shape, Slice, TensorData, tensor::FloatTensor};
 use parking_lot::Mutex;
 
@@ -93,7 +93,7 @@ impl<B: Backend> DeviceScale<B> {
     }
 }
 
-impl<B: Kernels> Scaling<B> {
+impl<B: AmpBackend> Scaling<B> {
     /// The state of the scale on `device` before the next backward pass.
     pub(crate) fn state_on(&self, device: &B::Device) -> FloatTensor<B> {
         let current = self.device.0.lock().current.clone();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_backend::Shape;
 
 /// Why a step was skipped.
@@ -26,7 +26,7 @@ pub struct Overflow {
     /// The shape of the gradient.
     pub shape: Shape,
     /// The dtype of the gradient.
-    pub dtype: Dtype,
+    pub dtype: Precision,
 }
 
 /// The verdict on one backward pass, after all ranks of a data-parallel run have been asked.

@@ -1,22 +1,23 @@
 //! `ActivationOps`.
 
 use burn_amp_core::{Op, activation_ops};
-use burn_amp_kernels::{Kernels, log_softmax::LogSoftmax};
+use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward, precision},
+    cast::{call::Call, forward::forward},
     graph::Graph,
-    policy::PolicySource,
+    policy::ConfigSource,
+    precision,
     tensor::{LogSoftmaxOperand, Nature},
 };
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
     activation_ops! { forward! }
 }
 
-fn gelu<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let mut call = Call::new::<G>(Op::gelu);
@@ -29,7 +30,7 @@ fn gelu<B: Kernels, P: PolicySource, G: Graph<B>>(
     }
 }
 
-fn softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
@@ -44,7 +45,7 @@ fn softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
 }
 
 /// Along the last dimension, the result remembers its operand for [`float_gather`](super::tensor).
-fn log_softmax<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {

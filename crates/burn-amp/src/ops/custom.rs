@@ -1,27 +1,27 @@
 //! Ops that Burn does not know, under a cast class.
 
 use burn_amp_core::Class;
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
 use crate::{
-    backend::Amp, cast::call::Call, graph::Graph, policy::PolicySource, tensor::AmpTensor,
+    backend::Amp, cast::call::Call, graph::Graph, policy::ConfigSource, tensor::AmpTensor,
 };
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Amp<B, P, G> {
     /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
     ///
     /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
     ///
     /// ```
     /// use burn::tensor::{backend::Backend, ops::FloatTensor};
-    /// use burn_amp::{Amp, Class, Graph, Kernels, PolicySource};
+    /// use burn_amp::{Amp, AmpBackend, config::{Class, ConfigSource}, extend::Graph};
     ///
     /// trait ScaledMatmul: Backend {
     ///     fn scaled_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, by: f32) -> FloatTensor<Self>;
     /// }
     ///
-    /// impl<B: Kernels, P: PolicySource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
+    /// impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ScaledMatmul for Amp<B, P, G>
     /// where
     ///     G::Inner: ScaledMatmul,
     /// {

@@ -1,7 +1,7 @@
 //! `ModuleOps`.
 
 use burn_amp_core::{Op, module_ops};
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     ops::{
         AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward,
@@ -14,17 +14,18 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward, precision},
+    cast::{call::Call, forward::forward},
     graph::Graph,
-    policy::PolicySource,
+    policy::ConfigSource,
+    precision,
 };
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
     module_ops! { forward! }
 }
 
 /// Burn's `Autodiff` would compose the op below `Amp`, where the policy does not see the parts.
-fn attention<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     query: FloatTensor<Amp<B, P, G>>,
     key: FloatTensor<Amp<B, P, G>>,
     value: FloatTensor<Amp<B, P, G>>,
@@ -52,7 +53,7 @@ fn attention<B: Kernels, P: PolicySource, G: Graph<B>>(
     ))
 }
 
-fn layer_norm<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     gamma: FloatTensor<Amp<B, P, G>>,
     beta: Option<FloatTensor<Amp<B, P, G>>>,

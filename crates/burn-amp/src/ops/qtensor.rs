@@ -1,7 +1,7 @@
 //! `QTensorOps`. The inner backend does the quantized arithmetic; its float results follow the policy from there on.
 
 use burn_amp_core::{Op, q_tensor_ops};
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
     TensorPrimitive,
@@ -14,14 +14,14 @@ use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},
     graph::Graph,
-    policy::PolicySource,
+    policy::ConfigSource,
 };
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> QTensorOps<Self> for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> QTensorOps<Self> for Amp<B, P, G> {
     q_tensor_ops! { forward! }
 }
 
-fn q_matmul<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn q_matmul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: TensorPrimitive<Amp<B, P, G>>,
     rhs: TensorPrimitive<Amp<B, P, G>>,
 ) -> TensorPrimitive<Amp<B, P, G>> {

@@ -1,7 +1,7 @@
 //! `FloatTensorOps`.
 
-use burn_amp_core::{Dtype, Op, float_tensor_ops};
-use burn_amp_kernels::Kernels;
+use burn_amp_core::{Op, Precision, float_tensor_ops};
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData, TensorMetadata,
@@ -11,17 +11,18 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward, precision},
+    cast::{call::Call, forward::forward},
     graph::Graph,
-    policy::{Context, PolicySource},
+    policy::{ConfigSource, Context},
+    precision,
     tensor::{AmpTensor, Nature},
 };
 
-impl<B: Kernels, P: PolicySource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
     float_tensor_ops! { forward! }
 }
 
-fn float_random<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_random<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     shape: Shape,
     distribution: Distribution,
     device: &Device<B>,
@@ -35,13 +36,13 @@ fn float_random<B: Kernels, P: PolicySource, G: Graph<B>>(
     tensor
 }
 
-async fn float_into_data<B: Kernels, P: PolicySource, G: Graph<B>>(
+async fn float_into_data<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> Result<TensorData, ExecutionError> {
     G::Inner::float_into_data(tensor.into_inner()).await
 }
 
-fn float_to_device<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
@@ -55,7 +56,7 @@ fn float_to_device<B: Kernels, P: PolicySource, G: Graph<B>>(
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and the
 /// backward pass saves the mask in low precision too.
-fn float_mul<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
@@ -80,7 +81,7 @@ fn float_mul<B: Kernels, P: PolicySource, G: Graph<B>>(
 
 /// A cross entropy reads one log-probability per row of a log-softmax, which its operand and the logarithms of its sums
 /// give without the other ones.
-fn float_gather<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
     tensor: FloatTensor<Amp<B, P, G>>,
     indices: IntTensor<B>,
@@ -88,7 +89,7 @@ fn float_gather<B: Kernels, P: PolicySource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_gather);
     call.float(&tensor);
     let call = call.decide();
-    let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Dtype::F32;
+    let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Precision::F32;
     match &tensor.nature {
         Nature::LogSoftmax(operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
@@ -108,7 +109,7 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
         && indices[dim] == 1
 }
 
-fn float_detach<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     AmpTensor {
@@ -120,7 +121,7 @@ fn float_detach<B: Kernels, P: PolicySource, G: Graph<B>>(
     .enrolled()
 }
 
-fn float_set_require_grad<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
@@ -133,7 +134,7 @@ fn float_set_require_grad<B: Kernels, P: PolicySource, G: Graph<B>>(
     .enrolled()
 }
 
-fn float_cast<B: Kernels, P: PolicySource, G: Graph<B>>(
+fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {

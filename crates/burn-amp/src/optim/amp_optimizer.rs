@@ -8,7 +8,7 @@ use super::{
     Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, OptimizerConfig,
     SkipOnDevice, config::replace_optimizer,
 };
-use crate::{backend::AmpBackend, graph::NoGraph};
+use crate::{backend::Amped, graph::NoGraph};
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
 ///
@@ -90,7 +90,7 @@ impl<C> AmpOptimizer<C> {
     /// Makes the optimizer.
     pub fn init<B, M>(&self) -> LossScaleOptimizer<AmpAdaptor<C, M, B>>
     where
-        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
+        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {

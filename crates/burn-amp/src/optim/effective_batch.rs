@@ -19,7 +19,7 @@ use burn::{
 
 use super::skip_on_device::overflowed;
 use crate::{
-    backend::AmpBackend,
+    backend::Amped,
     graph::{Moment, NoGraph},
     loss_scale::Passes,
     tensor::Nature,
@@ -61,7 +61,7 @@ impl EffectiveBatch {
         selects_on_device: bool,
     ) -> Step
     where
-        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         M: AutodiffModule<B>,
     {
         let since = std::mem::replace(&mut self.since, Moment::now());
@@ -102,18 +102,18 @@ impl EffectiveBatch {
 static WAITS: Warning = Warning::new();
 
 /// What is known of the parts of an effective batch.
-struct Parts<'a, B: AutodiffBackend<InnerBackend: AmpBackend>> {
+struct Parts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a [GradientsParams],
     since: Moment,
     /// Whether a gradient was withheld.
     withheld: bool,
     /// The backward passes whose outcome is on the device.
-    passes: Passes<<B::InnerBackend as AmpBackend>::Plain>,
+    passes: Passes<<B::InnerBackend as Amped>::Plain>,
 }
 
 impl<B> ModuleVisitor<B> for Parts<'_, B>
 where
-    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         for grads in self.grads {
@@ -131,14 +131,14 @@ where
 }
 
 /// Replaces the passes of all gradients.
-struct SetPasses<'a, B: AutodiffBackend<InnerBackend: AmpBackend>> {
+struct SetPasses<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a mut [GradientsParams],
-    passes: Passes<<B::InnerBackend as AmpBackend>::Plain>,
+    passes: Passes<<B::InnerBackend as Amped>::Plain>,
 }
 
 impl<B> ModuleVisitor<B> for SetPasses<'_, B>
 where
-    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         for grads in &mut *self.grads {
@@ -150,7 +150,7 @@ where
 }
 
 /// A gradient without the passes that it comes from, and those passes.
-pub(super) fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+pub(super) fn take_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
 ) -> (Tensor<B, D>, Passes<B::Plain>) {
     let mut gradient = gradient.into_primitive().tensor();
@@ -162,7 +162,7 @@ pub(super) fn take_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
     (gradient, passes)
 }
 
-fn with_passes<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
     passes: Passes<B::Plain>,
 ) -> Tensor<B, D> {

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use burn::tensor::{ElementConversion, Tensor, backend::Backend};
@@ -27,7 +27,7 @@ impl GradientNorm {
     /// A step that was skipped on the host leaves the norm of the step before. With `loss_scale.sync = false` it is the norm
     /// of the parts that did not overflow.
     pub fn value(&self) -> Option<f64> {
-        let mut norm = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut norm = self.0.lock();
         let value = match std::mem::take(&mut *norm) {
             Norm::Unknown => return None,
             Norm::OnDevice(read) => read(),
@@ -39,7 +39,7 @@ impl GradientNorm {
 
     pub(super) fn set<B: Backend>(&self, value: Tensor<B, 1>) {
         let read = Box::new(move || value.into_scalar().elem());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Norm::OnDevice(read);
+        *self.0.lock() = Norm::OnDevice(read);
     }
 }
 

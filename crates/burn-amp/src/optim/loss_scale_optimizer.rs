@@ -12,7 +12,7 @@ use super::{
     effective_batch::{EffectiveBatch, Step},
     merge::merge,
 };
-use crate::{backend::AmpBackend, graph::NoGraph, policy::Context};
+use crate::{backend::Amped, graph::NoGraph, policy::Context};
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer`](super::AmpOptimizer) makes one.
 ///
@@ -91,7 +91,7 @@ impl<O> LossScaleOptimizer<O> {
     /// Decides whether to step, then clips and measures the gradients of the step.
     fn prepare<B, M>(&mut self, grads: &mut [GradientsParams], module: &M) -> Step
     where
-        B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         M: AutodiffModule<B>,
     {
         let selects_on_device = self.selects_on_device;
@@ -118,7 +118,7 @@ impl<O, M, B> Optimizer<M, B> for LossScaleOptimizer<O>
 where
     O: Optimizer<M, B>,
     M: AutodiffModule<B>,
-    B: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>> + AmpBackend,
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     type Record = LossScaleOptimizerRecord<O::Record>;
 

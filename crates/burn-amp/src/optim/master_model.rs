@@ -10,7 +10,7 @@ use burn::{
 };
 
 use super::{MasterState, MasterWeights, SkipOnDevice};
-use crate::{backend::AmpBackend, convert::store_param, graph::NoGraph};
+use crate::{backend::Amped, convert::store_param, graph::NoGraph};
 
 /// An optimizer that can give the model with its F32 masters: [`AmpOptimizer`](super::AmpOptimizer)'s, or one made by
 /// [`MasterWeights::init`].
@@ -68,7 +68,7 @@ impl<B: Backend, O: SimpleOptimizer<B>> KeepsMasters<B> for MasterWeights<O> {
     }
 }
 
-impl<B: AmpBackend<Graph = NoGraph>, O: KeepsMasters<B>> KeepsMasters<B> for SkipOnDevice<O> {
+impl<B: Amped<Graph = NoGraph>, O: KeepsMasters<B>> KeepsMasters<B> for SkipOnDevice<O> {
     fn master<const D: usize>(
         state: Option<Self::State<D>>,
         parameter: Tensor<B, D>,

@@ -9,7 +9,7 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 use burn_amp_core::Outcome;
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     Shape, Slice, TensorMetadata, get_device_settings,
     ops::FloatTensorOps,
@@ -18,10 +18,10 @@ use burn_backend::{
 
 use super::{Masters, OptimizerConfig, config::replace_optimizer, effective_batch::take_passes};
 use crate::{
-    backend::AmpBackend,
-    cast::precision as dtype,
+    backend::Amped,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
+    precision,
     tensor::{AmpTensor, Nature},
 };
 
@@ -59,7 +59,7 @@ impl<O> SkipOnDevice<O> {
     /// Makes the optimizer of a configuration, with its gradient clipping, as the configuration's own `init` does.
     pub fn init<A, M>(&self) -> OptimizerAdaptor<SkipOnDevice<O::Optimizer>, M, A>
     where
-        A: AutodiffBackend<InnerBackend: AmpBackend<Graph = NoGraph>>,
+        A: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
         M: AutodiffModule<A>,
         O: OptimizerConfig<A::InnerBackend>,
     {
@@ -69,7 +69,7 @@ impl<O> SkipOnDevice<O> {
 
 impl<B, C> OptimizerConfig<B> for SkipOnDevice<C>
 where
-    B: AmpBackend<Graph = NoGraph>,
+    B: Amped<Graph = NoGraph>,
     C: OptimizerConfig<B>,
 {
     type Optimizer = SkipOnDevice<C::Optimizer>;
@@ -93,7 +93,7 @@ where
 
 /// The state of [`SkipOnDevice`] for one parameter: the inner optimizer's state `S`, or two of them of which one counts.
 #[derive(Clone, Debug)]
-pub struct SkipState<B: AmpBackend, S> {
+pub struct SkipState<B: Amped, S> {
     /// After the step.
     stepped: Option<S>,
     /// Before the step, as long as the step may have been skipped.
@@ -101,12 +101,12 @@ pub struct SkipState<B: AmpBackend, S> {
 }
 
 #[derive(Clone, Debug)]
-struct Undecided<B: AmpBackend, S> {
+struct Undecided<B: Amped, S> {
     before: Option<S>,
     passes: Passes<B::Plain>,
 }
 
-impl<B: AmpBackend, S> SkipState<B, S> {
+impl<B: Amped, S> SkipState<B, S> {
     /// The state that counts. Waits for the device.
     pub(super) fn decided(self) -> Option<S> {
         match self.undecided {
@@ -117,7 +117,7 @@ impl<B: AmpBackend, S> SkipState<B, S> {
 }
 
 /// Whether one of the passes overflowed. Waits for the device.
-pub(super) fn overflowed<B: Kernels>(passes: &Passes<B>) -> bool {
+pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
     passes
         .iter()
         .any(|pass: &Arc<DeferredPass<B>>| pass.wait().1 == Outcome::Overflowed)
@@ -126,7 +126,7 @@ pub(super) fn overflowed<B: Kernels>(passes: &Passes<B>) -> bool {
 impl<O, B> SimpleOptimizer<B> for SkipOnDevice<O>
 where
     O: SimpleOptimizer<B>,
-    B: AmpBackend<Graph = NoGraph>,
+    B: Amped<Graph = NoGraph>,
 {
     type State<const D: usize> = SkipState<B, O::State<D>>;
 
@@ -169,7 +169,7 @@ where
 }
 
 /// `old` if one of the passes overflowed, else `new`.
-fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
+fn select<B: Amped<Graph = NoGraph>, const D: usize>(
     old: Tensor<B, D>,
     new: Tensor<B, D>,
     passes: &Passes<B::Plain>,
@@ -182,7 +182,7 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
         .filter(|_| old.inner.shape().num_elements() > 0);
     let selected = passes.fold(new.inner, |new, pass| {
         let overflowed = overflow_flag::<B::Plain>(pass, &new);
-        let old = dtype::cast::<B::Plain>(old.inner.clone(), dtype::of(&new));
+        let old = precision::cast::<B::Plain>(old.inner.clone(), precision::of(&new));
         B::Plain::float_mask_where(new, overflowed, old)
     });
     let selected = AmpTensor {
@@ -195,7 +195,7 @@ fn select<B: AmpBackend<Graph = NoGraph>, const D: usize>(
 }
 
 /// Whether a pass overflowed, in the shape of a tensor and on its device.
-fn overflow_flag<B: Kernels>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
+fn overflow_flag<B: AmpBackend>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
     let device = B::float_device(like);
     let bool_dtype = get_device_settings::<B>(&device).bool_dtype;
     let state = B::float_to_device(pass.after.clone(), &device);
@@ -205,7 +205,7 @@ fn overflow_flag<B: Kernels>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> B
     B::bool_expand(overflowed, like.shape())
 }
 
-impl<B: AmpBackend, R: Record<B>> Record<B> for SkipState<B, R> {
+impl<B: Amped, R: Record<B>> Record<B> for SkipState<B, R> {
     /// The state that counts; `None` if the first step was skipped.
     type Item<S: PrecisionSettings> = Option<R::Item<S>>;
 

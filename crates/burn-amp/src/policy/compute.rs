@@ -1,10 +1,10 @@
 //! The compute dtype of a configuration on a device.
 
-use burn_amp_core::{Compute, Config, Dtype, Preset};
+use burn_amp_core::{Compute, Config, Precision, Preset};
 use burn_backend::{Backend, DTypeUsage};
 
 use super::source::SetupError;
-use crate::cast::precision as dtype;
+use crate::precision;
 
 /// The compute dtype: what the configuration says, or the dtype that `auto` chooses for the device.
 ///
@@ -14,21 +14,21 @@ use crate::cast::precision as dtype;
 pub(super) fn compute_dtype<B: Backend>(
     config: &Config,
     device: &B::Device,
-) -> Result<Dtype, SetupError> {
+) -> Result<Precision, SetupError> {
     let compute = match (config.preset, config.compute) {
-        (Preset::O0, _) | (_, Compute::F32) => return Ok(Dtype::F32),
-        (_, Compute::Auto) => return Ok(accelerated::<B>(device).unwrap_or(Dtype::F32)),
-        (_, Compute::Bf16) => Dtype::BF16,
-        (_, Compute::F16) => Dtype::F16,
+        (Preset::O0, _) | (_, Compute::F32) => return Ok(Precision::F32),
+        (_, Compute::Auto) => return Ok(accelerated::<B>(device).unwrap_or(Precision::F32)),
+        (_, Compute::Bf16) => Precision::BF16,
+        (_, Compute::F16) => Precision::F16,
     };
-    let supports = |dtype: &Dtype| B::supports_dtype(device, dtype::to_burn(*dtype));
+    let supports = |dtype: &Precision| B::supports_dtype(device, precision::to_burn(*dtype));
     if supports(&compute) {
         return Ok(compute);
     }
     Err(SetupError::UnsupportedDtype {
         device: format!("{} on {device:?}", B::name(device)),
         compute,
-        supported: [Dtype::F32, Dtype::F16, Dtype::BF16]
+        supported: [Precision::F32, Precision::F16, Precision::BF16]
             .iter()
             .filter(|dtype| supports(dtype))
             .map(|dtype| dtype.name())
@@ -38,9 +38,9 @@ pub(super) fn compute_dtype<B: Backend>(
 }
 
 /// The first of BF16 and F16 that the device accelerates.
-fn accelerated<B: Backend>(device: &B::Device) -> Option<Dtype> {
-    [Dtype::BF16, Dtype::F16].into_iter().find(|dtype| {
-        B::dtype_usage(device, dtype::to_burn(*dtype))
+fn accelerated<B: Backend>(device: &B::Device) -> Option<Precision> {
+    [Precision::BF16, Precision::F16].into_iter().find(|dtype| {
+        B::dtype_usage(device, precision::to_burn(*dtype))
             .is_superset(DTypeUsage::general() | DTypeUsage::Accelerated)
     })
 }

@@ -1,6 +1,6 @@
 //! The policy, loss scale and leaves of one device.
 
-use burn_amp_core::{Compute, Config, Dtype, Policy, Preset};
+use burn_amp_core::{Compute, Config, Policy, Precision, Preset};
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, source::SetupError};
@@ -37,9 +37,9 @@ impl<B: Backend> Context<B> {
     pub(crate) fn effective(&self) -> Config {
         Config {
             compute: match self.policy.compute() {
-                Dtype::BF16 => Compute::Bf16,
-                Dtype::F16 => Compute::F16,
-                Dtype::F64 | Dtype::F32 | Dtype::Flex32 => Compute::F32,
+                Precision::BF16 => Compute::Bf16,
+                Precision::F16 => Compute::F16,
+                Precision::F64 | Precision::F32 | Precision::Flex32 => Compute::F32,
             },
             ..self.config.clone()
         }

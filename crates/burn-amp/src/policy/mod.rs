@@ -11,4 +11,4 @@ mod registry;
 mod source;
 
 pub use context::Context;
-pub use source::{FromFile, PolicySource, SetupError};
+pub use source::{ConfigSource, FromFile, SetupError};

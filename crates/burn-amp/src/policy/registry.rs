@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 
 use super::{
     context::Context,
-    source::{PolicySource, SetupError},
+    source::{ConfigSource, SetupError},
 };
 use crate::loss_scale::DeviceLossScale;
 
@@ -24,7 +24,7 @@ struct Owner {
 }
 
 impl Owner {
-    fn of<P: PolicySource, B: Backend>() -> Self {
+    fn of<P: ConfigSource, B: Backend>() -> Self {
         Self {
             source: TypeId::of::<P>(),
             backend: TypeId::of::<B>(),
@@ -46,13 +46,13 @@ impl<B: Backend> Context<B> {
     ///
     /// # Panics
     ///
-    /// If the configuration is wrong; [`init`](crate::init) returns the same error.
-    pub(crate) fn of<P: PolicySource>(device: &B::Device) -> &'static Self {
+    /// If the configuration is wrong; [`effective_config`](crate::effective_config) returns the same error.
+    pub(crate) fn of<P: ConfigSource>(device: &B::Device) -> &'static Self {
         Self::try_of::<P>(device).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The context in force, made from the source's configuration at first use.
-    pub(crate) fn try_of<P: PolicySource>(device: &B::Device) -> Result<&'static Self, SetupError> {
+    pub(crate) fn try_of<P: ConfigSource>(device: &B::Device) -> Result<&'static Self, SetupError> {
         let key = (Owner::of::<P, B>(), device.id());
         if let Some(context) = CONTEXTS.read().get(&key) {
             return Ok(Self::downcast(*context));
@@ -67,7 +67,7 @@ impl<B: Backend> Context<B> {
     }
 
     /// Puts `config` in force instead of the source's configuration.
-    pub(crate) fn configure<P: PolicySource>(
+    pub(crate) fn configure<P: ConfigSource>(
         device: &B::Device,
         config: Config,
     ) -> Result<&'static Self, SetupError> {
@@ -84,7 +84,7 @@ impl<B: Backend> Context<B> {
     }
 
     /// The contexts of the policy source `P` on all devices, with the devices.
-    pub(crate) fn on_all_devices<P: PolicySource>() -> Vec<(DeviceId, &'static Self)> {
+    pub(crate) fn on_all_devices<P: ConfigSource>() -> Vec<(DeviceId, &'static Self)> {
         let owner = Owner::of::<P, B>();
         let contexts = CONTEXTS.read();
         let of_owner = contexts.iter().filter(|((of, _), _)| *of == owner);
@@ -96,7 +96,7 @@ impl<B: Backend> Context<B> {
     }
 
     /// The loss scales of the policy source `P` on all devices.
-    pub(crate) fn loss_scales<P: PolicySource>() -> Vec<DeviceLossScale> {
+    pub(crate) fn loss_scales<P: ConfigSource>() -> Vec<DeviceLossScale> {
         let contexts = Self::on_all_devices::<P>().into_iter();
         contexts
             .map(|(device, context)| DeviceLossScale {
@@ -110,7 +110,7 @@ impl<B: Backend> Context<B> {
     /// Sets the loss scales of the policy source `P` on all devices, including devices that are used later.
     ///
     /// A device without a record gets the first device's.
-    pub(crate) fn load_loss_scales<P: PolicySource>(records: Vec<DeviceLossScale>) {
+    pub(crate) fn load_loss_scales<P: ConfigSource>(records: Vec<DeviceLossScale>) {
         let mut loaded = LOADED.write();
         for (device, context) in Self::on_all_devices::<P>() {
             context.load_from(&records, device);

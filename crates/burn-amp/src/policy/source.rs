@@ -1,17 +1,17 @@
 //! Where a policy comes from.
 
-use burn_amp_core::{Config, ConfigError, Dtype};
+use burn_amp_core::{Config, ConfigError, Precision};
 
 /// Where a policy comes from.
 ///
 /// Implement it for a marker type of your own to have several policies in one process:
 ///
 /// ```
-/// use burn_amp::{Amp, Compute, Config, ConfigError, PolicySource};
+/// use burn_amp::{Amp, config::{Compute, Config, ConfigError, ConfigSource}};
 ///
 /// struct InBf16;
 ///
-/// impl PolicySource for InBf16 {
+/// impl ConfigSource for InBf16 {
 ///     fn config() -> Result<Config, ConfigError> {
 ///         Ok(Config { compute: Compute::Bf16, ..Config::default() })
 ///     }
@@ -19,16 +19,16 @@ use burn_amp_core::{Config, ConfigError, Dtype};
 ///
 /// type B = Amp<burn::backend::Flex, InBf16>;
 /// ```
-pub trait PolicySource: Send + Sync + 'static {
+pub trait ConfigSource: Send + Sync + 'static {
     /// The configuration, read once per device when the first tensor is made there.
     fn config() -> Result<Config, ConfigError>;
 }
 
-/// The configuration of `amp.toml` and the `BURN_AMP_*` environment variables; see [`Config::load`].
+/// The configuration of `amp.toml` and the `BURN_AMP_*` environment variables; see [`Config::load`](burn_amp_core::Config::load).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FromFile;
 
-impl PolicySource for FromFile {
+impl ConfigSource for FromFile {
     fn config() -> Result<Config, ConfigError> {
         Config::load()
     }
@@ -46,7 +46,7 @@ pub enum SetupError {
         /// The device.
         device: String,
         /// The dtype that the configuration asks for.
-        compute: Dtype,
+        compute: Precision,
         /// The dtypes that it supports.
         supported: String,
     },

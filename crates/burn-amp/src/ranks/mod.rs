@@ -17,7 +17,7 @@ use std::{cell::RefCell, collections::HashMap, marker::PhantomData, sync::Arc};
 use burn_backend::Backend;
 
 use crate::{
-    backend::AmpBackend,
+    backend::Amped,
     loss_scale::{Decision, Scaling},
     policy::Context,
 };
@@ -68,8 +68,8 @@ pub struct Membership {
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`init`](crate::init).
-pub fn join<A: AmpBackend>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
+/// If no policy is in force yet and the configuration is wrong; see [`effective_config`](crate::effective_config).
+pub fn join<A: Amped>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
     let scaling = &Context::<A::Plain>::of::<A::Source>(device).scaling;
     let member = Member {
         ranks: Arc::new(ranks),

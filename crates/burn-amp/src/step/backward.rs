@@ -12,15 +12,14 @@ use super::{
 };
 use crate::{
     backend::Amp,
-    cast::precision as dtype,
     distributed::Trainable,
     graph::{NoGraph, Tape},
-    policy::PolicySource,
-    ranks,
+    policy::ConfigSource,
+    precision, ranks,
     tensor::{AmpTensor, Nature},
 };
 
-impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
+impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
     type InnerBackend = Amp<B, P, NoGraph>;
     type Gradients = Gradients<B>;
 
@@ -67,7 +66,7 @@ impl<B: Trainable, P: PolicySource, C: CheckpointStrategy> AutodiffBackend for A
         grads: &mut Gradients<B>,
         grad: FloatTensor<Self::InnerBackend>,
     ) {
-        let leaf = dtype::of(&tensor.inner.primitive);
+        let leaf = precision::of(&tensor.inner.primitive);
         let scaled = grads.pass.scale(grad.inner, leaf);
         tensor.inner.grad_replace(&mut grads.inner, scaled);
     }

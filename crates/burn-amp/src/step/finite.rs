@@ -1,18 +1,18 @@
 //! The check of the gradients: one flag for each leaf, all flags of a device in one read.
 
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_autodiff::grads::Gradients;
 use burn_backend::{Backend, read_sync, tensor::FloatTensor};
 
 use crate::{
-    cast::precision as dtype,
     graph::LeafGradient,
     loss_scale::Overflow,
-    policy::{Context, PolicySource},
+    policy::{ConfigSource, Context},
+    precision,
 };
 
 /// The gradients of all parameters that a backward pass reached, by device.
-pub(super) fn leaf_gradients<B: Backend, P: PolicySource>(
+pub(super) fn leaf_gradients<B: Backend, P: ConfigSource>(
     grads: &Gradients,
 ) -> Vec<Vec<LeafGradient<B>>> {
     Context::<B>::on_all_devices::<P>()
@@ -40,7 +40,7 @@ pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overf
 /// # Panics
 ///
 /// If a device cannot deliver its flags.
-pub(super) fn overflowed<B: Kernels>(
+pub(super) fn overflowed<B: AmpBackend>(
     by_device: &[Vec<LeafGradient<B>>],
     scale: f32,
     grads: &mut Gradients,
@@ -69,13 +69,13 @@ pub(super) fn overflowed<B: Kernels>(
 /// One flag for each gradient of one device, 1 if it is not finite, and the position of the gradient of each flag.
 ///
 /// Gradients that are stored low have to be rewritten in F32 anyway, and are unscaled in the same pass over them.
-fn flags<B: Kernels>(
+fn flags<B: AmpBackend>(
     leaves: &[LeafGradient<B>],
     scale: f32,
     grads: &mut Gradients,
 ) -> Option<(Vec<usize>, FloatTensor<B>)> {
     let (low, wide): (Vec<_>, Vec<_>) =
-        (0..leaves.len()).partition(|at| dtype::of(&leaves[*at].gradient).is_low());
+        (0..leaves.len()).partition(|at| precision::of(&leaves[*at].gradient).is_low());
     let gradients = |order: &[usize]| -> Vec<_> {
         order
             .iter()

@@ -2,35 +2,35 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::{Dtype, Outcome};
-use burn_amp_kernels::Kernels;
+use burn_amp_core::{Outcome, Precision};
+use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::{times, times_on_device};
 use crate::{
-    cast::precision as dtype,
     graph::Tape,
     loss_scale::{DeferredPass, Passes},
     policy::Context,
+    precision,
     tensor::{AmpTensor, Nature},
 };
 
 /// The gradients of a backward pass, still scaled, and whether they may be used.
-pub struct Gradients<B: Kernels> {
+pub struct Gradients<B: AmpBackend> {
     pub(super) inner: burn_autodiff::grads::Gradients,
     pub(super) pass: Pass<B>,
 }
 
 /// The scale and the outcome of a backward pass.
-pub(super) enum Pass<B: Kernels> {
+pub(super) enum Pass<B: AmpBackend> {
     /// The host knows them.
     Checked { scale: f32, outcome: Outcome },
     /// They are on the device.
     Deferred(Arc<DeferredPass<B>>),
 }
 
-impl<B: Kernels> Gradients<B> {
+impl<B: AmpBackend> Gradients<B> {
     /// The factor that the stored gradients carry. Waits for the device with `loss_scale.sync = false`.
     pub fn scale(&self) -> f32 {
         match &self.pass {
@@ -50,7 +50,7 @@ impl<B: Kernels> Gradients<B> {
     }
 }
 
-impl<B: Kernels> Pass<B> {
+impl<B: AmpBackend> Pass<B> {
     /// A pass whose loss was not scaled, and whose gradients were not checked.
     pub(super) const UNSCALED: Self = Self::Checked {
         scale: 1.0,
@@ -63,7 +63,7 @@ impl<B: Kernels> Pass<B> {
         tensor: &AmpTensor<B, Tape<C>>,
         gradient: FloatTensor<B>,
     ) -> Option<AmpTensor<B>> {
-        let leaf = dtype::of(&tensor.inner.primitive);
+        let leaf = precision::of(&tensor.inner.primitive);
         let gradient = self.unscale(gradient, leaf, tensor.context);
         if let (None, Some(origin)) = (&gradient, tensor.nature.origin()) {
             origin.withhold();
@@ -78,7 +78,7 @@ impl<B: Kernels> Pass<B> {
     fn unscale(
         &self,
         gradient: FloatTensor<B>,
-        leaf: Dtype,
+        leaf: Precision,
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
         let (gradient, passes) = match self {
@@ -99,7 +99,7 @@ impl<B: Kernels> Pass<B> {
             }
         };
         Some(AmpTensor {
-            logical: dtype::of(&gradient).join(Dtype::F32),
+            logical: precision::of(&gradient).join(Precision::F32),
             inner: gradient,
             context,
             nature: Nature::Gradient(passes),
@@ -107,7 +107,7 @@ impl<B: Kernels> Pass<B> {
     }
 
     /// The inverse of [`unscale`](Self::unscale): a gradient as it is stored.
-    pub(super) fn scale(&self, gradient: FloatTensor<B>, leaf: Dtype) -> FloatTensor<B> {
+    pub(super) fn scale(&self, gradient: FloatTensor<B>, leaf: Precision) -> FloatTensor<B> {
         match self {
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
                 gradient
@@ -123,6 +123,6 @@ impl<B: Kernels> Pass<B> {
 }
 
 /// Whether the check has unscaled this gradient: it does so for leaves that are stored low, and leaves them in F32.
-fn is_unscaled<B: Kernels>(gradient: &FloatTensor<B>, leaf: Dtype) -> bool {
-    leaf.is_low() && !dtype::of(gradient).is_low()
+fn is_unscaled<B: AmpBackend>(gradient: &FloatTensor<B>, leaf: Precision) -> bool {
+    leaf.is_low() && !precision::of(gradient).is_low()
 }

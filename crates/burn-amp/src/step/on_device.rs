@@ -1,7 +1,7 @@
 //! A scaled backward pass whose outcome stays on the device: `loss_scale.sync = false`.
 
 use burn_amp_core::DynamicLossScale;
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor};
 
@@ -14,11 +14,11 @@ use crate::{
     distributed::Trainable,
     graph::LeafGradient,
     loss_scale::scale_of,
-    policy::{Context, PolicySource},
+    policy::{ConfigSource, Context},
 };
 
 /// Scales the loss by the scale on the device, runs Burn's backward pass and moves the scale. Reads nothing.
-pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
+pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
     context: &'static Context<B>,
     rule: DynamicLossScale,
@@ -49,7 +49,7 @@ pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
 }
 
 /// One flag for each gradient of all devices, on `device`.
-fn flags<B: Kernels>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) -> FloatTensor<B> {
+fn flags<B: AmpBackend>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) -> FloatTensor<B> {
     let flags: Vec<_> = by_device
         .iter()
         .filter(|leaves| !leaves.is_empty())

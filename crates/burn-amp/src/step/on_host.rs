@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     distributed::Trainable,
-    policy::{Context, PolicySource},
+    policy::{ConfigSource, Context},
     ranks,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 /// # Panics
 ///
 /// If the gradients overflow at the minimum scale, or if the ranks of a data-parallel run cannot agree.
-pub(super) fn backward<B: Trainable, P: PolicySource, C: CheckpointStrategy>(
+pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
     context: &'static Context<B>,
     scale: f32,

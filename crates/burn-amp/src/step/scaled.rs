@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy, grads::Gradients};
 use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use crate::{cast::precision as dtype, distributed::Trainable};
+use crate::{distributed::Trainable, precision};
 
 /// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
 pub(super) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
@@ -24,13 +24,13 @@ pub(super) fn times_on_device<B: Backend>(
     factor: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let tensor = widened::<B>(tensor);
-    let factor = dtype::cast::<B>(factor, dtype::of(&tensor));
+    let factor = precision::cast::<B>(factor, precision::of(&tensor));
     B::float_mul(tensor, factor)
 }
 
 fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    let wide = dtype::of(&tensor).join(Dtype::F32);
-    dtype::cast::<B>(tensor, wide)
+    let wide = precision::of(&tensor).join(Precision::F32);
+    precision::cast::<B>(tensor, wide)
 }
 
 /// Runs Burn's backward pass from `scaled`, which was computed from `root`.

@@ -6,36 +6,36 @@ mod nature;
 
 use std::{fmt, sync::Arc};
 
-use burn_amp_core::Dtype;
-use burn_amp_kernels::Kernels;
+use burn_amp_core::Precision;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
 
 use crate::{
-    cast::precision as dtype,
     graph::{Graph, NoGraph, Origin},
     policy::Context,
+    precision,
 };
 
 /// A float tensor of the inner backend and what burn-amp knows about it.
 ///
 /// Its dtype, and all data read from it, is the *logical* dtype: the one that the tensor would have without burn-amp. The
 /// policy changes the *storage* dtype only.
-pub struct AmpTensor<B: Kernels, G: Graph<B> = NoGraph> {
+pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype.
     pub(crate) inner: FloatTensor<G::Inner>,
-    pub(crate) logical: Dtype,
+    pub(crate) logical: Precision,
     /// The policy and the loss scale of the device that the values are on.
     pub(crate) context: &'static Context<B>,
     pub(crate) nature: Nature<B, G>,
 }
 
-impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// A plain tensor whose logical dtype is its storage dtype.
     pub(crate) fn new(inner: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
         Self {
-            logical: dtype::of(&inner),
+            logical: precision::of(&inner),
             inner,
             context,
             nature: Nature::Plain,
@@ -69,11 +69,11 @@ impl<B: Kernels, G: Graph<B>> AmpTensor<B, G> {
     ///
     /// For custom ops that have no row in the policy.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
-        dtype::cast::<G::Inner>(self.inner, self.logical)
+        precision::cast::<G::Inner>(self.inner, self.logical)
     }
 }
 
-impl<B: Kernels, G: Graph<B>> Clone for AmpTensor<B, G> {
+impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
     #[inline]
     fn clone(&self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<B: Kernels, G: Graph<B>> Clone for AmpTensor<B, G> {
     }
 }
 
-impl<B: Kernels, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
+impl<B: AmpBackend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AmpTensor")
             .field("inner", &self.inner)
@@ -94,9 +94,9 @@ impl<B: Kernels, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
     }
 }
 
-impl<B: Kernels, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
+impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     fn dtype(&self) -> DType {
-        dtype::to_burn(self.logical)
+        precision::to_burn(self.logical)
     }
 
     fn shape(&self) -> Shape {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What burn-amp knows of a tensor besides its values.
-pub(crate) enum Nature<B: Kernels, G: Graph<B>> {
+pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     /// Nothing: an activation, an input, a constant.
     Plain,
     /// It requires a gradient itself: it is a parameter of the model.
@@ -30,12 +30,12 @@ pub(crate) enum Nature<B: Kernels, G: Graph<B>> {
 }
 
 /// The operand of a log-softmax, and what its forward pass computed per row.
-pub(crate) struct LogSoftmaxOperand<B: Kernels, G: Graph<B>> {
+pub(crate) struct LogSoftmaxOperand<B: AmpBackend, G: Graph<B>> {
     pub(crate) x: FloatTensor<G::Inner>,
     pub(crate) log_sum_exp: FloatTensor<G::Inner>,
 }
 
-impl<B: Kernels, G: Graph<B>> Nature<B, G> {
+impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
     /// The passes of a gradient; `None` if this is no gradient.
     #[inline]
     pub(crate) fn gradient(&self) -> Option<&Passes<B>> {
@@ -94,7 +94,7 @@ impl<B: Kernels, G: Graph<B>> Nature<B, G> {
     }
 }
 
-impl<B: Kernels, G: Graph<B>> Clone for Nature<B, G> {
+impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
     #[inline]
     fn clone(&self) -> Self {
         match self {

@@ -5,19 +5,23 @@ use burn::{
     prelude::*,
     tensor::backend::AutodiffBackend,
 };
-use burn_amp::{Amp, AmpBackend, Compute, Config, ConfigError, PolicySource};
+use burn_amp::{
+    Amp,
+    config::{Compute, Config, ConfigError, ConfigSource},
+    extend::Amped,
+};
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
 
 struct InBf16;
 struct InF16;
 
-impl PolicySource for InBf16 {
+impl ConfigSource for InBf16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(computing_in(Compute::Bf16))
     }
 }
 
-impl PolicySource for InF16 {
+impl ConfigSource for InF16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(computing_in(Compute::F16))
     }
@@ -89,7 +93,7 @@ fn plain(name: &str) -> Vec<f64> {
     visit(name, Size::Tiny, losses).unwrap()
 }
 
-fn mixed<P: PolicySource>(name: &str) -> Vec<f64> {
+fn mixed<P: ConfigSource>(name: &str) -> Vec<f64> {
     let losses = Losses::<burn_amp::Autodiff<Amp<Flex, P>>> {
         device: Default::default(),
         skipped_steps: skipped_steps::<burn_amp::Autodiff<Amp<Flex, P>>>,
@@ -97,7 +101,7 @@ fn mixed<P: PolicySource>(name: &str) -> Vec<f64> {
     visit(name, Size::Tiny, losses).unwrap()
 }
 
-fn skipped_steps<A: AmpBackend>(device: &A::Device) -> u64 {
+fn skipped_steps<A: Amped>(device: &A::Device) -> u64 {
     burn_amp::loss_scale::<A>(device).skipped_steps()
 }
 

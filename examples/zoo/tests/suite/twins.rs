@@ -101,7 +101,9 @@ impl Twin {
 #[test]
 fn from_the_same_weights_comes_the_loss_of_pytorch() {
     let Some(folder) = std::env::var_os("ZOO_TWINS") else {
-        eprintln!("left out: ZOO_TWINS names no folder with files of examples/lab/pytorch/weights.py");
+        eprintln!(
+            "left out: ZOO_TWINS names no folder with files of examples/lab/pytorch/weights.py"
+        );
         return;
     };
     type Check = fn(&Twin);

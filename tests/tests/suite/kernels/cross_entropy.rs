@@ -9,8 +9,8 @@ use burn::{
         ops::{IntTensor, IntTensorOps},
     },
 };
-use burn_amp::{Class, Op};
-use burn_amp_kernels::{Kernels, cross_entropy};
+use burn_amp::config::{Class, Op};
+use burn_amp_kernels::{AmpBackend, cross_entropy};
 use burn_amp_tests::{AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, policy};
 
 use super::rows::{

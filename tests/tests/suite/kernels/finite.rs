@@ -1,7 +1,7 @@
 //! Flags of lists of tensors, against what the host finds.
 
 use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
-use burn_amp_kernels::{Kernels, finite, unscale};
+use burn_amp_kernels::{AmpBackend, finite, unscale};
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 

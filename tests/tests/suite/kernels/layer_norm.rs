@@ -4,7 +4,7 @@ use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
     ops::{FloatTensor, ModuleOps},
 };
-use burn_amp_kernels::{Kernels, layer_norm};
+use burn_amp_kernels::{AmpBackend, layer_norm};
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{

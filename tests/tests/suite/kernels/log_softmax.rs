@@ -4,7 +4,7 @@ use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
     ops::{ActivationOps, FloatTensor},
 };
-use burn_amp_kernels::{Kernels, log_softmax};
+use burn_amp_kernels::{AmpBackend, log_softmax};
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{

@@ -1,8 +1,11 @@
 //! The scale on the device against `LossScaling::next`, and gradients over it.
 
 use burn::tensor::{DType, TensorData, ops::FloatTensorOps};
-use burn_amp::{DynamicLossScale, LossScaling, Outcome};
-use burn_amp_kernels::{Kernels, loss_scale};
+use burn_amp::{
+    config::{DynamicLossScale, LossScaling},
+    scaling::Outcome,
+};
+use burn_amp_kernels::{AmpBackend, loss_scale};
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 

@@ -1,7 +1,7 @@
 //! Unscaled tensors, bit for bit against products on the host.
 
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensorOps};
-use burn_amp_kernels::{Kernels, unscale};
+use burn_amp_kernels::{AmpBackend, unscale};
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn_amp::{Class, Dtype, Op};
+use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::*;
 use burn_backend::DType;
 
@@ -95,9 +95,9 @@ fn is_compared(op: Op) -> bool {
     NOT_COMPARED.iter().all(|(not, _)| *not != op)
 }
 
-fn assert_near<P: PolicySource>(op: Op, class: Class) {
+fn assert_near<P: ConfigSource>(op: Op, class: Class) {
     let epsilon = match class {
-        Class::Full => Dtype::F32.epsilon(),
+        Class::Full => Precision::F32.epsilon(),
         Class::Low | Class::Internal | Class::Widest | Class::Keep => compute::<P>().epsilon(),
     };
     let (tolerance, to) = tolerance(op, class);
@@ -124,7 +124,7 @@ fn assert_near<P: PolicySource>(op: Op, class: Class) {
     }
 }
 
-fn is_near<P: PolicySource>() {
+fn is_near<P: ConfigSource>() {
     law::<P>(|op, class| {
         if is_compared(op) {
             assert_near::<P>(op, class);
@@ -138,7 +138,7 @@ fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
     for_each_low_policy!(is_near);
 }
 
-fn differs<P: PolicySource>() {
+fn differs<P: ConfigSource>() {
     for (op, why) in NOT_COMPARED {
         let class = op.class(compute::<P>()).expect("an op with a class");
         let near = catch_unwind(AssertUnwindSafe(|| assert_near::<P>(*op, class)));

@@ -1,6 +1,6 @@
 //! What a class promises, whatever the op.
 
-use burn_amp::Class;
+use burn_amp::config::Class;
 use burn_amp_tests::*;
 use burn_backend::DType;
 
@@ -9,7 +9,7 @@ use super::{
     parity::{leaves_wide, storages},
 };
 
-fn stores_as_its_class_says<P: PolicySource>() {
+fn stores_as_its_class_says<P: ConfigSource>() {
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         for low in storages(op) {
@@ -35,7 +35,7 @@ fn a_low_op_stores_the_compute_dtype_and_a_full_op_f32() {
     for_each_low_policy!(stores_as_its_class_says);
 }
 
-fn inserts_no_cast<P: PolicySource>() {
+fn inserts_no_cast<P: ConfigSource>() {
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         if !matches!(class, Class::Widest | Class::Keep) {
@@ -57,7 +57,7 @@ fn keep_and_widest_insert_no_cast_among_operands_of_one_dtype() {
 }
 
 #[cfg(not(feature = "vulkan"))]
-fn leaves_f64<P: PolicySource>() {
+fn leaves_f64<P: ConfigSource>() {
     law::<P>(|op, _| {
         let plain = read(run_on::<Reference>(op, DType::F64, None));
         let run = || run_on::<burn_amp::Amp<Reference, P>>(op, DType::F64, None);

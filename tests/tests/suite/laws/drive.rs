@@ -6,7 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use burn_amp::{AmpTensor, Class, Dtype, Observer, Op};
+use burn_amp::{
+    config::{Class, Op, Precision},
+    extend::AmpTensor,
+    observe::Observer,
+};
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
     *,
@@ -32,7 +36,7 @@ pub fn is_driven(op: Op) -> bool {
 }
 
 /// Calls `check` for every op with its class in `P`, and tells all that fail.
-pub fn law<P: PolicySource>(check: impl Fn(Op, Class)) {
+pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
     let compute = compute::<P>();
     let failures: Vec<String> = Op::ALL
         .iter()
@@ -51,21 +55,21 @@ pub fn law<P: PolicySource>(check: impl Fn(Op, Class)) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-pub fn compute<P: PolicySource>() -> Dtype {
+pub fn compute<P: ConfigSource>() -> Precision {
     match P::config().expect("the tests' policies are valid").compute {
-        Compute::F16 => Dtype::F16,
-        Compute::Bf16 => Dtype::BF16,
+        Compute::F16 => Precision::F16,
+        Compute::Bf16 => Precision::BF16,
         Compute::Auto | Compute::F32 => unreachable!("the laws are about low policies"),
     }
 }
 
-pub fn burn_dtype(dtype: Dtype) -> DType {
+pub fn burn_dtype(dtype: Precision) -> DType {
     match dtype {
-        Dtype::F64 => DType::F64,
-        Dtype::F32 => DType::F32,
-        Dtype::Flex32 => DType::Flex32,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
+        Precision::F64 => DType::F64,
+        Precision::F32 => DType::F32,
+        Precision::Flex32 => DType::Flex32,
+        Precision::F16 => DType::F16,
+        Precision::BF16 => DType::BF16,
     }
 }
 
@@ -112,7 +116,7 @@ impl Stores for Plain {
     }
 }
 
-impl<B: burn_amp::Kernels, P: PolicySource> Stores for burn_amp::Amp<B, P> {
+impl<B: burn_amp::AmpBackend, P: ConfigSource> Stores for burn_amp::Amp<B, P> {
     fn stored(tensor: &FloatTensor<Self>) -> DType {
         tensor.storage_dtype()
     }
@@ -187,7 +191,7 @@ pub fn run_on<B: Backend>(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Outp
 }
 
 /// The op under Amp on F32 operands; those that `low` names by position are stored in the compute dtype.
-pub fn run_amp<P: PolicySource>(
+pub fn run_amp<P: ConfigSource>(
     op: Op,
     low: impl Fn(usize) -> bool,
     scalar: Option<f64>,
@@ -204,12 +208,12 @@ pub fn run_amp<P: PolicySource>(
     casts(|| case.run(operands, &setting))
 }
 
-fn stored_low<P: PolicySource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
+fn stored_low<P: ConfigSource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
     Amp::<P>::custom_op(Class::Low, [tensor], |[x]| x)
 }
 
 /// A cast of an operand of an op, from and to.
-pub type Cast = (Op, Dtype, Dtype);
+pub type Cast = (Op, Precision, Precision);
 
 thread_local! {
     static CASTS: RefCell<Vec<Cast>> = const { RefCell::new(Vec::new()) };
@@ -220,7 +224,7 @@ pub fn casts<T>(f: impl FnOnce() -> T) -> (T, Vec<Cast>) {
     struct OfThisThread;
 
     impl Observer for OfThisThread {
-        fn cast(&self, op: Option<Op>, from: Dtype, to: Dtype) {
+        fn cast(&self, op: Option<Op>, from: Precision, to: Precision) {
             if let Some(op) = op {
                 CASTS.with_borrow_mut(|casts| casts.push((op, from, to)));
             }
@@ -228,7 +232,7 @@ pub fn casts<T>(f: impl FnOnce() -> T) -> (T, Vec<Cast>) {
     }
 
     // At every call, because another test may have put its own observer in this one's place.
-    burn_amp::observe(Some(Arc::new(OfThisThread)));
+    burn_amp::observe::set_observer(Some(Arc::new(OfThisThread)));
     CASTS.take();
     let result = f();
     (result, CASTS.take())

@@ -8,7 +8,7 @@ mod scalar;
 
 use std::panic::catch_unwind;
 
-use burn_amp::{Dtype, Op};
+use burn_amp::config::{Op, Precision};
 use burn_amp_tests::{Plain, cases::Case};
 use burn_backend::DType;
 
@@ -17,7 +17,7 @@ use self::drive::*;
 #[test]
 fn every_op_with_a_class_has_a_case() {
     for op in Op::ALL {
-        let has_class = Dtype::ALL
+        let has_class = Precision::ALL
             .iter()
             .any(|compute| op.class(*compute).is_some());
         assert_eq!(Case::<Plain>::of(*op).is_some(), has_class, "{op}");

@@ -1,19 +1,19 @@
 //! Each op under Amp is the op on the plain backend with casts by hand, bit for bit.
 
-use burn_amp::{Class, Dtype, Op};
+use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::{cases::Output, *};
 use burn_backend::DType;
 
 use super::drive::*;
 
 /// What a class means, said once more: the dtype of the operands in the op, and that of its results.
-fn by_hand(class: Class, compute: Dtype, stored: &[Dtype]) -> (Dtype, Dtype) {
+fn by_hand(class: Class, compute: Precision, stored: &[Precision]) -> (Precision, Precision) {
     let all_low = stored.iter().all(|dtype| *dtype == compute);
-    let join = if all_low { compute } else { Dtype::F32 };
+    let join = if all_low { compute } else { Precision::F32 };
     match class {
         Class::Low => (compute, compute),
-        Class::Full => (Dtype::F32, Dtype::F32),
-        Class::Internal => (Dtype::F32, join),
+        Class::Full => (Precision::F32, Precision::F32),
+        Class::Internal => (Precision::F32, join),
         Class::Widest | Class::Keep => (join, join),
     }
 }
@@ -75,16 +75,16 @@ fn are_equal(op: Op, a: &Read, b: &Read) -> bool {
     a.values.len() == b.values.len() && a.values.iter().zip(&b.values).all(near)
 }
 
-fn equals_by_hand<P: PolicySource>() {
+fn equals_by_hand<P: ConfigSource>() {
     let compute = compute::<P>();
     law::<P>(|op, class| {
         for low in storages(op) {
-            let stored: Vec<Dtype> = (0..case::<Plain>(op).operands.len())
-                .map(|i| if low(i) { compute } else { Dtype::F32 })
+            let stored: Vec<Precision> = (0..case::<Plain>(op).operands.len())
+                .map(|i| if low(i) { compute } else { Precision::F32 })
                 .collect();
             let (inside, result) = by_hand(class, compute, &stored);
             let result = match class {
-                _ if leaves_wide(op) => Dtype::F32,
+                _ if leaves_wide(op) => Precision::F32,
                 Class::Internal if reads_as_stored(op) => stored[0],
                 _ => result,
             };

@@ -1,17 +1,19 @@
 //! An op with a scalar that the storage dtype would lose runs in F32.
 
-use burn_amp::{Class, Dtype, Op};
+use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::*;
 use burn_backend::DType;
 
 use super::drive::*;
 
 /// Scalars that become 0, ±inf or ±1.
-fn lost_in(compute: Dtype) -> [f64; 3] {
+fn lost_in(compute: Precision) -> [f64; 3] {
     match compute {
-        Dtype::F16 => [1e-8, -1e9, 0.9999],
-        Dtype::BF16 => [1e-42, -3.4e38, 0.999],
-        Dtype::F64 | Dtype::F32 | Dtype::Flex32 => unreachable!("the laws are about low policies"),
+        Precision::F16 => [1e-8, -1e9, 0.9999],
+        Precision::BF16 => [1e-42, -3.4e38, 0.999],
+        Precision::F64 | Precision::F32 | Precision::Flex32 => {
+            unreachable!("the laws are about low policies")
+        }
     }
 }
 
@@ -19,7 +21,7 @@ fn is_guarded(op: Op, class: Class) -> bool {
     class == Class::Keep && op.shape().contains("Scalar")
 }
 
-fn runs_in_f32<P: PolicySource>() {
+fn runs_in_f32<P: ConfigSource>() {
     law::<P>(|op, class| {
         if !is_guarded(op, class) {
             return;
@@ -40,7 +42,7 @@ fn a_scalar_that_the_dtype_would_lose_makes_the_op_run_in_f32() {
     for_each_low_policy!(runs_in_f32);
 }
 
-fn stays_low<P: PolicySource>() {
+fn stays_low<P: ConfigSource>() {
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         if !is_guarded(op, class) {

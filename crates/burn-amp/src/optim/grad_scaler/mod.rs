@@ -19,7 +19,7 @@ use burn::{
     },
 };
 use burn_amp_core::{LossScaling, Outcome};
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 
 use crate::loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale};
 
@@ -29,7 +29,7 @@ pub use scaled::{Scaled, Unscaled};
 ///
 /// ```
 /// use burn::{backend::{Autodiff, Flex}, nn::{Linear, LinearConfig}, optim::SgdConfig, tensor::Tensor};
-/// use burn_amp::{DynamicLossScale, optim::GradScaler};
+/// use burn_amp::{optim::GradScaler, config::DynamicLossScale};
 ///
 /// type B = Autodiff<Flex>;
 ///
@@ -145,7 +145,7 @@ impl GradScaler {
     /// # Errors
     ///
     /// If there are no gradients, or they carry another scale than the current one.
-    pub fn unscale<B: AutodiffBackend<InnerBackend: Kernels>, M: AutodiffModule<B>>(
+    pub fn unscale<B: AutodiffBackend<InnerBackend: AmpBackend>, M: AutodiffModule<B>>(
         &mut self,
         grads: Scaled<GradientsParams>,
         model: &M,
@@ -211,7 +211,7 @@ struct Unscale<B: AutodiffBackend> {
     flags: Vec<Tensor<B::InnerBackend, 1>>,
 }
 
-impl<B: AutodiffBackend<InnerBackend: Kernels>> ModuleVisitor<B> for Unscale<B> {
+impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Unscale<B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let Some(grad) = self.gradients.remove::<B::InnerBackend, D>(param.id) else {
             return;

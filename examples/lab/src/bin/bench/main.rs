@@ -40,7 +40,7 @@ mod summary;
 mod training;
 
 use anyhow::Result;
-use burn_amp::Kernels;
+use burn_amp::AmpBackend;
 use clap::Parser;
 use lab::{cli::OnBackend, entry::read_all, machine::Machine};
 
@@ -63,14 +63,14 @@ fn main() -> Result<()> {
 }
 
 impl OnBackend for &RunArgs {
-    fn call<P: Kernels>(self, machine: &Machine) -> Result<()> {
+    fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
         println!("\n{}", Summary(&session::run::<P>(self, machine)?));
         Ok(())
     }
 }
 
 impl OnBackend for &KernelArgs {
-    fn call<P: Kernels>(self, machine: &Machine) -> Result<()> {
+    fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
         let measured = kernels::measure::<P>(machine, &self.shapes, self.out.as_deref())?;
         print!("{}", kernels::table(&measured));
         Ok(())

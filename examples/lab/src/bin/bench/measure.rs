@@ -9,7 +9,7 @@ use burn::{
     optim::Optimizer,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{Kernels, LossScale};
+use burn_amp::{AmpBackend, scaling::LossScale};
 use lab::{
     entry::Entry,
     machine::{Machine, Meter},
@@ -41,7 +41,7 @@ pub enum Stop {
 }
 
 /// The circumstances that all runs share.
-pub struct Setting<'a, P: Kernels> {
+pub struct Setting<'a, P: AmpBackend> {
     pub device: &'a P::Device,
     pub machine: &'a Machine,
     pub budget: Budget,
@@ -52,13 +52,13 @@ pub struct Setting<'a, P: Kernels> {
 }
 
 /// Fills an entry as far as it gets.
-pub struct Measure<'a, P: Kernels> {
+pub struct Measure<'a, P: AmpBackend> {
     pub setting: &'a Setting<'a, P>,
     pub run: &'a Run,
     pub entry: &'a mut Entry,
 }
 
-impl<P: Kernels> InPrecision<P> for Measure<'_, P> {
+impl<P: AmpBackend> InPrecision<P> for Measure<'_, P> {
     type Output = Result<(), Stop>;
 
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
@@ -77,7 +77,7 @@ impl<P: Kernels> InPrecision<P> for Measure<'_, P> {
 }
 
 /// [`Measure`] on the backend and by the recipe of a precision.
-struct MeasureOn<'a, P: Kernels, B, R> {
+struct MeasureOn<'a, P: AmpBackend, B, R> {
     measure: Measure<'a, P>,
     loss_scale: Option<LossScale>,
     recipe: PhantomData<(B, R)>,
@@ -85,7 +85,7 @@ struct MeasureOn<'a, P: Kernels, B, R> {
 
 impl<P, B, R> Visitor for MeasureOn<'_, P, B, R>
 where
-    P: Kernels,
+    P: AmpBackend,
     B: AutodiffBackend<Device = P::Device>,
     R: Recipe<B>,
 {
@@ -102,7 +102,7 @@ where
     }
 }
 
-impl<P: Kernels> Setting<'_, P> {
+impl<P: AmpBackend> Setting<'_, P> {
     fn measure<B, M, O>(
         &self,
         mut training: Training<B, M, O>,

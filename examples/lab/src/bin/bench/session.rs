@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use burn_amp::{Config, Kernels};
+use burn_amp::{AmpBackend, config::Config};
 use lab::{
     entry::{Entry, Lines},
     machine::Machine,
@@ -25,7 +25,7 @@ use crate::{
 /// # Errors
 ///
 /// If the output cannot be written. A run that fails is an entry with an error.
-pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
+pub fn run<P: AmpBackend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
     let mut lines = Lines::append_to(args.out.as_deref())?;
     let runs = plan(args);
     let progress = Progress::new(runs.len(), args.warmup + args.steps.get());
@@ -64,7 +64,7 @@ pub fn run<P: Kernels>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> 
 }
 
 /// Returns an entry even if the run fails; `None` when the budget ends.
-fn measure<P: Kernels>(setting: &Setting<'_, P>, run: &Run) -> Option<Entry> {
+fn measure<P: AmpBackend>(setting: &Setting<'_, P>, run: &Run) -> Option<Entry> {
     let mut entry = run.entry(setting.machine, setting.warmup);
     let outcome = panics::caught(|| {
         let measure = Measure {

@@ -5,7 +5,7 @@ use burn::{
     prelude::*,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::LossScale;
+use burn_amp::scaling::LossScale;
 use lab::recipe::Recipe;
 use zoo::{Draw, LEARNING_RATE, Net, ZooModel};
 

@@ -4,7 +4,11 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use burn::{backend::Autodiff, tensor::backend::AutodiffBackend};
-use burn_amp::{Config, Kernels, LossScale, SetupError};
+use burn_amp::{
+    AmpBackend,
+    config::{Config, SetupError},
+    scaling::LossScale,
+};
 use burn_backend::DTypeUsage;
 use lab::{
     machine::Machine,
@@ -33,7 +37,7 @@ use crate::{
 ///
 /// If the device does not offer a precision that was asked for, or the output cannot be written. A run that goes wrong
 /// is a result.
-pub fn run<P: Kernels>(args: &Args, machine: &Machine) -> Result<()> {
+pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
     let (device, out) = (P::Device::default(), args.out());
     let policy = Config::load()?;
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
@@ -95,7 +99,7 @@ pub fn run<P: Kernels>(args: &Args, machine: &Machine) -> Result<()> {
 type LeftOut = Vec<(&'static str, String)>;
 
 /// The precisions to train in, and those that the device does not offer and nobody asked for.
-fn offered<P: Kernels>(
+fn offered<P: AmpBackend>(
     args: &Args,
     policy: &Config,
     device: &P::Device,
@@ -114,7 +118,7 @@ fn offered<P: Kernels>(
 }
 
 /// The seconds of a step on half a batch; `None` if a batch has one item, or the steps fail, as the runs then will.
-fn seconds_of_half_batch<P: Kernels>(args: &Args, device: &P::Device) -> Option<f64> {
+fn seconds_of_half_batch<P: AmpBackend>(args: &Args, device: &P::Device) -> Option<f64> {
     let items = (args.batch_size() / 2).max(1);
     let time = TimeSteps::<P> { items, device };
     let seconds = caught(|| args.model.visit(args.size(), time)).ok()?.ok()?;
@@ -122,7 +126,7 @@ fn seconds_of_half_batch<P: Kernels>(args: &Args, device: &P::Device) -> Option<
 }
 
 /// Fills the record of a run, and returns how it ended.
-fn train<P: Kernels>(
+fn train<P: AmpBackend>(
     args: &Args,
     machine: &Machine,
     policy: &Config,
@@ -147,7 +151,7 @@ fn train<P: Kernels>(
 /// Puts a precision's policy in force and does no work.
 struct Nothing;
 
-impl<P: Kernels> InPrecision<P> for Nothing {
+impl<P: AmpBackend> InPrecision<P> for Nothing {
     type Output = ();
 
     fn call<B, R>(self, _: Option<LossScale>)
@@ -159,9 +163,9 @@ impl<P: Kernels> InPrecision<P> for Nothing {
 }
 
 /// The shapes of a model, and whether a lower loss of it means a better model.
-struct Describe<'a, P: Kernels>(&'a P::Device);
+struct Describe<'a, P: AmpBackend>(&'a P::Device);
 
-impl<P: Kernels> Visitor for Describe<'_, P> {
+impl<P: AmpBackend> Visitor for Describe<'_, P> {
     type Output = (Shapes, bool);
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {

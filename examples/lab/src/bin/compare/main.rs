@@ -45,7 +45,7 @@ mod training;
 mod verdict;
 
 use anyhow::Result;
-use burn_amp::Kernels;
+use burn_amp::AmpBackend;
 use clap::Parser;
 use lab::{cli::OnBackend, machine::Machine};
 
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 }
 
 impl OnBackend for &Args {
-    fn call<P: Kernels>(self, machine: &Machine) -> Result<()> {
+    fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
         experiment::run::<P>(self, machine).map(drop)
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use burn::{module::Module, tensor::backend::Backend};
-use burn_amp::Skip;
+use burn_amp::scaling::Skip;
 use serde::Serialize;
 
 use crate::parameters::{Parameter, non_finite};
@@ -103,7 +103,7 @@ impl fmt::Display for NonFinite {
 #[cfg(test)]
 mod tests {
     use burn::tensor::Shape;
-    use burn_amp::{Dtype, Overflow};
+    use burn_amp::{config::Precision, scaling::Overflow};
 
     use super::*;
 
@@ -120,7 +120,7 @@ mod tests {
             let overflow = |(index, shape): &(usize, [usize; 2])| Overflow {
                 index: *index,
                 shape: Shape::from(*shape),
-                dtype: Dtype::F16,
+                dtype: Precision::F16,
             };
             let skip = Skip {
                 step: 0,

@@ -7,7 +7,7 @@ use burn::{
     prelude::*,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{CastCounter, Kernels, LossScale};
+use burn_amp::{AmpBackend, observe::CastCounter, scaling::LossScale};
 use lab::{machine::Meter, precision::InPrecision, recipe::Recipe, statistics::mean};
 use zoo::{Draw, Net, Visitor, ZooModel};
 
@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// Trains from the seed of the run, and fills its record.
-pub struct Train<'a, P: Kernels> {
+pub struct Train<'a, P: AmpBackend> {
     pub args: &'a Args,
     pub device: &'a P::Device,
     pub meter: &'a Meter,
     pub run: &'a mut Run,
 }
 
-impl<P: Kernels> InPrecision<P> for Train<'_, P> {
+impl<P: AmpBackend> InPrecision<P> for Train<'_, P> {
     type Output = Result<Outcome, ExecutionError>;
 
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
@@ -46,7 +46,7 @@ impl<P: Kernels> InPrecision<P> for Train<'_, P> {
 }
 
 /// [`Train`] on the backend and by the recipe of a precision.
-struct TrainOn<'a, P: Kernels, B, R> {
+struct TrainOn<'a, P: AmpBackend, B, R> {
     train: Train<'a, P>,
     loss_scale: Option<LossScale>,
     recipe: PhantomData<(B, R)>,
@@ -54,7 +54,7 @@ struct TrainOn<'a, P: Kernels, B, R> {
 
 impl<P, B, R> Visitor for TrainOn<'_, P, B, R>
 where
-    P: Kernels,
+    P: AmpBackend,
     B: AutodiffBackend<Device = P::Device>,
     R: Recipe<B>,
 {
@@ -164,9 +164,9 @@ fn validate<B: AutodiffBackend, M: ZooModel>(
 
 fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let casts = Arc::new(CastCounter::default());
-    burn_amp::observe(Some(casts.clone()));
+    burn_amp::observe::set_observer(Some(casts.clone()));
     let output = work();
-    burn_amp::observe(None);
+    burn_amp::observe::set_observer(None);
     (casts.count(), output)
 }
 

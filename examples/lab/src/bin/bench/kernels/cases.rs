@@ -2,13 +2,13 @@
 
 use burn::tensor::FloatDType;
 use burn_amp_kernels::{
-    Kernels, cross_entropy, finite, layer_norm, log_softmax, loss_scale, softmax, unscale,
+    AmpBackend, cross_entropy, finite, layer_norm, log_softmax, loss_scale, softmax, unscale,
 };
 
 use super::operands::Operands;
 
 /// A kernel.
-pub struct Case<B: Kernels> {
+pub struct Case<B: AmpBackend> {
     pub name: &'static str,
     /// Read and written for each element of `x`; what there is one of per row or column is left out.
     pub bytes_per_element: usize,
@@ -23,7 +23,7 @@ const LOW: usize = 2;
 /// 4 bytes.
 const F32: usize = 4;
 
-fn case<B: Kernels, K: 'static, R: 'static>(
+fn case<B: AmpBackend, K: 'static, R: 'static>(
     name: &'static str,
     bytes_per_element: usize,
     kernel: fn(&Operands<B>) -> K,
@@ -37,7 +37,7 @@ fn case<B: Kernels, K: 'static, R: 'static>(
     }
 }
 
-impl<B: Kernels> Case<B> {
+impl<B: AmpBackend> Case<B> {
     pub fn all() -> Vec<Self> {
         vec![
             case(

@@ -16,7 +16,7 @@ use std::{fs::OpenOptions, io::Write, path::Path};
 
 use anyhow::{Context, Result};
 use burn::tensor::DType;
-use burn_amp_kernels::Kernels;
+use burn_amp_kernels::AmpBackend;
 use lab::{
     machine::Machine,
     table::{Table, percent},
@@ -51,7 +51,7 @@ impl Measurement {
 }
 
 /// Measures every kernel for every shape and low dtype that the device computes in.
-pub fn measure<B: Kernels>(
+pub fn measure<B: AmpBackend>(
     machine: &Machine,
     shapes: &[(usize, usize)],
     out: Option<&Path>,

@@ -5,7 +5,7 @@ use burn::tensor::{
     backend::Backend,
     ops::{FloatTensor, IntTensor},
 };
-use burn_amp_kernels::{Kernels, layer_norm::LayerNorm, loss_scale};
+use burn_amp_kernels::{AmpBackend, layer_norm::LayerNorm, loss_scale};
 
 /// How many tensors the lists of gradients have.
 const LIST: usize = 16;
@@ -37,7 +37,7 @@ pub struct Operands<B: Backend> {
     pub state: FloatTensor<B>,
 }
 
-impl<B: Kernels> Operands<B> {
+impl<B: AmpBackend> Operands<B> {
     pub fn new(rows: usize, columns: usize, dtype: DType, device: &B::Device) -> Self {
         let noise = |shape: [usize; 2]| {
             let tensor = Tensor::<B, 2>::random(shape, Distribution::Default, device);

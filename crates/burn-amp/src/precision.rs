@@ -1,48 +1,48 @@
 //! Conversions between Burn's dtypes and those of the policy.
 
-use burn_amp_core::Dtype;
+use burn_amp_core::Precision;
 use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
 
 /// The storage dtype of a float primitive.
 #[inline]
-pub(crate) fn of<T: TensorMetadata>(tensor: &T) -> Dtype {
+pub(crate) fn of<T: TensorMetadata>(tensor: &T) -> Precision {
     from_burn(tensor.dtype())
 }
 
 /// A float dtype of Burn as one of the policy.
 #[inline]
-pub(crate) fn from_burn(dtype: DType) -> Dtype {
+pub(crate) fn from_burn(dtype: DType) -> Precision {
     match dtype {
-        DType::F64 => Dtype::F64,
-        DType::F32 => Dtype::F32,
-        DType::Flex32 => Dtype::Flex32,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
+        DType::F64 => Precision::F64,
+        DType::F32 => Precision::F32,
+        DType::Flex32 => Precision::Flex32,
+        DType::F16 => Precision::F16,
+        DType::BF16 => Precision::BF16,
         other => unreachable!("a float tensor has a float dtype, not {other:?}"),
     }
 }
 
 /// A dtype of the policy as a dtype of a Burn tensor.
 #[inline]
-pub(crate) fn to_burn(dtype: Dtype) -> DType {
+pub(crate) fn to_burn(dtype: Precision) -> DType {
     to_float(dtype).into()
 }
 
 /// A dtype of the policy as an argument of a float op of Burn.
 #[inline]
-pub(crate) fn to_float(dtype: Dtype) -> FloatDType {
+pub(crate) fn to_float(dtype: Precision) -> FloatDType {
     match dtype {
-        Dtype::F64 => FloatDType::F64,
-        Dtype::F32 => FloatDType::F32,
-        Dtype::Flex32 => FloatDType::Flex32,
-        Dtype::F16 => FloatDType::F16,
-        Dtype::BF16 => FloatDType::BF16,
+        Precision::F64 => FloatDType::F64,
+        Precision::F32 => FloatDType::F32,
+        Precision::Flex32 => FloatDType::Flex32,
+        Precision::F16 => FloatDType::F16,
+        Precision::BF16 => FloatDType::BF16,
     }
 }
 
 /// Casts the tensor unless it has the dtype already.
 #[inline]
-pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Dtype) -> FloatTensor<B> {
+pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
     if of(&tensor) == to {
         tensor
     } else {
