@@ -17,12 +17,15 @@ use burn_amp::{
     optim::{AmpOptimizer, LossScaleOptimizer},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, computing_in, policy,
+    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, LossScaleMode, computing_in,
+    policy,
 };
 
 fn config(sync: bool) -> Config {
     Config {
         loss_scale: LossScaleConfig {
+            // The tests share a scale, which would fall with each of their overflows.
+            mode: LossScaleMode::Static,
             init: 256.0,
             sync,
             ..LossScaleConfig::default()

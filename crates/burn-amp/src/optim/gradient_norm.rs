@@ -1,11 +1,9 @@
 //! The global norm of the gradients of the last step.
 
-use std::{
-    fmt,
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use burn::tensor::{ElementConversion, Tensor, backend::Backend};
+use parking_lot::Mutex;
 
 /// The global norm of the gradients of the last step, measured by an [`AmpOptimizer`](super::AmpOptimizer) or a
 /// [`LossScaleOptimizer`](super::LossScaleOptimizer). All clones show the same value.

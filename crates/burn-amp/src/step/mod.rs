@@ -19,3 +19,4 @@ mod on_host;
 mod scaled;
 
 pub use gradients::Gradients;
+pub(crate) use scaled::times;

@@ -9,7 +9,7 @@ use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatT
 use crate::{distributed::Trainable, precision};
 
 /// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
-pub(super) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
+pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
     let tensor = widened::<B>(tensor);
     if factor == 1.0 {
         tensor
