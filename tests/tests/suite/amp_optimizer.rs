@@ -270,8 +270,9 @@ fn the_wrapper_takes_each_part_alone() {
 #[test]
 fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
     type T = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+    type Ops = Vec<(Op, Vec<DType>)>;
 
-    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<Vec<(Op, Vec<DType>)>>, usize) {
+    fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Vec<Ops>, usize) {
         let device = Default::default();
         let mut net = Net::<T>::new(&device);
         let mut steps = Vec::new();

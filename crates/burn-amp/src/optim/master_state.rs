@@ -40,7 +40,7 @@ impl<B: Backend, const D: usize> Master<B, D> {
         }
     }
 
-    pub(super) fn to_device(self, device: &B::Device) -> Self {
+    pub(super) fn on_device(self, device: &B::Device) -> Self {
         match self {
             Self::Parameter => Self::Parameter,
             Self::F32(master) => Self::F32(master.to_device(device)),

@@ -161,7 +161,7 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
 
     fn to_device<const D: usize>(state: Self::State<D>, device: &B::Device) -> Self::State<D> {
         MasterState {
-            master: state.master.to_device(device),
+            master: state.master.on_device(device),
             inner: state.inner.map(|inner| O::to_device(inner, device)),
         }
     }
