@@ -1,7 +1,7 @@
 //! The rules of a whole configuration.
 
 use super::{
-    Compute, Config, ConfigError, LossScaleMode, Preset, keys::Key, load::Sources, tree::Value,
+    Compute, Config, ConfigError, LossScaleMode, Preset, keys::Key, sources::Sources, tree::Value,
 };
 
 /// Checks every value of a configuration, and the rules that concern several keys.

@@ -10,6 +10,7 @@ use super::{
     Config, ConfigError, Place, Source, check,
     keys::{FILE_VARIABLE, Key, PREFIX},
     nearest::nearest,
+    sources::Sources,
     tree::{self, Table, Value, no_duplicates},
 };
 
@@ -137,33 +138,8 @@ impl Draft {
 
     fn set(&mut self, key: &Key, value: &Value, place: Place) -> Result<(), ConfigError> {
         key.set(&mut self.config, value, &place)?;
-        self.sources.0.insert(key.path(), place.source);
+        self.sources.insert(key.path(), place.source);
         Ok(())
-    }
-}
-
-/// Where the value of each key was read from; a key that is missing has its default or was set in code.
-#[derive(Default)]
-pub(super) struct Sources(BTreeMap<&'static str, Source>);
-
-impl Sources {
-    /// The place of the one of two keys that was set last, or of `first` if both were set together.
-    pub(super) fn last(&self, first: &str, second: &str) -> Place {
-        let place = |path| {
-            let source = self.0.get(path).cloned().unwrap_or(Source::Code);
-            Place::new(source, path)
-        };
-        let rank = |place: &Place| match place.source {
-            Source::Code => 0,
-            Source::File { .. } => 1,
-            Source::Variable(_) | Source::Environment => 2,
-        };
-        let (first, second) = (place(first), place(second));
-        if rank(&second) > rank(&first) {
-            second
-        } else {
-            first
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! * `loss_scale`, `names`: the types of the values
 //! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
-//! * `load`: finds the file and puts the sources together
+//! * `load`, `sources`: finds the file, puts the sources together and remembers where each value is from
 //! * `check`: the rules that concern several keys
 //! * `error`, `nearest`: what is wrong, where, what is allowed and what was probably meant
 
@@ -17,6 +17,7 @@ mod loss_scale;
 mod names;
 mod nearest;
 mod open;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -24,7 +25,8 @@ mod tree;
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{Class, Op};
-use load::{Draft, Sources};
+use load::Draft;
+use sources::Sources;
 
 pub use error::{ConfigError, Place, Source};
 pub use keys::Key;

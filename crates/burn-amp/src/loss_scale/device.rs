@@ -9,20 +9,88 @@
 //! Meanwhile the flags travel to the host, which reads them when it needs them: at the latest in the next step of
 //! [`SkipOnDevice`](crate::optim::SkipOnDevice), long after they have arrived.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
 use burn_amp_kernels::{AmpBackend, loss_scale};
-use burn_backend::{Backend, Shape, Slice, TensorData, tensor::FloatTensor};
+use burn_backend::{Backend, Shape, TensorData, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::{
     Scaling,
     flags::Flags,
     host::HostScale,
-    passes::DeferredPass,
     skip::{Decision, Overflow},
 };
+
+/// A backward pass whose outcome may still be on the device.
+#[derive(Debug)]
+pub struct DeferredPass<B: Backend> {
+    /// The state of the loss scale before the pass, see [`loss_scale`](burn_amp_kernels::loss_scale).
+    pub(crate) before: FloatTensor<B>,
+    /// The state after it.
+    pub(crate) after: FloatTensor<B>,
+    scaling: &'static Scaling<B>,
+    /// The position among all deferred passes of the process.
+    number: u64,
+    /// The scale and the outcome, once they have reached the host.
+    arrived: OnceLock<(f32, Outcome)>,
+}
+
+/// The number of deferred passes so far.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+impl<B: Backend> DeferredPass<B> {
+    /// How many passes later an overflowed pass is forgotten. No effective batch has that many micro-batches.
+    const REMEMBERED: u64 = 4096;
+
+    fn new(before: FloatTensor<B>, after: FloatTensor<B>, scaling: &'static Scaling<B>) -> Self {
+        Self {
+            before,
+            after,
+            scaling,
+            number: COUNT.fetch_add(1, Ordering::Relaxed),
+            arrived: OnceLock::new(),
+        }
+    }
+
+    /// Stores what the flags of this pass said.
+    fn arrive(&self, scale: f32, outcome: Outcome) {
+        // The flags are taken from the queue once, so nobody else has stored it.
+        let _ = self.arrived.set((scale, outcome));
+    }
+
+    /// The scale and the outcome. Waits for the device.
+    pub(crate) fn wait(&self) -> (f32, Outcome) {
+        while self.arrived.get().is_none() && self.scaling.device.settle_next(&self.scaling.host) {}
+        *self
+            .arrived
+            .get()
+            .expect("a pass that has not arrived is in the queue, or its reader panicked")
+    }
+
+    /// The scale that the gradients of this pass carry, as a tensor of rank `rank` with one element.
+    pub(crate) fn scale(&self, rank: usize) -> FloatTensor<B> {
+        scale_of::<B>(self.before.clone(), rank)
+    }
+
+    /// Whether a step that uses gradients of this pass may still have to be skipped.
+    pub(super) fn matters(&self) -> bool {
+        match self.arrived.get() {
+            None => true,
+            Some((_, Outcome::Finite)) => false,
+            Some((_, Outcome::Overflowed)) => {
+                COUNT.load(Ordering::Relaxed) - self.number <= Self::REMEMBERED
+            }
+        }
+    }
+}
 
 /// The loss scale on the device, and the backward passes whose outcome has not reached the host.
 #[derive(Debug)]
@@ -142,8 +210,7 @@ impl<B: AmpBackend> Scaling<B> {
 
 /// The scale in a state, as a tensor of rank `rank` with one element.
 pub(crate) fn scale_of<B: Backend>(state: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
-    let scale = B::float_slice(state, &[Slice::from(0..1)]);
-    B::float_reshape(scale, Shape::from(vec![1; rank]))
+    B::float_reshape(loss_scale::scale_of::<B>(state), Shape::from(vec![1; rank]))
 }
 
 /// The state of the host as a tensor on the device.

@@ -22,9 +22,9 @@ pub use handle::LossScale;
 pub use record::LossScaleRecord;
 pub use skip::{Overflow, Skip};
 
-pub(crate) use device::{DeviceScale, scale_of};
+pub(crate) use device::{DeferredPass, DeviceScale, scale_of};
 pub(crate) use host::HostScale;
-pub(crate) use passes::{DeferredPass, Passes};
+pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
 pub(crate) use skip::Decision;
 

@@ -17,12 +17,11 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 
-use super::skip_on_device::overflowed;
+use super::passes::{overflowed, take_passes, with_passes};
 use crate::{
     backend::Amped,
     graph::{Moment, NoGraph},
     loss_scale::Passes,
-    tensor::Nature,
     warn::Warning,
 };
 
@@ -147,26 +146,4 @@ where
             }
         }
     }
-}
-
-/// A gradient without the passes that it comes from, and those passes.
-pub(super) fn take_passes<B: Amped<Graph = NoGraph>, const D: usize>(
-    gradient: Tensor<B, D>,
-) -> (Tensor<B, D>, Passes<B::Plain>) {
-    let mut gradient = gradient.into_primitive().tensor();
-    let passes = match &mut gradient.nature {
-        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
-        _ => Passes::none(),
-    };
-    let gradient = Tensor::from_primitive(TensorPrimitive::Float(gradient));
-    (gradient, passes)
-}
-
-fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
-    gradient: Tensor<B, D>,
-    passes: Passes<B::Plain>,
-) -> Tensor<B, D> {
-    let mut gradient = gradient.into_primitive().tensor();
-    gradient.nature = Nature::Gradient(passes);
-    Tensor::from_primitive(TensorPrimitive::Float(gradient))
 }

@@ -21,6 +21,7 @@ mod master_model;
 mod master_state;
 mod master_weights;
 mod merge;
+mod passes;
 mod record;
 mod scheduler;
 mod skip_on_device;

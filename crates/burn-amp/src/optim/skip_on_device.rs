@@ -1,22 +1,23 @@
 //! Steps that are skipped on the device, without the host.
 
-use std::sync::Arc;
-
 use burn::{
     module::AutodiffModule,
     optim::{LearningRate, SimpleOptimizer, adaptor::OptimizerAdaptor},
     record::{PrecisionSettings, Record},
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
-use burn_amp_core::Outcome;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, loss_scale};
 use burn_backend::{
-    Shape, Slice, TensorMetadata, get_device_settings,
+    Shape, TensorMetadata,
     ops::FloatTensorOps,
     tensor::{BoolTensor, FloatTensor},
 };
 
-use super::{Masters, OptimizerConfig, config::replace_optimizer, effective_batch::take_passes};
+use super::{
+    Masters, OptimizerConfig,
+    config::replace_optimizer,
+    passes::{overflowed, take_passes},
+};
 use crate::{
     backend::Amped,
     graph::NoGraph,
@@ -116,13 +117,6 @@ impl<B: Amped, S> SkipState<B, S> {
     }
 }
 
-/// Whether one of the passes overflowed. Waits for the device.
-pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
-    passes
-        .iter()
-        .any(|pass: &Arc<DeferredPass<B>>| pass.wait().1 == Outcome::Overflowed)
-}
-
 impl<O, B> SimpleOptimizer<B> for SkipOnDevice<O>
 where
     O: SimpleOptimizer<B>,
@@ -197,10 +191,7 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
 /// Whether a pass overflowed, in the shape of a tensor and on its device.
 fn overflow_flag<B: AmpBackend>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
     let device = B::float_device(like);
-    let bool_dtype = get_device_settings::<B>(&device).bool_dtype;
-    let state = B::float_to_device(pass.after.clone(), &device);
-    let flag = B::float_slice(state, &[Slice::from(3..4)]);
-    let overflowed = B::float_greater_elem(flag, 0f32.into(), bool_dtype);
+    let overflowed = loss_scale::overflowed::<B>(B::float_to_device(pass.after.clone(), &device));
     let overflowed = B::bool_reshape(overflowed, Shape::from(vec![1; like.rank()]));
     B::bool_expand(overflowed, like.shape())
 }
