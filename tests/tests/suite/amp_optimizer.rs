@@ -19,8 +19,8 @@ use burn_amp::{
     },
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleConfig, LossScaleMode, Plain,
-    PlainAutodiff, computing_in,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, InF16, LossScaleConfig,
+    LossScaleMode, Plain, PlainAutodiff, computing_in,
     models::{load, save, seeded},
     policy,
     trace::{Trace, calls},
@@ -34,7 +34,10 @@ fn config(preset: Preset, sync: bool) -> Config {
         loss_scale: LossScaleConfig {
             // The runs share a scale, which would fall with each of their overflows.
             mode: LossScaleMode::Static,
-            init: 256.0,
+            rule: DynamicLossScale {
+                init: 256.0,
+                ..DynamicLossScale::default()
+            },
             sync,
             ..LossScaleConfig::default()
         },

@@ -104,7 +104,7 @@ fn an_f64_loss_is_scaled_on_the_device_in_f64() {
     if !Plain::supports_dtype(&device, DType::F64) {
         return;
     }
-    let weight = Tensor::<B, 1>::from_floats([2.0, 3.0], (&device, DType::F64)).require_grad();
+    let weight = Tensor::<B, 1>::from_data([2.0, 3.0], (&device, DType::F64)).require_grad();
     let grads = weight.clone().square().sum().backward();
     let gradient = weight.grad(&grads).unwrap();
     assert_eq!(
@@ -151,7 +151,7 @@ where
 {
     let device = Default::default();
     let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff<OnDevice>>(&device);
-    let x = Tensor::random([4, 8], Distribution::Default, &device);
+    let x = Tensor::<_, 2>::random([4, 8], Distribution::Default, &device);
     let mut took: Vec<f64> = Vec::new();
     for _ in 0..steps {
         let start = Instant::now();

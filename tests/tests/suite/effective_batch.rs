@@ -17,8 +17,8 @@ use burn_amp::{
     optim::{AmpOptimizer, LossScaleOptimizer},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, LossScaleMode, computing_in,
-    policy,
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
+    computing_in, policy,
 };
 
 fn config(sync: bool) -> Config {
@@ -26,7 +26,10 @@ fn config(sync: bool) -> Config {
         loss_scale: LossScaleConfig {
             // The tests share a scale, which would fall with each of their overflows.
             mode: LossScaleMode::Static,
-            init: 256.0,
+            rule: DynamicLossScale {
+                init: 256.0,
+                ..DynamicLossScale::default()
+            },
             sync,
             ..LossScaleConfig::default()
         },

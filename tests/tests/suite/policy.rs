@@ -28,7 +28,10 @@ fn code_configures_once_and_before_the_first_tensor() {
 
     let again = configure::<B>(&device, Config::default()).unwrap_err();
     assert!(matches!(again, SetupError::InForce { .. }));
-    assert_eq!(init::<B>(&device).unwrap().compute, Compute::F16);
+    assert_eq!(
+        effective_config::<B>(&device).unwrap().compute,
+        Compute::F16
+    );
 }
 
 policy!(Automatic, Config::default());
@@ -37,7 +40,7 @@ policy!(Automatic, Config::default());
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn auto_stays_in_f32_where_nothing_is_accelerated() {
-    let config = init::<Amp<Plain, Automatic>>(&Default::default()).unwrap();
+    let config = effective_config::<Amp<Plain, Automatic>>(&Default::default()).unwrap();
     assert_eq!(config.compute, Compute::F32);
     let x = ones::<Automatic>();
     assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F32);
@@ -78,8 +81,8 @@ impl ConfigSource for FromBadFile {
 }
 
 #[test]
-fn init_returns_what_is_wrong_with_the_configuration() {
-    let error = init::<Amp<Plain, FromBadFile>>(&Default::default()).unwrap_err();
+fn effective_config_returns_what_is_wrong_with_the_configuration() {
+    let error = effective_config::<Amp<Plain, FromBadFile>>(&Default::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "amp.toml:2: ops: unknown op `softmx`; did you mean `softmax`?"
@@ -88,7 +91,7 @@ fn init_returns_what_is_wrong_with_the_configuration() {
 
 #[test]
 #[should_panic(expected = "amp.toml:2: ops: unknown op `softmx`; did you mean `softmax`?")]
-fn without_init_the_first_tensor_panics_with_the_same_words() {
+fn without_it_the_first_tensor_panics_with_the_same_words() {
     ones::<FromBadFile>();
 }
 
@@ -119,7 +122,8 @@ fn two_policies_live_in_one_process() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn a_dtype_that_the_device_lacks_is_refused_by_name() {
-    let error = init::<Amp<Plain, burn_amp_tests::InBf16>>(&Default::default()).unwrap_err();
+    let error =
+        effective_config::<Amp<Plain, burn_amp_tests::InBf16>>(&Default::default()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, SetupError::UnsupportedDtype { .. }));
     assert!(
