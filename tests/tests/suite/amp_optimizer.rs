@@ -39,7 +39,6 @@ fn config(preset: Preset, sync: bool) -> Config {
                 ..DynamicLossScale::default()
             },
             sync,
-            ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
     }

@@ -31,7 +31,6 @@ fn config(sync: bool) -> Config {
                 ..DynamicLossScale::default()
             },
             sync,
-            ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
     }

@@ -4,7 +4,7 @@
 //! * [`laws`]: what holds for every op of the table
 //! * [`trace`]: what reaches the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
-//! * [`backward_pass`]: what a backward pass may be run on, and what it leaves behind
+//! * [`backward_pass`]: what a backward pass may be run on, and what it leaves behind; `long_runs`: thousands of them
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps are skipped
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
@@ -22,6 +22,9 @@ mod effective_batch;
 mod grad_scaler;
 mod kernels;
 mod laws;
+// On a software driver, thousands of steps take minutes and measure the driver.
+#[cfg(not(feature = "cubecl"))]
+mod long_runs;
 mod loss_scale_optimizer;
 mod master_weights;
 mod models;

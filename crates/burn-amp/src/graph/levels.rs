@@ -11,7 +11,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops},
 };
-use burn_backend::{AutodiffBackend, Backend, tensor::FloatTensor};
+use burn_backend::{Backend, FloatDType, ops::FloatTensorOps, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 /// One untracked node of each level, made when it is first needed.
@@ -32,7 +32,10 @@ impl<B: Backend> Levels<B> {
         let mut nodes = self.0.lock();
         while nodes.len() <= level {
             let mut node = match nodes.last() {
-                None => Autodiff::<B>::from_inner(placeholder()),
+                None => {
+                    let device = B::float_device(&placeholder());
+                    Autodiff::<B>::float_zeros([1].into(), &device, FloatDType::F32)
+                }
                 Some(below) => LevelNode
                     .prepare::<NoCheckpointing>([below.node.clone()])
                     .compute_bound()

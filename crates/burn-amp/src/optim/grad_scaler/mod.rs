@@ -97,7 +97,8 @@ pub enum ScalerError {
 }
 
 impl GradScaler {
-    /// A scaler at its first scale. A [`DynamicLossScale`](crate::DynamicLossScale) goes straight in here.
+    /// A scaler at its first scale. A [`DynamicLossScale`](crate::config::DynamicLossScale) converts into
+    /// its argument.
     pub fn new(scaling: impl Into<LossScaling>) -> Self {
         let scaling = scaling.into();
         Self {
