@@ -78,7 +78,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F;
     Keep        float_gather                     (usize, F, I) -> F
-                by hand "one log-probability per row comes without the gradients of the others";
+                by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full/Widest float_scatter_add                (usize, F, I, F) -> F;
     Full/Widest float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F;
