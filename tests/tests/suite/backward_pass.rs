@@ -1,5 +1,5 @@
-//! What a backward pass may be run on, and what it leaves behind: a graph is used once, facts about a tensor end where the
-//! graph is cut, and no pass makes later ones slower.
+//! Backward passes: a graph can be used once, facts about a tensor's values are forgotten where the graph is cut, and no
+//! pass makes later ones slower.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -37,7 +37,7 @@ fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
 
-/// `backward()` twice over one graph.
+/// Calls `backward()` twice for one graph.
 fn twice<B: AutodiffBackend>() {
     let device = Default::default();
     let weight = Tensor::<B, 2>::ones([2, 2], &device).require_grad();
@@ -56,7 +56,7 @@ fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     refused::<OnDevice>();
 }
 
-/// A loss that is a parameter itself, as the plain backend accepts it.
+/// The loss may be a parameter itself, as on the plain backend.
 #[test]
 fn a_loss_may_be_a_parameter() {
     fn gradient<B: AutodiffBackend>() -> f32 {
@@ -79,7 +79,7 @@ fn a_loss_may_be_a_parameter() {
 }
 
 policy!(
-    /// F16 whose steps only one test counts.
+    /// F16, for the one test that counts steps.
     Counted,
     computing_in(Compute::F16)
 );
@@ -117,7 +117,8 @@ fn logits<B: Backend>(device: &B::Device) -> Tensor<B, 2> {
     Tensor::from_floats([[1.0, 2.0, -1.0]], device)
 }
 
-/// The gradient that reaches a leaf made of a log-softmax, and the one that reaches the weight behind a stopped one.
+/// Returns two gradients: of a leaf whose values are a log-softmax, and of a weight below a log-softmax cut from the
+/// graph. A leaf is a tensor that requires a gradient and is not the result of a recorded op.
 fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
     let device = Default::default();
     let index = Tensor::<B, 2, Int>::from_ints([[1]], &device);
@@ -172,7 +173,7 @@ where
     )
 }
 
-/// Passes that rode on the optimizer's state for ever made step 1,500 cost 19 times what step 150 cost.
+/// A regression test: when the optimizer's state kept all passes, step 1,500 took 19 times as long as step 150.
 #[cfg(not(feature = "cubecl"))]
 #[test]
 fn step_5000_costs_what_step_500_costs() {
@@ -191,7 +192,7 @@ fn step_5000_costs_what_step_500_costs() {
     ];
     for (name, (early, late)) in runs {
         println!("{name}: {early:.0} µs early, {late:.0} µs late");
-        // The medians of two stretches of one run differ by the machine's load, not by a factor.
+        // The load of the machine changes the medians of two parts of a run, but hardly by such a factor.
         assert!(
             late < 3.0 * early,
             "{name}: {early:.0} µs early, {late:.0} µs late"
