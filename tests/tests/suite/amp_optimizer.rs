@@ -1,5 +1,5 @@
-//! `AmpOptimizer` under every policy: the same code gives the same result, bit for bit, as the policy's steps written by
-//! hand. So do its parts, in whatever order they are nested.
+//! `AmpOptimizer` under every policy: the same code gives the same result, bit for bit, as the policy's steps written
+//! by hand. So do its parts, in whatever order they are nested.
 
 use burn::{
     grad_clipping::GradientClippingConfig,

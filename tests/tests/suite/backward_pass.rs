@@ -1,5 +1,5 @@
-//! Backward passes: a graph can be used once, facts about a tensor's values are forgotten where the graph is cut, and no
-//! pass makes later ones slower.
+//! Backward passes: a graph can be used once, facts about a tensor's values are forgotten where the graph is cut, and
+//! no pass makes later ones slower.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -121,7 +121,7 @@ fn over_plain<P: ConfigSource>() -> Sgd<P> {
     LossScaleOptimizer::new(SgdConfig::new().init())
 }
 
-/// If one micro-batch overflows, the whole effective batch is skipped, on the host and on the device, for any optimizer.
+/// If one micro-batch overflows, the whole effective batch is skipped: on the host, on the device, by any optimizer.
 #[test]
 fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     fn skips<B, O>(mut optimizer: O)
@@ -241,7 +241,8 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
     for_each_sync!(steps);
 }
 
-/// A generator's loss overflows in the discriminator's gradients too, but the discriminator is stepped by a finite loss.
+/// An overflow of a generator's loss is also in the discriminator's gradients, but the discriminator's step uses the
+/// gradients of its own, finite loss.
 #[test]
 fn a_generators_overflow_skips_no_step_of_the_discriminator() {
     fn steps<P: ConfigSource>() {

@@ -389,8 +389,8 @@ fn an_effective_batch_is_skipped_if_one_of_its_micro_batches_overflowed() {
             None => assert_eq!(scales, [256.0, 512.0]),
             Some(_) => assert_eq!(scales, [256.0, 128.0]),
         }
-        // Losses are compared and not parameters: Adam divides by the magnitude of a gradient, so a gradient that is only
-        // rounding errors may move a parameter in any direction.
+        // Losses are compared and not parameters: Adam divides by the magnitude of a gradient, so a gradient that is
+        // only rounding errors may move a parameter in any direction.
         let of = |net: &Net<B>| mse(net, 0).into_scalar();
         assert!((of(&found) - of(&control)).abs() < 1e-5 * of(&control));
         assert!((of(&found) - of(&net())).abs() > 1e-2 * of(&control));
@@ -429,9 +429,9 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
             let skipped = grads.outcome() == Outcome::Overflowed;
             nets[i] = grads.step(&mut sgds[i], 0.01, nets[i].clone());
             if skipped {
-                // A workaround for burn-autodiff 0.21.0. If two losses share the parameters of two models, and only those
-                // of one model were in a backward pass before, it loses the step of a root in about half of the runs;
-                // plain Burn panics as well. A fork has the same values and new nodes.
+                // A workaround for burn-autodiff 0.21.0. If two losses share the parameters of two models, and only
+                // those of one model were in a backward pass before, it loses the step of a root in about half of the
+                // runs; plain Burn panics as well. A fork has the same values and new nodes.
                 nets[i] = nets[i].clone().fork(&Default::default());
             }
         }

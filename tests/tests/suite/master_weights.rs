@@ -1,6 +1,6 @@
 //! Parameters stored in half precision learn like F32 parameters if they have master weights.
 //!
-//! A *master* is a copy of a parameter in F32, or an equal encoding, which the optimizer steps instead of the parameter.
+//! A *master* is an F32 copy of a parameter, or an encoding of one, which the optimizer steps instead of the parameter.
 
 #[cfg(not(feature = "vulkan"))] // the software driver has no BF16
 mod split;

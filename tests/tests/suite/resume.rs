@@ -1,5 +1,5 @@
-//! A run that is killed and resumed ends like an uninterrupted one, bit for bit. Loading a file that is not a checkpoint
-//! is an error and leaves the file unchanged.
+//! A run that is killed and resumed ends like an uninterrupted one, bit for bit. Loading a file that is not a
+//! checkpoint is an error and leaves the file unchanged.
 
 use std::{
     fs,

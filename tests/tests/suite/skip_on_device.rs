@@ -1,7 +1,7 @@
 //! With `loss_scale.sync = false`, a loop ends as with `sync = true`, bit for bit.
 //!
-//! A *flag* says whether a gradient overflowed. With `sync = true` the host waits for the flags of every pass; otherwise
-//! they stay on the device, and [`SkipOnDevice`] chooses there between the old and the new parameters.
+//! A *flag* says whether a gradient overflowed. With `sync = true` the host waits for the flags of every pass;
+//! otherwise they stay on the device, where `SkipOnDevice` chooses between the old and the new parameters.
 
 use burn::{
     module::{AutodiffModule, Module},
