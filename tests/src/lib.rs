@@ -1,7 +1,7 @@
-//! What the integration tests share: the backend under test and policies by name.
+//! Code that the integration tests share: the backend under test, policies, cases and models.
 //!
-//! Without features the suites run on Flex, which computes in BF16 and F16. With `vulkan` they run on Vulkan, where a
-//! software driver offers F16 only; with `cuda` on CUDA, which has both; with `fusion` as well, under Fusion.
+//! Without features the suites run on Flex, which computes in BF16 and F16. The feature `vulkan` selects Vulkan, where
+//! a software driver has F16 only; `cuda` selects CUDA, which has both; `fusion` adds Fusion to either.
 
 pub mod cases;
 pub mod models;
@@ -47,12 +47,12 @@ pub use backend::Plain;
 
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
-/// Inference under the policy `P`.
+/// The backend for inference under the policy `P`.
 pub type Amp<P> = burn_amp::Amp<Plain, P>;
-/// Training under the policy `P`.
+/// The backend for training under the policy `P`.
 pub type AmpAutodiff<P> = burn_amp::Autodiff<Amp<P>>;
 
-/// Declares a policy source: `policy!(InBf16, Config { .. })`.
+/// Declares a type that implements `ConfigSource`: `policy!(InBf16, Config { .. })`.
 #[macro_export]
 macro_rules! policy {
     ($(#[$doc:meta])* $name:ident, $config:expr) => {
@@ -68,7 +68,7 @@ macro_rules! policy {
     };
 }
 
-/// The defaults with compute dtype `compute`.
+/// The default configuration with compute dtype `compute`.
 pub fn computing_in(compute: Compute) -> Config {
     Config {
         compute,
@@ -76,7 +76,7 @@ pub fn computing_in(compute: Compute) -> Config {
     }
 }
 
-/// The defaults with compute dtype `compute` and loss scaling as `mode` says.
+/// The default configuration with compute dtype `compute` and loss scaling mode `mode`.
 pub fn scaling(compute: Compute, mode: LossScaleMode) -> Config {
     Config {
         loss_scale: LossScaleConfig {
@@ -88,12 +88,12 @@ pub fn scaling(compute: Compute, mode: LossScaleMode) -> Config {
 }
 
 policy!(
-    /// `o1` in BF16: no loss scaling.
+    /// Preset `o1` in BF16, without loss scaling.
     InBf16,
     computing_in(Compute::Bf16)
 );
 policy!(
-    /// `o1` in F16: dynamic loss scaling.
+    /// Preset `o1` in F16, with dynamic loss scaling.
     InF16,
     computing_in(Compute::F16)
 );

@@ -1,4 +1,4 @@
-//! Small models, written as without burn-amp, and how to run one.
+//! Small models, written as they would be without burn-amp, and functions to run them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -27,16 +27,16 @@ use burn::{
 
 use crate::near::Named;
 
-/// A model and what it is fed.
+/// A model with its input.
 pub trait Example {
-    /// The elements of the input.
+    /// The number of elements of the input.
     const INPUT: usize;
 
     type Model<B: AutodiffBackend>: AutodiffModule<B>;
 
     fn init<B: AutodiffBackend>(device: &B::Device) -> Self::Model<B>;
 
-    /// From the flat input to the flat output.
+    /// Computes the flattened output from the flattened input.
     fn forward<B: AutodiffBackend>(model: &Self::Model<B>, x: Tensor<B, 1>) -> Tensor<B, 1>;
 }
 
@@ -148,7 +148,7 @@ example!(
     |(conv, transposed), x| transposed.forward(conv.forward(x).tanh())
 );
 
-/// burn-cubecl 0.21.0 has a backward kernel for the nearest neighbour only.
+/// The mode of interpolation. On CubeCL it is the only one for which burn-cubecl 0.21.0 has a backward kernel.
 const RESIZE: InterpolateMode = match cfg!(feature = "cubecl") {
     true => InterpolateMode::Nearest,
     false => InterpolateMode::Linear,
@@ -230,7 +230,7 @@ example!(
 );
 
 example!(
-    /// `-1e9` is below the range of F16.
+    /// Softmax with a mask of `-1e9`, which is below the range of F16.
     MaskFilledSoftmax, [2, 5, 6] -> (nn::Linear<B>, nn::Linear<B>),
     |device| (
         nn::LinearConfig::new(6, 4).init(device),
@@ -244,7 +244,7 @@ example!(
 );
 
 example!(
-    /// `1e-8` is 0 in F16.
+    /// Division by a norm plus `1e-8`, which is 0 in F16.
     DivisionWithEpsilon, [4, 6] -> nn::Linear<B>,
     |device| nn::LinearConfig::new(6, 6).init(device),
     |model, x| {
@@ -265,19 +265,19 @@ example!(
     }
 );
 
-/// Fixed values between -1 and 1 that look random, so that sums of them do not cancel more than chance does.
+/// Fixed values between -1 and 1 that look random, so that their sums cancel no more than those of random values.
 pub fn noise<B: Backend>(len: usize, device: &B::Device) -> Tensor<B, 1> {
-    // Multiplicative hashing of the squares with 2^32 / golden ratio (Knuth, TAOCP 6.4).
+    // Multiplicative hashing of the squares, with 2^32 / golden ratio (Knuth, TAOCP 6.4).
     let values: Vec<f32> = (1..=len as u32)
         .map(|i| i.wrapping_mul(i).wrapping_mul(2654435769) as i32 as f32 / 2f32.powi(31))
         .collect();
     Tensor::from_data(TensorData::new(values, [len]), device)
 }
 
-/// Backends draw from one generator in the process, so what may draw takes turns.
+/// Locked by functions that may draw random numbers, because a backend has one generator per process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The record of a new module: the same values in every process, under new parameter ids.
+/// Returns the record of a new module. The values are the same in every process, the parameter ids are new.
 pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> Vec<u8> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let device = Default::default();
@@ -285,13 +285,13 @@ pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> V
     save::<B, M>(init(&device))
 }
 
-/// A module's record.
+/// Returns the record of a module, as bytes.
 pub fn save<B: Backend, M: Module<B>>(module: M) -> Vec<u8> {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     Recorder::<B>::record(&recorder, module.into_record(), ()).unwrap()
 }
 
-/// The module with the parameters of a record.
+/// Loads the parameters of a record into a module.
 pub fn load<B: Backend, M: Module<B>>(module: M, record: Vec<u8>) -> M {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
@@ -299,7 +299,7 @@ pub fn load<B: Backend, M: Module<B>>(module: M, record: Vec<u8>) -> M {
     module.load_record(Recorder::<B>::load(&recorder, record, &device).unwrap())
 }
 
-/// What an example computed.
+/// The results and gradients of an example.
 #[derive(Debug, PartialEq)]
 pub struct Run {
     pub results: Named,
@@ -308,7 +308,7 @@ pub struct Run {
 
 /// Runs an example forward and backward from the parameters of `record`.
 ///
-/// `inspect` sees the model and the gradients. Steps whose gradients are withheld are run again, as training would.
+/// `inspect` gets the model and the gradients. After an overflow, which withholds the gradients, the step is run again.
 pub fn run<E: Example, B: AutodiffBackend>(
     record: &[u8],
     inspect: impl Fn(&E::Model<B>, &B::Gradients),
@@ -338,7 +338,7 @@ pub fn run<E: Example, B: AutodiffBackend>(
     panic!("no gradients in 24 steps");
 }
 
-/// The gradients of a module's parameters by name.
+/// The gradients of a module's parameters, with the parameters' names.
 pub fn gradients<B: AutodiffBackend, M: Module<B>>(module: &M, grads: &B::Gradients) -> Named {
     struct Collect<'a, B: AutodiffBackend> {
         grads: &'a B::Gradients,

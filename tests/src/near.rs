@@ -1,14 +1,14 @@
-//! How near two backends come.
+//! Compares the results of two backends within a tolerance.
 
 use burn::tensor::{DType, TensorData};
 use burn_amp::config::{Compute, ConfigSource};
 
 use crate::Amp;
 
-/// Tensors by name.
+/// Tensors with their names.
 pub type Named = Vec<(String, TensorData)>;
 
-/// The distance of 1 to the next number in the policy's compute dtype: twice what a low op rounds by.
+/// The distance from 1 to the next number in the policy's compute dtype: twice the rounding error of a low op.
 pub fn epsilon<P: ConfigSource>() -> f32 {
     let config = burn_amp::effective_config::<Amp<P>>(&Default::default()).unwrap();
     match config.compute {
@@ -18,10 +18,10 @@ pub fn epsilon<P: ConfigSource>() -> f32 {
     }
 }
 
-/// Asserts that all values are finite F32 and within `tolerance` of the largest expected one of their tensor.
+/// Asserts that all values are finite F32 numbers, off by at most `tolerance` times the tensor's largest value.
 ///
-/// A tensor that is expected to be 0 but for F32's rounding is held to the largest value of all: the gradient of a key's
-/// bias, which softmax does not see, or of a bias before batch norm.
+/// Some tensors should be 0 except for F32's rounding errors: for example the gradient of a key's bias, which has no
+/// effect on softmax, or that of a bias before batch norm. For them the largest value of all tensors counts.
 pub fn assert_near(found: &Named, expected: &Named, tolerance: f32) {
     let largest = |data: &TensorData| data.iter::<f32>().fold(0.0, |max: f32, x| max.max(x.abs()));
     let largest_of_all = expected
@@ -42,7 +42,7 @@ pub fn assert_near(found: &Named, expected: &Named, tolerance: f32) {
             let error = (found - expected).abs() / size;
             assert!(
                 error <= tolerance,
-                "{name}: {found}, not {expected}: off by {error} of {size}, not by {tolerance}"
+                "{name}: found {found}, expected {expected}: the error is {error} of {size}, more than {tolerance}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! A recording backend: which op ran on which float dtypes, made from the same table as the decorator.
+//! A backend that records which op ran on which float dtypes; generated from the same table as `Amp`.
 
 use std::{cell::RefCell, marker::PhantomData, ops::Range};
 
@@ -18,7 +18,7 @@ thread_local! {
     static CALLS: RefCell<Vec<(Op, Vec<DType>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The casts, and the other calls that the policy decides about, that `f` makes on a `Trace` backend on this thread.
+/// Runs `f` and returns the casts, and the calls of ops with a class, that it made on a `Trace` backend on this thread.
 pub fn calls(f: impl FnOnce()) -> Vec<(Op, Vec<DType>)> {
     CALLS.take();
     f();
@@ -31,7 +31,7 @@ fn record(op: Op, dtypes: Vec<DType>) {
     }
 }
 
-/// Records casts and every call that the policy decides about, then lets `B` compute it.
+/// Records casts and every call of an op with a class, and lets `B` compute them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trace<B>(PhantomData<B>);
 
@@ -46,7 +46,7 @@ impl<B: Backend> BackendTypes for Trace<B> {
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
 }
 
-/// A backend that burn-amp does not know computes with the references.
+/// With this empty `impl`, the backend uses burn-amp's reference code instead of its kernels.
 impl<B: Backend> burn_amp::AmpBackend for Trace<B> {}
 
 impl<B: Backend> Backend for Trace<B> {
@@ -71,7 +71,7 @@ impl<B: Backend> Backend for Trace<B> {
 ///
 /// A macro, because a function cannot be generic over signatures.
 macro_rules! recorded {
-    // Burn provides these as compositions of other ops, and the tests look at the parts.
+    // Burn composes these of other ops by default; no method is written for them, so that the tests see the parts.
     (gelu $($row:tt)*) => {};
     (softmax $($row:tt)*) => {};
     (log_softmax $($row:tt)*) => {};
@@ -89,7 +89,7 @@ macro_rules! recorded {
     };
 }
 
-/// The float dtypes of an operand. A macro, because the kinds of operands are words of the table.
+/// The float dtypes of an operand. A macro, because the kind of an operand is a word of the table.
 macro_rules! dtypes {
     ([F], $x:ident) => {
         [$x.dtype()]
@@ -108,7 +108,7 @@ macro_rules! dtypes {
     };
 }
 
-/// An operand for the inner backend: the same tensors, in the type of that backend. A macro as [`dtypes!`].
+/// Converts an operand to the type that the inner backend expects. A macro for the same reason as [`dtypes!`].
 macro_rules! inner {
     ([QuantizationParametersPrimitive], $x:ident) => {
         QuantizationParametersPrimitive { scales: $x.scales }
@@ -118,7 +118,7 @@ macro_rules! inner {
     };
 }
 
-/// A result of the inner backend in the type of this one. A macro as [`dtypes!`].
+/// Converts a result of the inner backend to the type of `Trace`. A macro for the same reason as [`dtypes!`].
 macro_rules! renamed {
     ([Primitive], $result:expr) => {
         match $result {

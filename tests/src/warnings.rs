@@ -1,4 +1,4 @@
-//! The warnings that a program gives through `tracing`.
+//! Collects the warnings that a program gives through `tracing`.
 
 use std::{
     fmt::{self, Debug},
@@ -13,7 +13,7 @@ use tracing::{
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The warnings of this process since the first call that contain `text`.
+/// Returns the warnings that contain `text`, of all that this process gave since the first call.
 pub fn warnings_with(text: &str) -> Vec<String> {
     static SUBSCRIBED: Once = Once::new();
     SUBSCRIBED.call_once(|| {
@@ -28,7 +28,7 @@ pub fn warnings_with(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Keeps the messages of warnings.
+/// A subscriber that keeps the messages of warnings.
 struct Warnings;
 
 impl Subscriber for Warnings {

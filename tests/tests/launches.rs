@@ -1,5 +1,5 @@
-//! How many kernels a training step launches, with the kernels of burn-amp and with their references. A binary of its own,
-//! because CubeCL takes its log from the first client of a process.
+//! Counts the kernels that a training step launches, with burn-amp's kernels and with their references. The test has a
+//! binary of its own, because CubeCL configures its log with the first client of a process.
 #![cfg(feature = "vulkan")]
 
 use std::{fs, path::Path, thread::sleep, time::Duration};
@@ -22,7 +22,7 @@ use burn_amp_tests::{trace::Trace, *};
 
 policy!(AmpBackend, computing_in(Compute::F16));
 policy!(
-    /// As Burn's `Autodiff` has them.
+    /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
     Config {
         ops: [Op::softmax, Op::layer_norm, Op::gelu].map(|op| (op, Class::Full)).into(),
@@ -30,7 +30,7 @@ policy!(
     }
 );
 
-/// A small transformer that classifies, with dropout.
+/// A small transformer with dropout for classification.
 #[derive(Module, Debug)]
 struct Classifier<B: Backend> {
     encoder: TransformerEncoder<B>,
@@ -60,7 +60,7 @@ impl<B: AutodiffBackend> Classifier<B> {
     }
 }
 
-/// The launches in the log so far, when no more come.
+/// Waits until the log stops growing and returns the number of launches in it.
 fn launches(log: &Path) -> usize {
     let count = || {
         let text = fs::read_to_string(log).unwrap_or_default();
@@ -79,7 +79,7 @@ fn launches(log: &Path) -> usize {
     }
 }
 
-/// The launches of one training step, after one that made the optimizer's state.
+/// The number of launches of the third training step, when the optimizer's state exists.
 fn step<B: AutodiffBackend>(log: &Path) -> usize {
     let device = Default::default();
     let mut model = Classifier::<B>::new(&device);
@@ -106,7 +106,7 @@ fn kernels_launch_less_than_their_references() {
     std::env::set_current_dir(directory.path()).unwrap();
 
     let plain = step::<PlainAutodiff>(&log);
-    // A backend that burn-amp does not know computes with the references.
+    // `Trace` uses the references instead of the kernels.
     let references = step::<burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, Decomposed>>>(&log);
     let kernels = step::<AmpAutodiff<AmpBackend>>(&log);
     println!(

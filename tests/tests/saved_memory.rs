@@ -1,5 +1,5 @@
-//! What a graph keeps for the backward pass, in bytes on the heap of the CPU backend. A binary of its own, because the
-//! allocator counts for the whole process.
+//! Measures the bytes that a graph keeps for the backward pass, on the heap of the CPU backend. The test has a binary
+//! of its own, because the allocator counts the bytes of the whole process.
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
@@ -21,7 +21,7 @@ const FEED_FORWARD: usize = 3072;
 
 policy!(WithKernels, computing_in(Compute::Bf16));
 policy!(
-    /// As Burn's `Autodiff` has them: several ops each, in F32.
+    /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
     Config {
         ops: [Op::softmax, Op::log_softmax, Op::layer_norm, Op::gelu]
@@ -31,7 +31,9 @@ policy!(
     }
 );
 
-/// The bytes that the graph of one encoder block of BERT-base keeps after the forward pass, without its parameters, its input and its output.
+/// The bytes that the graph of one encoder block of BERT-base keeps after the forward pass.
+///
+/// Its parameters, input and output are not counted.
 fn saved<B: AutodiffBackend>() -> usize {
     let device = Default::default();
     let block: TransformerEncoder<B> =

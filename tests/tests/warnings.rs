@@ -1,6 +1,6 @@
-//! Programs that train, but not as their author meant: each is warned of once.
+//! Programs that train, but not as their author meant, get a warning, and get it once.
 //!
-//! Tests in a process of their own, because each warning is given once per process.
+//! These tests have a binary of their own, because each warning is given once per process.
 
 use burn::{
     nn::{Linear, LinearConfig, Relu},
@@ -29,7 +29,7 @@ fn loss<B: AutodiffBackend>(model: &Linear<B>) -> Tensor<B, 1> {
         .mean()
 }
 
-/// Trains for some steps; the losses.
+/// Trains for 20 steps and returns the losses.
 fn train<B: AutodiffBackend>(
     mut model: Linear<B>,
     mut optimizer: impl Optimizer<Linear<B>, B>,
@@ -80,7 +80,7 @@ fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
         model(),
         SkipOnDevice::new(MasterWeights::new(adam.clone())).init(),
     );
-    // Parameters in F32 are the plain optimizer's business.
+    // A plain optimizer is right for parameters in F32.
     train::<B>(layer(), adam.init());
     assert_eq!(stored_low(), 0);
 
@@ -117,7 +117,7 @@ fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_on
         MasterWeights::new(SkipOnDevice::new(adam.clone())).init(),
     );
     assert_eq!(on_device(), 0);
-    // Waits for the device, and says so.
+    // This optimizer waits for the device, and warns of that instead.
     train::<B>(layer(), LossScaleOptimizer::new(adam.init()));
     assert_eq!(on_device(), 0);
     assert_eq!(warnings_with("waits for the device in every step").len(), 1);

@@ -1,4 +1,4 @@
-//! The methods and functions of the decorator's sources, read without compiling them.
+//! Reads the methods and functions in the sources of `Amp`, the decorator, without compiling them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,20 +9,20 @@ use std::{
 use anyhow::{Context, Result};
 use syn::{ImplItem, Item, ItemImpl, Type};
 
-/// The decorating type.
+/// The name of the decorator's type.
 const DECORATOR: &str = "Amp";
 
-/// The names found in the sources of the decorator's crate.
+/// The names of methods and functions in the sources of the decorator's crate.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// Methods written in an `impl … for Amp<…>`, by the name of the trait.
+    /// The methods written out in each `impl … for Amp<…>`, by the name of the trait.
     methods: BTreeMap<String, BTreeSet<String>>,
     /// The functions in the file of each `impl … for Amp<…>` that calls a macro, by the name of the macro.
     functions: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Sources {
-    /// Reads every `.rs` file in `folder` and below it.
+    /// Reads every `.rs` file in `folder` and in the folders below it.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut sources = Self::default();
         sources.read_folder(folder)?;
@@ -45,7 +45,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Adds one file.
+    /// Adds the names in one source file.
     pub fn add(&mut self, source: &str) -> Result<()> {
         let file = syn::parse_file(source)?;
         let functions = file.items.iter().filter_map(|item| match item {
@@ -75,14 +75,14 @@ impl Sources {
         Ok(())
     }
 
-    /// Whether the method is written in an `impl` of its trait for the decorator.
+    /// Whether an `impl` of the trait for the decorator writes out the method.
     pub fn implements(&self, trait_name: &str, method: &str) -> bool {
         self.methods
             .get(trait_name)
             .is_some_and(|methods| methods.contains(method))
     }
 
-    /// Whether the op has a function in the file that calls the macro with its trait's rows.
+    /// Whether the file that calls the macro with the trait's rows has a function for the op.
     pub fn writes(&self, trait_name: &str, op: &str) -> bool {
         self.functions
             .get(&table_macro(trait_name))
@@ -95,7 +95,7 @@ impl Sources {
     }
 }
 
-/// The name of the trait that the item implements for the decorator.
+/// The name of the trait, if the item implements one for the decorator.
 fn decorated(item: &ItemImpl) -> Option<String> {
     let (_, path, _) = item.trait_.as_ref()?;
     match &*item.self_ty {
@@ -110,7 +110,7 @@ fn last(path: &syn::Path) -> String {
         .unwrap_or_default()
 }
 
-/// The name of the macro with a trait's part of the table: the trait's name in snake case.
+/// The name of the macro with the rows of a trait: the trait's name in snake case.
 pub fn table_macro(trait_name: &str) -> String {
     let mut name = String::new();
     for letter in trait_name.chars() {

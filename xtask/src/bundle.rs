@@ -1,4 +1,4 @@
-//! A folder to be carried to another machine: scripts, packed programs, and how large it all is.
+//! The bundle, a folder to copy to another machine: scripts, packed programs, and their sizes.
 
 use std::{fmt, fs, path::Path, process::Command};
 
@@ -6,21 +6,21 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
-/// The file that says what a bundle is, and that a folder is one.
+/// The file that describes a bundle, and by which a folder is recognized as one.
 pub const ABOUT: &str = "bundle.json";
 
-/// An empty folder in the place of an earlier bundle.
+/// Creates an empty folder, replacing an earlier bundle.
 ///
 /// # Errors
 ///
-/// If there is anything else.
+/// Fails if the folder has files and is not a bundle, since they would be lost.
 pub fn make_empty(folder: &Path) -> Result<()> {
     let named = || folder.display().to_string();
     if folder.exists() {
         let is_empty = fs::read_dir(folder).with_context(named)?.next().is_none();
         ensure!(
             is_empty || folder.join(ABOUT).exists(),
-            "{}: there is something else, which would be lost",
+            "{}: the folder is neither empty nor a bundle, and its files would be lost; choose another one",
             named()
         );
         fs::remove_dir_all(folder).with_context(named)?;
@@ -28,7 +28,7 @@ pub fn make_empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(named)
 }
 
-/// Copies the Python files of a folder and of those below it, but for tests and hidden folders.
+/// Copies the Python files of a folder and of the folders below it, except tests and hidden folders.
 pub fn copy_python(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
@@ -36,7 +36,7 @@ pub fn copy_python(from: &Path, to: &Path) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let target = to.join(&*name);
         if path.is_dir() {
-            // Neither environments nor caches.
+            // Skips virtual environments and caches.
             if !name.starts_with(['.', '_']) {
                 copy_python(&path, &target)?;
             }
@@ -47,7 +47,9 @@ pub fn copy_python(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a folder of programs by an archive, which is the same whenever the programs are: it is what tells builds apart.
+/// Replaces a folder of programs by an archive.
+///
+/// Equal programs give equal archives, so that the archive identifies the build.
 pub fn pack(programs: &Path, archive: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0"])
@@ -60,7 +62,7 @@ pub fn pack(programs: &Path, archive: &Path) -> Result<()> {
     fs::remove_dir_all(programs).with_context(|| programs.display().to_string())
 }
 
-/// The bytes of what lies in a folder, the largest first.
+/// The entries of a folder with their sizes in bytes, the largest first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sizes(Vec<(String, u64)>);
 
@@ -85,10 +87,10 @@ impl Sizes {
     }
 }
 
-/// A line for each, and the total.
+/// Writes a line for each entry, and the total.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = ("together".to_owned(), self.total());
+        let total = ("total".to_owned(), self.total());
         for (name, bytes) in &self.0 {
             writeln!(f, "{:8.2} MiB  {name}", mebibytes(*bytes))?;
         }
@@ -157,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_the_largest_first() {
+    fn sizes_are_listed_largest_first() {
         let folder = tempdir().unwrap();
         let files = [("run.py", 1 << 19), ("programs/suite", 3 << 20)];
         write(folder.path(), &files);
         assert_eq!(
             Sizes::of(folder.path()).unwrap().to_string(),
-            "    3.00 MiB  programs\n    0.50 MiB  run.py\n    3.50 MiB  together"
+            "    3.00 MiB  programs\n    0.50 MiB  run.py\n    3.50 MiB  total"
         );
     }
 }

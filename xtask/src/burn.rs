@@ -1,4 +1,4 @@
-//! Reads the traits of the locked Burn that the decorator implements from their sources.
+//! Reads Burn's traits that `Amp`, the decorator, implements, from the sources of the locked Burn.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::shape;
 /// The crate that declares the traits.
 pub const CRATE: &str = "burn-backend";
 
-/// The op traits, whose methods are the rows of the table, and their files.
+/// The op traits, whose methods are the rows of the table, with their files.
 pub const OP_TRAITS: &[(&str, &str)] = &[
     ("FloatTensorOps", "src/backend/ops/tensor.rs"),
     ("IntTensorOps", "src/backend/ops/int_tensor.rs"),
@@ -21,14 +21,14 @@ pub const OP_TRAITS: &[(&str, &str)] = &[
     ("TransactionOps", "src/backend/ops/transaction.rs"),
 ];
 
-/// The traits without rows, which the decorator writes out, and their files.
+/// The backend traits, which have no rows because the decorator implements them by hand, with their files.
 pub const BACKEND_TRAITS: &[(&str, &str)] = &[
     ("Backend", "src/backend/base.rs"),
     ("AutodiffBackend", "src/backend/base.rs"),
     ("DistributedBackend", "src/backend/distributed/ops.rs"),
 ];
 
-/// A method of one of these traits, required or provided.
+/// A required or provided method of one of these traits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The trait that declares it.
@@ -49,7 +49,9 @@ pub fn methods(folder: &Path, traits: &[(&'static str, &str)]) -> Result<Vec<Met
     Ok(methods)
 }
 
-/// Reads the methods of one trait, including those behind a feature of Burn: burn-amp forwards them behind its own.
+/// Reads the methods of one trait.
+///
+/// Methods behind a feature of Burn are included, because burn-amp forwards them behind a feature of its own.
 pub fn parse(source: &str, trait_name: &'static str) -> Result<Vec<Method>> {
     let file = syn::parse_file(source)?;
     let item = file.items.into_iter().find_map(|item| match item {

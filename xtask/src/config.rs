@@ -1,4 +1,4 @@
-//! `cargo xtask config`: the table of configuration keys as the root's `amp.toml` and as a page of the docs.
+//! `cargo xtask config`: writes the table of configuration keys as the root's `amp.toml` and as a page of the docs.
 
 use std::fmt::Write as _;
 
@@ -81,7 +81,7 @@ pub fn run(options: Options) -> Result<()> {
     generated::run(options, COMMAND, &files()?)
 }
 
-/// Fails if the files in the repository do not match the table of keys.
+/// Fails if the files in the repository differ from those generated from the table of keys.
 pub fn check() -> Result<()> {
     generated::check(COMMAND, &files()?)
 }

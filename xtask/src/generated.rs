@@ -1,4 +1,4 @@
-//! Files of the repository that are generated, and checked to be up to date.
+//! Generated files of the repository: writes them and checks that they are up to date.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::workspace;
 
-/// The use of the generated text: writes the files unless an option says otherwise.
+/// Chooses what to do with the generated text; without an option, the files are written.
 #[derive(Args)]
 pub struct Options {
     /// Fails if a file differs from what would be written
@@ -20,7 +20,7 @@ pub struct Options {
 
 /// A file and its generated text.
 pub struct Generated {
-    /// The path from the root of the workspace.
+    /// The path, relative to the root of the workspace.
     pub path: &'static str,
     /// The whole text.
     pub text: String,
@@ -51,7 +51,7 @@ pub fn check(command: &str, files: &[Generated]) -> Result<()> {
     for Generated { path, text } in files {
         let full = workspace::root().join(path);
         let committed = fs::read_to_string(&full).with_context(|| full.display().to_string())?;
-        // A checkout may have changed the line ends.
+        // A checkout may have changed the line endings.
         if committed.replace("\r\n", "\n") != *text {
             bail!("{path} is not up to date; run `cargo xtask {command}`");
         }

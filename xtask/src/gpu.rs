@@ -1,7 +1,7 @@
-//! `cargo xtask gpu`: a folder with all that a GPU machine needs to test and to measure, without Rust and network there.
+//! `cargo xtask gpu`: packs a folder that runs the tests and benchmarks on a GPU machine without Rust or network.
 //!
-//! The programs of `PROGRAMS`, built for CUDA, the scripts of xtask/gpu that run them, and PyTorch's twins. For Vulkan
-//! the same, to rehearse on a software driver.
+//! The folder has the programs in `PROGRAMS`, built for CUDA, the scripts of xtask/gpu that run them, and the
+//! corresponding PyTorch benchmarks. Built for Vulkan instead, it can be tried out on a software driver.
 
 use std::{
     fmt, fs,
@@ -18,9 +18,10 @@ use crate::{
     workspace,
 };
 
-/// What is packed; `xtask/gpu/plan.py` runs the programs by these names, with `-fusion` behind them under Fusion.
+/// The programs in the folder. `xtask/gpu/plan.py` runs them by these names; builds with Fusion end in `-fusion`.
 ///
-/// Each is built by itself: together they would share Burn's features, and the suite would tune its thousands of small kernels.
+/// Each is built by itself. Built together, they would share Burn's features, and the suite would autotune its
+/// thousands of small kernels.
 const PROGRAMS: &[Program] = &[
     Program {
         name: "bench",
@@ -37,26 +38,26 @@ const PROGRAMS: &[Program] = &[
 struct Program {
     name: &'static str,
     package: &'static str,
-    /// Of which kind it is to cargo.
+    /// Cargo's option for this kind of target.
     target: &'static str,
 }
 
-/// What machines without network of their own are commonly given by hand.
+/// The largest folder that is still easy to copy by hand to a machine without network.
 const LIMIT_MIB: u64 = 60;
 
-/// What is packed.
+/// The options of `cargo xtask gpu`.
 #[derive(Args)]
 pub struct Options {
-    /// The folder to make; target/gpu-bundle by default
+    /// Folder to create; target/gpu-bundle by default
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What the programs compute on; Vulkan is for rehearsals
+    /// Backend of the programs; use Vulkan to try the bundle without a GPU
     #[arg(long, value_enum, default_value = "cuda")]
     backend: Backend,
-    /// The oldest CUDA that the machine may have; newer ones understand the programs, too
+    /// Oldest CUDA version that the machine may have; newer versions run the programs too
     #[arg(long, value_name = "VERSION", default_value = "12.8", value_parser = cuda_version)]
     cuda: CudaVersion,
-    /// The programs under Fusion as well
+    /// Also builds the programs with Fusion
     #[arg(long)]
     with_fusion: bool,
 }
@@ -82,7 +83,7 @@ struct CudaVersion {
     minor: u32,
 }
 
-/// Builds, packs, and says what to do with it.
+/// Builds and packs the folder, and prints how to use it.
 pub fn run(options: &Options) -> Result<()> {
     let root = workspace::root();
     let out = match &options.out {
@@ -113,7 +114,9 @@ pub fn run(options: &Options) -> Result<()> {
     );
     println!("{}:\n{sizes}\n", out.display());
     let name = out.file_name().unwrap_or(out.as_os_str());
-    println!("Carry it to the machine and run there, as often as something is left to do:\n");
+    println!(
+        "Copy it to the machine and run this there, repeatedly until nothing is left to do:\n"
+    );
     println!(
         "    python3 {}/run.py --out results",
         name.to_string_lossy()
@@ -121,14 +124,14 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Says what the bundle is.
+/// Writes the file that describes the bundle.
 fn about(options: &Options, out: &Path) -> Result<()> {
     let mut git = workspace::command("git", &["describe", "--always", "--dirty"]);
     let about = json!({
         "backend": options.backend.name(),
         // All packages of the workspace have one version.
         "version": env!("CARGO_PKG_VERSION"),
-        // `null` outside of a repository.
+        // `null` outside a git repository.
         "commit": workspace::output(&mut git).ok().map(|commit| commit.trim().to_owned()),
         "cuda": options.cuda.to_string(),
     });
@@ -137,7 +140,7 @@ fn about(options: &Options, out: &Path) -> Result<()> {
 }
 
 impl Program {
-    /// Builds it and copies it into a folder.
+    /// Builds the program and copies it into `folder`.
     fn build(&self, options: &Options, fusion: bool, folder: &Path) -> Result<()> {
         let Self {
             name,
@@ -167,7 +170,7 @@ impl Program {
 }
 
 impl CudaVersion {
-    /// What cudarc wants to be told where it finds no compiler of CUDA's to ask.
+    /// The version as cudarc reads it from `CUDARC_CUDA_VERSION`, needed where no CUDA toolkit is installed.
     fn for_cudarc(self) -> String {
         let Self { major, minor } = self;
         format!("{major}0{minor}0")
@@ -187,7 +190,7 @@ fn cuda_version(text: &str) -> Result<CudaVersion, String> {
         .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match numbers {
         Some((major, minor)) => Ok(CudaVersion { major, minor }),
-        None => Err("expected a version as in 12.8".to_owned()),
+        None => Err("expected a version such as 12.8".to_owned()),
     }
 }
 
@@ -196,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cudarc_is_told_the_version_in_its_own_spelling() {
+    fn cudarc_gets_the_version_in_its_own_spelling() {
         for (text, cudarcs) in [("12.8", "12080"), ("13.0", "13000")] {
             let version = cuda_version(text).unwrap();
             assert_eq!(version.to_string(), text);

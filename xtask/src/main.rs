@@ -1,14 +1,14 @@
 //! The workspace's own commands, run as `cargo xtask <command>`.
 //!
-//! * [`mod@test`]: `test`, everything that must hold before a change goes in
-//! * [`ops`]: `ops`, the op table and the decorator against the sources of the locked Burn
-//! * [`ops_table`]: `ops-table`, the op table as a page of the docs
-//! * [`config`]: `config`, the table of configuration keys as the root's `amp.toml` and as a page of the docs
-//! * [`generated`]: files that are generated, and checked to be up to date
-//! * [`burn`], [`amp`], [`shape`]: what the two sides say, read with `syn`
-//! * [`gpu`], [`bundle`]: `gpu`, what a GPU machine needs to test and to measure, in one folder
-//! * [`vulkan`]: the software driver on which the Vulkan suites run
-//! * [`workspace`]: where things are, and how cargo is called
+//! * [`mod@test`]: `test`, all checks and tests that a change must pass
+//! * [`ops`]: `ops`, which compares the op table and `Amp` with the sources of the locked Burn
+//! * [`ops_table`]: `ops-table`, which writes the op table as a page of the docs
+//! * [`config`]: `config`, which writes the table of configuration keys as `amp.toml` and as a page of the docs
+//! * [`generated`]: writes generated files and checks that they are up to date
+//! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
+//! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
+//! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
+//! * [`workspace`]: finds packages and runs cargo
 
 mod amp;
 mod bundle;
@@ -39,9 +39,9 @@ struct Cli {
 enum Command {
     /// Writes amp.toml and docs/configuration.md from the table of configuration keys
     Config(generated::Options),
-    /// Packs what a GPU machine needs to run the tests and the benchmark; docs/gpu.md tells the rest
+    /// Packs what a GPU machine needs to run the tests and the benchmarks; see docs/gpu.md
     Gpu(gpu::Options),
-    /// Compares the op table and the decorator with the op traits of the locked Burn
+    /// Compares the op table and `Amp` with the traits of the locked Burn
     Ops,
     /// Writes docs/ops.md, the classes of all float ops, from the op table
     OpsTable(generated::Options),

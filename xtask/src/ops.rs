@@ -1,7 +1,7 @@
-//! `cargo xtask ops`: the table and the decorator have every method of Burn's traits, with its signature.
+//! `cargo xtask ops`: checks that the table and `Amp`, the decorator, have every method of Burn's traits.
 //!
-//! The compiler cannot check that. A provided method that the decorator does not forward compiles, but then the inner
-//! backend's own version is never called.
+//! The compiler cannot check this: code in which `Amp` does not forward a provided method still compiles, but never
+//! calls the inner backend's own version of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::{
     shape, workspace,
 };
 
-/// The sources of the decorator, from the root of the workspace.
+/// The folder with the decorator's sources, relative to the root of the workspace.
 const DECORATOR_SOURCES: &str = "crates/burn-amp/src";
 
-/// Provided methods of the backend traits that the decorator inherits, and why Burn's body is right for it.
+/// Provided methods that the decorator inherits: trait, method, and the reason why Burn's body is right for it.
 const INHERITED: &[(&str, &str, &str)] = &[
     (
         "DistributedBackend",
@@ -37,11 +37,11 @@ struct Row {
     trait_name: &'static str,
     name: &'static str,
     shape: &'static str,
-    /// The reason why the op has a function in the decorator.
+    /// The reason why the decorator has a handwritten function for the op, or `None` if the method is generated.
     by_hand: Option<&'static str>,
 }
 
-/// Compares Burn with the table, and the decorator's sources with both, and prints every difference.
+/// Compares the table and the decorator's sources with Burn; prints every difference.
 pub fn check() -> Result<()> {
     let package = workspace::dependency(burn::CRATE)?;
     let Some(folder) = package.manifest_path.parent() else {
@@ -68,7 +68,7 @@ pub fn check() -> Result<()> {
     match problems.len() {
         0 => {
             println!(
-                "{} ops and {} methods of the backend traits as in {} {}",
+                "{} ops and {} methods of the backend traits match {} {}",
                 ops.len(),
                 backend.len(),
                 burn::CRATE,
@@ -81,7 +81,7 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// Methods without row, rows without method, and rows with another shape than their method.
+/// Finds methods without a row, rows without a method, and rows whose shape differs from that of their method.
 fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
     let in_burn: BTreeMap<_, _> = methods
         .iter()
@@ -122,7 +122,7 @@ fn table_against_burn(rows: &[Row], methods: &[Method]) -> Vec<String> {
     problems
 }
 
-/// Methods, functions of ops by hand and rows that the decorator's sources lack.
+/// Finds the methods, the handwritten functions and the rows that the decorator's sources lack.
 fn decorator_against_table(sources: &Sources, rows: &[Row], backend: &[Method]) -> Vec<String> {
     let mut problems = Vec::new();
     for method in backend {

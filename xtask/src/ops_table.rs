@@ -1,4 +1,4 @@
-//! `cargo xtask ops-table`: the op table as a page of the docs.
+//! `cargo xtask ops-table`: writes the op table as a page of the docs.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ pub fn run(options: Options) -> Result<()> {
     generated::run(options, COMMAND, &[file()?])
 }
 
-/// Fails if the page in the repository is not the one the table gives.
+/// Fails if the page in the repository differs from the one generated from the table.
 pub fn check() -> Result<()> {
     generated::check(COMMAND, &[file()?])
 }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(
             row(&page, "float_gather").unwrap(),
             "| `float_gather` | `FloatTensorOps` | keep | keep | `(usize, F, I) -> F` | \
-             one log-probability per row comes without the gradients of the others |"
+             reading one log-probability per row avoids the gradient of the whole log-softmax |"
         );
     }
 

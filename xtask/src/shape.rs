@@ -1,4 +1,4 @@
-//! The shape of a signature: its operand types and its result in the words of the op table.
+//! The shape of a signature: its operand types and its result, written as in the op table.
 
 use anyhow::{Context, Result};
 use quote::ToTokens;
@@ -8,7 +8,7 @@ use syn::{
     visit_mut::{self, VisitMut},
 };
 
-/// Burn's names, and what the table calls them.
+/// Burn's names of types, with the table's names for them.
 const BURN: &[(&str, &str)] = &[
     ("FloatTensor", "F"),
     ("IntTensor", "I"),
@@ -18,10 +18,10 @@ const BURN: &[(&str, &str)] = &[
     ("Device", "Device"),
 ];
 
-/// Names that only the table has, and what they are in a signature.
+/// Names that only the table has, with the names that a signature has instead.
 const TABLE: &[(&str, &str)] = &[("Wide", "F")];
 
-/// The shape of a method of Burn.
+/// The shape of a method's signature in Burn.
 pub fn of_signature(signature: &Signature) -> String {
     let operands = signature.inputs.iter().map(|operand| match operand {
         FnArg::Receiver(_) => "self".to_owned(),
@@ -33,12 +33,12 @@ pub fn of_signature(signature: &Signature) -> String {
     }
 }
 
-/// The shape that the method of a row must have in Burn, where `Wide` is a float tensor.
+/// The shape that a row's method must have in Burn, where `Wide` is an ordinary float tensor.
 pub fn of_row(row: &str) -> Result<String> {
     parse(row, TABLE)
 }
 
-/// A row's shape in the table's own words, spaced the same by every compiler that stringifies it.
+/// A row's shape with uniform spaces; `stringify!` may space it differently from compiler to compiler.
 pub fn tidy(row: &str) -> Result<String> {
     parse(row, &[])
 }
@@ -48,8 +48,8 @@ fn parse(row: &str, names: Names) -> Result<String> {
         Some(signature) => ("async ", signature),
         None => ("", row),
     };
-    let signature: TypeBareFn =
-        syn::parse_str(&format!("fn{signature}")).with_context(|| format!("no shape: `{row}`"))?;
+    let signature: TypeBareFn = syn::parse_str(&format!("fn{signature}"))
+        .with_context(|| format!("not a shape: `{row}`"))?;
     let operands = signature.inputs.iter();
     let operands = operands.map(|operand| name(&operand.ty, names));
     let shape = shape(operands, result(&signature.output, names));
@@ -96,7 +96,7 @@ fn awaited(output: &ReturnType) -> Option<&Type> {
 fn name(ty: &Type, names: Names) -> String {
     let mut ty = ty.clone();
     Rename(names).visit_type_mut(&mut ty);
-    // Tokens are spaced out when printed; no type in a shape needs a space elsewhere than after these two.
+    // Tokens are printed with spaces between them; a type in a shape needs one only after a comma or a semicolon.
     ty.to_token_stream()
         .to_string()
         .replace(' ', "")
@@ -104,7 +104,7 @@ fn name(ty: &Type, names: Names) -> String {
         .replace(';', "; ")
 }
 
-/// Drops module paths and the argument `<B>`, and replaces a name by its short one.
+/// Drops module paths and the argument `<B>`, and replaces long names by short ones.
 struct Rename(Names);
 
 impl VisitMut for Rename {

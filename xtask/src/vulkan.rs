@@ -10,13 +10,13 @@ use anyhow::{Result, bail};
 
 use crate::workspace;
 
-/// Where Linux systems keep the descriptions of their Vulkan drivers.
+/// The folders in which Linux systems keep the manifests of Vulkan drivers.
 const DRIVER_FOLDERS: &[&str] = &["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
 
-/// The packages with the driver and the loader, by Debian's names.
+/// The Debian packages with the driver and the loader.
 const PACKAGES: &[&str] = &["mesa-vulkan-drivers", "libvulkan1"];
 
-/// The description file of the software driver, if it is installed; that of this machine's architecture, if of several.
+/// Finds the manifest of the software driver; prefers the one for this machine's architecture.
 pub fn driver() -> Option<PathBuf> {
     DRIVER_FOLDERS
         .iter()
@@ -27,10 +27,10 @@ pub fn driver() -> Option<PathBuf> {
         .max_by_key(|path| path.to_string_lossy().contains(env::consts::ARCH))
 }
 
-/// Installs the driver where apt can do it without asking.
+/// Installs the driver if apt can do so without asking for a password.
 pub fn install() -> Result<()> {
     if !Path::new("/etc/debian_version").exists() {
-        bail!("no Debian system; install Mesa's lavapipe driver by hand");
+        bail!("not a Debian system; install Mesa's lavapipe driver by hand");
     }
     let Some(apt) = apt() else {
         bail!("not root; run `apt-get install {}`", PACKAGES.join(" "));
@@ -43,7 +43,7 @@ pub fn install() -> Result<()> {
     )
 }
 
-/// Makes the loader offer only that driver to the command, whatever else is installed.
+/// Sets the variables under which the Vulkan loader offers only `driver` to the command.
 pub fn force(command: &mut Command, driver: &Path) {
     // The second name is for loaders before 1.3.207.
     command
@@ -51,12 +51,12 @@ pub fn force(command: &mut Command, driver: &Path) {
         .env("VK_ICD_FILENAMES", driver);
 }
 
-/// Whether a missing driver is a failure: continuous integration must not lose suites in silence.
+/// Whether a missing driver is a failure, as in continuous integration, which must not skip suites silently.
 pub fn required() -> bool {
     env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
-/// Makes `apt-get` commands with the rights to install, if this user has them or gets them without a password.
+/// Returns a function that makes `apt-get` commands, if this user is root or may use `sudo` without a password.
 fn apt() -> Option<fn() -> Command> {
     let is_root = Command::new("id")
         .arg("-u")
@@ -71,7 +71,7 @@ fn apt() -> Option<fn() -> Command> {
     }
     let sudo = || {
         let mut sudo = Command::new("sudo");
-        // sudo drops variables, so it starts `env` with this one.
+        // sudo drops environment variables, so `env` sets this one.
         sudo.args(["--non-interactive", "env", "DEBIAN_FRONTEND=noninteractive"]);
         sudo.args(["apt-get", "-qq"]);
         sudo
@@ -79,7 +79,7 @@ fn apt() -> Option<fn() -> Command> {
     workspace::succeeds(sudo().arg("--version")).then_some(sudo)
 }
 
-/// `lvp_icd.json`, or with the architecture in its name: `lvp_icd.x86_64.json`.
+/// Whether the file is named `lvp_icd.json`, or with an architecture, `lvp_icd.x86_64.json`.
 fn is_software_driver(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("lvp_icd") && name.ends_with(".json")
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lavapipe_is_told_from_other_drivers() {
+    fn lavapipe_is_distinguished_from_other_drivers() {
         assert!(is_software_driver(Path::new("/a/lvp_icd.x86_64.json")));
         assert!(is_software_driver(Path::new("/a/lvp_icd.json")));
         assert!(!is_software_driver(Path::new("/a/intel_icd.x86_64.json")));

@@ -1,4 +1,4 @@
-//! The folder, the packages and the dependencies of the workspace, and how commands run in it.
+//! Finds the folder, the packages and the dependencies of the workspace, and runs commands in it.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ pub fn root() -> PathBuf {
     root
 }
 
-/// A cargo command in the root of the workspace, by the cargo that runs this program.
+/// A cargo command in the root of the workspace; uses the cargo that runs this program.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(cargo_path());
     command.args(args).current_dir(root());
@@ -35,7 +35,7 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Another program in the root of the workspace.
+/// A command of another program in the root of the workspace.
 pub fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
@@ -62,12 +62,12 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Whether a command starts and exits with status 0; its output is dropped.
+/// Whether a command starts and exits with status 0; discards its output.
 pub fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// The command as one would type it, without folders and variables.
+/// The command as a user would type it, without the program's folder and without variables.
 pub fn line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
@@ -79,9 +79,9 @@ pub fn line(command: &Command) -> String {
         .join(" ")
 }
 
-/// The package of that name among the locked dependencies of the workspace.
+/// Finds a package by name among the locked dependencies of the workspace.
 ///
-/// Asks the network only if cargo's local registry does not have the sources.
+/// Uses the network only if cargo's local registry does not have the sources.
 pub fn dependency(name: &str) -> Result<Package> {
     let metadata = metadata(&["--locked", "--offline"]).or_else(|_| metadata(&["--locked"]))?;
     let mut found = metadata
@@ -111,7 +111,7 @@ pub fn members() -> Result<Vec<Package>> {
 }
 
 fn metadata(options: &[&str]) -> Result<Metadata> {
-    // Without the filter cargo would want the sources of every platform's dependencies.
+    // Without the filter, cargo needs the sources of the dependencies of every platform.
     let filter = format!("--filter-platform={}", host()?);
     let mut options: Vec<_> = options.iter().map(|&option| option.to_owned()).collect();
     options.push(filter);

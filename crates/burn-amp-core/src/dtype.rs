@@ -11,7 +11,7 @@ pub enum Precision {
     F64,
     /// IEEE 754 single precision.
     F32,
-    /// CubeCL's dtype that is stored as F32 and may be computed with less precision.
+    /// CubeCL's dtype that is stored as F32 and may be computed in lower precision.
     Flex32,
     /// IEEE 754 half precision: 10 bits of mantissa, largest value 65504.
     F16,
@@ -25,8 +25,8 @@ impl Precision {
 
     /// The least upper bound of two dtypes.
     ///
-    /// F16, BF16 and Flex32 lie below F32 and are not comparable with each other, so F16 with BF16 is F32. F64 lies above
-    /// all of them.
+    /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so the join of F16 and BF16 is F32. F64
+    /// is above all others.
     pub const fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::F64, _) | (_, Self::F64) => Self::F64,
@@ -72,7 +72,7 @@ impl Precision {
         }
     }
 
-    /// The name in files and reports: `f64`, `f32`, `flex32`, `f16`, `bf16`.
+    /// The name used in files and reports: `f64`, `f32`, `flex32`, `f16`, `bf16`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",

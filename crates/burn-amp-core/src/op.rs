@@ -1,4 +1,4 @@
-//! The ops by name, made from the table.
+//! [`Op`]: the ops by name, generated from the table.
 
 use std::{fmt, str::FromStr};
 
@@ -24,7 +24,7 @@ macro_rules! bf16_class {
     };
 }
 
-/// The reason of a row `by hand`.
+/// The reason that a row `by hand` gives, or `None` for other rows.
 macro_rules! reason {
     () => {
         None
@@ -34,11 +34,11 @@ macro_rules! reason {
     };
 }
 
-/// Writes the enum from the rows of all traits, which it collects in one call after the other.
+/// Writes the enum from the rows of all traits, which it collects trait by trait.
 ///
 /// A macro, because a function cannot make the variants of an enum.
 macro_rules! ops {
-    // The rows of one more trait, and the traits that are still missing.
+    // Appends the rows of one trait to those already collected and goes on with the next trait.
     (
         $Ops:ident {
             $(
@@ -88,10 +88,10 @@ crate::float_tensor_ops! {
 }
 
 impl Op {
-    /// The cast class of this op under preset `o1`, or `None` if no class applies to it: the op does no float
-    /// arithmetic, or its caller names the dtype.
+    /// The cast class of this op under preset `o1`, or `None` for an op that does no float arithmetic or whose caller
+    /// chooses the dtype.
     ///
-    /// `compute` is the compute dtype. Every dtype but BF16 has the classes of F16.
+    /// `compute` is the compute dtype. All compute dtypes other than BF16 use the classes for F16.
     pub const fn class(self, compute: Precision) -> Option<Class> {
         match compute {
             Precision::BF16 => Self::BF16[self as usize],
@@ -116,12 +116,12 @@ impl Op {
         Self::TRAITS[self as usize]
     }
 
-    /// The shape of the signature in the words of the table, for example `(F, F) -> F`.
+    /// The shape of the signature as written in the table, for example `(F, F) -> F`.
     pub const fn shape(self) -> &'static str {
         Self::SHAPES[self as usize]
     }
 
-    /// The reason why the decorator has a function for this op, or `None` if its method is generated from the row.
+    /// The reason why `Amp` has a handwritten function for this op, or `None` if the method is generated from the row.
     pub const fn by_hand(self) -> Option<&'static str> {
         Self::BY_HAND[self as usize]
     }

@@ -1,4 +1,4 @@
-//! The policy in force: the compute dtype and the class of every op, and the casts that follow for one call.
+//! The policy: the compute dtype, the class of every op, and the casts of a call that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use crate::{Class, Op, Precision};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     compute: Precision,
-    /// Indexed by [`Op`]; `None` where no class applies.
+    /// The class of each op, indexed by [`Op`]; `None` if no class applies to it.
     classes: Vec<Option<Class>>,
 }
 
-/// What the policy needs to know about the operands of one call.
+/// The properties of a call's operands on which its casts depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operands {
-    /// The join of the float operands' storage dtypes; `None` without float operands.
+    /// The join of the float operands' storage dtypes; `None` if there are no float operands.
     pub widest: Option<Precision>,
-    /// The join of their logical dtypes: the dtype that the plain backend would return.
+    /// The join of the float operands' logical dtypes: the dtype that the plain backend would return.
     pub logical: Option<Precision>,
-    /// Whether the operands have more than one storage dtype.
+    /// Whether the float operands have different storage dtypes.
     pub mixed: bool,
-    /// Whether the scalar guard found a scalar operand that the storage dtype would lose.
+    /// Whether the [scalar guard](crate::scalar) found a scalar operand that is lost in the storage dtype.
     pub guarded: bool,
     /// Whether the call must not be lowered: it is inside `full_precision`, or an operand is a gradient that has left
     /// the backward pass.
     pub exact: bool,
 }
 
-/// The dtypes of one call.
+/// The casts and the logical dtype of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Casts {
-    /// The dtype all float operands are cast to; `None` leaves them as they are.
+    /// The dtype that all float operands are cast to; `None` leaves them as they are.
     pub operands: Option<Precision>,
-    /// The dtype float results are cast to; `None` leaves them as they are.
+    /// The dtype that float results are cast to; `None` leaves them as they are.
     pub results: Option<Precision>,
-    /// The logical dtype of float results; `None` without float operands, where it is the dtype of the result.
+    /// The logical dtype of float results; `None` without float operands, where it is the result's own dtype.
     pub logical: Option<Precision>,
 }
 
 impl Operands {
-    /// These operands and one more.
+    /// Adds an operand.
     #[inline]
     pub fn and(self, stored: Precision, logical: Precision) -> Self {
         Self {
@@ -50,10 +50,10 @@ impl Operands {
         }
     }
 
-    /// These operands and one more whose values are zeros and ones, to be multiplied by the others.
+    /// Adds an operand whose values are zeros and ones, to be multiplied by the other operands.
     ///
-    /// Every dtype holds zeros and ones. So if they are in F32, they take the dtype of low operands instead of widening
-    /// them.
+    /// Every dtype holds zeros and ones exactly. So a mask in F32 is cast to the dtype of low operands and does not
+    /// widen them.
     #[inline]
     pub fn and_zeros_and_ones(self, stored: Precision, logical: Precision) -> Self {
         if stored == Precision::F32 && self.widest.is_some_and(Precision::is_low) {
@@ -76,7 +76,7 @@ impl Operands {
 }
 
 impl Casts {
-    /// The dtype in which an op computes with an operand of `stored`.
+    /// The dtype that an operand stored in `stored` has after the cast.
     #[inline]
     pub fn computes_in(self, stored: Precision) -> Precision {
         self.operands.unwrap_or(stored)
@@ -84,14 +84,15 @@ impl Casts {
 }
 
 impl Policy {
-    /// The table's classes for `compute`, changed by `overrides`.
+    /// A policy with the table's classes for `compute`, except for `overrides`.
     ///
-    /// Overrides of ops that no class applies to have no effect; the configuration refuses them.
+    /// An override has no effect on an op without a class; the configuration rejects it.
     pub fn new(compute: Precision, overrides: &BTreeMap<Op, Class>) -> Self {
         Self::from_table(compute, overrides, |class| class)
     }
 
-    /// As [`new`](Self::new), but the ops that the table computes in F32 run low too: preset `o3`.
+    /// Like [`new`](Self::new), but ops that the table computes in F32, those of class `Full` and `Internal`, become
+    /// `Low`: preset `o3`.
     pub fn all_low(compute: Precision, overrides: &BTreeMap<Op, Class>) -> Self {
         Self::from_table(compute, overrides, |class| match class {
             Class::Low | Class::Full | Class::Internal => Class::Low,
@@ -114,7 +115,7 @@ impl Policy {
         Self { compute, classes }
     }
 
-    /// The dtype of `Low` ops.
+    /// The compute dtype, in which `Low` ops run.
     pub fn compute(&self) -> Precision {
         self.compute
     }
@@ -125,7 +126,7 @@ impl Policy {
         self.classes[op as usize]
     }
 
-    /// The casts around a call of `op`.
+    /// The casts of a call of `op`.
     #[inline]
     pub fn casts(&self, op: Op, operands: Operands) -> Casts {
         match self.class(op) {
@@ -138,11 +139,11 @@ impl Policy {
         }
     }
 
-    /// The casts around a call of any op of class `class`.
+    /// The casts of a call of any op of class `class`.
     #[inline]
     pub fn casts_of(&self, class: Class, operands: Operands) -> Casts {
         let (to, results) = self.storage(class, operands);
-        // As under PyTorch's autocast, the loss of a model stored in half precision is F32 to its reader too.
+        // As under PyTorch's autocast, the loss of a model stored in half precision is F32 for the user too.
         let logical = match class {
             Class::Full => operands.logical.map(|logical| logical.join(Precision::F32)),
             Class::Low | Class::Internal | Class::Widest | Class::Keep => operands.logical,
@@ -154,7 +155,7 @@ impl Policy {
         }
     }
 
-    /// The storage dtypes of the operands and of the result.
+    /// The dtypes that the operands and the result are cast to, if any.
     #[inline]
     fn storage(&self, class: Class, operands: Operands) -> (Option<Precision>, Option<Precision>) {
         let Some(widest) = operands.widest else {

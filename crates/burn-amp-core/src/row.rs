@@ -1,6 +1,6 @@
-//! The reader of the table's rows.
+//! Makes methods from the table's rows.
 //!
-//! A backend that is made from the table calls the rows of each trait inside its `impl` of that trait:
+//! A backend that is generated from the table calls the macro with a trait's rows inside its `impl` of that trait:
 //!
 //! ```text
 //! impl<B: Backend> ModuleOps<Self> for Counting<B> {
@@ -25,8 +25,8 @@
 //! count! { softmax [] (x: FloatTensor<Self> as [F], x: usize as [usize],) -> FloatTensor<Self> as [F] by hand }
 //! ```
 //!
-//! All operands are named `x`; hygiene keeps them apart. So a macro with one arm reads every row, and has helpers with
-//! one arm per kind of operand and of result:
+//! All operands are named `x`; macro hygiene keeps them distinct. So one arm of `count!` matches every row. Its helper
+//! macros have one arm per kind of operand or result:
 //!
 //! ```text
 //! macro_rules! count {
@@ -40,14 +40,14 @@
 //! }
 //! ```
 //!
-//! The types of Burn that the rows name must be in scope where the macro is called.
+//! The types of Burn that the rows mention must be in scope where the macro is called.
 
-/// Calls a macro once per row of a trait: [`row`](crate::row) shows what it passes.
+/// Calls a macro once per row of a trait, with the arguments shown in [`row`](crate::row).
 ///
-/// `[raw name! …]` passes all rows to `name!` in one call, as they stand in the table, followed by `…`.
+/// `[raw name! …]` instead passes all rows to `name!` in one call, as they are written in the table, followed by `…`.
 ///
-/// A macro, because it writes signatures. It walks along the operands of a row, since a comma of the row may also stand
-/// inside a type.
+/// A macro, because it writes signatures. It takes one operand at a time, since a comma in a row may also be part of a
+/// type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! read_rows {
@@ -65,7 +65,7 @@ macro_rules! read_rows {
         })*
     };
 
-    // One operand after the other moves from the row's brackets into the signature's parentheses.
+    // Each step moves one operand from the row's brackets into the signature's parentheses.
     (@operands $then:ident [$outer:ident<$kind:ident> $(, $($more:tt)*)?] $op:ident $async:tt
         ($($done:tt)*) $($end:tt)*) => {
         $crate::read_rows! { @operands $then [$($($more)*)?] $op $async (
@@ -93,9 +93,9 @@ macro_rules! read_rows {
     };
 }
 
-/// The type that one word of a row stands for, in the `impl` of a backend.
+/// The Rust type that a word of a row stands for.
 ///
-/// A macro, because the types are those of the `impl`'s `Self`.
+/// A macro, because most of the types refer to the `Self` of the backend's `impl`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! type_of {
@@ -123,7 +123,7 @@ mod tests {
 
     struct Signatures;
 
-    /// A method per row that returns the words of its operands, of its result, and what marks the row.
+    /// Writes a method per row that returns the row's words: the operands, the result, and the marks of the row.
     macro_rules! words {
         ($op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
             -> $ret:ty as $result:tt $(by $hand:ident)?) => {

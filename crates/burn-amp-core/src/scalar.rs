@@ -1,8 +1,8 @@
-//! The scalar guard, which finds scalar operands that a low dtype would change beyond rounding.
+//! The scalar guard, which detects scalar operands that a low dtype would change by more than rounding.
 
 use crate::Precision;
 
-/// Whether rounding `x` to `dtype` turns it into 0, ±inf or ±1, and so into another kind of number.
+/// Whether rounding to `dtype` changes `x` to 0, ±inf or ±1.
 ///
 /// In F16, `1e-8` is 0 and `-1e9` is -inf; in BF16, `0.999` is 1. An op with such an operand runs in F32.
 pub fn is_lost(x: f64, dtype: Precision) -> bool {
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn a_divisor_is_guarded_by_its_reciprocal_too() {
-        assert!(is_lost_divisor(65536.0, Precision::F16)); // itself inf
-        assert!(is_lost_divisor(20000.0, Precision::F16)); // 1/x subnormal
-        assert!(is_lost_divisor(1e-5, Precision::F16)); // 1/x inf
+        assert!(is_lost_divisor(65536.0, Precision::F16)); // x is inf
+        assert!(is_lost_divisor(20000.0, Precision::F16)); // 1/x is subnormal
+        assert!(is_lost_divisor(1e-5, Precision::F16)); // 1/x is inf
         assert!(!is_lost_divisor(16384.0, Precision::F16));
         assert!(!is_lost_divisor(65536.0, Precision::BF16));
     }

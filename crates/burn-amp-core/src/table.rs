@@ -9,33 +9,35 @@
 //! ```
 //!
 //! A row is a cast class, Burn's name of the method and the shape of its signature. `Full/Widest` means `Full` under
-//! F16 and `Widest` under BF16. `Pass` is not a cast class: the op does no float arithmetic, or its caller names the
-//! dtype. A row `by hand` gives the reason why the decorator has a function for it instead of a generated method.
+//! F16 and `Widest` under BF16. `Pass` is not a cast class: the op does no float arithmetic, or its caller chooses the
+//! dtype. A row `by hand` gives the reason why `Amp`, the decorator, has a handwritten function for the op instead of a
+//! generated method.
 //!
 //! The words of a shape: `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors, `Primitive` is a float or
-//! quantized tensor, `Wide` is a float result that stays in F32 whatever dtype it was computed in, and a type that
-//! Burn writes with `<B>` stands without it. Every other word is the Rust type.
+//! quantized tensor, and `Wide` is a float result that stays in F32 whatever dtype it was computed in. A type that
+//! Burn writes with `<B>` is written without it. Every other word is the Rust type.
 //!
-//! Each trait's rows are a macro that passes them on to a macro of the caller, see [`row`](crate::row). The decorator,
-//! the recording backend of the tests and [`Op`](crate::Op) are made from the same rows that way. The table is macros
-//! and not a constant, because no function can make methods from data.
+//! The rows of each trait are a macro, which passes them to a macro of the caller; see [`row`](crate::row). `Amp`, the
+//! recording backend of the tests and [`Op`](crate::Op) are all generated from these rows. They are macros and not a
+//! constant, because no function can make methods from data.
 //!
-//! The reasons for classes that may surprise a reader:
+//! Classes that may be surprising, and the reasons for them:
 //!
 //! * `float_div`, F16: the backward pass squares the divisor, which overflows from 256 on.
-//! * `float_scatter_*`, `float_select_add`, F16: they accumulate.
-//! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype, so 4096 values of 16 sum to
-//!   inf in F16.
-//! * `float_powi_scalar`, …: `Tensor::square` calls it and overflows F16 from 256 on.
+//! * `float_scatter_*`, `float_select_add`, F16: they accumulate sums.
+//! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype, so the sum of 4096 values
+//!   of 16 is inf in F16.
+//! * `float_powi_scalar`, …: `Tensor::square` calls it, and overflows F16 from 256 on.
 //! * `float_cos`, `float_sin`: positions near 10^4 are 8 apart in F16 and 64 apart in BF16.
-//! * `float_tanh`, `sigmoid`: they are bounded, so nothing overflows and only rounding is lost.
+//! * `float_tanh`, `sigmoid`: their results are bounded, so nothing overflows and the only error is rounding.
 //! * `gelu`, `gelu_backward`: Burn's provided backward pass cubes its operand, which gives NaN in F16 from 40.4 on.
-//! * `embedding`: a look-up. Casting the whole table would cost vocabulary × width, so the next op casts the rows that
+//! * `embedding`: a look-up. Casting the whole table costs vocabulary × width, so the next op casts only the rows that
 //!   were looked up.
 //! * `softmin`, `log_sigmoid`, …: most backends compose them of several ops; one cast before the first is enough.
 //! * `softmax`, `layer_norm`: one kernel computes them in F32, so nothing is lost inside, and the ops that read the
 //!   result read it in low precision anyway.
-//! * `log_softmax`: also one kernel, but losses are made of its result, and 2.30 and 2.31 are the same number in BF16.
+//! * `log_softmax`: also one kernel, but losses are computed from its result, and 2.30 and 2.31 are the same number in
+//!   BF16.
 
 #[doc(hidden)]
 #[macro_export]
@@ -78,7 +80,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F;
     Keep        float_gather                     (usize, F, I) -> F
-                by hand "one log-probability per row comes without the gradients of the others";
+                by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full/Widest float_scatter_add                (usize, F, I, F) -> F;
     Full/Widest float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F;

@@ -1,4 +1,4 @@
-//! `ActivationOps`.
+//! The cases of `ActivationOps`.
 
 use burn_amp_core::Op;
 use burn_backend::Backend;
@@ -26,7 +26,7 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::softmax => Case::along(x(), B::softmax),
         Op::log_softmax => Case::along(x(), B::log_softmax),
         Op::softmin => Case::along(x(), B::softmin),
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! `FloatTensorOps`: ops that compute new values.
+//! The cases of `FloatTensorOps` that compute new values.
 
 use burn_amp_core::Op;
 use burn_backend::{Backend, ops::GridSampleOptions};
@@ -137,7 +137,7 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
             ],
             |[x, grid], _| B::float_grid_sample_2d(x, grid, GridSampleOptions::default()),
         ),
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! `ModuleOps`: convolutions in one, two and three dimensions, and their backward passes.
+//! The cases of `ModuleOps` that are convolutions in one, two or three dimensions, or their backward passes.
 
 use burn_amp_core::Op;
 use burn_backend::{
@@ -101,22 +101,22 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
                 B::conv_transpose3d_bias_backward(x, bias, grad)
             })
         }
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }
 
-/// An output is half as long as its input, rounded up.
+/// Options under which an output is half as long as its input, rounded up.
 fn strided<const N: usize>() -> ConvOptions<N> {
     ConvOptions::new([2; N], [1; N], [1; N], 1)
 }
 
-/// An output is twice as long as its input.
+/// Options under which an output is twice as long as its input.
 fn spread<const N: usize>() -> ConvTransposeOptions<N> {
     ConvTransposeOptions::new([2; N], [1; N], [1; N], [1; N], 1)
 }
 
-// Input, weight and gradient of the output.
+// The operands: input, weight and gradient of the output.
 
 fn conv1d() -> [Operand; 3] {
     [
@@ -166,7 +166,7 @@ fn transposed3d() -> [Operand; 3] {
     ]
 }
 
-/// Output channels.
+/// The number of output channels.
 const CHANNELS: usize = 3;
 
 fn bias() -> Operand {

@@ -1,8 +1,8 @@
-//! One call of every op that has a cast class, generic over the backend: the same code runs on the plain backend, under
-//! Amp, and in F64.
+//! A call, or *case*, for every op that has a cast class. It is generic over the backend, so that the same code runs on
+//! the plain backend, under Amp, and in F64.
 //!
-//! A file for each upstream trait; `FloatTensorOps` is halved into `arithmetic` and `movement`, and the convolutions of
-//! `ModuleOps` are in `conv`.
+//! There is a file for each of Burn's op traits; `FloatTensorOps` is split into `arithmetic` and `movement`, and the
+//! convolutions of `ModuleOps` are in `conv`.
 
 mod activation;
 mod arithmetic;
@@ -20,7 +20,7 @@ use burn_backend::{
 
 pub use operand::Operand;
 
-/// A call of an op: its float operands, and what makes results of them.
+/// A call of an op: the float operands, and the function that computes the results from them.
 pub struct Case<B: Backend> {
     pub operands: Vec<Operand>,
     run: Box<Run<B>>,
@@ -28,7 +28,7 @@ pub struct Case<B: Backend> {
 
 type Run<B> = dyn Fn(Vec<FloatTensor<B>>, &Setting<B>) -> Vec<Output<B>>;
 
-/// A result.
+/// A result of an op.
 pub enum Output<B: Backend> {
     Float(FloatTensor<B>),
     Int(IntTensor<B>),
@@ -36,10 +36,10 @@ pub enum Output<B: Backend> {
     Quantized(QuantizedTensor<B>),
 }
 
-/// What a case needs besides its float operands.
+/// The device and the scalar with which a case runs.
 pub struct Setting<B: Backend> {
     pub device: Device<B>,
-    /// Takes the place of every scalar operand.
+    /// Replaces every scalar operand of the case.
     pub scalar: Option<f64>,
 }
 
@@ -70,7 +70,7 @@ impl<B: Backend> Setting<B> {
         B::int_from_data(data.convert_dtype(self.int_dtype().into()), &self.device)
     }
 
-    /// Every third element is true.
+    /// A mask in which every third element is true.
     fn mask<const D: usize>(&self, shape: [usize; D]) -> BoolTensor<B> {
         let values: Vec<bool> = (0..shape.iter().product()).map(|i| i % 3 == 1).collect();
         let data = TensorData::new(values, shape);
@@ -79,7 +79,7 @@ impl<B: Backend> Setting<B> {
 }
 
 impl<B: Backend> Case<B> {
-    /// The call of `op`, or `None` for an op without a class.
+    /// The case of `op`, or `None` for an op without a class.
     pub fn of(op: Op) -> Option<Self> {
         arithmetic::case(op)
             .or_else(|| movement::case(op))
@@ -150,7 +150,7 @@ impl<B: Backend> Case<B> {
         Self::float([x], move |[x], to| op(x, to.scalar(scalar)))
     }
 
-    /// Along dimension 1.
+    /// A case of an op along dimension 1.
     fn along(x: Operand, op: fn(FloatTensor<B>, usize) -> FloatTensor<B>) -> Self {
         Self::float([x], move |[x], _| op(x, 1))
     }

@@ -1,4 +1,4 @@
-//! `ModuleOps`.
+//! The cases of `ModuleOps`, except for convolutions.
 
 use burn_amp_core::Op;
 use burn_backend::{
@@ -152,7 +152,7 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::interpolate_backward => Case::float(
             [image(), Operand::signed(1, [1, 2, 6, 6])],
             |[x, grad], _| {
-                // The only mode that every backend under test has a backward pass for.
+                // The only mode for which every backend under test has a backward pass.
                 let options = InterpolateOptions::new(InterpolateMode::Nearest);
                 B::interpolate_backward(x, grad, [6, 6], options)
             },
@@ -197,7 +197,7 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
             [Operand::signed(0, [2, 5]), Operand::signed(1, [2, 5])],
             |[re, im], _| B::irfft(re, im, 1, None),
         ),
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }
@@ -206,7 +206,7 @@ fn tokens<B: Backend>(to: &Setting<B>) -> IntTensor<B> {
     to.ints([2, 2], &[4, 0, 1, 4])
 }
 
-/// Input, offset, weight, mask and bias.
+/// The operands of a deformable convolution: input, offset, weight, mask and bias.
 fn deformed() -> [Operand; 5] {
     [
         Operand::signed(0, [1, 2, 4, 4]),
@@ -221,12 +221,12 @@ fn deform() -> DeformConvOptions<2> {
     DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1)
 }
 
-/// Four time steps, two samples, three classes.
+/// Log-probabilities of four time steps, two samples and three classes.
 fn log_probs() -> Operand {
     Operand::positive(0, [4, 2, 3]).map(|x| -x)
 }
 
-/// Targets, input lengths and target lengths; class 0 is the blank.
+/// The int operands of CTC: targets, input lengths and target lengths; class 0 is the blank.
 fn ctc<B: Backend>(to: &Setting<B>) -> [IntTensor<B>; 3] {
     [
         to.ints([2, 2], &[1, 2, 2, 1]),

@@ -1,4 +1,4 @@
-//! `FloatTensorOps`: ops that move, select or replace values.
+//! The cases of `FloatTensorOps` that move, select or replace values.
 
 use burn_amp_core::Op;
 use burn_backend::{Backend, Slice, tensor::IndexingUpdateOp};
@@ -67,12 +67,12 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
             let (values, indices) = B::float_sort_with_indices(x, 1, false, to.int_dtype());
             vec![Output::Float(values), Output::Int(indices)]
         }),
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }
 
-/// Two rows and three columns.
+/// A matrix of two rows and three columns.
 fn part() -> [Slice; 2] {
     [Slice::new(1, None, 1), Slice::new(0, Some(3), 1)]
 }

@@ -1,8 +1,8 @@
-//! Values that are exact in every float dtype: multiples of 1/64 with at most eight significant bits.
+//! Float operands whose values are exact in every float dtype: multiples of 1/64 with at most eight significant bits.
 
 use burn_backend::TensorData;
 
-/// The values of a float operand.
+/// A float operand: its shape and values.
 #[derive(Clone, Debug)]
 pub struct Operand {
     shape: Vec<usize>,
@@ -10,7 +10,7 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// In F32.
+    /// The values in F32.
     pub fn data(&self) -> TensorData {
         TensorData::new(self.values.clone(), self.shape.clone())
     }
@@ -28,21 +28,21 @@ impl Operand {
         Self::of(shape, &values)
     }
 
-    /// Between -2 and 2; up to 255 of them are different, the nearest 1/64 apart.
+    /// Values between -2 and 2: up to 255 different ones, at least 1/64 apart.
     pub(super) fn signed<const D: usize>(seed: usize, shape: [usize; D]) -> Self {
         Self::from_fn(shape, |i| {
             ((37 * i + 11 * seed + 58) % 255) as f32 / 64.0 - 127.0 / 64.0
         })
     }
 
-    /// Between 1/64 and 2; up to 128 of them are different.
+    /// Values from 1/64 to 2: up to 128 different ones.
     pub(super) fn positive<const D: usize>(seed: usize, shape: [usize; D]) -> Self {
         Self::from_fn(shape, |i| {
             ((37 * i + 11 * seed + 40) % 128 + 1) as f32 / 64.0
         })
     }
 
-    /// Between 1/2 and 3/2, of either sign.
+    /// Values of either sign, with magnitudes between 1/2 and 3/2.
     pub(super) fn away_from_zero<const D: usize>(seed: usize, shape: [usize; D]) -> Self {
         Self::from_fn(shape, |i| {
             let magnitude = ((37 * i + 11 * seed) % 64 + 32) as f32 / 64.0;
@@ -50,17 +50,17 @@ impl Operand {
         })
     }
 
-    /// Between 1 and 3, without 1.
+    /// Values greater than 1, up to 3.
     pub(super) fn above_one<const D: usize>(shape: [usize; D]) -> Self {
         Self::positive(0, shape).map(|x| x + 1.0)
     }
 
-    /// Between -1 and 1, without them.
+    /// Values between -1 and 1, exclusive.
     pub(super) fn unit<const D: usize>(seed: usize, shape: [usize; D]) -> Self {
         Self::signed(seed, shape).map(|x| x / 2.0)
     }
 
-    /// Whole numbers from -2 to 2, so that some are equal.
+    /// Whole numbers from -2 to 2, so that some values are equal.
     pub(super) fn whole<const D: usize>(seed: usize, shape: [usize; D]) -> Self {
         Self::from_fn(shape, |i| ((3 * i + 2 * seed + i / 5) % 5) as f32 - 2.0)
     }

@@ -1,4 +1,4 @@
-//! `QTensorOps`.
+//! The cases of `QTensorOps`.
 
 use burn_amp_core::Op;
 use burn_backend::{
@@ -19,12 +19,12 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::quantize_dynamic => Case::new([x()], |[x], _| {
             vec![Output::Quantized(B::quantize_dynamic(x, &scheme()))]
         }),
-        // Ops of the other files, and ops without a class.
+        // Ops that the other files cover, and ops without a class.
         _ => return None,
     })
 }
 
-/// Eight bits, one scale for the tensor: the scheme that every backend under test has.
+/// A scheme that every backend under test has: eight bits per value, one scale per tensor.
 fn scheme() -> QuantScheme {
     QuantScheme::default()
         .with_value(QuantValue::Q8S)

@@ -1,5 +1,5 @@
-//! One optimizer under every policy: the same code ends as the policy's steps written out by hand, bit for bit; and so do
-//! its parts, whichever stands inside of which.
+//! `AmpOptimizer` under every policy: the same code gives the same result, bit for bit, as the policy's steps written
+//! by hand. So do its parts, in whatever order they are nested.
 
 use burn::{
     grad_clipping::GradientClippingConfig,
@@ -10,12 +10,14 @@ use burn::{
     record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
     tensor::DType,
 };
+#[cfg(not(feature = "vulkan"))] // for the test in BF16
+use burn_amp::optim::Masters;
 use burn_amp::{
     cast_params, cast_params_to,
     config::{Op, Precision, Preset},
     optim::{
-        AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, Masters,
-        OptimizerConfig, SkipOnDevice, clip,
+        AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, OptimizerConfig,
+        SkipOnDevice, clip,
     },
 };
 use burn_amp_tests::{
@@ -32,7 +34,7 @@ fn config(preset: Preset, sync: bool) -> Config {
     Config {
         preset,
         loss_scale: LossScaleConfig {
-            // The runs share a scale, which would fall with each of their overflows.
+            // Static, because the runs share a scale, which would otherwise fall at each overflow.
             mode: LossScaleMode::Static,
             rule: DynamicLossScale {
                 init: 256.0,
@@ -52,7 +54,7 @@ policy!(O2Goes, config(Preset::O2, false));
 type B<P> = AmpAutodiff<P>;
 
 const STEPS: usize = 12;
-/// The micro-batches that overflow: the first, the second and both of a step, two steps in a row.
+/// The micro-batches that overflow: the first, the second or both of a step, and those of two steps in a row.
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
 fn net<P: ConfigSource>() -> Net<B<P>> {
@@ -62,7 +64,7 @@ fn net<P: ConfigSource>() -> Net<B<P>> {
     cast_params(net)
 }
 
-/// The gradients of one micro-batch; none, or zeros, after an overflow.
+/// The gradients of one micro-batch; after an overflow they are missing or zeros.
 fn grads<P: ConfigSource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
     let loss = if OVERFLOWS.contains(&batch) {
         poisoned(net, batch % 5, f32::INFINITY).0
@@ -72,7 +74,7 @@ fn grads<P: ConfigSource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
     GradientsParams::from_grads(loss.backward(), net)
 }
 
-/// How many micro-batches a step is made from.
+/// The number of micro-batches of a step.
 #[derive(Clone, Copy, Debug)]
 enum Batch {
     Single,
@@ -89,7 +91,7 @@ impl Batch {
     }
 }
 
-/// Trains with an optimizer, which is saved and loaded halfway; the parameters at the end.
+/// Trains with an optimizer, which is saved and loaded halfway, and returns the parameters at the end.
 fn train<P, O>(mut optimizer: O, batch: Batch) -> Vec<u8>
 where
     P: ConfigSource,
@@ -114,8 +116,8 @@ where
     save::<B<P>, _>(net)
 }
 
-/// The policy's steps by hand: Burn's optimizer on an F32 model, of which the trained one is a rounded copy; a step is left
-/// out if a part of its batch overflowed.
+/// Makes the policy's steps by hand: Burn's optimizer steps an F32 model, and the trained model is its rounded copy. A
+/// step is left out if a part of its batch overflowed.
 fn by_hand<P, C>(config: &C, clipping: Option<Clipping>, batch: Batch) -> Vec<u8>
 where
     P: ConfigSource,
@@ -143,7 +145,7 @@ where
     save::<B<P>, _>(net)
 }
 
-/// The configurations, each with Burn's own clipping of each gradient and without.
+/// Calls a function with each optimizer configuration, with Burn's clipping of single gradients and without it.
 macro_rules! for_each_config {
     ($function:ident) => {{
         let momentum = MomentumConfig::new().with_momentum(0.9);
@@ -158,7 +160,7 @@ macro_rules! for_each_config {
     }};
 }
 
-/// A configuration for all policies of this file.
+/// An optimizer configuration for all policies of this file.
 trait ForAll:
     OptimizerConfig<Amp<O1Waits>>
     + OptimizerConfig<Amp<O1Goes>>
@@ -203,7 +205,7 @@ fn the_same_code_follows_every_policy() {
     for_each_config!(follows);
 }
 
-/// Every pair of parts, in both orders where both can be written.
+/// Every pair of parts works, in both orders if both compile.
 #[test]
 fn the_parts_compose_in_any_order() {
     fn compose<C: ForAll>(config: C) {
@@ -246,7 +248,7 @@ fn the_parts_compose_in_any_order() {
     for_each_config!(compose);
 }
 
-/// The wrapper over each part alone: over masters it waits for the device.
+/// `LossScaleOptimizer` works over each part alone; over masters alone it waits for the device.
 #[test]
 fn the_wrapper_takes_each_part_alone() {
     fn takes<C: ForAll>(config: C) {
@@ -268,7 +270,8 @@ fn the_wrapper_takes_each_part_alone() {
     for_each_config!(takes);
 }
 
-/// Where the policy needs nothing of it, its step is Burn's, op for op, and its state is as large.
+/// If the policy needs nothing from it, it makes the same steps as Burn's optimizer, op for op, and its state is as
+/// large, except for a few bytes.
 #[test]
 fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
     type T = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
@@ -293,12 +296,12 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
     let plain = ops(AdamConfig::new().init());
     let amp = ops(AmpOptimizer::new(AdamConfig::new()).init());
     assert!(plain.0 == amp.0, "ops");
-    // The loss scale, and tags of a few bytes per parameter.
+    // The record also has the loss scale, and tags of a few bytes per parameter.
     let more = amp.1 - plain.1;
     assert!(more < 100, "{more} bytes more than {}", plain.1);
 }
 
-/// Steps after which a record is saved under one policy and loaded under another.
+/// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
 fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
@@ -312,7 +315,7 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
     (net, record)
 }
 
-/// Goes on for some steps under `P` from what another policy saved.
+/// Continues for some steps under `P` from the records that were saved under another policy.
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
@@ -334,18 +337,18 @@ fn a_record_of_one_policy_loads_under_another() {
     let (goes, goes_record) = saved::<O1Goes>(11);
     let (waits, goes) = (save::<B<O1Waits>, _>(waits), save::<B<O1Goes>, _>(goes));
     assert!(waits == goes);
-    // `sync` makes no difference, neither to who saves nor to who loads.
+    // `sync` makes no difference, neither when saving nor when loading.
     let expected = resumed::<O1Waits>(&waits, &waits_record);
     assert!(resumed::<O1Goes>(&waits, &waits_record) == expected);
     assert!(resumed::<O1Waits>(&goes, &goes_record) == expected);
 
-    // Under `o2` masters begin as the rounded parameters, and Adam's moments go on.
+    // Under `o2`, masters start as the rounded parameters, and Adam's moments continue.
     let low = resumed::<O2Waits>(&waits, &waits_record);
     assert!(resumed::<O2Goes>(&goes, &goes_record) == low);
     assert!(low != expected);
 }
 
-/// The masters of every layer of wrappers are those that were stepped: rounded, they are the model.
+/// Under every nesting of wrappers, the master model is the one that was stepped: rounded, it equals the trained model.
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
     fn masters<P: ConfigSource>() -> Vec<u8> {
@@ -376,8 +379,8 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
     assert!(masters::<O2Waits>() == masters::<O2Goes>());
 }
 
-/// Masters in 2 bytes are those in 4, for BF16.
-#[cfg(not(feature = "vulkan"))] // a software driver has no BF16
+/// In BF16, masters in 2 bytes equal those in 4 bytes.
+#[cfg(not(feature = "vulkan"))] // the software driver has no BF16
 #[test]
 fn split_masters_are_the_masters() {
     policy!(

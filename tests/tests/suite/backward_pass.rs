@@ -1,5 +1,4 @@
-//! What a backward pass may be run on, and what it leaves behind: a graph is used once, and facts about a tensor
-//! end where the graph is cut.
+//! Backward passes: a graph can be used once, and facts about a tensor's values are forgotten where the graph is cut.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,7 +29,7 @@ fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
 
-/// `backward()` twice over one graph.
+/// Calls `backward()` twice for one graph.
 fn twice<B: AutodiffBackend>() {
     let device = Default::default();
     let weight = Tensor::<B, 2>::ones([2, 2], &device).require_grad();
@@ -49,7 +48,7 @@ fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     refused::<OnDevice>();
 }
 
-/// A loss that is a parameter itself, as the plain backend accepts it.
+/// The loss may be a parameter itself, as on the plain backend.
 #[test]
 fn a_loss_may_be_a_parameter() {
     fn gradient<B: AutodiffBackend>() -> f32 {
@@ -72,7 +71,7 @@ fn a_loss_may_be_a_parameter() {
 }
 
 policy!(
-    /// F16 whose steps only one test counts.
+    /// F16, for the one test that counts steps.
     Counted,
     computing_in(Compute::F16)
 );
@@ -110,7 +109,8 @@ fn logits<B: Backend>(device: &B::Device) -> Tensor<B, 2> {
     Tensor::from_floats([[1.0, 2.0, -1.0]], device)
 }
 
-/// The gradient that reaches a leaf made of a log-softmax, and the one that reaches the weight behind a stopped one.
+/// Returns two gradients: of a leaf whose values are a log-softmax, and of a weight below a log-softmax cut from the
+/// graph. A leaf is a tensor that requires a gradient and is not the result of a recorded op.
 fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
     let device = Default::default();
     let index = Tensor::<B, 2, Int>::from_ints([[1]], &device);

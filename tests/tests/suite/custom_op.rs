@@ -1,4 +1,4 @@
-//! An op that Burn does not know, with a backward pass of its own, under Amp by one `impl`.
+//! An op that is not part of Burn, with a backward pass of its own, runs under Amp with one `impl`.
 
 use burn::{
     backend::{
@@ -27,7 +27,7 @@ use burn_amp_tests::{
     near::{Named, assert_near, epsilon},
 };
 
-/// `relu(lhs · rhs + bias)` as one op; `bias` is a row.
+/// `relu(lhs · rhs + bias)` as one op, where `bias` is a row.
 trait MatmulAddRelu: Backend {
     fn matmul_add_relu(
         lhs: FloatTensor<Self>,
@@ -36,7 +36,7 @@ trait MatmulAddRelu: Backend {
     ) -> FloatTensor<Self>;
 }
 
-/// As a kernel would, it takes operands of one dtype only.
+/// Like a kernel, this accepts only operands of the same dtype.
 impl MatmulAddRelu for Plain {
     fn matmul_add_relu(
         lhs: FloatTensor<Self>,
@@ -59,7 +59,7 @@ impl<B: MatmulAddRelu, C: CheckpointStrategy> MatmulAddRelu for Autodiff<B, C> {
         struct MatmulAddReluBackward;
 
         impl<B: MatmulAddRelu> Backward<B, 3> for MatmulAddReluBackward {
-            /// Both factors and the output.
+            /// The saved tensors: both factors and the output.
             type State = [FloatTensor<B>; 3];
 
             fn backward(
@@ -120,7 +120,7 @@ fn matmul_add_relu<B: MatmulAddRelu>(
     Tensor::from_primitive(TensorPrimitive::Float(B::matmul_add_relu(lhs, rhs, bias)))
 }
 
-/// Output and gradients of a loss of the op, whose left operand another op made.
+/// The output of the op and the gradients of a loss of it; the left operand is the result of another op.
 fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (Named, Named) {
     let device = Default::default();
     let leaf = |rows: usize, columns: usize| {
@@ -152,7 +152,7 @@ fn it_runs_low_and_its_gradients_are_near_f32() {
             assert!(matches!(storage_dtype(output), DType::F16 | DType::BF16));
             assert_eq!(output.dtype(), DType::F32);
         });
-        // Two matrix products forward and four backward on every path, half an epsilon each.
+        // Every path has two matrix products forward and four backward, which round by half an epsilon each.
         assert_near(&found.0, &output, 2.0 * epsilon::<P>());
         assert_near(&found.1, &gradients, 3.0 * epsilon::<P>());
     }

@@ -1,4 +1,7 @@
-//! An overflow skips exactly the step that would have used its gradients: whole effective batches, and nobody else's.
+//! An overflow skips exactly the step that would have used its gradients.
+//!
+//! An *effective batch* is all micro-batches whose gradients are summed for one step. It is skipped whole, and steps of
+//! other optimizers are not skipped.
 
 use burn::{
     module::{Module, Param},
@@ -24,7 +27,7 @@ use burn_amp_tests::{
 fn config(sync: bool) -> Config {
     Config {
         loss_scale: LossScaleConfig {
-            // The tests share a scale, which would fall with each of their overflows.
+            // Static, because the tests share a scale, which would otherwise fall at each overflow.
             mode: LossScaleMode::Static,
             rule: DynamicLossScale {
                 init: 256.0,
@@ -51,7 +54,7 @@ macro_rules! for_each_sync {
 struct Net<B: Backend> {
     backbone: Linear<B>,
     head: Linear<B>,
-    /// Used by one loss only.
+    /// A head that only one of the losses uses.
     auxiliary: Linear<B>,
 }
 
@@ -67,7 +70,7 @@ impl<B: AutodiffBackend> Net<B> {
             head: layer(1),
             auxiliary: layer(1),
         };
-        // A clone of a layer that is not initialized would draw its own weights.
+        // Initialized at once, because a clone of a layer that is not would draw its own weights.
         net.weights();
         net
     }
@@ -77,12 +80,12 @@ impl<B: AutodiffBackend> Net<B> {
             .forward(Tensor::ones([1, 4], &Default::default()))
     }
 
-    /// A loss of the backbone and the head.
+    /// A loss that uses the backbone and the head.
     fn loss(&self, factor: f32) -> Tensor<B, 1> {
         self.head.forward(self.features()).sum() * factor
     }
 
-    /// A loss of the backbone and the auxiliary head.
+    /// A loss that uses the backbone and the auxiliary head.
     fn auxiliary_loss(&self, factor: f32) -> Tensor<B, 1> {
         self.auxiliary.forward(self.features()).sum() * factor
     }
@@ -101,7 +104,7 @@ impl<B: AutodiffBackend> Net<B> {
         ]
     }
 
-    /// Which of the weights differ.
+    /// Whether each of these weights differs from that of another model.
     fn moved(&self, from: &Self) -> [bool; 3] {
         let (now, before) = (self.weights(), from.weights());
         std::array::from_fn(|at| now[at] != before[at])
@@ -115,12 +118,12 @@ type Sgd<P> = LossScaleOptimizer<
     OptimizerAdaptor<burn::optim::Sgd<burn_amp_tests::Amp<P>>, Net<AmpAutodiff<P>>, AmpAutodiff<P>>,
 >;
 
-/// The wrapper over a plain optimizer.
+/// A `LossScaleOptimizer` over a plain optimizer.
 fn over_plain<P: ConfigSource>() -> Sgd<P> {
     LossScaleOptimizer::new(SgdConfig::new().init())
 }
 
-/// Micro-batches, one of which overflowed, are skipped whole, on the host and on the device, over any optimizer.
+/// If one micro-batch overflows, the whole effective batch is skipped: on the host, on the device, by any optimizer.
 #[test]
 fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     fn skips<B, O>(mut optimizer: O)
@@ -152,7 +155,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     for_each_sync!(skips_under);
 }
 
-/// A parameter that only the finite micro-batch reached is skipped with the others of its effective batch.
+/// A parameter that only the finite micro-batch uses is skipped with the other parameters of the effective batch.
 #[test]
 fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
     fn skips<P: ConfigSource>() {
@@ -167,7 +170,7 @@ fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
     for_each_sync!(skips);
 }
 
-/// Two optimizers for two groups of parameters of one model: one step of the one does not end the effective batch of the
+/// Two optimizers step two groups of parameters of one model; a step of one does not end the effective batch of the
 /// other.
 #[test]
 fn groups_of_parameters_skip_by_themselves() {
@@ -197,8 +200,8 @@ fn groups_of_parameters_skip_by_themselves() {
     for_each_sync!(skips);
 }
 
-/// The head is stepped after every batch, the backbone after every second: a skipped step of the head does not end the
-/// effective batch of the backbone.
+/// The head is stepped after every batch, the backbone after every second one; a skipped step of the head does not end
+/// the effective batch of the backbone.
 #[test]
 fn groups_of_parameters_accumulate_as_long_as_they_like() {
     fn skips<P: ConfigSource>() {
@@ -222,7 +225,7 @@ fn groups_of_parameters_accumulate_as_long_as_they_like() {
     for_each_sync!(skips);
 }
 
-/// A backward pass whose gradients nobody asks for, or only those of an input, withholds no step.
+/// An overflow skips no step if the program takes no gradients of the pass, or only the gradient of an input.
 #[test]
 fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
     fn steps<P: ConfigSource>() {
@@ -240,7 +243,8 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
     for_each_sync!(steps);
 }
 
-/// An overflow of a generator's loss runs through the discriminator, whose own step is made from its own finite loss.
+/// An overflow of a generator's loss is also in the discriminator's gradients, but the discriminator's step uses the
+/// gradients of its own, finite loss.
 #[test]
 fn a_generators_overflow_skips_no_step_of_the_discriminator() {
     fn steps<P: ConfigSource>() {
@@ -259,7 +263,7 @@ fn a_generators_overflow_skips_no_step_of_the_discriminator() {
     for_each_sync!(steps);
 }
 
-/// An overflow of the last step of one optimizer is not the business of the next one.
+/// An overflow at the last step of one optimizer does not affect the next optimizer.
 #[test]
 fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
     fn steps<P: ConfigSource>() {

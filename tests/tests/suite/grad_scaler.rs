@@ -1,4 +1,4 @@
-//! PyTorch's GradScaler scenarios (`test_cuda.py`) with `optim::GradScaler` on Burn's own `Autodiff`.
+//! PyTorch's scenarios for its GradScaler (`test_cuda.py`), with `optim::GradScaler` on Burn's own `Autodiff`.
 
 use burn::{
     backend::Autodiff,
@@ -23,7 +23,7 @@ use burn_amp_tests::{
 
 type B = PlainAutodiff;
 
-/// PyTorch's rule: no floor, no cap.
+/// PyTorch's rule, which has no minimum and no maximum.
 fn pytorch(init: f32, growth_factor: f32, backoff_factor: f32, growth_interval: u32) -> GradScaler {
     GradScaler::new(DynamicLossScale {
         init,
@@ -36,12 +36,12 @@ fn pytorch(init: f32, growth_factor: f32, backoff_factor: f32, growth_interval: 
     })
 }
 
-/// The scaler of `_run_scaling_case`.
+/// The scaler that PyTorch's `_run_scaling_case` uses.
 fn of_the_scaling_case() -> GradScaler {
     pytorch(128.0, 2.0, 0.5, 1)
 }
 
-/// Parameters whose gradients are `values`: the loss is their sum, weighted.
+/// Parameters whose gradients can be chosen, because the loss is their weighted sum.
 #[derive(Module, Debug)]
 struct Params<B: Backend> {
     all: Vec<Param<Tensor<B, 2>>>,
@@ -60,11 +60,11 @@ impl<B: AutodiffBackend> Params<B> {
     }
 }
 
-/// Scaled gradients with the given values, each parameter's in its own dtype.
+/// Scaled gradients with the given values, each in the dtype of its parameter.
 fn gradients(model: &Params<B>, scaler: &GradScaler, values: &[f32]) -> Scaled<GradientsParams> {
     let losses = model.all.iter().zip(values).map(|(param, value)| {
         let param = param.val();
-        // NaN and inf have to reach the gradient as they are.
+        // NaN and inf must reach the gradient unchanged.
         (param * *value).sum().cast(DType::F32)
     });
     let loss = losses.reduce(|sum, loss| sum + loss).unwrap();
@@ -98,7 +98,7 @@ fn update_scale() {
 
 #[test]
 fn unscale_checks_every_gradient_of_every_dtype() {
-    // F16 and F32 side by side.
+    // F16 and F32 parameters in one model.
     let dtypes = [DType::F16, DType::F32, DType::F16, DType::F32];
     let model = Params::<B>::new(&dtypes);
     for (at, poison) in (0..4).zip([f32::INFINITY, f32::NAN, f32::NEG_INFINITY, f32::NAN]) {
@@ -117,7 +117,7 @@ fn unscale_checks_every_gradient_of_every_dtype() {
     }
 }
 
-/// The scaled value is checked, not the unscaled one: 2^127 × 2 overflows, though 2^127 is finite.
+/// The check applies to scaled gradients: 2^127 × 2 overflows, although 2^127 is finite.
 #[test]
 fn the_scaled_gradient_is_checked() {
     let model = Params::<B>::new(&[DType::F32]);
@@ -162,8 +162,9 @@ fn the_state_goes_from_one_scaler_to_another() {
     assert_eq!(to.record(), from.record());
 }
 
-/// A scale that fits under another configuration is brought into its limits, and a static one stays what it is.
-/// PyTorch takes any number; here a scale is a power of two, and a record of any other could not be read again.
+/// A scale is clamped to the limits of another configuration; a static scale stays as it is.
+///
+/// PyTorch accepts any number. Here a scale is a power of two, and a record with any other could not be loaded.
 #[test]
 fn a_scale_that_is_set_can_be_saved_and_read_again() {
     let mut scaler = GradScaler::new(DynamicLossScale::default());
@@ -223,7 +224,7 @@ fn a_saved_state_obeys_the_configuration_that_loads_it() {
 
 type Net<B> = (Linear<B>, Linear<B>);
 
-/// The same parameters for the loop under test and its control.
+/// A net that has the same parameters at every call, for the loop under test and for its control.
 fn net() -> Net<B> {
     let init = |device: &_| -> Net<B> {
         (
@@ -244,7 +245,7 @@ fn mse(net: &Net<B>, batch: usize) -> Tensor<B, 1> {
     (y - at(batch + 1)).square().mean()
 }
 
-/// The largest difference of two nets' parameters.
+/// The largest difference between the parameters of two nets.
 fn distance(a: &Net<B>, b: &Net<B>) -> f32 {
     let flat = |net: &Net<B>| {
         let linear = |linear: &Linear<B>| {
@@ -256,7 +257,7 @@ fn distance(a: &Net<B>, b: &Net<B>) -> f32 {
     (flat(a) - flat(b)).abs().max().into_scalar()
 }
 
-/// `test_grad_scaling_autocast`: 4 batches, an inf in batch 2, against a loop that leaves batch 2 out.
+/// `test_grad_scaling_autocast`: 4 batches with an inf in batch 2, compared with a loop that leaves batch 2 out.
 #[test]
 fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
     let (mut found, mut control) = (net(), net());
@@ -276,12 +277,12 @@ fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
         }
     }
     assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
-    // Scales are powers of two, so not even a rounding differs.
+    // Scales are powers of two, so that not even rounding differs.
     assert_eq!(distance(&found, &control), 0.0);
     assert!(distance(&found, &net()) > 0.1);
 }
 
-/// Without scaling every call is there and does nothing but step: `enabled=False`.
+/// PyTorch's `enabled=False`: without scaling, all calls work and only `step` has an effect.
 #[test]
 fn a_scaler_that_is_off_is_the_plain_loop() {
     let (mut found, mut control) = (net(), net());
@@ -299,7 +300,7 @@ fn a_scaler_that_is_off_is_the_plain_loop() {
     assert_eq!(distance(&found, &control), 0.0);
 }
 
-/// `test_grad_scaling_clipping`: clipping unscaled gradients at 0.2 is clipping scaled ones at 0.2 × scale.
+/// `test_grad_scaling_clipping`: clipping unscaled gradients at 0.2 equals clipping scaled ones at 0.2 × scale.
 #[test]
 fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
     let model = net();
@@ -321,10 +322,10 @@ fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
     let loss = mse(&model, 0) * scale;
     let mut grads = GradientsParams::from_grads(loss.backward(), &model);
     clip::<B, _>(&mut grads, &model, Clipping::GlobalNorm(0.2 * scale)).unwrap();
-    // A step of 1 / scale on scaled gradients.
+    // A learning rate of 1 / scale for scaled gradients.
     let mut sgd = SgdConfig::new().init::<B, Net<B>>();
     let control = sgd.step(f64::from(scale.recip()), model.clone(), grads);
-    // The norm of the one has 1e-6 more under it than that of the other, of 0.2: 5e-6 of every gradient.
+    // Clipping adds 1e-6 to the norm. Relative to 0.2 that changes a gradient by 5e-6, relative to 0.2 × scale by less.
     assert!(distance(&found, &control) < 1e-5);
     assert!(distance(&found, &model) > 1e-3);
 
@@ -349,7 +350,9 @@ fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
     }
 }
 
-/// `test_grad_scaling_accumulation`, and a micro-batch of a batch that overflows.
+/// `test_grad_scaling_accumulation`, also with a micro-batch that overflows.
+///
+/// An *effective batch* is made of the micro-batches whose gradients are summed for one step.
 #[test]
 fn an_effective_batch_is_skipped_if_one_of_its_micro_batches_overflowed() {
     for poisoned in [None, Some(3)] {
@@ -386,14 +389,15 @@ fn an_effective_batch_is_skipped_if_one_of_its_micro_batches_overflowed() {
             None => assert_eq!(scales, [256.0, 512.0]),
             Some(_) => assert_eq!(scales, [256.0, 128.0]),
         }
-        // Adam divides by the gradient's size: one of rounding noise may step anywhere, so the loss is compared.
+        // Losses are compared and not parameters: Adam divides by the magnitude of a gradient, so a gradient that is
+        // only rounding errors may move a parameter in any direction.
         let of = |net: &Net<B>| mse(net, 0).into_scalar();
         assert!((of(&found) - of(&control)).abs() < 1e-5 * of(&control));
         assert!((of(&found) - of(&net())).abs() > 1e-2 * of(&control));
     }
 }
 
-/// `test_grad_scaling_multiple`: an inf in the first model's gradients at batch 2; the other optimizer still steps.
+/// `test_grad_scaling_multiple`: an inf in the first model's gradients at batch 2; the second optimizer still steps.
 #[test]
 fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
     let mut nets = [net(), net()];
@@ -416,7 +420,7 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
                 .accumulate::<B, _>(second.of::<B, _>(&nets[i]), &nets[i])
                 .unwrap();
             if batch == 2 && i == 0 {
-                // As if the backward pass had overflowed.
+                // Has the same effect as an overflow of the backward pass.
                 let poisoned = scaler.scale(mse(&nets[0], 0) * f32::INFINITY);
                 let poisoned = poisoned.backward().of::<B, _>(&nets[0]);
                 grads.accumulate::<B, _>(poisoned, &nets[0]).unwrap();
@@ -425,9 +429,9 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
             let skipped = grads.outcome() == Outcome::Overflowed;
             nets[i] = grads.step(&mut sgds[i], 0.01, nets[i].clone());
             if skipped {
-                // burn-autodiff 0.21.0 loses the step of a root, in about half of the runs, when two losses share the
-                // parameters of two models and those of one model alone were in a backward pass before: plain Burn
-                // panics the same. A fork has the same values and new nodes.
+                // A workaround for burn-autodiff 0.21.0. If two losses share the parameters of two models, and only
+                // those of one model were in a backward pass before, it loses the step of a root in about half of the
+                // runs; plain Burn panics as well. A fork has the same values and new nodes.
                 nets[i] = nets[i].clone().fork(&Default::default());
             }
         }
@@ -456,7 +460,8 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
     }
 }
 
-/// `test_grad_scaling_penalty`: the gradient of a gradient's norm. Burn's second order is `Autodiff<Autodiff<_>>`.
+/// `test_grad_scaling_penalty`: the gradient of a gradient's norm. For second-order gradients, Burn's backend is
+/// `Autodiff<Autodiff<_>>`.
 #[test]
 fn a_gradient_penalty_is_made_of_unscaled_gradients() {
     type Second = Autodiff<B>;
@@ -493,8 +498,8 @@ fn the_scale_does_not_grow_into_infinity() {
     }
 }
 
-/// `test_params_invalidated_with_grads_invalidated_between_unscale_and_step`: what is done to gradients after unscaling
-/// is not checked again.
+/// `test_params_invalidated_with_grads_invalidated_between_unscale_and_step`: gradients that a program changes after
+/// unscaling are not checked again.
 #[test]
 fn unscaled_gradients_are_not_checked_again() {
     let model = Params::<B>::new(&[DType::F32]);
@@ -511,7 +516,7 @@ fn unscaled_gradients_are_not_checked_again() {
     assert_eq!(scaler.update(), Ok(Outcome::Finite));
 }
 
-/// `keras/loss_scale_optimizer_test.py`.
+/// The finite and infinite steps of Keras's `loss_scale_optimizer_test.py`.
 #[test]
 fn keras_finite_and_infinite_steps() {
     let device = Default::default();

@@ -50,7 +50,7 @@ where
     )
 }
 
-/// Passes that rode on the optimizer's state for ever made step 1,500 cost 19 times what step 150 cost.
+/// A regression test: when the optimizer's state kept all passes, step 1,500 took 19 times as long as step 150.
 #[test]
 fn step_5000_costs_what_step_500_costs() {
     let momentum = || SgdConfig::new().with_momentum(Some(MomentumConfig::new()));

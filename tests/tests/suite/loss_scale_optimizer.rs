@@ -1,4 +1,4 @@
-//! What `LossScaleOptimizer` adds to an optimizer, and the scheduler that holds.
+//! `LossScaleOptimizer`, and `HoldOnSkip`, the scheduler that does not advance after a skipped step.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ use burn_amp_tests::{
     policy,
 };
 
-/// F16 with a loss scale that fits, and that grows soon.
+/// F16 with a loss scale under which nothing overflows by itself, and which grows soon.
 fn scaled() -> Config {
     Config {
         loss_scale: DynamicLossScale {
@@ -56,7 +56,7 @@ fn scaled() -> Config {
     }
 }
 
-/// Initialized at once, for a clone of a model that is not would draw parameters of its own.
+/// A layer that is initialized at once; clones of a layer that is not would each draw their own parameters.
 fn layer<B: Backend>() -> Linear<B> {
     let layer: Linear<B> = LinearConfig::new(4, 2).init(&Default::default());
     layer.weight.val();
@@ -71,7 +71,7 @@ fn loss<B: Backend>(model: &Linear<B>, batch: usize) -> Tensor<B, 1> {
     (model.forward(x) - 0.5).square().mean()
 }
 
-/// The gradients of a batch, or of one that overflows.
+/// The gradients of a batch, which overflow on request.
 fn grads<B: AutodiffBackend>(model: &Linear<B>, batch: usize, overflows: bool) -> GradientsParams {
     let factor = if overflows { f32::INFINITY } else { 1.0 };
     GradientsParams::from_grads((loss(model, batch) * factor).backward(), model)
@@ -100,14 +100,14 @@ fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
     ] {
         assert!(!step(&start, overflows).0, "{overflows:?}");
     }
-    // The overflow is of one effective batch only.
+    // An overflow affects one effective batch (all batches that are summed for a step) and not the next one.
     assert!(step(&start, [false; 3]).0);
     assert!(!step(&start, [true; 3]).0);
 }
 
 policy!(TwoModels, scaled());
 
-/// An overflow of one model's loss does not keep the other's optimizer from stepping.
+/// If one model's loss overflows, the optimizer of the other model still steps.
 #[test]
 fn models_skip_by_themselves() {
     type B = AmpAutodiff<TwoModels>;
@@ -128,7 +128,7 @@ fn models_skip_by_themselves() {
 
 policy!(Forked, scaled());
 
-/// As burn-train's multi-device strategies do it: forks compute, the main model steps.
+/// As in burn-train's multi-device strategies, forks compute the gradients and the main model steps.
 #[test]
 fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
     type B = AmpAutodiff<Forked>;
@@ -162,7 +162,7 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
     fn clips<P: ConfigSource>() {
         type B<P> = AmpAutodiff<P>;
         let model = layer::<B<P>>();
-        // The first scales may not fit; the gradients of this model fit 2^16 after some steps at the latest.
+        // The first scales may overflow; after some steps the scale is low enough.
         let grads = || loop {
             let grads = grads(&model, 0, false);
             if grads.len() == 2 {
@@ -178,12 +178,12 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
                 optimizer = optimizer.with_clipping(clipping);
             }
             let grads = grads();
-            // Overflows on the way are those of a step before.
+            // Overflows during `grads()` are consumed by a step without gradients.
             let _ = optimizer.step(0.0, model.clone(), GradientsParams::new());
             let moved = optimizer.step(1.0, model.clone(), grads);
             (save::<B<P>, _>(moved), norm.value().unwrap())
         };
-        // By hand, with Burn's own optimizer.
+        // The same step by hand, with Burn's own optimizer.
         let by_hand = |clipping: Option<Clipping>| {
             let mut grads = grads();
             let norm = global_norm::<B<P>, _>(&grads, &model)
@@ -211,7 +211,7 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
         }
         assert!(results[0] != results[1] && results[1] != results[2]);
 
-        // The norm by hand.
+        // The norm, computed by hand.
         let grads = grads();
         let squares = |data: TensorData| data.iter::<f64>().map(|x| x * x).sum::<f64>();
         let weight = grads.get::<Amp<P>, 2>(model.weight.id).unwrap();
@@ -246,14 +246,14 @@ fn a_scheduler_holds_on_a_skipped_step() {
         assert_eq!(scheduler.step(), lr, "step {step}");
         grads(&model, 0, overflows);
 
-        // Saved and loaded at every step, it goes on.
+        // The scheduler is saved and loaded at every step, and continues.
         let record = scheduler.to_record::<B>();
         let fresh = HoldOnSkip::new(plain(), loss_scale::<B>(&device));
         scheduler = fresh.load_record::<B>(record);
     }
 }
 
-/// A regression on noise, for a `Learner`.
+/// A regression model for a `Learner`; the data are noise.
 #[derive(Module, Debug)]
 struct Regression<B: Backend> {
     linear: Linear<B>,
@@ -299,7 +299,7 @@ impl<B: Backend> InferenceStep for Regression<B> {
     }
 }
 
-/// The items are numbers: where a batch's noise begins. From 40 on they overflow.
+/// A batcher whose items are offsets into the noise. Items from 40 on make the loss overflow.
 #[derive(Clone)]
 struct Numbers;
 
@@ -344,7 +344,7 @@ impl MetricsRenderer for Quiet {
     fn register_metric(&mut self, _: burn::train::metric::MetricDefinition) {}
 }
 
-/// A `Learner` over 12 numbers an epoch, some of which overflow; the model and its loss scale at the end.
+/// Runs a `Learner` over 12 items per epoch, some of which overflow; returns the model and the loss scale at the end.
 fn learn<P: ConfigSource>(
     directory: &Path,
     record: &[u8],
@@ -408,7 +408,7 @@ fn a_learner_resumes_exactly_and_logs_scale_skips_and_norm() {
     assert_eq!(expected_scale.steps(), 48);
 
     learn::<Interrupted>(&parts, &start, TRAIN, 2, None, 1);
-    // As after a restart: another model, and a policy source of which nothing is known in this process.
+    // As after a restart: another model, and a policy source that was not yet used in this process.
     let other = seeded::<PlainAutodiff, _>(|_| Regression::<PlainAutodiff> {
         linear: LinearConfig::new(4, 2)
             .with_bias(true)
@@ -436,7 +436,7 @@ fn a_learner_resumes_exactly_and_logs_scale_skips_and_norm() {
 policy!(OneOfTwo, scaled());
 policy!(NoneOfTwo, scaled());
 
-/// Two devices (here the same twice) take one item each per step: an overflow of either skips the step of both.
+/// Two devices (here the same device twice) take one item each per step; an overflow of either skips the whole step.
 #[test]
 fn a_learner_on_several_devices_skips_whole_steps() {
     let directory = tempfile::tempdir().unwrap();
@@ -446,7 +446,7 @@ fn a_learner_on_several_devices_skips_whole_steps() {
     let overflowing = [0, 5, 40, 9, 13, 41, 2, 30, 8, 39, 42, 11];
     let (found, scale) = learn::<OneOfTwo>(&run("found"), &start, overflowing, 1, None, 2);
     assert_eq!(scale.skipped_steps(), 3);
-    // Steps 2, 4 and 5 left out.
+    // The control run leaves out the steps that overflow: 2, 4 and 5.
     let without = [0, 5, 9, 0, 5, 9, 2, 30, 39, 2, 30, 39];
     let (control, _) = learn::<NoneOfTwo>(&run("control"), &start, without, 1, None, 2);
     assert!(found != start && found != control);

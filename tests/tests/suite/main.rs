@@ -1,19 +1,22 @@
-//! One binary, because every test binary compiles most of Burn and all kernels anew. `warnings.rs` is another one: its
-//! warnings are given once per process.
+//! The test suite. It is one binary, because every test binary compiles most of Burn and all kernels again. Tests that
+//! need a process of their own, such as `warnings.rs`, are separate binaries.
 //!
-//! * [`laws`]: what holds for every op of the table
-//! * [`trace`]: what reaches the plain backend
+//! * [`laws`]: properties of every op of the table
+//! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
-//! * [`backward_pass`]: what a backward pass may be run on, and what it leaves behind; `long_runs`: thousands of them
-//! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: what users do
-//! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps are skipped
+//! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
+//!   thousands of steps
+//! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
+//!   crate, as in programs
+//! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
-//! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, across devices and in checkpoints
-//! * [`policy`]: what is in force
+//! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, in a `Learner`, on several
+//!   devices and in checkpoints
+//! * [`policy`]: the policy in force
 //! * [`kernels`]: the ops of burn-amp-kernels
 //!
-//! Tests take turns (`RUST_TEST_THREADS` in `.cargo/config.toml`): random numbers come from one generator per process,
-//! and an observer sees every thread.
+//! Tests run one at a time (`RUST_TEST_THREADS` in `.cargo/config.toml`), because random numbers come from one
+//! generator per process and an observer sees every thread.
 
 mod amp_optimizer;
 mod backward_pass;

@@ -1,6 +1,8 @@
-//! Parameters stored in half learn like F32 ones if their masters are F32.
+//! Parameters stored in half precision learn like F32 parameters if they have master weights.
+//!
+//! A *master* is an F32 copy of a parameter, or an encoding of one, which the optimizer steps instead of the parameter.
 
-#[cfg(not(feature = "vulkan"))] // a software driver has no BF16
+#[cfg(not(feature = "vulkan"))] // the software driver has no BF16
 mod split;
 
 use burn::{
@@ -32,7 +34,7 @@ use burn_amp_tests::{
     policy,
 };
 
-/// The low dtypes that the backend under test has.
+/// The low dtypes that the backend under test supports.
 const LOW: &[DType] = match cfg!(feature = "vulkan") {
     true => &[DType::F16],
     false => &[DType::F16, DType::BF16],
@@ -43,8 +45,8 @@ fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
     Recorder::<B>::record(&recorder, record, ()).unwrap()
 }
 
-/// An optimizer under `MasterWeights` steps the masters as it steps F32 parameters by itself, and the parameters are the
-/// masters, rounded by a cast.
+/// Under `MasterWeights` an optimizer steps the masters as it would step F32 parameters, and the parameters are the
+/// rounded masters.
 fn masters_are_stepped_as_f32<const D: usize>(
     config: impl OptimizerConfig<Plain>,
     shape: [usize; D],
@@ -61,7 +63,7 @@ fn masters_are_stepped_as_f32<const D: usize>(
             let grad = noise::<Plain>(len + step, &device)
                 .slice([step..])
                 .reshape(shape);
-            // The gradient of a low parameter is low on a plain backend, and F32 under Amp.
+            // The gradient of a low parameter is low on a plain backend and F32 under Amp.
             let grad = match step % 2 {
                 0 => grad.cast(low),
                 _ => grad,
@@ -77,7 +79,7 @@ fn masters_are_stepped_as_f32<const D: usize>(
         }
         assert_ne!(found.0.to_data(), start.to_data());
 
-        // Saved and loaded in the middle, under any settings, the state goes on as if nothing had been.
+        // Saving and loading the state changes no later step, whatever the settings.
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
         let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, found.1.clone(), ()).unwrap();
         let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &device).unwrap();
@@ -104,7 +106,7 @@ fn every_optimizer_steps_masters_as_f32() {
     masters_are_stepped_as_f32(MuonConfig::new(), [4, 6]);
 }
 
-/// A parameter in F32 is handed to the optimizer as it is, and nothing is kept beside it.
+/// The optimizer gets a parameter in F32 as it is, and no master is kept for it.
 #[test]
 fn a_parameter_in_f32_has_no_second_copy() {
     let device = Default::default();
@@ -122,7 +124,7 @@ fn a_parameter_in_f32_has_no_second_copy() {
     assert!(with < without + 16, "{with} bytes, {without} without");
 }
 
-/// 100 steps of -1e-4 on a weight of 1: 0.99, and in half precision nothing at all.
+/// 100 steps of -1e-4 change a weight from 1 to 0.99 with masters, and not at all in half precision.
 #[test]
 fn small_updates_are_lost_without_masters_only() {
     for low in LOW.iter().copied() {
@@ -144,7 +146,7 @@ fn small_updates_are_lost_without_masters_only() {
     }
 }
 
-/// What is trained: a model, and its loss on a fixed batch.
+/// A task: a model, and its loss on fixed batches.
 trait Task {
     type Model<B: AutodiffBackend>: AutodiffModule<B>;
 
@@ -152,7 +154,7 @@ trait Task {
     fn loss<B: AutodiffBackend>(model: &Self::Model<B>, step: usize) -> Tensor<B, 1>;
 }
 
-/// Two layers on noise.
+/// A model of two layers, trained on noise.
 struct Mlp;
 
 impl Task for Mlp {
@@ -183,7 +185,7 @@ impl Task for Mlp {
 
 const STEPS: usize = 300;
 
-/// The mean loss of the last steps: a cycle of batches.
+/// Trains, and returns the mean loss of the last 8 steps, which are a cycle of batches, the model and the optimizer.
 fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
     mut model: T::Model<B>,
     mut optimizer: O,
@@ -200,7 +202,7 @@ fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
     (last.iter().sum::<f32>() / 8.0, model, optimizer)
 }
 
-/// So small that most updates of a parameter stored in `low` round to nothing.
+/// A learning rate so small that rounding to `low` loses most updates of a parameter.
 fn small_lr(low: Precision) -> f64 {
     match low {
         Precision::BF16 => 5e-4,
@@ -244,7 +246,7 @@ fn learns_as_f32<T: Task, P: ConfigSource>(low: Precision) {
     );
 }
 
-/// Asserts that parameters are stored low, but those of norms.
+/// Asserts that parameters of norms are stored in F32 and all others in `low`.
 fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Precision) {
     struct Stored {
         low: Precision,
@@ -283,7 +285,7 @@ fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Preci
     assert!(stored.counts.iter().all(|count| *count > 0));
 }
 
-/// F16 with a loss scale that fits from the first step on, so that both runs step equally often.
+/// F16 with a loss scale under which no step overflows, so that both runs make equally many steps.
 fn fitting_scale() -> Config {
     Config {
         loss_scale: DynamicLossScale {
@@ -308,7 +310,7 @@ fn an_mlp_in_half_learns_as_in_f32() {
     );
 }
 
-/// 1800 steps, which a software driver for Vulkan would take minutes for.
+/// Left out on the software driver for Vulkan, which would take minutes for 1800 steps.
 #[cfg(not(feature = "vulkan"))]
 mod transformer {
     use burn::nn::{
@@ -320,7 +322,7 @@ mod transformer {
 
     use super::*;
 
-    /// A transformer encoder that names the token it sees two places before.
+    /// A transformer encoder that learns to repeat the token two positions earlier.
     #[derive(Module, Debug)]
     struct SmallTransformer<B: Backend> {
         tokens: Embedding<B>,
@@ -373,7 +375,7 @@ mod transformer {
     }
 }
 
-/// The masters, saved as a plain F32 record, are read by plain Burn; and the step they make goes on in either.
+/// The masters are saved as an F32 record, which plain Burn loads, and which gives the trained model when rounded.
 #[test]
 fn masters_are_saved_as_a_plain_f32_record() {
     fn saved<P: ConfigSource>() {
@@ -402,13 +404,13 @@ fn masters_are_saved_as_a_plain_f32_record() {
             let full = optimizer.master_model(model.clone());
             let record = save::<B<P>, _>(full);
             assert!(record != low_record);
-            // Plain Burn reads it; rounded again it is the model that was trained.
+            // Plain Burn loads the record; rounded again, it is the trained model.
             let plain = load::<PlainAutodiff, _>(Mlp::init(&device), record.clone());
             assert_eq!(plain.0.weight.val().dtype(), DType::F32);
             assert!(save::<PlainAutodiff, _>(plain) == record);
             let back = load::<B<P>, _>(Mlp::init(&device), record.clone());
             let back = cast_params_to(back, Preset::O2, low);
-            // `cast_params_to` rounds ties as `Masters::F32` does.
+            // `cast_params_to` rounds ties like `Masters::F32`, but not like `Masters::Split`.
             if masters == Masters::F32 {
                 assert!(save::<B<P>, _>(back) == low_record);
             }
@@ -421,8 +423,8 @@ fn masters_are_saved_as_a_plain_f32_record() {
     for_each_low_policy!(saved);
 }
 
-/// What a layer does to its weights when it saves and loads them, as one in column layout does, it does under
-/// `cast_params_to` and in a model of masters too.
+/// A layer may transform its weights when it saves and loads them, for example to another layout. It also does so after
+/// `cast_params_to` and in a model of masters.
 #[test]
 fn the_mappers_of_parameters_stay() {
     type B = AmpAutodiff<FittingF16>;
@@ -444,12 +446,12 @@ fn the_mappers_of_parameters_stay() {
     let full = optimizer.master_model(low.clone());
     for converted in [full, cast_params_to(low, Preset::O1, Precision::F16)] {
         assert!(save::<B, _>(converted.clone()) == rounded);
-        // Loading undoes what saving does, and rounds nothing.
+        // Loading undoes the transformation of saving, and rounds nothing.
         assert!(save::<B, _>(load::<B, _>(converted, doubled.clone())) == doubled);
     }
 }
 
-/// A record of half precision loads into a converted model, and `cast_params_to` goes there and back.
+/// A record in half precision loads into a converted model, and `cast_params_to` also converts back.
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
     fn loads<P: ConfigSource>() {
@@ -472,7 +474,7 @@ fn half_checkpoints_load_into_a_converted_model() {
         let back = cast_params_to(loaded.clone(), Preset::O1, Precision::F16);
         assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
         assert_eq!(rounded(&back.0), rounded(&model.0));
-        // Converted back, it takes what is loaded as it is.
+        // Converted back, the model loads a record without rounding.
         let full = save::<B<P>, _>(model.clone());
         assert!(save::<B<P>, _>(load::<B<P>, _>(back.clone(), full.clone())) == full);
         let all = cast_params_to(back, Preset::O3, Precision::F16);

@@ -1,4 +1,4 @@
-//! Models written without a word about precision come out near F32, forward and backward.
+//! Models with nothing about precision in their code give results and gradients near those in F32.
 
 use burn::{
     backend::autodiff::checkpoint::strategy::BalancedCheckpointing,
@@ -12,7 +12,7 @@ use burn_amp_tests::{
     near::{assert_near, epsilon},
 };
 
-/// The parameters that all backends start an example with.
+/// The parameters with which every backend starts an example.
 fn record<E: Example>() -> Vec<u8> {
     seeded::<PlainAutodiff, _>(|device| E::init(device))
 }
@@ -41,9 +41,9 @@ fn is_near_f32<E: Example, P: ConfigSource>() {
     let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
         assert_gradients_are_stored_in_f32::<AmpAutodiff<P>, _>(model, grads);
     });
-    // A low op rounds by half an epsilon. The deepest example has some 30 of them between a parameter and the loss and
-    // back, whose random errors add up to √30 / 2 epsilons; in gradients that are sums over a batch the addends may be
-    // two or three times as large as the sum.
+    // A low op rounds by half an epsilon. The deepest example has some 30 of them on the way from a parameter to the
+    // loss and back, whose random errors add up to √30 / 2 epsilons. Some gradients are sums over a batch with addends
+    // that are two or three times as large as the sum.
     let tolerance = 8.0 * epsilon::<P>();
     assert_near(&found.results, &expected.results, tolerance);
     assert_near(&found.gradients, &expected.gradients, tolerance);
@@ -57,7 +57,7 @@ fn is_recomputed_to_the_same_bits<E: Example>() {
     assert_eq!(recomputed, stored);
 }
 
-/// One test per example. A macro, because a function cannot make tests.
+/// Declares a test per example. A macro, because a function cannot declare tests.
 macro_rules! tests {
     ($($name:ident: $example:ident;)+) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! From the same gradients every optimizer takes the plain backend's steps, bit for bit.
+//! Given the same gradients, every optimizer makes the same steps as on the plain backend, bit for bit.
 
 use burn::{
     grad_clipping::GradientClippingConfig,
@@ -18,7 +18,7 @@ use burn_amp_tests::{
     models::{load, noise, save, seeded},
 };
 
-/// Makes an optimizer for any backend.
+/// A configuration that makes an optimizer for any backend.
 trait Make {
     fn make<B: AutodiffBackend>(
         &self,
@@ -57,7 +57,7 @@ make!(
 const INPUTS: usize = 6;
 const OUTPUTS: usize = 4;
 
-/// The sizes are those of weights that optimizers with matrices (Muon) take; they take no biases.
+/// A layer without bias, because Muon accepts matrices only.
 fn layer<B: AutodiffBackend>() -> Linear<B> {
     LinearConfig::new(INPUTS, OUTPUTS)
         .with_bias(false)
@@ -71,7 +71,7 @@ fn linear_loss<B: AutodiffBackend>(layer: &Linear<B>, step: usize) -> Tensor<B, 
     (layer.weight.val() * values.reshape([INPUTS, OUTPUTS])).sum()
 }
 
-/// Six steps; after the third the optimizer is saved and another one loads its record.
+/// Makes six steps; after the third, the optimizer is saved and another one loads its record.
 fn steps<B: AutodiffBackend>(
     config: &impl Make,
     clipping: Option<&GradientClippingConfig>,
@@ -102,7 +102,7 @@ fn same_steps(config: impl Make) {
     let start = seeded::<PlainAutodiff, _>(|_| layer());
     let clippings = [
         None,
-        // The gradients are up to 1, their norm is about √24 / 2.
+        // Gradients are at most 1, and their norm is about √24 / 2.
         Some(GradientClippingConfig::Value(0.3)),
         Some(GradientClippingConfig::Norm(0.7)),
     ];
@@ -170,7 +170,7 @@ fn muon_takes_the_plain_steps() {
     same_steps(MuonConfig::new().with_weight_decay(Some(WeightDecayConfig::new(0.05))));
 }
 
-/// L-BFGS calls back for losses and gradients, here of a quadratic in F32; Burn does not save its state.
+/// L-BFGS takes a function for losses and gradients, here of a quadratic function in F32. Burn does not save its state.
 #[test]
 fn l_bfgs_takes_the_plain_steps() {
     fn minimize<B: AutodiffBackend>(line_search: LineSearchFn, start: &[u8]) -> (Vec<u8>, f64) {

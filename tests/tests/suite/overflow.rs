@@ -1,4 +1,4 @@
-//! An overflowed step is skipped exactly, and the scale follows PyTorch's vectors.
+//! An overflowed step is skipped exactly, and the scale changes as in PyTorch's tests.
 
 use burn::{
     module::{Module, ModuleVisitor, Param},
@@ -16,7 +16,7 @@ use burn_amp_tests::{
     computing_in, policy, scaling,
 };
 
-/// Two layers: five leaves with the one that is used by itself.
+/// Two layers and a gain: five leaves, that is, tensors that require a gradient.
 #[derive(Module, Debug)]
 pub struct Net<B: burn::prelude::Backend> {
     first: Linear<B>,
@@ -42,7 +42,7 @@ impl<B: AutodiffBackend> Net<B> {
     }
 }
 
-/// Adds `sum(leaf * poison)` to a loss, which adds `poison` to the gradient of one leaf.
+/// Adds `sum(leaf * poison)` to a loss, and so `poison` to the gradient of one leaf.
 struct Poison<B: AutodiffBackend> {
     leaf: usize,
     value: f32,
@@ -64,7 +64,7 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Poison<B> {
     }
 }
 
-/// The loss with `value` in the gradient of leaf number `leaf`, and the number of leaves.
+/// Returns a loss that adds `value` to the gradient of leaf number `leaf`, and the number of leaves.
 pub fn poisoned<B: AutodiffBackend>(
     net: &Net<B>,
     leaf: usize,
@@ -81,13 +81,13 @@ pub fn poisoned<B: AutodiffBackend>(
     (poison.loss, poison.seen)
 }
 
-/// A record by value, whatever the order of its maps.
+/// The contents of a record, comparable whatever the order of its maps.
 pub fn contents<B: AutodiffBackend>(record: impl Record<B>) -> serde_json::Value {
     serde_json::to_value(record.into_item::<FullPrecisionSettings>()).unwrap()
 }
 
 policy!(
-    /// F16 with a scale that only the poison overflows, and room for all the overflows that the test makes.
+    /// F16 with a scale under which only the poison overflows, and a minimum low enough for all overflows of the test.
     SkippingForever,
     Config {
         loss_scale: DynamicLossScale {
@@ -323,7 +323,7 @@ fn a_replaced_gradient_comes_back_as_it_was_given() {
 
 policy!(Tiny, computing_in(Compute::F16));
 
-/// The published table of gradients through F16: 1.3 × 2^-26 vanishes unscaled and survives a scale of 2^16.
+/// Small gradients in F16: 1.3 × 2^-26 becomes 0 without scaling and survives with a scale of 2^16.
 #[test]
 fn a_gradient_too_small_for_f16_survives() {
     fn gradient<P: ConfigSource>() -> f32 {

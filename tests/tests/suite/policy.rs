@@ -1,4 +1,5 @@
-//! Which policy is in force: configured once, overridden per op, off in a scope, refused with the reason.
+//! The policy in force: it is configured once, can be overridden per op and switched off in a scope, and a wrong one is
+//! refused with a reason.
 
 use std::path::Path;
 

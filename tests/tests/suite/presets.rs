@@ -1,4 +1,4 @@
-//! Presets `o2` and `o3`: how parameters are stored, and what they cost.
+//! Presets `o2` and `o3`: how parameters are stored, and how much memory they need.
 
 use burn::{
     module::{Module, ModuleVisitor, Param},
@@ -44,7 +44,7 @@ policy!(O1, preset(Preset::O1));
 policy!(O2, preset(Preset::O2));
 policy!(O3, preset(Preset::O3));
 
-/// A norm of each kind that has parameters, statistics, and modules that are no norms.
+/// A model with norms, with parameters and with running statistics, and with modules that are not norms.
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
     tokens: Embedding<B>,
@@ -87,7 +87,7 @@ impl<B: Backend> Net<B> {
     }
 }
 
-/// The storage dtypes of the parameters of norms and of the others, with the bytes of all.
+/// The storage dtypes of the parameters of norms, those of the other parameters, and the bytes of all.
 fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
     #[derive(Default)]
     struct Stored {
@@ -144,7 +144,7 @@ fn each_preset_stores_parameters_as_it_says() {
     stores::<O3>(DType::F16, DType::F16);
 }
 
-/// The loss is near that of F32 and not rounded when it is read, although the first op reads a table in F16.
+/// The loss is near that of F32, and is not rounded when it is read, although the first op reads a table in F16.
 #[test]
 fn a_loss_is_f32_under_every_preset() {
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
@@ -158,7 +158,7 @@ fn a_loss_is_f32_under_every_preset() {
     }
     assert_eq!(loss::<O0>(), expected);
     for found in [loss::<O1>(), loss::<O2>()] {
-        // Two low layers between norms; see `near`.
+        // Two low layers between norms; for the tolerance compare `near`.
         let error = (found - expected).abs() / expected;
         assert!(error < 4.0 * 2f32.powi(-10), "{found}, {expected} in f32");
         assert_ne!(f32::from(burn::tensor::f16::from_f32(found)), found);
@@ -176,14 +176,14 @@ fn o3_runs_low_what_o2_runs_in_f32() {
     assert!(loss.is_finite());
 }
 
-/// What an estimate says of weights, masters and optimizer state is what a stepped model and its optimizer's record hold.
+/// An estimate of weights, masters and optimizer state matches a model after a step and its optimizer's record.
 #[test]
 fn estimates_are_what_training_takes() {
     fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);
-        // Statistics of batch norm have no gradient, and no state.
+        // The running statistics of batch norm have neither gradient nor state.
         let estimate = memory::estimate(&model, preset, &adam);
         assert_eq!(estimate.parameters, model.num_params() as u64);
         assert_eq!(estimate.weights, stored(&model).2, "{preset}");
@@ -201,7 +201,7 @@ fn estimates_are_what_training_takes() {
         let record = Optimizer::<Net<B<P>>, B<P>>::to_record(&optimizer);
         let bytes: Vec<u8> = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
         let state = (estimate.masters + estimate.optimizer_state) as i64;
-        // Beside tensors a record has metadata, and a name, shapes and dtypes per parameter: less than 200 bytes each.
+        // In addition to tensors, a record has less than 200 bytes of metadata per parameter: name, shapes and dtypes.
         let beside = bytes.len() as i64 - state;
         assert!(
             (0..200 * 12).contains(&beside),
@@ -215,7 +215,7 @@ fn estimates_are_what_training_takes() {
     holds::<O3>(Preset::O3, Masters::None);
 }
 
-/// The numbers of the README's table, and the state of every optimizer of Burn's.
+/// The numbers of the table in `docs/recipes.md`, and the state of every optimizer of Burn.
 #[test]
 fn bytes_per_parameter() {
     type B = PlainAutodiff;
@@ -266,7 +266,7 @@ fn bytes_per_parameter() {
     );
 }
 
-/// A frozen parameter costs its weight only.
+/// A frozen parameter needs memory for its weight only.
 #[test]
 fn frozen_parameters_cost_their_weights() {
     let model: Linear<PlainAutodiff> = LinearConfig::new(8, 8).init(&Default::default());

@@ -1,4 +1,4 @@
-//! Data-parallel training: all ranks skip the same steps and replicas stay equal.
+//! Data-parallel training: all ranks (the threads that each train a replica) skip the same steps and stay equal.
 
 use std::{
     sync::{Arc, Barrier, mpsc},
@@ -26,7 +26,7 @@ use burn_amp_tests::{
     policy,
 };
 
-/// Grows after 4 finite steps.
+/// F16 with a loss scale that grows after 4 finite steps.
 fn growing() -> Config {
     Config {
         loss_scale: DynamicLossScale {
@@ -50,14 +50,14 @@ type Inner<P> = <B<P> as AutodiffBackend>::InnerBackend;
 
 const STEPS: usize = 200;
 
-/// Which rank overflows at a step, if any: one step in 12, hashed.
+/// The rank that overflows at a step, if any: pseudo-randomly, at one step in 12.
 fn poisoned(step: usize, ranks: usize) -> Option<usize> {
     let hash = (step as u32 + 1).wrapping_mul(2654435769) >> 16;
     hash.is_multiple_of(12)
         .then_some(hash as usize / 12 % ranks)
 }
 
-/// What one rank saw: the skipped steps, the scale after each step, and the parameters at the end.
+/// The run of one rank: the skipped steps, the scale after each step, and the parameters at the end.
 type Seen = (Vec<usize>, Vec<f32>, TensorData);
 
 fn train<P: burn_amp::config::ConfigSource>(rank: usize, count: usize, record: Vec<u8>) -> Seen {
@@ -97,7 +97,7 @@ fn train<P: burn_amp::config::ConfigSource>(rank: usize, count: usize, record: V
     (skipped, scales, parameters.into_data())
 }
 
-/// The scale after each step if all ranks count as one.
+/// The expected scale after each step, if an overflow of any rank counts for all.
 fn expected_scales(count: usize) -> Vec<f32> {
     let (mut scale, mut streak) = (256f32, 0);
     let after = |step| {
@@ -126,7 +126,7 @@ fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
         .map(|_| {
             receiver
                 .recv_timeout(Duration::from_secs(300))
-                .expect("no rank waits for ever")
+                .expect("all ranks finish within the timeout")
         })
         .collect();
     reset_collective::<Inner<P>>();
@@ -164,7 +164,7 @@ fn four_ranks_skip_together_and_stay_equal() {
     all_ranks::<FourRanks>(4);
 }
 
-/// Ranks of one's own making, that say what they are told to.
+/// An implementation of `Ranks` in which the other ranks always give the same answer.
 struct Says(Result<bool, String>);
 
 impl Ranks for Says {
@@ -193,17 +193,17 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
             "step 0, loss scale 256: gradients not finite on another rank"
         );
     }
-    // Having left, it decides alone again.
+    // After leaving, the rank decides alone again.
     let grads = backward();
     assert!(weight.grad(&grads).is_some());
     assert_eq!(loss_scale::<B<P>>(&device).scale(), 128.0);
 }
 
-/// Ranks that share a device share a scale, and one of them moves it: all of them must stop where it cannot fall further.
+/// Ranks on one device share a scale, and one of them changes it. All of them must stop when it cannot fall further.
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
     type P = AtTheMinimum;
-    // Both take part in every pass.
+    // Both ranks take part in every pass.
     let barrier = Arc::new(Barrier::new(2));
     let rank = || {
         let barrier = barrier.clone();
@@ -228,7 +228,7 @@ fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
     }
 }
 
-/// Ranks one of which overflows at every pass.
+/// An implementation of `Ranks` in which some rank overflows at every pass.
 struct Overflows(Arc<Barrier>);
 
 impl Ranks for Overflows {

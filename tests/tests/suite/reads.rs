@@ -1,4 +1,4 @@
-//! What the host reads has the plain backend's types: the model never sees the storage dtype.
+//! Data that the host reads have the plain backend's dtypes; the model never sees the storage dtype.
 
 use burn::{
     module::{Module, Param},
@@ -14,7 +14,7 @@ use burn::{
 use burn_amp::storage_dtype;
 use burn_amp_tests::{Amp, ConfigSource, Plain, for_each_low_policy};
 
-/// A matrix that a `Low` op made; its values are exact in every float dtype.
+/// A matrix that is the result of a `Low` op; its values are exact in every float dtype.
 fn product<B: Backend>() -> Tensor<B, 2> {
     let device = Default::default();
     let lhs = Tensor::from_floats([[0.75, 0.25], [0.125, 0.875], [0.5, 0.25]], &device);
@@ -70,7 +70,7 @@ fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
         );
         let half_plain = product::<Plain>().cast(DType::F16).into_data();
         assert_eq!(half.clone().abs().into_data(), half_plain);
-        // F16 and F32 operands give what they give on a backend that promotes.
+        // F16 and F32 operands give the same result as on a backend that promotes.
         assert_eq!((half.clone() + product()).dtype(), DType::F32);
         let full = half.cast(DType::F32);
         assert_eq!(
@@ -84,7 +84,7 @@ fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
 #[test]
 #[cfg_attr(
     feature = "cubecl",
-    ignore = "Vulkan has no F64, burn-cuda does not offer it"
+    ignore = "Vulkan has no F64, and burn-cuda does not support it"
 )]
 fn f64_is_never_touched() {
     fn f64_reads<B: Backend>() -> Vec<TensorData> {
@@ -105,7 +105,7 @@ fn f64_is_never_touched() {
     for_each_low_policy!(same);
 }
 
-/// A layer, and a parameter made by a `Low` op: stored low, saved as F32.
+/// A layer, and a parameter that is the result of a `Low` op: stored low, saved as F32.
 type Saved<B> = (Linear<B>, Param<Tensor<B, 2>>);
 
 fn init<B: Backend>() -> Saved<B> {

@@ -1,5 +1,5 @@
-//! A run that is killed and resumed ends where an uninterrupted one does, bit for bit; a file that is no checkpoint is an
-//! error and stays as it is.
+//! A run that is killed and resumed ends like an uninterrupted one, bit for bit. Loading a file that is not a
+//! checkpoint is an error and leaves the file unchanged.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ use burn_amp_tests::{
     policy,
 };
 
-/// Overflows now and then: the scale grows every 4 finite steps, up to where the gradients do not fit.
+/// F16 with a loss scale that grows every 4 finite steps, so that gradients overflow now and then.
 fn overflowing() -> Config {
     Config {
         loss_scale: DynamicLossScale {
@@ -53,7 +53,8 @@ type Optim = LossScaleOptimizer<OptimizerAdaptor<MasterWeights<burn::optim::Adam
 
 const STEPS: usize = 100;
 
-/// What is left of a run: the records of model, optimizer and loss scale. The optimizer's is a map without an order.
+/// The end of a run: the records of model, optimizer and loss scale. The optimizer's is a JSON value, because it has
+/// maps without an order.
 #[derive(PartialEq)]
 struct End {
     model: Vec<u8>,
@@ -61,7 +62,8 @@ struct End {
     loss_scale: LossScaleRecord,
 }
 
-/// Each step is a checkpoint: a directory that is written beside and renamed, so that a kill leaves the one before.
+/// Saves the checkpoint of a step. Its directory is written under another name and then renamed, so that a kill leaves
+/// the earlier checkpoints intact.
 fn checkpoint(directory: &Path, step: usize, model: &Model, optimizer: &Optim) {
     let unfinished = directory.join("unfinished");
     let _ = fs::remove_dir_all(&unfinished);
@@ -81,7 +83,7 @@ fn checkpoint(directory: &Path, step: usize, model: &Model, optimizer: &Optim) {
     fs::rename(unfinished, directory.join(format!("{step:04}"))).unwrap();
 }
 
-/// The last finished checkpoint.
+/// The step and the path of the last finished checkpoint.
 fn last(directory: &Path) -> Option<(usize, PathBuf)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     entries
@@ -89,7 +91,7 @@ fn last(directory: &Path) -> Option<(usize, PathBuf)> {
         .max()
 }
 
-/// Trains from the last checkpoint in a directory to the end.
+/// Trains to the end, from the last checkpoint in a directory if there is one.
 fn train(directory: &Path) {
     let device = Default::default();
     let record = fs::read(directory.join("start")).unwrap();
@@ -139,7 +141,7 @@ fn end(directory: &Path) -> End {
     }
 }
 
-/// The child process: this test binary, told by a variable where to train.
+/// The variable that names the directory in which the child process, this same test binary, trains.
 const DIRECTORY: &str = "BURN_AMP_TESTS_RESUME";
 
 #[test]
@@ -190,7 +192,7 @@ fn a_killed_run_resumes_exactly() {
         runs += 1;
         loop {
             let mut child = start_child(&killed);
-            // Until so many checkpoints are there, and then a moment that is not always the same.
+            // Waits until there are `until` checkpoints, and then for a varying time.
             hash = hash.wrapping_mul(1664525).wrapping_add(1013904223);
             let until = last(&killed).map_or(0, |(step, _)| step + 1) + (hash >> 16) as usize % 24;
             let deadline = Instant::now() + Duration::from_secs(300);
@@ -235,7 +237,7 @@ fn the_loss_scale_survives_every_recorder() {
     survives(PrettyJsonFileRecorder::<FullPrecisionSettings>::new());
 }
 
-/// What is said of a file that holds something else, and that it is not touched.
+/// Returns the error of loading a file that holds something else; asserts that the file is unchanged.
 fn refused<R: Record<Plain>, FR: FileRecorder<Plain>>(
     recorder: &FR,
     path: &Path,
@@ -280,7 +282,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
     says(&good[..good.len() / 2], "EOF");
     says("", "EOF");
 
-    // A model in the place of the loss scale, and a plain optimizer's record in the place of a `LossScaleOptimizer`'s.
+    // The record of a model instead of a loss scale's, and instead of a `LossScaleOptimizer`'s.
     let mpk = DefaultRecorder::new();
     let model: Linear<Plain> = LinearConfig::new(2, 2).init(&Default::default());
     Recorder::<Plain>::record(&mpk, model.into_record(), path.clone()).unwrap();
@@ -297,7 +299,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
         "{message}"
     );
 
-    // A truncated file at every length.
+    // A file truncated at every length.
     Recorder::<Plain>::record(&mpk, record, path.clone()).unwrap();
     let whole = fs::read(path.with_extension("mpk")).unwrap();
     for length in 0..whole.len() {
@@ -307,5 +309,5 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
     refused::<LossScaleRecord, _>(&bin, &path, &foreign);
 }
 
-/// The record of a `LossScaleOptimizer` over nothing.
+/// The record of a `LossScaleOptimizer` without an inner record.
 type RecordOnPlain = burn_amp::optim::LossScaleOptimizerRecord<()>;

@@ -1,4 +1,4 @@
-//! Training loops of more than one model, loss, batch, device or thread.
+//! Training loops with several models, losses, batches, devices or threads.
 
 use burn::{
     grad_clipping::GradientClippingConfig,
@@ -19,7 +19,7 @@ use burn_amp_tests::{
     policy,
 };
 
-/// F16 with a loss scale that these models' gradients do not overflow, so that no step is skipped.
+/// F16 with a loss scale under which these models' gradients do not overflow, so that no step is skipped.
 fn small_scale() -> Config {
     Config {
         loss_scale: DynamicLossScale {
@@ -41,7 +41,7 @@ macro_rules! for_each_policy {
     };
 }
 
-/// Two layers.
+/// A net of two layers.
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
     first: Linear<B>,
@@ -62,7 +62,7 @@ impl<B: Backend> Net<B> {
     }
 }
 
-/// The same parameters on every backend.
+/// A net that has the same parameters on every backend.
 fn net<B: AutodiffBackend>(sizes: [usize; 3]) -> Net<B> {
     let record = seeded::<PlainAutodiff, _>(|device| Net::<PlainAutodiff>::new(sizes, device));
     load::<B, _>(Net::new(sizes, &Default::default()), record)
@@ -76,12 +76,12 @@ fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
     (output - target).square().mean()
 }
 
-/// A net of six low ops or fewer, twice per path: what [`assert_near`] allows.
+/// Calls [`assert_near`] with a tolerance for at most six low ops, each run twice on a path.
 fn assert_scenario_is_near<P: ConfigSource>(found: Named, expected: Named) {
     assert_near(&found, &expected, 4.0 * epsilon::<P>());
 }
 
-/// Backward passes of the discriminator's and the generator's losses, then a step of each optimizer.
+/// Runs the backward passes of the discriminator's and the generator's loss, then a step of each optimizer.
 fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
     let device = B::Device::default();
     let (generator, discriminator) = (net::<B>([3, 8, 4]), net::<B>([4, 8, 1]));
@@ -108,7 +108,8 @@ fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
     };
     let mut all = gradients::<B, _>(&discriminator, &of_discriminator);
     all.extend(gradients::<B, _>(&generator, &of_generator));
-    // The generator's loss reaches the discriminator too, but its detached input keeps the other from the generator.
+    // The generator's loss has gradients in the discriminator too. The discriminator's loss has none in the generator,
+    // because its input is detached.
     all.extend(gradients::<B, _>(&discriminator, &of_generator));
     assert!(gradients::<B, _>(&generator, &of_discriminator).is_empty());
 
@@ -157,7 +158,7 @@ fn two_losses_of_one_model_each_get_their_gradients() {
 fn tied_weights_collect_the_gradients_of_all_their_uses() {
     fn tied<B: AutodiffBackend>() -> Named {
         let weight = matrix::<B>(6, 6).require_grad();
-        // As embedding, as layer twice, and transposed as the output projection.
+        // One weight is used as an embedding, twice as a layer, and transposed as the output projection.
         let tokens = Tensor::<B, 1, Int>::from_ints([0, 2, 5, 2], &weight.device());
         let mut x = weight.clone().select(0, tokens);
         for _ in 0..2 {
@@ -216,7 +217,7 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
     for_each_policy!(sums);
 }
 
-/// With gradients still scaled by 65536, every gradient would be clipped.
+/// If gradients were still scaled by 65536, every gradient would be clipped.
 #[test]
 fn optimizers_clip_unscaled_gradients() {
     fn clips<P: ConfigSource>() {
@@ -283,7 +284,7 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
         let expected = gradients::<B<P>, _>(&model, &loss(&model).backward());
         assert_eq!(expected.len(), 4);
 
-        // `to_device` is part of the graph: the gradients arrive where the parameters came from, in one backward pass.
+        // `to_device` is part of the graph, so the original parameters get the gradients in one backward pass.
         let there = model.clone().to_device(&device);
         let grads = loss(&there).backward();
         assert_eq!(gradients::<B<P>, _>(&model, &grads), expected);
@@ -353,7 +354,7 @@ fn several_threads_train_at_once() {
     for_each_policy!(threads);
 }
 
-/// `test_grad_scaling_multiple` without a scaler: two models, two losses made of both, all forward passes first.
+/// PyTorch's `test_grad_scaling_multiple` without a scaler: two losses, each of both models; all forward passes first.
 #[test]
 fn two_losses_of_two_models_each_get_their_gradients() {
     fn losses<B: AutodiffBackend>() -> Named {
@@ -377,7 +378,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     for_each_policy!(near);
 }
 
-/// One adapter under two names is two devices to Burn.
+/// For Burn, one adapter under two names is two devices.
 #[test]
 #[cfg(feature = "vulkan")]
 #[cfg_attr(

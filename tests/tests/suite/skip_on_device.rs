@@ -1,4 +1,7 @@
-//! With `loss_scale.sync = false` a loop ends as one that waits for every flag, bit for bit.
+//! With `loss_scale.sync = false`, a loop ends as with `sync = true`, bit for bit.
+//!
+//! A *flag* says whether a gradient overflowed. With `sync = true` the host waits for the flags of every pass;
+//! otherwise they stay on the device, where `SkipOnDevice` chooses between the old and the new parameters.
 
 use burn::{
     module::{AutodiffModule, Module},
@@ -22,7 +25,7 @@ use burn_amp_tests::{
 use super::overflow::{Net, contents, poisoned};
 
 const STEPS: usize = 40;
-/// Two overflows in a row, which use up the hysteresis, and some alone.
+/// The steps that overflow: two in a row, which use up the hysteresis, and some single ones.
 const OVERFLOWS: [usize; 5] = [0, 7, 8, 20, 33];
 
 fn config(sync: bool) -> Config {
@@ -48,7 +51,7 @@ policy!(Goes, config(false));
 type Host = AmpAutodiff<Waits>;
 type Device = AmpAutodiff<Goes>;
 
-/// A net with weights that are the same on every backend.
+/// A net that has the same weights on every backend.
 fn net<B: AutodiffBackend>() -> Net<B> {
     let device = Default::default();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
@@ -61,7 +64,7 @@ fn net<B: AutodiffBackend>() -> Net<B> {
     Net::new(&device).load_record(record)
 }
 
-/// What is left of a run: the parameters, the optimizer's state, the loss scale.
+/// The end of a run: the parameters, the optimizer's state and the loss scale.
 type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
 
 fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
@@ -86,7 +89,7 @@ where
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
         if step == STEPS / 2 {
-            // Saved and loaded right after a step that was skipped.
+            // The optimizer is saved and loaded right after a skipped step.
             let record = optimizer.to_record();
             optimizer = optimizer.load_record(record);
         }
@@ -98,7 +101,7 @@ where
     )
 }
 
-/// The record of a scale that has not moved.
+/// The record of a scale in its initial state.
 fn start(config: LossScaleConfig) -> LossScaleRecord {
     serde_json::from_value(serde_json::json!({
         "loss_scale_version": 1, "scale": config.rule.init, "growth_tracker": 0, "hysteresis": config.rule.hysteresis,
@@ -180,7 +183,7 @@ fn counters_arrive_late_and_say_so() {
         (scale.steps(), scale.growth_tracker(), scale.pending_steps()),
         (4, 3, 0)
     );
-    // A record is that of the last pass, whatever is underway.
+    // A record includes the last pass, even if its outcome is still on the device.
     net.loss(&device).backward();
     assert_eq!(scale.record().scale(), 512.0);
 }
@@ -239,7 +242,6 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
                     init: 1.0,
                     ..DynamicLossScale::default()
                 },
-                ..LossScaleConfig::default()
             },
             ..computing_in(Compute::F16)
         }
@@ -258,7 +260,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     }
 }
 
-/// `valid()` and BF16 know nothing of it.
+/// Without loss scaling, training with the adapter is training with the inner optimizer.
 #[test]
 fn without_scaling_the_adapter_is_the_optimizer() {
     policy!(
@@ -289,7 +291,7 @@ fn without_scaling_the_adapter_is_the_optimizer() {
     assert!(plain == adapted);
 }
 
-/// Two threads train on one device: each pass moves the scale once, on the device as on the host.
+/// When two threads train on one device, each pass updates the scale once, on the device as on the host.
 #[test]
 fn passes_of_several_threads_move_one_scale() {
     policy!(Shared, config(false));
@@ -309,7 +311,7 @@ fn passes_of_several_threads_move_one_scale() {
     });
     let record = loss_scale::<B>(&device).record();
     assert_eq!((record.steps(), record.scale()), (8, 1024.0));
-    // The device scales by what the host counted: 2^118 overflows times 1024, and not times 512.
+    // The scale on the device is the 1024 that the host counted: 2^118 times 1024 overflows, times 512 it would not.
     let x = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let grads = (x.clone() * 2f32.powi(118)).sum().backward();
     assert_eq!(grads.outcome(), Outcome::Overflowed);

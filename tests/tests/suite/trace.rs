@@ -1,5 +1,6 @@
-//! The whole list of ops that a forward and a backward pass make on the plain backend: casts where the policy says, the
-//! backward pass in the dtypes of the forward one, gradients back in F32, one check per leaf.
+//! Complete lists of the ops that a forward and a backward pass call on the plain backend: casts follow the policy, the
+//! backward pass uses the dtypes of the forward pass, gradients return to F32, and each leaf (a tensor that requires a
+//! gradient) is checked once.
 
 use burn::{
     nn::LayerNormConfig,
@@ -16,7 +17,7 @@ fn ones<const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
     Tensor::ones(shape, &Default::default())
 }
 
-/// One call a line: the op, then the dtypes of its float operands; a cast shows where from and where to.
+/// Formats one call per line: the op and the dtypes of its float operands, for a cast the dtypes before and after.
 fn listing(f: impl FnOnce()) -> String {
     calls(f)
         .into_iter()

@@ -1,4 +1,4 @@
-//! An all-F32 policy changes nothing, not by a bit; shared casts change nothing either.
+//! An all-F32 policy changes no bit of training; shared casts do not either.
 
 use burn::{
     module::{Module, ModuleVisitor, Param},
@@ -61,7 +61,7 @@ impl<B: Backend> Net<B> {
     }
 }
 
-/// The parameters and losses of 50 steps from a fixed seed.
+/// The losses and the final parameters of 50 steps from a fixed seed.
 fn train<B: AutodiffBackend>() -> (Vec<u8>, Vec<f32>) {
     let device = B::Device::default();
     B::seed(&device, 7);
@@ -128,7 +128,7 @@ fn low_precision_training_ends_where_f32_training_ends() {
     fn ends_near<P: ConfigSource>(plain: &[f32]) {
         let (_, losses) = train::<AmpAutodiff<P>>();
         assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
-        // Dropout draws the same masks; what differs is rounding, which 50 steps of AdamW amplify.
+        // Dropout draws the same masks; only rounding differs, which 50 steps of AdamW amplify.
         let (last, expected) = (losses[49], plain[49]);
         assert!(
             (last - expected).abs() < 0.1 * plain[0],

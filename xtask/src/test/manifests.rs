@@ -1,7 +1,7 @@
-//! The step `manifests`: every TOML file of the repository is valid TOML.
+//! The step `manifests`: checks that every TOML file of the repository is valid TOML.
 //!
-//! Cargo reads some files that no other parser accepts, so that a workspace which builds may still be closed to other
-//! tools and to the next cargo.
+//! Cargo accepts some invalid files, so a workspace that builds may still be unreadable for other tools and for later
+//! versions of cargo.
 
 use std::{fs, ops::Range};
 
@@ -10,7 +10,7 @@ use toml::de::DeTable;
 
 use crate::workspace;
 
-/// Parses every `*.toml` that git tracks or would track; prints each that is not TOML.
+/// Parses every `*.toml` file that git tracks or does not ignore; prints the errors.
 pub fn check() -> Result<()> {
     let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let mut git = workspace::command("git", &args);
@@ -20,7 +20,7 @@ pub fn check() -> Result<()> {
     let mut problems = Vec::new();
     for name in list.lines() {
         let path = root.join(name);
-        // Git lists a file that was removed until the removal is committed.
+        // Git lists a removed file until the removal is committed.
         if !path.exists() {
             continue;
         }
@@ -32,12 +32,12 @@ pub fn check() -> Result<()> {
         println!("{problem}");
     }
     match (files, problems.len()) {
-        (0, _) => bail!("git lists no *.toml"),
+        (0, _) => bail!("git lists no *.toml file"),
         (_, 0) => {
-            println!("{files} files are TOML");
+            println!("{files} files are valid TOML");
             Ok(())
         }
-        (_, n) => bail!("{n} of {files} files are not TOML"),
+        (_, n) => bail!("{n} of {files} files are not valid TOML"),
     }
 }
 

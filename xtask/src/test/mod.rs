@@ -1,11 +1,11 @@
 //! `cargo xtask test`: the one test command, for people and for continuous integration.
 //!
 //! Steps run in the order of [`STEPS`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
-//! the time, so feature sets are few: one in check mode for lints and docs, with every GPU feature, so that code behind
-//! features is linted too; that of `burn-amp` alone; and three in build mode (Flex, Vulkan, Vulkan with Fusion).
+//! the time, so there are few sets of features: those of the lints, with and without CUDA; two for `burn-amp` alone; and
+//! three that are built and run (Flex, Vulkan, Vulkan with Fusion).
 //!
-//! * [`step`]: the kinds of steps; [`report`]: how they ended
-//! * [`manifests`], [`package`], [`msrv`]: steps that are written here
+//! * [`step`]: the kinds of steps; [`report`]: their outcomes
+//! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
 //! * [`tools`]: programs that steps need
 
 mod manifests;
@@ -25,7 +25,7 @@ use self::{
 };
 use crate::{config, ops, ops_table};
 
-/// The steps. Package and feature names of the workspace are said here and nowhere else.
+/// The steps.
 const STEPS: &[Step] = &[
     Step::new(
         "driver",
@@ -43,14 +43,11 @@ const STEPS: &[Step] = &[
     ),
     Step::new(
         "manifests",
-        Task::Check("every *.toml is TOML", manifests::check),
+        Task::Check("every *.toml file is valid TOML", manifests::check),
     ),
     Step::new(
         "package",
-        Task::Check(
-            "the crates that are published, as cargo packs them",
-            package::check,
-        ),
+        Task::Check("the published crates, as cargo packs them", package::check),
     ),
     Step::new("fmt", Task::Cargo(&["fmt", "--all", "--check"])),
     Step::new("typos", Task::IfPossible("typos", tools::typos)),
@@ -84,7 +81,7 @@ const STEPS: &[Step] = &[
             "warnings",
         ]),
     ),
-    // The suite computes on one backend at a time. Without a device it is checked, and the programs that go to one.
+    // The suite runs on one backend at a time, so its CUDA variant is another build. No device is needed to check it.
     Step::new(
         "clippy-cuda",
         Task::Cargo(&[
@@ -108,7 +105,7 @@ const STEPS: &[Step] = &[
             GPU_FEATURES,
         ]),
     ),
-    // Alone, because other packages of the workspace turn on features of Burn that burn-amp may have forgotten.
+    // By itself, because other packages of the workspace turn on features of Burn that burn-amp may have forgotten.
     Step::new(
         "check",
         Task::Cargo(&[
@@ -119,7 +116,7 @@ const STEPS: &[Step] = &[
             "cuda,vulkan,fusion",
         ]),
     ),
-    // It changes the bounds of Burn's traits, and leaves only backends with collective operations to train on.
+    // `distributed` changes the bounds of Burn's traits: only backends with collective operations can train.
     Step::new(
         "distributed",
         Task::Cargo(&[
@@ -167,15 +164,15 @@ const STEPS: &[Step] = &[
     ),
 ];
 
-/// Everything that is off by default, for the steps that only check.
+/// The GPU features, for the steps that only check.
 const GPU_FEATURES: &str =
     "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/vulkan,burn-amp-tests/fusion";
 
-/// The same with the suite on CUDA, and the measuring programs on GPUs.
+/// The GPU features with the suite on CUDA, and with the benchmarks on CUDA and Vulkan.
 const CUDA_FEATURES: &str = "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/cuda,burn-amp-tests/fusion,\
                              lab/cuda,lab/vulkan,lab/fusion";
 
-/// Which steps.
+/// The options of `cargo xtask test`.
 #[derive(Args)]
 pub struct Options {
     /// Runs only this step; may be given several times
@@ -186,7 +183,7 @@ pub struct Options {
     list: bool,
 }
 
-/// Runs the chosen steps; prints what became of each, and fails if one did.
+/// Runs the chosen steps and prints the outcome of each; fails if one of them did.
 pub fn run(options: &Options) -> ExitCode {
     if options.list {
         for step in STEPS {
@@ -233,7 +230,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// The steps of these names in the order of the list; all of them if none is named.
+/// The steps with these names, in the order of [`STEPS`]; all of them if none is named.
 fn chosen(only: &[String]) -> impl Iterator<Item = &'static Step> {
     STEPS
         .iter()

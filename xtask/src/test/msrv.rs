@@ -1,8 +1,8 @@
-//! The step `msrv`: burn-amp compiles with the Rust version that its manifests declare.
+//! The step `msrv`: checks that burn-amp compiles with the Rust version that its manifests declare.
 //!
-//! Where the running compiler has that version, the other steps are the check. Elsewhere the declared version is used
-//! if rustup has it. The declared version is one that has really built the workspace, even though Burn itself declares
-//! an older one: a version that nobody has tried is not promised.
+//! If the running compiler has that version, the other steps already check this. Otherwise the step uses the declared
+//! version if rustup has it. The manifests declare a version that has built the workspace, although Burn declares an
+//! older one: a version that nobody has tried is not promised.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn try_check() -> Result<Outcome> {
         .nth(1)
         .is_some_and(|version| is(version, &declared))
     {
-        println!("this is Rust {declared}: the other steps are the check");
+        println!("this is Rust {declared}; the other steps already check it");
         return Ok(Outcome::Passed);
     }
     let toolchains = workspace::output(Command::new("rustup").args(["toolchain", "list"]));
@@ -42,7 +42,7 @@ fn try_check() -> Result<Outcome> {
         println!("{why}");
         return Ok(Outcome::Skipped(why));
     };
-    // By rustup, because the cargo that runs this program knows no `+toolchain`.
+    // Through rustup, because the cargo that runs this program does not accept `+toolchain`.
     let mut cargo = workspace::command("rustup", &["run", &toolchain, "cargo", "check"]);
     cargo.args(["--package", "burn-amp"]);
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC");

@@ -1,14 +1,14 @@
-//! The step `package`: the crates that are published have all that crates.io and docs.rs show.
+//! The step `package`: checks that the published crates have everything that crates.io and docs.rs show.
 
 use anyhow::{Result, bail, ensure};
 use cargo_metadata::Package;
 
 use crate::workspace;
 
-/// Files that every published crate has in its archive.
+/// The files that the archive of every published crate must have.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packs every published crate, and looks at what cargo says of it, at the files and at the metadata.
+/// Packs every published crate and checks cargo's warnings, the files and the metadata.
 pub fn check() -> Result<()> {
     let packages: Vec<_> = workspace::members()?
         .into_iter()
@@ -19,13 +19,13 @@ pub fn check() -> Result<()> {
     let mut problems = Vec::new();
     for package in &packages {
         let name = package.name.as_str();
-        // Cargo writes the names of the files to the standard output, and its opinion to the standard error.
+        // Cargo writes the names of the files to standard output, and warnings to standard error.
         let (files, said) = cargo(&["--list"], &[name])?;
         problems.extend(warnings(name, &said));
         problems.extend(missing_files(name, &files));
         problems.extend(missing_metadata(package));
     }
-    // All at once: a crate's dependencies in the workspace are not on crates.io before it is.
+    // All at once, because the crates depend on each other and may not be on crates.io yet.
     let names: Vec<_> = packages
         .iter()
         .map(|package| package.name.as_str())
@@ -46,7 +46,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Runs `cargo package`; asks the network only if cargo's local registry does not suffice.
+/// Runs `cargo package` and returns its output and its messages; uses the network only if it fails offline.
 fn cargo(args: &[&str], packages: &[&str]) -> Result<(String, String)> {
     let run = |network: &[&str]| {
         let mut command = workspace::cargo(&["package", "--allow-dirty"]);
@@ -71,7 +71,7 @@ fn is_published(package: &Package) -> bool {
         .is_none_or(|registries| !registries.is_empty())
 }
 
-/// The warnings in what cargo said.
+/// The warnings in cargo's messages.
 fn warnings(name: &str, said: &str) -> Vec<String> {
     said.lines()
         .filter(|line| line.starts_with("warning"))
@@ -79,7 +79,7 @@ fn warnings(name: &str, said: &str) -> Vec<String> {
         .collect()
 }
 
-/// The files that the list of an archive lacks.
+/// The required files that the list of an archive lacks.
 fn missing_files(name: &str, list: &str) -> Vec<String> {
     FILES
         .iter()
@@ -88,7 +88,7 @@ fn missing_files(name: &str, list: &str) -> Vec<String> {
         .collect()
 }
 
-/// The fields that crates.io shows and this manifest does not set.
+/// The fields that crates.io shows but the manifest does not set.
 fn missing_metadata(package: &Package) -> Vec<String> {
     let fields = [
         ("description", package.description.is_some()),

@@ -1,19 +1,19 @@
-//! How the steps ended, and the table of them at the end of a run.
+//! The outcomes of the steps, and the table of them at the end of a run.
 
 use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Result;
 
-/// How a step ended, or that it did not start.
+/// The outcome of a step.
 #[derive(Debug)]
 pub enum Outcome {
     /// The step ran and found nothing wrong.
     Passed,
-    /// The step cannot run on this machine, for this reason.
+    /// The step could not run on this machine, for this reason.
     Skipped(String),
-    /// The step ran and found something, or broke down.
+    /// The step found a problem or could not finish.
     Failed(anyhow::Error),
-    /// An earlier step failed.
+    /// The step did not start, because an earlier one failed.
     NotRun,
 }
 
@@ -26,14 +26,14 @@ impl From<Result<()>> for Outcome {
     }
 }
 
-/// One line of the table.
+/// A line of the table.
 pub struct Report {
     pub name: &'static str,
     pub outcome: Outcome,
     pub took: Duration,
 }
 
-/// A line for each step, and the total.
+/// Formats a table with a line for each step, and the total time.
 pub fn summary(reports: &[Report]) -> String {
     let mut text = String::new();
     for report in reports {

@@ -1,4 +1,4 @@
-//! A step of the test command, and how each kind of step runs.
+//! The steps of the test command, and how each kind of step runs.
 
 use anyhow::Result;
 
@@ -15,13 +15,13 @@ pub struct Step {
 
 /// The action of a step.
 pub enum Task {
-    /// A check of this program, which every machine can run.
+    /// A function of this program that runs on every machine.
     Check(&'static str, fn() -> Result<()>),
-    /// A check that is skipped where something that it needs is missing.
+    /// A function of this program that is skipped if something that it needs is missing.
     IfPossible(&'static str, fn() -> Outcome),
     /// A cargo command.
     Cargo(&'static [&'static str]),
-    /// A cargo command for which rustdoc's warnings are errors.
+    /// A cargo command that treats rustdoc's warnings as errors.
     Doc(&'static [&'static str]),
     /// A cargo command on the Vulkan software driver.
     Vulkan(&'static [&'static str]),

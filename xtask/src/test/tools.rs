@@ -1,4 +1,4 @@
-//! The programs that steps need: installed where that is cheap, used where they are there.
+//! The programs that steps need: some are installed if missing, the others are used if present.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ pub fn driver() -> Outcome {
     }
 }
 
-/// Skips on a developer's machine, where the summary says so; fails where nobody reads the summary.
+/// Skips the step on a developer's machine, where the summary shows it; fails it in continuous integration.
 pub fn without_driver(why: String) -> Outcome {
     if vulkan::required() {
         Outcome::Failed(anyhow::Error::msg(why))
@@ -44,8 +44,8 @@ pub fn without_driver(why: String) -> Outcome {
 
 /// Checks licences, duplicate versions and sources of the dependencies against deny.toml.
 ///
-/// Advisories are not part of it: they change without a change of the tree, and need the network. Continuous
-/// integration asks for them by `cargo deny check advisories`.
+/// Advisories are left out, because they need the network and change independently of the repository. Continuous
+/// integration checks them with `cargo deny check advisories`.
 pub fn deny() -> Outcome {
     if !workspace::succeeds(&mut workspace::cargo(&["deny", "--version"])) {
         return not_installed("cargo-deny", "cargo install --locked cargo-deny");
@@ -61,7 +61,7 @@ pub fn deny() -> Outcome {
     workspace::run(&mut workspace::cargo(&args)).into()
 }
 
-/// Checks the spelling of the tracked files; `_typos.toml` has the exceptions.
+/// Checks the spelling of the repository's files; `_typos.toml` has the exceptions.
 pub fn typos() -> Outcome {
     if !workspace::succeeds(Command::new("typos").arg("--version")) {
         return not_installed("typos", "pip install typos");

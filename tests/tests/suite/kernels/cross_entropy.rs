@@ -1,4 +1,4 @@
-//! One log-probability per row and its gradient against the host, and a cross entropy that a model computes with Burn's own loss.
+//! One log-probability per row and its gradient, compared with the host, and Burn's cross entropy loss under Amp.
 
 use burn::{
     nn::loss::CrossEntropyLossConfig,
@@ -18,7 +18,7 @@ use super::rows::{
     slack, tensor, wide,
 };
 
-/// One target per row: the first, the last, and others.
+/// One target per row: the first class, the last one, and others.
 fn targets(rows: usize, n: usize) -> Vec<i64> {
     (0..rows)
         .map(|row| [0, n - 1, row * 7 % n][row % 3] as i64)
@@ -81,7 +81,7 @@ fn assert_at(x: &Float) {
         cross_entropy::reference_backward::<Plain>(x.clone(), statistics(), indices(), g()),
     ] {
         assert_eq!((dx.dtype(), dx.shape()), (x.dtype(), x.shape()));
-        // |g| is at most 4, and a probability is wrong by what its exponent is.
+        // |g| is at most 4; the relative error of a probability is the absolute error of its exponent.
         assert_near("at backward", &dx, &expected, |_| 4.0 * slack);
     }
 }
@@ -105,7 +105,7 @@ fn layouts_do_not_matter() {
     }
 }
 
-/// Loss and gradient of logits under Burn's cross entropy, with what `with` changes.
+/// The loss and the weights' gradient under Burn's cross entropy, with its configuration changed by `with`.
 fn loss_and_gradient<B: AutodiffBackend>(
     with: impl Fn(CrossEntropyLossConfig) -> CrossEntropyLossConfig,
 ) -> (f32, Vec<f32>) {
@@ -119,7 +119,7 @@ fn loss_and_gradient<B: AutodiffBackend>(
         Tensor::<B, 2>::from_data(TensorData::new(values, shape), &device)
     };
     let weight = values(inner * n, 1, [inner, n]).require_grad();
-    // Low logits, as of a linear layer.
+    // The logits are stored low, like those of a linear layer.
     let logits = values(rows * inner, 2, [rows, inner]).matmul(weight.clone());
     let data = TensorData::new(targets(rows, n), [rows]);
     let targets = Tensor::<B, 1, Int>::from_data(data, &device);
@@ -133,7 +133,7 @@ fn loss_and_gradient<B: AutodiffBackend>(
 
 policy!(Fused, computing_in(Compute::F16));
 policy!(
-    /// A log-softmax whose result is low is not followed.
+    /// A policy under which the log-softmax has a low result, so that the cross entropy is not fused with it.
     Apart,
     Config {
         ops: [(Op::log_softmax, Class::Widest)].into(),
@@ -152,7 +152,7 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
     for with in configs {
         let (expected, expected_gradient) = loss_and_gradient::<PlainAutodiff>(with);
         let (found, gradient) = loss_and_gradient::<AmpAutodiff<Fused>>(with);
-        // Logits of up to 64 are rounded to F16, and so are they in the weights' gradient.
+        // Logits of up to 64 are rounded to F16, which affects the loss and the gradient.
         let epsilon = epsilon(DType::F16) as f32;
         assert!(
             (found - expected).abs() <= 64.0 * epsilon,
@@ -170,7 +170,7 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
     }
 }
 
-/// Whatever a model reads of a log-softmax, it is what the tensor holds.
+/// Every op that reads the result of a log-softmax gets the values that the tensor holds.
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
     type B = AmpAutodiff<Fused>;

@@ -1,4 +1,4 @@
-//! Flags of lists of tensors, against what the host finds.
+//! The flags of lists of tensors, compared with those that the host computes.
 
 use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::{AmpBackend, finite, unscale};
@@ -9,7 +9,7 @@ use super::{dtypes, float};
 
 type Float = burn::tensor::ops::FloatTensor<Plain>;
 
-/// Numbers that a check may take for something else: zeros, subnormals, the largest.
+/// Finite numbers that a faulty check may report: zeros, subnormals, the largest.
 fn finite_values(dtype: DType) -> Vec<f64> {
     let finfo = dtype.finfo().unwrap();
     let subnormal = finfo.min_positive / 4.0;
@@ -26,7 +26,7 @@ fn finite_values(dtype: DType) -> Vec<f64> {
     ]
 }
 
-/// `elements` finite values with `other` at place `at`.
+/// `elements` finite values, with `other` at index `at`.
 fn values(dtype: DType, elements: usize, other: Option<(usize, f64)>) -> Vec<f64> {
     let finite = finite_values(dtype);
     let mut values: Vec<_> = finite.iter().copied().cycle().take(elements).collect();
@@ -40,7 +40,7 @@ fn read(tensor: Float) -> TensorData {
     read_sync(Plain::float_into_data(tensor)).unwrap()
 }
 
-/// What `not_finite` and `unscale` and their references find.
+/// The flags that `not_finite`, `unscale` and their references return.
 fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     let list = || tensors.to_vec();
     [

@@ -1,4 +1,4 @@
-//! Layer norm against the host, its gradients against finite differences and against Burn's own.
+//! Layer norm, compared with the host, and its gradients, compared with finite differences and with Burn's.
 
 use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
@@ -14,7 +14,7 @@ use super::rows::{
 
 const EPSILON: f64 = 1e-5;
 
-/// The mean of a row, and `1 / sqrt(var + ε)`.
+/// The mean of a row and its inverse standard deviation, `1 / sqrt(var + ε)`.
 fn statistics(x: &[f64]) -> [f64; 2] {
     let n = x.len() as f64;
     let mean = x.iter().sum::<f64>() / n;
@@ -22,13 +22,13 @@ fn statistics(x: &[f64]) -> [f64; 2] {
     [mean, 1.0 / (var + EPSILON).sqrt()]
 }
 
-/// `(x - mean) / sqrt(var + ε)`.
+/// The normalized row, `(x - mean) / sqrt(var + ε)`.
 fn normalized(x: &[f64]) -> Vec<f64> {
     let [mean, inverse_std] = statistics(x);
     x.iter().map(|x| (x - mean) * inverse_std).collect()
 }
 
-/// A row's output.
+/// The output of a row, computed on the host.
 fn on_host(x: &[f64], gamma: &[f64], beta: Option<&[f64]>) -> Vec<f64> {
     let normalized = normalized(x).into_iter().zip(gamma).enumerate();
     normalized
@@ -36,7 +36,7 @@ fn on_host(x: &[f64], gamma: &[f64], beta: Option<&[f64]>) -> Vec<f64> {
         .collect()
 }
 
-/// γ and β, both in [-4, 4).
+/// γ and β, with values in [-4, 4).
 fn parameters(n: usize, dtype: DType) -> [Float; 2] {
     [11, 12].map(|seed| noisy(&[n], seed, dtype))
 }
@@ -47,7 +47,7 @@ fn assert_forward(what: &str, x: &Float, parameters: [Float; 2]) {
     let rows: Vec<_> = values.chunks(n).collect();
     let [gamma, beta] = parameters;
     let [gammas, betas] = [&gamma, &beta].map(read);
-    // By what rounding a mean is off, relative to a standard deviation; the largest number of all is 4.
+    // How much the rounding error of the mean matters: it is divided by the standard deviation. No number exceeds 4.
     let slack = slack(x.dtype(), n);
     let spread: Vec<_> = rows.iter().map(|x| 1.0 + 4.0 * statistics(x)[1]).collect();
     for has_beta in [true, false] {
@@ -189,7 +189,7 @@ fn parameters_and_gradients_may_have_another_dtype_than_the_input() {
 
 #[test]
 fn a_mean_far_from_zero_costs_no_variance() {
-    // E[x²] - E[x]² would be 0 or less in F32: 1e8 rounds by 8.
+    // Computed as E[x²] - E[x]², the variance could be 0 or less: 1e8 is rounded to multiples of 8 in F32.
     let x: Vec<_> = noise(100, 1).iter().map(|x| 10_000.0 + x.round()).collect();
     let x = tensor(&x, &[1, 100], DType::F32);
     let found = Plain::mixed_layer_norm(
@@ -198,7 +198,7 @@ fn a_mean_far_from_zero_costs_no_variance() {
         None,
         EPSILON,
     );
-    // The mean rounds by 1e-3, of a standard deviation of 2.3.
+    // The mean is rounded by 1e-3, and the standard deviation is 2.3.
     assert_near("far", &found.output, &normalized(&read(&x)), |_| 1e-3);
 }
 
@@ -265,12 +265,12 @@ fn primitive<const D: usize>(tensor: &Operand<D>) -> FloatTensor<PlainAutodiff> 
     tensor.clone().into_primitive().tensor()
 }
 
-/// In [-0.5, 0.5).
+/// Weights in [-0.5, 0.5).
 fn weights() -> [Vec<f64>; 2] {
     [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
 }
 
-/// `sum(w y) + sum(v y²)`: two uses of one output.
+/// The loss `sum(w y) + sum(v y²)`, which uses the output twice.
 fn loss(y: FloatTensor<PlainAutodiff>) -> Operand<1> {
     let [w, v] = weights().map(|weights| leaf(&weights, SHAPE, DType::F32));
     let y = Operand::<2>::from_primitive(TensorPrimitive::Float(y)).cast(DType::F32);
@@ -284,7 +284,7 @@ fn loss_on_host(x: &[f64], gamma: &[f64], beta: Option<&[f64]>) -> f64 {
     terms.map(|((y, w), v)| y * w + y * y * v).sum()
 }
 
-/// x, γ and β as what they are rounded to.
+/// x, γ and β after rounding to their dtypes.
 fn operands(dtype: DType) -> [Vec<f64>; 3] {
     let parameter = |seed| read(&noisy(&[5], seed, wide(dtype)));
     [read(&noisy(&SHAPE, 9, dtype)), parameter(11), parameter(12)]
@@ -306,14 +306,14 @@ fn burns(
     <PlainAutodiff as ModuleOps<PlainAutodiff>>::layer_norm(x, gamma, beta, EPSILON)
 }
 
-/// Of x, γ and β.
+/// A layer norm of x, γ and β.
 type LayerNorm = fn(
     FloatTensor<PlainAutodiff>,
     FloatTensor<PlainAutodiff>,
     Option<FloatTensor<PlainAutodiff>>,
 ) -> FloatTensor<PlainAutodiff>;
 
-/// The gradients of x, γ and β that the loss has with `layer_norm`.
+/// The gradients of x, γ and β under the loss of a `layer_norm`.
 fn gradients(layer_norm: LayerNorm, has_beta: bool, dtype: DType) -> Vec<Float> {
     let [x, gamma, beta] = operands(dtype);
     let x = leaf(&x, SHAPE, dtype).require_grad();
@@ -330,7 +330,7 @@ fn gradients(layer_norm: LayerNorm, has_beta: bool, dtype: DType) -> Vec<Float> 
         .collect()
 }
 
-/// The largest of a gradient's terms: |y| is up to 12, its gradient up to 12.5, γ up to 4, and x̂ up to 2.
+/// A bound of the terms of a gradient: |y| is at most 12, its gradient at most 12.5, γ at most 4, and x̂ at most 2.
 const LARGEST: f64 = 12.5 * 4.0 * 2.0;
 
 #[test]
@@ -390,7 +390,7 @@ fn only_what_is_tracked_has_a_gradient() {
         let gamma = track(leaf(&gamma, [5], DType::F32), is_tracked[1]);
         let beta = track(leaf(&beta, [5], DType::F32), is_tracked[2]);
         let y = in_f32(primitive(&x), primitive(&gamma), Some(primitive(&beta)));
-        // A tracked term beside it, so that there is always something to go back from.
+        // Another tracked term, so that the loss always has a backward pass.
         let beside = leaf(&[1.0], [1], DType::F32).require_grad();
         let grads = (loss(y) + beside.clone()).backward();
         assert!(beside.grad(&grads).is_some());

@@ -1,4 +1,4 @@
-//! Log-softmax against the host, its gradient against finite differences and against Burn's own.
+//! Log-softmax, compared with the host, and its gradient, compared with finite differences and with Burn's.
 
 use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
@@ -12,7 +12,7 @@ use super::rows::{
     read, right_halves, slack, special_rows, tensor, wide,
 };
 
-/// The largest element, and `log(sum(exp(x - max)))`.
+/// The largest element of a row, and `log(sum(exp(x - max)))`.
 fn statistics(x: &[f64]) -> [f64; 2] {
     let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(*x));
     [max, x.iter().map(|x| (x - max).exp()).sum::<f64>().ln()]
@@ -23,7 +23,7 @@ fn on_host(x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| x - max - log_sum).collect()
 }
 
-/// `g - exp(x - log_sum_exp) sum(g)`, row by row.
+/// The gradient, `g - exp(x - log_sum_exp) sum(g)`, row by row.
 fn backward_on_host(x: &[f64], g: &[f64], n: usize) -> Vec<f64> {
     let rows = x.chunks(n).zip(g.chunks(n));
     rows.flat_map(|(x, g)| {
@@ -55,7 +55,8 @@ fn assert_forward(what: &str, x: &Float, dim: usize, dtype: DType) {
     assert_eq!(found.log_sum_exp.shape().as_slice(), of_rows, "{what}");
 
     let x = read(x);
-    // A log takes a relative error to an absolute one; numbers up to 16 are rounded on the way, or those that are special.
+    // The logarithm turns a relative error into an absolute one. In addition, numbers up to 16 are rounded, or larger
+    // ones in the special rows.
     let slack = slack(DType::F32, shape[dim]);
     let tolerance =
         |expected: f64| slack + 4.0 * f64::from(f32::EPSILON) * expected.abs().max(16.0);
@@ -81,7 +82,7 @@ fn assert_backward(x: &Float, g: &Float) {
     let (x, g) = (read(x), read(g));
     let expected = backward_on_host(&x, &g, n);
     let probabilities = along(&x, &[x.len() / n, n], 1, on_host);
-    // The sum over |g| is at most 4 n.
+    // The sum of |g| over a row is at most 4 n.
     let tolerance = |i: usize| slack * (4.0 + 4.0 * n as f64 * probabilities[i].exp());
     assert_near("log-softmax backward", &dx, &expected, tolerance);
 }
@@ -158,7 +159,7 @@ fn masks_infinities_and_nan_are_as_in_burn() {
         for n in [1, 2, 5, 64, 300, 5000] {
             let rows = special_rows(dtype, n);
             let x = tensor(&rows.concat(), &[rows.len(), n], dtype);
-            // In F32: what is as large as F16's largest is not computed with twice.
+            // The result is in F32, because it may be outside the range of F16.
             let output = wide(dtype);
             assert_forward("special", &x, 1, output);
             let reference = log_softmax::reference::<Plain>(x.clone(), 1, output.into());
@@ -191,7 +192,7 @@ fn nothing_comes_of_nothing() {
 
 const SHAPE: [usize; 2] = [3, 5];
 
-/// `sum(w y) + sum(v y²)`: two uses of one output, whose gradients are at most `0.5 + 10`: y is at least -10.
+/// The loss `sum(w y) + sum(v y²)`, which uses the output twice. |y| is at most 10, so gradients are at most 0.5 + 10.
 fn loss(y: Tensor<PlainAutodiff, 2>) -> Tensor<PlainAutodiff, 1> {
     let [w, v] = weights().map(|weights| {
         let data = TensorData::new(weights, SHAPE);
@@ -207,7 +208,7 @@ fn loss_on_host(y: &[f64]) -> f64 {
     terms.map(|((y, w), v)| y * w + y * y * v).sum()
 }
 
-/// In [-0.5, 0.5).
+/// Weights in [-0.5, 0.5).
 fn weights() -> [Vec<f64>; 2] {
     [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
 }
@@ -242,13 +243,13 @@ fn the_gradient_is_that_of_finite_differences() {
         let x = read(&noisy(&SHAPE, 9, dtype));
         let expected = derivatives(|x| loss_on_host(&along(x, &SHAPE, 1, on_host)), &x);
         let largest = 10.5;
-        // From an F32 output comes an F32 gradient, which is rounded once, in the end.
+        // An F32 output has an F32 gradient, so that there is one rounding, at the end.
         let dx = gradient(in_f32, &x, dtype);
         assert_eq!(dx.dtype(), dtype);
         assert_near("from F32", &dx, &expected, |_| {
             largest * slack(DType::F32, 5)
         });
-        // The output and its gradient are rounded to the dtype; then there is the sum over 5 gradients.
+        // The output and its gradient are rounded to the dtype, and 5 gradients are summed.
         let dx = gradient(in_own_dtype, &x, dtype);
         let tolerance = largest * (2.0 * epsilon(dtype) + 5.0 * slack(DType::F32, 5));
         assert_near("from its dtype", &dx, &expected, |_| tolerance);
@@ -272,7 +273,7 @@ fn of_an_untracked_input_nothing_is_tracked() {
     let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
     let y = in_f32(x.into_primitive().tensor());
     let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
-    // A tracked factor beside it has a gradient, so the graph is whole.
+    // Another factor is tracked and has a gradient, so the loss has a backward pass.
     let factor = y.clone().detach().require_grad();
     let gradients = (y.clone() * factor.clone()).sum().backward();
     assert!(!y.is_require_grad() && y.grad(&gradients).is_none());

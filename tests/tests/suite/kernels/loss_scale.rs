@@ -1,4 +1,4 @@
-//! The scale on the device against `LossScaling::next`, and gradients over it.
+//! The scale on the device, compared with `LossScaling::next`, and gradients that are unscaled by it.
 
 use burn::tensor::{DType, TensorData, ops::FloatTensorOps};
 use burn_amp::{
@@ -50,7 +50,7 @@ fn the_scale_moves_as_on_the_host() {
         let mut kernel = tensor(&loss_scale::state(expected));
         let mut reference = kernel.clone();
         for step in 0..60 {
-            // Runs of overflows and runs of finite steps of many lengths, and many numbers of flags.
+            // Several overflows and several finite steps in a row, and lists of flags of various lengths.
             let overflows = (step * step) % 7 < 3;
             let mut flags = vec![0.0; 1 + step % 5];
             if overflows {
@@ -101,7 +101,7 @@ fn gradients_are_unscaled_or_zeros() {
                     }
                 }
             }
-            // What overflowed does not come through.
+            // After an overflow, inf and NaN become zeros too.
             let bad = float(&[f64::INFINITY, f64::NAN, 1.0], [3], dtype);
             let unscaled = Plain::unscale_unless_overflowed(bad, before.clone(), after);
             let expected = [f32::INFINITY, f32::NAN, 1.0].map(|x| match overflowed == 1.0 {
@@ -118,7 +118,7 @@ trait MapBits {
 }
 
 impl MapBits for Vec<f32> {
-    /// Bits, and nothing for NaN, of which there are many.
+    /// The bits of each number, or `None` for NaN, which has many encodings.
     fn map_bits(self) -> Vec<Option<u32>> {
         self.into_iter()
             .map(|x| (!x.is_nan()).then_some(x.to_bits()))

@@ -1,4 +1,4 @@
-//! The ops of burn-amp-kernels on the backend under test, against their references and against the host.
+//! The ops of burn-amp-kernels on the backend under test, compared with their references and with the host.
 
 mod cross_entropy;
 mod finite;
@@ -26,7 +26,7 @@ fn dtypes() -> Vec<DType> {
         .collect()
 }
 
-/// A tensor of the values, rounded to `dtype`.
+/// A tensor of `values`, rounded to `dtype`.
 fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> FloatTensor<Plain> {
     let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
     Plain::float_from_data(data, &Default::default())

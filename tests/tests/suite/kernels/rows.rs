@@ -1,4 +1,4 @@
-//! Rows for the row-wise ops, and how near an op comes to what the host computes in F64.
+//! Rows for the tests of row-wise ops, and comparisons with what the host computes in F64.
 
 use burn::tensor::{
     DType, Slice, TensorData, TensorMetadata,
@@ -9,15 +9,17 @@ use burn_backend::{Shape, read_sync};
 
 pub type Float = FloatTensor<Plain>;
 
-/// The dtypes to compute in. In F64 there are the references alone, and SPIR-V has no exponential of it.
+/// The dtypes to test in. F64 is left out on CubeCL: only the references compute in it, and SPIR-V has no exponential
+/// for it.
 pub fn dtypes() -> Vec<DType> {
     let mut dtypes = super::dtypes();
     dtypes.retain(|dtype| *dtype != DType::F64 || cfg!(not(feature = "cubecl")));
     dtypes
 }
 
-/// Rows of every kind of length: shorter and longer than a vector, a plane, what a unit keeps, and what a team keeps; and
-/// rows by the thousand, 2^20 elements, and more rows than a grid has cubes in one dimension.
+/// Shapes whose rows are shorter and longer than a vector, than a plane, than what a unit holds and than what a team
+/// holds; and shapes with thousands of rows, with 2^20 elements, and with more rows than a grid has cubes in one
+/// dimension.
 pub const SHAPES: [&[usize]; 19] = [
     &[1],
     &[2],
@@ -50,7 +52,7 @@ pub fn noise(elements: usize, seed: u32) -> Vec<f64> {
     (0..elements).map(|_| next()).collect()
 }
 
-/// Rows in which something is not finite, subnormal or as large as can be, and a mask is -inf.
+/// Rows with elements that are not finite, subnormal or as large as possible, and rows that are masked by -inf.
 pub fn special_rows(dtype: DType, n: usize) -> Vec<Vec<f64>> {
     let finfo = dtype.finfo().unwrap();
     let (inf, nan, subnormal) = (f64::INFINITY, f64::NAN, finfo.min_positive / 2.0);
@@ -68,7 +70,7 @@ pub fn special_rows(dtype: DType, n: usize) -> Vec<Vec<f64>> {
             let mut row = noise(n, 5);
             row[at] = special;
             rows.push(row);
-            // All but one are masked.
+            // All elements but one are masked.
             let mut row = filled(-inf);
             row[at] = special;
             rows.push(row);
@@ -81,13 +83,13 @@ pub fn special_rows(dtype: DType, n: usize) -> Vec<Vec<f64>> {
     rows
 }
 
-/// A contiguous tensor of the values, rounded to `dtype`.
+/// A contiguous tensor of `values`, rounded to `dtype`.
 pub fn tensor(values: &[f64], shape: &[usize], dtype: DType) -> Float {
     let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
     Plain::float_from_data(data, &Default::default())
 }
 
-/// [`noise`] as a tensor.
+/// A tensor of [`noise`].
 pub fn noisy(shape: &[usize], seed: u32, dtype: DType) -> Float {
     tensor(&noise(shape.iter().product(), seed), shape, dtype)
 }
@@ -97,7 +99,7 @@ pub fn read(tensor: &Float) -> Vec<f64> {
     data.iter::<f64>().collect()
 }
 
-/// `[3, 4, 6]` in memory as it comes about: contiguous, with dimensions swapped, cut out of more, and expanded.
+/// Tensors of shape `[3, 4, 6]` in various layouts: contiguous, with swapped dimensions, sliced, and expanded.
 pub fn layouts(seed: u32, dtype: DType) -> Vec<Float> {
     let cut = |shape: [usize; 3], from: [usize; 3]| {
         let slices: Vec<_> = from
@@ -126,13 +128,14 @@ pub fn layouts(seed: u32, dtype: DType) -> Vec<Float> {
     ]
 }
 
-/// `[6, 128]` as the right half of rows of 256: on a device that is not copied, as it starts where memory is aligned.
+/// A tensor of shape `[6, 128]`: the right halves of rows of 256. Slicing it copies nothing on a device, because it
+/// starts where memory is aligned.
 pub fn right_halves(seed: u32, dtype: DType) -> Float {
     let slices = [Slice::from(0..6), Slice::from(128..256)];
     Plain::float_slice(noisy(&[6, 256], seed, dtype), &slices)
 }
 
-/// What `op` makes of each line of values along `dim`, in their places.
+/// Applies `op` to each line of values along `dim` and puts the results in the places of the values.
 pub fn along(
     values: &[f64],
     shape: &[usize],
@@ -154,13 +157,13 @@ pub fn along(
     results
 }
 
-/// The elements of a row.
+/// The number of elements of a row.
 pub fn last(tensor: &Float) -> usize {
     let shape = tensor.shape();
     shape[shape.num_dims() - 1]
 }
 
-/// The dtype to compute in.
+/// The dtype that kernels compute in for operands of `dtype`.
 pub fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
@@ -168,20 +171,20 @@ pub fn wide(dtype: DType) -> DType {
     }
 }
 
-/// The distance of 1 to the next number.
+/// The distance from 1 to the next number.
 pub fn epsilon(dtype: DType) -> f64 {
     dtype.finfo().unwrap().epsilon
 }
 
-/// By how much a sum of `terms` that are exponentials may be off, relative to the sum of their magnitudes.
+/// The allowed error of a sum of `terms` exponentials, relative to the sum of their magnitudes.
 ///
-/// A device's exponential of x is off by `3 + 2 |x|` units in the last place (the precision that Vulkan asks for), and x
-/// is 8 here; each of a sum's additions rounds, and half of the roundings cancel.
+/// A device may be off by `3 + 2 |x|` units in the last place for the exponential of x (the precision that Vulkan
+/// requires); |x| is at most 8 here. Each addition rounds, and the roundings grow like those of a random walk.
 pub fn slack(dtype: DType, terms: usize) -> f64 {
     (32.0 + 4.0 * (terms as f64).sqrt()) * epsilon(wide(dtype))
 }
 
-/// Asserts that values are NaN where expected, and elsewhere off by no more than the dtype rounds and `tolerance`.
+/// Asserts that values are NaN where expected, and that others are off by at most a rounding plus `tolerance`.
 pub fn assert_near(what: &str, found: &Float, expected: &[f64], tolerance: impl Fn(usize) -> f64) {
     let (shape, dtype) = (found.shape(), found.dtype());
     let finfo = dtype.finfo().unwrap();
@@ -193,12 +196,12 @@ pub fn assert_near(what: &str, found: &Float, expected: &[f64], tolerance: impl 
         let same = found == *expected || found.is_nan() && expected.is_nan();
         assert!(
             same || expected.is_finite() && error <= rounding + tolerance(i),
-            "{what}, {dtype:?} {shape:?} at {i}: {found}, not {expected}"
+            "{what}, {dtype:?} {shape:?} at {i}: {found}, expected {expected}"
         );
     }
 }
 
-/// The derivatives of `f` by central differences: off by about 1e-10 for the functions here.
+/// The derivatives of `f` by central differences, accurate to about 1e-10 for the functions here.
 pub fn derivatives(f: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<f64> {
     let step = 1e-5;
     let mut at = at.to_vec();

@@ -1,4 +1,4 @@
-//! Softmax against the host, its gradient against finite differences and against Burn's own.
+//! Softmax, compared with the host, and its gradient, compared with finite differences and with Burn's.
 
 use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
@@ -12,7 +12,7 @@ use super::rows::{
     read, right_halves, slack, special_rows, tensor,
 };
 
-/// `exp(x - max) / sum(exp(x - max))`.
+/// The softmax of a row, `exp(x - max) / sum(exp(x - max))`.
 fn on_host(x: &[f64]) -> Vec<f64> {
     let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(*x));
     let exp: Vec<_> = x.iter().map(|x| (x - max).exp()).collect();
@@ -20,7 +20,7 @@ fn on_host(x: &[f64]) -> Vec<f64> {
     exp.iter().map(|exp| exp / sum).collect()
 }
 
-/// `y (g - sum(g y))`, row by row.
+/// The gradient, `y (g - sum(g y))`, row by row.
 fn backward_on_host(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
     let rows = y.chunks(n).zip(g.chunks(n));
     rows.flat_map(|(y, g)| {
@@ -65,7 +65,7 @@ fn assert_backward(y: &Float, g: &Float) {
     let slack = slack(y.dtype(), n);
     let (y, g) = (read(y), read(g));
     let expected = backward_on_host(&y, &g, n);
-    // What is added up in a row: |g| is at most 4.
+    // The sum of the magnitudes of a row's terms, where |g| is at most 4.
     let rows = y.chunks(n).zip(g.chunks(n));
     let sizes: Vec<_> = rows
         .map(|(y, g)| 4.0 + y.iter().zip(g).map(|(y, g)| (y * g).abs()).sum::<f64>())
@@ -114,7 +114,7 @@ fn along_other_dimensions_gradients_are_those_of_the_transposed() {
     let expected = backward_on_host(&transposed(&read(&y)), &transposed(&read(&g)), 5);
     let dx = Plain::mixed_softmax_backward(y, g, 0);
     assert_eq!(dx.shape().as_slice(), [5, 7]);
-    // Not of a softmax, so |y| is up to 4 and the sum over 5 of |g y| up to 80.
+    // y is not the output of a softmax, so |y| is at most 4 and the sum of 5 terms |g y| at most 80.
     let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
     assert_near("dim 0", &dx, &expected, |_| {
         16.0 * f64::from(f32::EPSILON) * 4.0 * 84.0
@@ -154,7 +154,7 @@ fn nothing_comes_of_nothing() {
 
 const SHAPE: [usize; 2] = [3, 5];
 
-/// `sum(w y) + sum(v y²)`: two uses of one output, whose gradients are at most 1.5.
+/// The loss `sum(w y) + sum(v y²)`, which uses the output twice. Gradients are at most 1.5.
 fn loss(y: Tensor<PlainAutodiff, 2>) -> Tensor<PlainAutodiff, 1> {
     let [w, v] = weights().map(|weights| {
         let data = TensorData::new(weights, SHAPE);
@@ -170,7 +170,7 @@ fn loss_on_host(y: &[f64]) -> f64 {
     terms.map(|((y, w), v)| y * w + y * y * v).sum()
 }
 
-/// In [-0.5, 0.5).
+/// Weights in [-0.5, 0.5).
 fn weights() -> [Vec<f64>; 2] {
     [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
 }
@@ -223,7 +223,7 @@ fn of_an_untracked_input_nothing_is_tracked() {
     let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
     let y = PlainAutodiff::mixed_softmax(x.into_primitive().tensor(), 1);
     let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
-    // A tracked factor beside it has a gradient, so the graph is whole.
+    // Another factor is tracked and has a gradient, so the loss has a backward pass.
     let factor = y.clone().detach().require_grad();
     let gradients = (y.clone() * factor.clone()).sum().backward();
     assert!(!y.is_require_grad() && y.grad(&gradients).is_none());

@@ -1,4 +1,4 @@
-//! Unscaled tensors, bit for bit against products on the host.
+//! Unscaled tensors, compared bit for bit with products on the host.
 
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::{AmpBackend, unscale};

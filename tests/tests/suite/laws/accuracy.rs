@@ -1,4 +1,4 @@
-//! Results are as near to those in F64 as the class lets them be.
+//! The results of each op are as near to those in F64 as its class allows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use burn_backend::DType;
 
 use super::drive::*;
 
-/// Ops whose results on the backend under test are not those of the reference, and why.
+/// Ops whose results on the backend under test differ from those of the reference, with the reasons.
 const NOT_COMPARED: &[(Op, &str)] = &[
     #[cfg(feature = "cubecl")]
     (Op::float_argtopk, "the reference has none"),
@@ -27,16 +27,16 @@ const NOT_COMPARED: &[(Op, &str)] = &[
     ),
 ];
 
-/// What an error of a float result is relative to.
+/// The value that the error of a float result is relative to.
 #[derive(Clone, Copy, Debug)]
 enum To {
     /// The exact result itself.
     Itself,
-    /// The largest of the exact results, because terms cancel in single ones.
+    /// The largest of the exact results, because in a single result terms may cancel.
     Largest,
 }
 
-/// How many epsilons of the class's dtype a float result may be off.
+/// The allowed error of a float result, in epsilons of the class's dtype.
 ///
 /// Operands are exact in every dtype, so an op that computes in F32 and rounds once is off by half an epsilon.
 fn tolerance(op: Op, class: Class) -> (f64, To) {
@@ -46,7 +46,7 @@ fn tolerance(op: Op, class: Class) -> (f64, To) {
         return tolerance;
     }
     match op {
-        // Two products as large as 4, each rounded, cancel to results below 1: kernels compute it in the operands' dtype.
+        // Computed in the operands' dtype: two rounded products, as large as 4, cancel to results below 1.
         Op::float_cross => (4.0, To::Largest),
         // The exponentials, their sum and the quotient are rounded.
         Op::softmax | Op::log_softmax | Op::softmin => (2.0, To::Itself),
@@ -57,13 +57,13 @@ fn tolerance(op: Op, class: Class) -> (f64, To) {
     }
 }
 
-/// Where drivers and kernels are less exact than the reference's code. The bounds are those of Vulkan; those of CUDA are
-/// nearer.
+/// The allowed error of ops that drivers or kernels compute less exactly than the reference. The bounds are those of
+/// Vulkan; CUDA's are tighter.
 fn tolerance_on_cubecl(op: Op, class: Class) -> Option<(f64, To)> {
     match op {
-        // The Vulkan specification allows 4096 units in the last place for atan, and has asin and acos inherit from it.
+        // The Vulkan specification allows 4096 units in the last place for atan; asin and acos inherit from it.
         Op::float_asin | Op::float_acos | Op::float_atan => Some((4096.0, To::Itself)),
-        // It allows 3 + 2|x| for exp, 3 for log, and has the others inherit from these two. CTC adds logarithms at every
+        // It allows 3 + 2|x| for exp and 3 for log; the other ops inherit from these two. CTC adds logarithms at every
         // time step.
         Op::float_exp
         | Op::float_log
@@ -85,7 +85,7 @@ fn tolerance_on_cubecl(op: Op, class: Class) -> Option<(f64, To)> {
         | Op::log_sigmoid
         | Op::log_sigmoid_backward
         | Op::ctc_loss => Some((12.0, To::Itself)),
-        // CubeCL's direct convolutions, which serve where no matrix unit does, accumulate in the operands' dtype.
+        // CubeCL's direct convolutions, used where no matrix unit is available, accumulate in the operands' dtype.
         _ if class == Class::Low => Some((4.0, To::Largest)),
         _ => None,
     }
@@ -132,7 +132,7 @@ fn is_near<P: ConfigSource>() {
     });
 }
 
-/// The reference is Flex in F64, which computes `deform_conv2d_backward` and a few activations in F32 nevertheless.
+/// The reference is Flex in F64; but Flex computes `deform_conv2d_backward` and a few activations in F32.
 #[test]
 fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
     for_each_low_policy!(is_near);

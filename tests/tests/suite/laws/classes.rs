@@ -1,4 +1,4 @@
-//! What a class promises, whatever the op.
+//! Every op keeps the promises of its class.
 
 use burn_amp::config::Class;
 use burn_amp_tests::*;
@@ -74,7 +74,7 @@ fn leaves_f64<P: ConfigSource>() {
     });
 }
 
-/// On the reference backend only: Vulkan has no F64.
+/// Runs on the reference backend only, because Vulkan has no F64.
 #[cfg(not(feature = "vulkan"))]
 #[test]
 fn f64_is_never_touched() {

@@ -1,4 +1,4 @@
-//! Running the cases: on the plain backend, under Amp, in F64; over all ops.
+//! Runs the cases of all ops: on the plain backend, under Amp, and in F64.
 
 use std::{
     cell::RefCell,
@@ -17,10 +17,10 @@ use burn_amp_tests::{
 };
 use burn_backend::{Backend, DType, FloatDType, TensorData, TensorMetadata, tensor::FloatTensor};
 
-/// The backend of the results in F64.
+/// The backend that computes the exact results, in F64.
 pub type Reference = burn::backend::Flex;
 
-/// Ops that the backend under test cannot run, and why.
+/// Ops that the backend under test cannot run, with the reasons.
 pub const NOT_DRIVEN: &[(Op, &str)] = &[
     #[cfg(not(feature = "cubecl"))]
     (Op::float_argtopk, "unimplemented in burn-flex 0.21.0"),
@@ -35,7 +35,7 @@ pub fn is_driven(op: Op) -> bool {
     NOT_DRIVEN.iter().all(|(not, _)| *not != op)
 }
 
-/// Calls `check` for every op with its class in `P`, and tells all that fail.
+/// Calls `check` for every op that has a class under `P`; panics with a list of all failures.
 pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
     let compute = compute::<P>();
     let failures: Vec<String> = Op::ALL
@@ -73,19 +73,19 @@ pub fn burn_dtype(dtype: Precision) -> DType {
     }
 }
 
-/// A result read back.
+/// A result, read back to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
     /// The dtype of the values where they were computed; `None` for results that are not float.
     pub stored: Option<DType>,
     /// The dtype that the model sees.
     pub logical: Option<DType>,
-    /// In F64, which holds every other dtype.
+    /// The values in F64, which holds those of every other dtype exactly.
     pub values: Vec<f64>,
 }
 
 impl Read {
-    /// The values as they would be compared bit by bit: -0 is not 0, and NaN is NaN.
+    /// The values for a comparison bit by bit, in which -0 differs from 0, and NaN equals NaN.
     pub fn bits(&self) -> Vec<u64> {
         let bits = |x: &f64| {
             if x.is_nan() {
@@ -175,7 +175,7 @@ pub fn cast<B: Backend>(tensor: FloatTensor<B>, to: DType) -> FloatTensor<B> {
     }
 }
 
-/// The op on the plain backend, all operands in `dtype`.
+/// Runs the op on the plain backend with all operands in `dtype`.
 pub fn run_plain(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Output<Plain>> {
     run_on::<Plain>(op, dtype, scalar)
 }
@@ -190,7 +190,7 @@ pub fn run_on<B: Backend>(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Outp
     case.run(operands.map(|x| cast::<B>(x, dtype)).collect(), &setting)
 }
 
-/// The op under Amp on F32 operands; those that `low` names by position are stored in the compute dtype.
+/// Runs the op under Amp; operands for whose position `low` is true are stored in the compute dtype, others in F32.
 pub fn run_amp<P: ConfigSource>(
     op: Op,
     low: impl Fn(usize) -> bool,
@@ -212,14 +212,14 @@ fn stored_low<P: ConfigSource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
     Amp::<P>::custom_op(Class::Low, [tensor], |[x]| x)
 }
 
-/// A cast of an operand of an op, from and to.
+/// A cast of an operand: the op, the dtype before and the dtype after.
 pub type Cast = (Op, Precision, Precision);
 
 thread_local! {
     static CASTS: RefCell<Vec<Cast>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What `f` returns, and the casts of operands that burn-amp made on this thread meanwhile.
+/// Runs `f`; returns its result and the casts of operands that burn-amp made on this thread meanwhile.
 pub fn casts<T>(f: impl FnOnce() -> T) -> (T, Vec<Cast>) {
     struct OfThisThread;
 
@@ -231,7 +231,7 @@ pub fn casts<T>(f: impl FnOnce() -> T) -> (T, Vec<Cast>) {
         }
     }
 
-    // At every call, because another test may have put its own observer in this one's place.
+    // Set at every call, because another test may have replaced the observer.
     burn_amp::observe::set_observer(Some(Arc::new(OfThisThread)));
     CASTS.take();
     let result = f();

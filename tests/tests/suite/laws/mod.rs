@@ -1,4 +1,4 @@
-//! What must hold for every op that has a cast class, whatever the op.
+//! Laws: properties of every op that has a cast class.
 
 mod accuracy;
 mod classes;

@@ -1,4 +1,4 @@
-//! Each op under Amp is the op on the plain backend with casts by hand, bit for bit.
+//! Each op under Amp equals, bit for bit, the op on the plain backend with casts by hand.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::{cases::Output, *};
@@ -6,7 +6,7 @@ use burn_backend::DType;
 
 use super::drive::*;
 
-/// What a class means, said once more: the dtype of the operands in the op, and that of its results.
+/// A second implementation of the classes: the dtype in which the op runs, and the dtype of its results.
 fn by_hand(class: Class, compute: Precision, stored: &[Precision]) -> (Precision, Precision) {
     let all_low = stored.iter().all(|dtype| *dtype == compute);
     let join = if all_low { compute } else { Precision::F32 };
@@ -18,12 +18,12 @@ fn by_hand(class: Class, compute: Precision, stored: &[Precision]) -> (Precision
     }
 }
 
-/// Gradients of weights leave in F32, because they are accumulated.
+/// Whether the op's results are F32 under every class: gradients of weights, because they are accumulated.
 pub fn leaves_wide(op: Op) -> bool {
     op.name().ends_with("_weight_backward")
 }
 
-/// Which operands are stored low: none, all, only the first, all but the first.
+/// The choices of operands that are stored low: none, all, only the first, all but the first.
 pub fn storages(op: Op) -> Vec<fn(usize) -> bool> {
     let several = case::<Plain>(op).operands.len() > 1;
     let uniform: [fn(usize) -> bool; 2] = [|_| false, |_| true];
@@ -34,8 +34,8 @@ pub fn storages(op: Op) -> Vec<fn(usize) -> bool> {
         .collect()
 }
 
-/// Ops that read their first operand as it is stored and compute in F32; under class `Internal` the result is stored as that
-/// operand is.
+/// Whether the op reads its first operand as it is stored and computes in F32. Under class `Internal` its result has
+/// the dtype of that operand.
 fn reads_as_stored(op: Op) -> bool {
     matches!(
         op,
@@ -43,18 +43,18 @@ fn reads_as_stored(op: Op) -> bool {
     )
 }
 
-/// Whether two runs of the op on the plain backend may differ in rounding: CubeCL adds up the gradient of the image with
-/// atomics, in an order of their own.
+/// Whether two runs of the op on the plain backend may differ in rounding, because CubeCL sums the gradient of the
+/// image with atomics, in no fixed order.
 fn adds_in_any_order(op: Op) -> bool {
     cfg!(feature = "cubecl") && op == Op::deform_conv2d_backward
 }
 
-/// Whether two results differ by the rounding of their dtype at most, because F32 arithmetic inside was ordered differently.
+/// Whether two results differ at most by rounding, which they may if the op's F32 arithmetic has another order.
 fn are_neighbours(a: &Read, b: &Read) -> bool {
     let stored = a.stored.expect("a float result");
     let epsilon = stored.finfo().expect("a float dtype").epsilon;
     let largest = a.values.iter().fold(0.0, |max, x| x.abs().max(max));
-    // Rows of the cases have up to 8 elements, and 8 sums round by 8 F32 epsilons.
+    // The rows of the cases have up to 8 elements; 8 additions round by up to 8 F32 epsilons.
     let inside = 8.0 * f64::from(f32::EPSILON) * largest;
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= epsilon * a.abs() + inside;
     a.values.len() == b.values.len() && a.values.iter().zip(&b.values).all(near)
@@ -69,7 +69,7 @@ fn are_equal(op: Op, a: &Read, b: &Read) -> bool {
     };
     let epsilon = stored.finfo().expect("a float dtype").epsilon;
     let largest = a.values.iter().fold(0.0, |max, x| x.abs().max(max));
-    // About as many terms as the kernel has corners and positions over one pixel.
+    // About as many terms as there are corners and kernel positions over one pixel.
     let terms = 16.0;
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= terms * epsilon * largest;
     a.values.len() == b.values.len() && a.values.iter().zip(&b.values).all(near)

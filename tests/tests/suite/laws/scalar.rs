@@ -1,4 +1,4 @@
-//! An op with a scalar that the storage dtype would lose runs in F32.
+//! An op with a scalar operand that the storage dtype would lose runs in F32.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::*;
@@ -6,7 +6,7 @@ use burn_backend::DType;
 
 use super::drive::*;
 
-/// Scalars that become 0, ±inf or ±1.
+/// Scalars that become 0, ±inf or ±1 in a low dtype.
 fn lost_in(compute: Precision) -> [f64; 3] {
     match compute {
         Precision::F16 => [1e-8, -1e9, 0.9999],

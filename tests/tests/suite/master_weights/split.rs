@@ -1,4 +1,4 @@
-//! The encoding of `Masters::Split`, against the same by bits on the host.
+//! The encoding of `Masters::Split`, compared with the same encoding by integer arithmetic on the host.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use burn_amp::optim::MasterState;
 
 use super::*;
 
-/// The parameter's bits and what stands beside it.
+/// Splits a master into the bits of the parameter and the remainder that is kept with it.
 fn split(master: f32) -> (u16, i16) {
     let bits = master.to_bits();
     (((bits + 0x8000) >> 16) as u16, bits as u16 as i16)
@@ -54,7 +54,7 @@ impl<B: Backend> SimpleOptimizer<B> for Show {
     fn to_device<const D: usize>(_: (), _: &B::Device) {}
 }
 
-/// The bits of the masters of a parameter.
+/// The bits of the masters that a parameter and its state encode.
 fn masters_of(parameter: &Tensor<Plain, 1>, state: MasterState<Plain, 1, ()>) -> Vec<u32> {
     let show = Show::default();
     let optimizer = MasterWeights::new(show.clone());
@@ -68,7 +68,7 @@ fn bits_of(data: TensorData) -> Vec<u16> {
     values.into_iter().map(|value| value.to_bits()).collect()
 }
 
-/// Every exponent from 2^-92 on, with mantissas at the ends, at ties and in between, of both signs, and 0.
+/// 0, and numbers of both signs with every exponent from 2^-92 on and mantissas at the ends, at ties and in between.
 fn masters() -> Vec<f32> {
     let mantissas = [
         0x000000, 0x000001, 0x007fff, 0x008000, 0x008001, 0x00ffff, 0x010000, 0x018000, 0x2a5a5a,
@@ -100,7 +100,7 @@ fn two_bytes_beside_the_parameter_are_the_low_bits_of_the_master() {
     let (expected, _): (Vec<_>, Vec<_>) = masters.iter().map(|m| split(*m)).unzip();
     assert_eq!(bits_of(parameter.to_data()), expected);
 
-    // The masters come back, bit for bit, from the parameter and the state: also from a file.
+    // The parameter and the state give the masters back, bit for bit, also after the state was saved and loaded.
     let saved = bytes::<Plain, _>(state.unwrap());
     assert!(
         (2 * len..2 * len + 256).contains(&saved.len()),
@@ -119,8 +119,8 @@ fn two_bytes_beside_the_parameter_are_the_low_bits_of_the_master() {
     }
 }
 
-/// Under Adam, masters in 2 bytes are at every step those in 4 bytes, and the parameters are those
-/// rounded to the nearest, but for ties.
+/// Under Adam, masters in 2 bytes give at every step the parameters of masters in 4 bytes: the masters, rounded to the
+/// nearest. Only ties round differently.
 #[test]
 fn split_masters_step_as_f32_masters_do() {
     let device = Default::default();
@@ -146,6 +146,6 @@ fn split_masters_step_as_f32_masters_do() {
             }
         }
     }
-    // 200 × 512 masters have 1.6 on average.
+    // 200 × 512 random masters have 1.6 ties on average.
     assert!(ties < 10, "{ties} ties");
 }
