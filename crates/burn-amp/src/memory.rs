@@ -57,8 +57,8 @@ impl fmt::Display for Memory {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         write!(
             f,
-            "{} parameters, {:.1} bytes each: weights {:.1} MiB, masters {:.1}, gradients {:.1}, optimizer state {:.1}, \
-             together {:.1} MiB",
+            "{} parameters, {:.1} bytes each: weights {:.1} MiB, masters {:.1}, gradients {:.1}, optimizer state \
+             {:.1}, together {:.1} MiB",
             self.parameters,
             self.per_parameter(),
             mib(self.weights),

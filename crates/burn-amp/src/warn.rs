@@ -37,17 +37,17 @@ pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
     if stored.is_low() {
         LOW.give(|| {
             format!(
-                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and \
-                 the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps an f32 \
-                 master and keeps the parameter in {stored}"
+                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, \
+                 and the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` \
+                 steps an f32 master and keeps the parameter in {stored}"
             )
         });
     }
     if undecided {
         UNDECIDED.give(|| {
-            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): \
-             after an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
-             `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
+            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = \
+             false`): after an overflow they are zeros, and the step is not skipped, so that Adam moves by its \
+             momentum; `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
                 .to_string()
         });
     }
@@ -60,8 +60,8 @@ pub(crate) fn of_inner_order(op: Op) {
 
     OUTSIDE.give(|| {
         format!(
-            "`{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not scale the loss; \
-             use burn_amp::Autodiff<Amp<_>>"
+            "`{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not scale \
+             the loss; use burn_amp::Autodiff<Amp<_>>"
         )
     });
 }

@@ -132,8 +132,8 @@ struct Stored {
 #[derive(Debug, thiserror::Error)]
 enum NoLossScale {
     #[error(
-        "loss scale record of version {found}, but this burn-amp reads version {}: the file is from a newer burn-amp, or \
-         holds something else",
+        "loss scale record of version {found}, but this burn-amp reads version {}: the file is from a newer burn-amp, \
+         or holds something else",
         LossScaleRecord::VERSION
     )]
     Version { found: u32 },

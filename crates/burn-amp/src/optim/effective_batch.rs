@@ -86,8 +86,8 @@ impl EffectiveBatch {
             return Step::Make;
         }
         WAITS.give(|| {
-            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits for the \
-             device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
+            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits \
+             for the device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
                 .to_string()
         });
         if overflowed(&passes) {

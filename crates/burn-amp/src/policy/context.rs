@@ -52,8 +52,8 @@ impl<B: Backend> Context<B> {
         tracing::info!("burn-amp: {backend} on {device:?} computes in {compute}");
         if let (Preset::O2 | Preset::O3, true) = (self.config.preset, compute.is_low()) {
             tracing::info!(
-                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them with \
-                 `AmpOptimizer`",
+                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them \
+                 with `AmpOptimizer`",
                 self.config.preset
             );
         }

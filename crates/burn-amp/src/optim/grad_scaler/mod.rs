@@ -84,7 +84,8 @@ pub enum ScalerError {
     },
     /// A number is not a valid loss scale.
     #[error(
-        "{} is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest is {}",
+        "{} is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest \
+         is {}",
         f64::from(*found),
         f64::from(*nearest)
     )]
