@@ -16,12 +16,12 @@ class Framework(Protocol):
     def is_there(self, context: Context) -> bool: ...
 
     def command(self, context: Context) -> list[str | Path]:
-        """The program that measures and where; both frameworks know the options that follow."""
+        """Returns the measuring program and its backend; the options that follow are the same for both frameworks."""
 
     def environment(self, context: Context) -> dict[str, str]: ...
 
     def about(self, context: Context) -> dict[str, str]:
-        """What a line says of it, for a run that could not write its own."""
+        """Returns the fields of a line that identify it, for a run that could not write its own line."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What this machine is, as `machine.json` beside the results."""
+"""Describes this machine in `machine.json`, next to the results."""
 
 import datetime
 import json
@@ -20,7 +20,7 @@ _TORCH = (
 
 
 def write(place: Place) -> None:
-    """Writes what there is to know; what a machine does not tell is `null`."""
+    """Writes what the machine reports; the rest is `null`."""
     about = {
         "date": datetime.date.today().isoformat(),
         "bundle": place.about,

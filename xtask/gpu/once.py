@@ -9,7 +9,7 @@ from watch import Ended, watch
 
 @dataclass(frozen=True)
 class Once:
-    """A program that is run once; `NAME.txt` is what it wrote."""
+    """A program that is run once; `NAME.txt` is its output."""
 
     name: str
     program: str
@@ -22,7 +22,7 @@ class Once:
         return [] if self._file(context).exists() else [self.program]
 
     def forget_failures(self, context: Context) -> None:
-        """It has none: a failure leaves no result."""
+        """Does nothing: a failure leaves no result."""
 
     def run(self, context: Context) -> None:
         place, clock = context.place, context.clock

@@ -1,7 +1,7 @@
-"""Where the bundle is, and what survives between calls: the programs, the caches and the results.
+"""The places of the bundle and of what survives between calls: the programs, the caches and the results.
 
     WORK/bin                unpacked programs
-    WORK/cubecl.toml        tells CubeCL where its caches are
+    WORK/cubecl.toml        says where CubeCL keeps its caches
     WORK/cache/autotune     which kernel was the fastest; CubeCL checks that its choices are still the same
     WORK/cache/BUILD        compiled kernels: known by their names only, so of one build
     WORK/cache/driver       what the CUDA driver made of them
@@ -51,7 +51,7 @@ class Place:
 
     @cached_property
     def build(self) -> str:
-        """Tells builds apart."""
+        """Returns a name that differs between builds."""
         return hashlib.sha256((self.bundle / PROGRAMS).read_bytes()).hexdigest()[:12]
 
     @property
@@ -63,7 +63,7 @@ class Place:
         return path if path.exists() else None
 
     def prepare(self) -> None:
-        """Unpacks a new build and puts the results of the one before aside."""
+        """Unpacks a new build and puts the results of the previous one aside."""
         self.work.mkdir(parents=True, exist_ok=True)
         (self.work / "cubecl.toml").write_text(self._cubecl_toml())
         mark = self.work / "build.txt"
@@ -88,7 +88,7 @@ class Place:
             shutil.copytree(self.results, self.out, dirs_exist_ok=True)
 
     def environment(self) -> dict[str, str]:
-        """Of burn-amp's programs."""
+        """Returns the environment of burn-amp's programs."""
         env = dict(os.environ)
         driver_cache = self.cache / "driver"
         driver_cache.mkdir(parents=True, exist_ok=True)

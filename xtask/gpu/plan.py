@@ -1,4 +1,4 @@
-"""What is to be done, as a table, the most valuable first."""
+"""The table of all steps, the most valuable first."""
 
 import json
 from itertools import chain
@@ -39,7 +39,7 @@ SCALERS = ["amp-f16-static-128", "amp-f16-unscaled"]
 
 
 def steps(context: Context) -> list[Step]:
-    """Those whose program is in the bundle."""
+    """Returns the steps whose program is in the bundle."""
     every = chain(
         [Suite("suite", "suite")],
         pairs(MAIN_WORKS),
@@ -59,7 +59,7 @@ def steps(context: Context) -> list[Step]:
 
 
 def shapes(context: Context) -> tuple[str, ...]:
-    """What the kernels compute on: on a GPU some hundred MiB, more than its caches hold."""
+    """Returns the shapes that the kernels compute on: on a GPU some hundred MiB, more than its caches hold."""
     return ("64x64",) if context.size == "tiny" else ("131072x768", "8192x50257", "98304x512")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests burn-amp on this machine and measures it beside PyTorch; docs/gpu.md explains it.
+"""Tests burn-amp on this machine and measures it against PyTorch; docs/gpu.md explains it.
 
-    python3 run.py                       # 8 minutes at most; called again, it goes on where it ended
+    python3 run.py                       # 8 minutes at most; call it again to continue
     python3 run.py --out DIR             # keeps a copy of the results in DIR, up to date after every step
     python3 run.py --size tiny --list    # what there is to do at tiny size
 
@@ -34,17 +34,17 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--out", type=Path, metavar="DIR", help="for a copy of the results")
+    add("--out", type=Path, metavar="DIR", help="a folder for a copy of the results")
     add("--work", type=Path, metavar="DIR",
-        help="what survives between calls; default: the bundle's folder with `-work` behind its name")
-    add("--seconds", type=float, default=480.0, help="for everything; default: 480")
-    add("--suite-seconds", type=float, default=150.0, help="of them for the tests; default: 150")
+        help="the folder for what survives between calls; default: the bundle's folder with `-work` behind its name")
+    add("--seconds", type=float, default=480.0, help="time limit of the whole call; default: 480")
+    add("--suite-seconds", type=float, default=150.0, help="time limit of the tests within it; default: 150")
     add("--quiet-seconds", type=float, default=120.0,
-        help="a program that says nothing for so long is ended; default: 120")
-    add("--size", choices=["full", "tiny"], default="full", help="of the models")
-    add("--only", nargs="+", default=[], metavar="STEP", help="these steps, by name or how it begins")
-    add("--retry", action="store_true", help="once more what failed or was ended")
-    add("--list", action="store_true", help="show the steps and what is done, and run nothing")
+        help="a program that writes nothing for this long is ended; default: 120")
+    add("--size", choices=["full", "tiny"], default="full", help="size of the models")
+    add("--only", nargs="+", default=[], metavar="STEP", help="run only the steps whose names begin with these")
+    add("--retry", action="store_true", help="repeat what failed or was ended")
+    add("--list", action="store_true", help="list the steps and their state, and run nothing")
     args = parser.parse_args(argv)
     if min(args.seconds, args.suite_seconds, args.quiet_seconds) <= 0:
         parser.error("times start above 0")

@@ -1,4 +1,4 @@
-"""What all steps have in common: their results tell what is still to be done, so a step goes on where it was ended."""
+"""The interface of all steps: their results say what is left to do, so an interrupted step resumes where it stopped."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from place import Place
 from watch import Clock
 
-# With less than this left nothing is begun.
+# Nothing is started with less time than this left.
 LEAST_SECONDS = 15.0
 
 
@@ -26,13 +26,13 @@ class Step(Protocol):
         """Whether the bundle and this machine have what it runs."""
 
     def left(self, context: Context) -> list[str]:
-        """What is still to be done."""
+        """Returns what is left to do."""
 
     def forget_failures(self, context: Context) -> None:
-        """Makes what failed something that is still to be done."""
+        """Marks what failed to be done again."""
 
     def run(self, context: Context) -> None:
-        """Does what is left, as far as the time reaches."""
+        """Does what is left, as far as the time allows."""
 
     def report(self, context: Context) -> None:
-        """Says what there is now."""
+        """Describes the results so far."""

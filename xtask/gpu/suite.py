@@ -37,7 +37,7 @@ class Suite:
         log = place.results / f"{self.name}.log"
         while (left := self.left(context)) and end.allows(LEAST_SECONDS):
             start = log.stat().st_size if log.exists() else 0
-            # One at a time, so that the log tells which one is running; not captured, so that it tells why one failed.
+            # One at a time, so that the log shows which one is running; not captured, so that it shows why one failed.
             command = [place.program(self.program), "--exact", "--test-threads=1", "--nocapture", *left]
             try:
                 why, status = watch(

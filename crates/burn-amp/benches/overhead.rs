@@ -1,8 +1,8 @@
-//! The cost of the decorator: `Amp` under preset `o0`, which computes exactly what the plain backend computes, against
-//! the plain backend, on Flex in one run.
+//! Measures the cost of the decorator on Flex: `Amp` under preset `o0`, which computes exactly what the plain backend
+//! computes, against the plain backend.
 //!
-//! `cargo bench -p burn-amp --bench overhead` takes times; operands are small, so that what is compared is the way to the
-//! kernel and not the kernel. For the training step times vary more than they differ, so count instructions:
+//! `cargo bench -p burn-amp --bench overhead` measures times. Operands are small, so that the path to the kernel counts
+//! and not the kernel. For the training step the noise is larger than the difference, so count instructions instead:
 //!
 //! ```text
 //! CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --tool=callgrind --callgrind-out-file=/dev/null" \

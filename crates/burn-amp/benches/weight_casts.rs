@@ -1,7 +1,8 @@
-//! What shared weight casts are worth: an LSTM of 64 steps, forward and backward, on the plain backend and under `Amp`.
+//! Measures what shared weight casts save: an LSTM of 64 steps, forward and backward, on the plain backend and under
+//! `Amp`.
 //!
-//! `cargo bench -p burn-amp --bench weight_casts` prints casts, the peak of the heap and the time of one pass. BF16 is
-//! emulated on the CPU, so times are comparable among BF16 rows only.
+//! `cargo bench -p burn-amp --bench weight_casts` prints the casts, the peak of the heap and the time of one pass. BF16
+//! is emulated on the CPU, so compare times of BF16 only with each other.
 
 use std::{sync::Arc, time::Instant};
 

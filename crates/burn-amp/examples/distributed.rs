@@ -69,7 +69,7 @@ impl<B: Backend> InferenceStep for Model<B> {
     }
 }
 
-/// Noise, for as many rows as there are items.
+/// Makes batches of noise, one row per item.
 #[derive(Clone)]
 struct Noise;
 

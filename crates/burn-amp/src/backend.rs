@@ -1,4 +1,4 @@
-//! The decorator itself: [`Amp`], and [`Autodiff`] over it.
+//! The decorator itself: [`Amp`], and [`Autodiff`], which trains with it.
 
 use std::{fmt, marker::PhantomData};
 
@@ -22,11 +22,11 @@ use crate::{
 /// type Inference = Amp<Flex>;
 /// ```
 ///
-/// `P` names where the policy comes from, see [`ConfigSource`]. `G` says whether a graph is recorded for a backward
-/// pass; write [`Autodiff<Amp<B, P>>`](crate::Autodiff) instead of naming it.
+/// `P` is the source of the configuration, see [`ConfigSource`]. `G` says whether a graph is recorded for a backward
+/// pass; write [`Autodiff<Amp<B, P>>`](crate::Autodiff) instead of naming `G`.
 pub struct Amp<B, P = FromFile, G = NoGraph>(PhantomData<(B, P, G)>);
 
-// By hand, because derives would ask `P` for what only `PhantomData` needs.
+// Implemented by hand, because a derive would require `B`, `P` and `G` to implement the trait too.
 impl<B, P, G> Clone for Amp<B, P, G> {
     fn clone(&self) -> Self {
         *self
@@ -53,9 +53,9 @@ impl<B, P, G> fmt::Debug for Amp<B, P, G> {
 /// checkpointing strategy, for example `BalancedCheckpointing`.
 pub type Autodiff<A, C = NoCheckpointing> = <A as WithTape<C>>::Recorded;
 
-/// Makes [`Autodiff<Amp<B, P>, C>`](Autodiff) out of `Amp<B, P>`.
+/// Turns `Amp<B, P>` into [`Autodiff<Amp<B, P>, C>`](Autodiff).
 pub trait WithTape<C> {
-    /// The same backend with a graph.
+    /// The same backend, recording a graph with the checkpointing strategy `C`.
     type Recorded;
 }
 
@@ -63,13 +63,13 @@ impl<B, P, C> WithTape<C> for Amp<B, P, NoGraph> {
     type Recorded = Amp<B, P, Tape<C>>;
 }
 
-/// Backends made of [`Amp`], with or without a graph.
+/// Implemented by [`Amp`] over every backend, with or without a graph: the bound of code that is generic over it.
 pub trait Amped: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
-    /// The plain backend below.
+    /// The plain backend that [`Amp`] decorates.
     type Plain: AmpBackend<Device = Self::Device>;
-    /// Where the policy comes from.
+    /// The source of the configuration.
     type Source: ConfigSource;
-    /// Whether a graph is recorded.
+    /// [`Tape`] if a graph is recorded, else [`NoGraph`].
     type Graph: Graph<Self::Plain>;
 }
 
@@ -147,6 +147,6 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Backend for Amp<B, P, G> {
     }
 }
 
-/// Kernels that are called on tensors of `Amp` itself, such as by a [`GradScaler`](crate::optim::GradScaler), run as their
-/// references in Burn's ops.
+/// A kernel that is called on tensors of `Amp` itself, for example by a [`GradScaler`](crate::optim::GradScaler), runs
+/// as its reference in Burn's ops.
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> AmpBackend for Amp<B, P, G> {}

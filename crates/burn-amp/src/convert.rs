@@ -1,4 +1,4 @@
-//! Models whose parameters are stored in half precision: presets `o2` and `o3`.
+//! Casts a model's parameters to half precision, for the presets `o2` and `o3`.
 
 use std::cell::Cell;
 
@@ -29,15 +29,16 @@ use crate::{backend::Amped, policy::Context, precision};
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
 ///
-/// * Train it with an [`AmpOptimizer`](crate::optim::AmpOptimizer): gradients are F32, so a plain optimizer turns every
-///   parameter that it steps back into F32.
+/// * Train the model with an [`AmpOptimizer`](crate::optim::AmpOptimizer): gradients are F32, so a plain optimizer
+///   would turn every parameter that it steps back into F32.
 /// * `load_record` on the model stores the loaded parameters in the same dtypes, whatever the file's precision.
-/// * A norm is a module whose type's name ends in `Norm`, as Burn's do. F64 parameters are not touched.
-/// * Under `o3` training turns the running statistics of batch norm back into F32: they are sums.
+/// * A norm is a module whose type name ends in `Norm`, as those of Burn do. F64 parameters are not touched.
+/// * Under `o3`, training turns the running statistics of batch norm back into F32, because they are accumulated.
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`effective_config`](crate::effective_config).
+/// Panics if no policy is in force yet and the configuration is wrong; see
+/// [`effective_config`](crate::effective_config).
 pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
     let Some(device) = model.devices().into_iter().next() else {
         return model;
@@ -48,7 +49,7 @@ pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
 
 /// Stores a model's parameters in the dtypes of `preset` under the compute dtype `compute`, on any backend.
 ///
-/// [`Preset::O1`] brings a model back to F32.
+/// [`Preset::O1`] turns a model back into F32.
 pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Precision) -> M {
     let compute = if compute.is_low() {
         compute
@@ -67,7 +68,7 @@ pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, comput
     })
 }
 
-/// Whether a module type, as Burn names it to visitors, is a norm.
+/// Whether a module is a norm, by the name of its type as Burn passes it to visitors.
 pub(crate) fn is_norm(container_type: &str) -> bool {
     container_type.ends_with("Norm")
 }
@@ -97,7 +98,8 @@ impl<B: Backend> ModuleMapper<B> for CastParams {
     }
 }
 
-/// Replaces the values of a parameter by others of dtype `to`; values that are loaded into it are stored in `to` too.
+/// Replaces the values of a parameter by others of dtype `to`. Values that are loaded into it later are stored in `to`
+/// as well.
 pub(crate) fn store_param<B: Backend, const D: usize>(
     param: Param<Tensor<B, D>>,
     to: FloatDType,
@@ -107,7 +109,7 @@ pub(crate) fn store_param<B: Backend, const D: usize>(
     let requires_grad = tensor.is_require_grad();
     let stored = values(tensor).set_require_grad(requires_grad);
     Param::from_mapped_value(id, stored, mapper.clone()).load_mapper(move |loaded| {
-        // Mappers of earlier casts run inside of this one, and must not round the values to their own dtype.
+        // The mappers of earlier casts run inside this one, and must not round the values to their own dtype.
         if LOADING.replace(true) {
             return mapper.on_load(loaded);
         }
@@ -117,11 +119,11 @@ pub(crate) fn store_param<B: Backend, const D: usize>(
 }
 
 thread_local! {
-    /// Whether the load mapper that was set last is running.
+    /// Whether the outermost load mapper, which was set last, is running.
     static LOADING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Ends the load, also when a mapper panics.
+/// Ends the load when it is dropped, even if a mapper panics.
 struct Loaded;
 
 impl Drop for Loaded {

@@ -10,22 +10,22 @@
 //! ```
 //!
 //! From then on each op runs in the precision that a cast policy gives it: bf16 or f16 where that is safe, f32 where it
-//! must be. F16 gradients are protected by dynamic loss scaling inside `backward()`, and a step that overflows is skipped
-//! exactly. `amp.toml` in the working directory, or [`configure`], changes the policy.
+//! must be. F16 gradients are protected by dynamic loss scaling inside `backward()`, and a step that overflows is
+//! skipped exactly. `amp.toml` in the working directory, or [`configure`], changes the policy.
 //!
 //! | to | use |
 //! |---|---|
-//! | train, or evaluate | [`Autodiff<Amp<B>>`](Autodiff), or [`Amp<B>`](Amp) |
-//! | configure in code | [`configure`]; [`config`] has the types, [`effective_config`] says what is in force |
-//! | keep a stretch of code in f32 | [`full_precision`] |
+//! | train or evaluate | [`Autodiff<Amp<B>>`](Autodiff), or [`Amp<B>`](Amp) |
+//! | configure in code | [`configure`], with the types in [`config`]; [`effective_config`] returns the configuration in force |
+//! | run a block of code in f32 | [`full_precision`] |
 //! | see the loss scale, and why a step was skipped | [`loss_scale()`], [`scaling`] |
 //! | see the dtype in which a tensor is stored | [`storage_dtype`] |
-//! | follow every configuration in the optimizer, clip, resume exactly | [`optim::AmpOptimizer`] |
+//! | follow any configuration in the optimizer, clip gradients, resume exactly | [`optim::AmpOptimizer`] |
 //! | store parameters in half precision | [`cast_params`], [`cast_params_to`], [`memory`] |
 //! | train on several devices | [`ranks`] |
 //! | watch the loss scale in burn-train's dashboard | `metric` (feature `train`) |
 //! | count casts | [`observe`] |
-//! | write custom ops, backends, or code generic over them | [`AmpBackend`], [`Amp::custom_op`], [`extend`] |
+//! | write custom ops, your own backend, or code that is generic over backends | [`AmpBackend`], [`Amp::custom_op`], [`extend`] |
 //!
 //! # Coming from PyTorch
 //!
@@ -39,7 +39,7 @@
 //! | `scaler.get_scale()` | [`loss_scale::<B>(&device).scale()`](scaling::LossScale::scale) |
 //! | `scaler.unscale_(optimizer)`, `clip_grad_norm_` | [`optim::AmpOptimizer::with_clipping`]; gradients are unscaled already |
 //! | `scaler.state_dict()` | in the record of an [`optim::AmpOptimizer`], or [`scaling::LossScaleRecord`] |
-//! | a `GradScaler` of one's own | [`optim::GradScaler`] |
+//! | a `GradScaler` that you call yourself | [`optim::GradScaler`] |
 //! | `custom_fwd(cast_inputs=…)` | [`Amp::custom_op`] |
 //! | `model.half()` with f32 master weights (Apex O2) | `preset = "o2"` with [`cast_params`] and [`optim::AmpOptimizer`] |
 
@@ -47,7 +47,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(
     rustdoc::private_intra_doc_links,
-    reason = "the heads of private folders list their files"
+    reason = "the docs of private folders list their files"
 )]
 #![recursion_limit = "256"]
 
@@ -76,7 +76,7 @@ pub use cast::scope::full_precision;
 pub use convert::{cast_params, cast_params_to};
 pub use setup::{configure, effective_config, loss_scale, storage_dtype};
 
-/// The configuration: what `amp.toml` says, as types, and where it comes from.
+/// The configuration: the contents of `amp.toml` as types, and the sources it is read from.
 pub mod config {
     pub use burn_amp_core::{
         Class, Compute, Config, ConfigError, DynamicLossScale, Key, LossScaleConfig, LossScaleMode,
@@ -86,7 +86,7 @@ pub mod config {
     pub use crate::policy::{ConfigSource, FromFile, SetupError};
 }
 
-/// Gradient scaling: the loss scale as it stands, and what became of a backward pass.
+/// Gradient scaling: the current loss scale, and the outcome of backward passes.
 pub mod scaling {
     pub use burn_amp_core::Outcome;
 
@@ -96,7 +96,7 @@ pub mod scaling {
     };
 }
 
-/// A view of every cast that the decorator makes.
+/// A hook that reports every cast that the decorator makes.
 pub mod observe {
     pub use crate::cast::observe::{CastCounter, Observer, set_observer};
 }

@@ -1,4 +1,4 @@
-//! The memory that a model's parameters take in training.
+//! Estimates the memory that a model's parameters take in training.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// All bytes.
+    /// The sum of all bytes.
     pub fn total(&self) -> u64 {
         let Self {
             parameters: _,
@@ -43,7 +43,7 @@ impl Memory {
         weights + masters + gradients + optimizer_state
     }
 
-    /// Bytes per parameter; 0 for a model without parameters.
+    /// The bytes per parameter; 0 for a model without parameters.
     pub fn per_parameter(&self) -> f64 {
         if self.parameters == 0 {
             return 0.0;
@@ -57,8 +57,8 @@ impl fmt::Display for Memory {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         write!(
             f,
-            "{} parameters, {:.1} bytes each: weights {:.1} MiB, masters {:.1}, gradients {:.1}, optimizer state {:.1}, \
-             together {:.1} MiB",
+            "{} parameters, {:.1} bytes each: weights {:.1} MiB, masters {:.1}, gradients {:.1}, optimizer state \
+             {:.1}, together {:.1} MiB",
             self.parameters,
             self.per_parameter(),
             mib(self.weights),
@@ -72,10 +72,10 @@ impl fmt::Display for Memory {
 
 /// Estimates the memory that training `model` with `optimizer` takes under a preset with compute dtype BF16.
 ///
-/// `optimizer` is a configuration of Burn's, or [`MasterWeights`](crate::optim::MasterWeights) over one. F16 takes the
-/// same, except for two more bytes per gradient of a parameter in half precision, which is unscaled in F32, and for
-/// [`Masters::Split`], which takes 4 bytes there. With `loss_scale.sync = false` the optimizer's own state takes twice as
-/// much until the outcome of a step has arrived.
+/// `optimizer` is one of Burn's optimizer configurations, or [`MasterWeights`](crate::optim::MasterWeights) over one.
+/// F16 takes the same, with two exceptions: the gradient of a parameter in half precision takes two more bytes, because
+/// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter. With `loss_scale.sync = false` the
+/// optimizer's own state takes twice as much until the outcome of a step has arrived.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};
@@ -90,7 +90,7 @@ impl fmt::Display for Memory {
 ///
 /// # Panics
 ///
-/// If the optimizer does: Muon takes matrices only.
+/// Panics if the optimizer cannot step one of the parameters: Muon accepts matrices only.
 pub fn estimate<B: Backend, M: Module<B>>(
     model: &M,
     preset: Preset,
@@ -150,9 +150,9 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for Count<'_, O> {
     }
 }
 
-/// The bytes that an optimizer remembers per element of an F32 parameter of rank `D`.
+/// The bytes that an optimizer keeps per element of an F32 parameter with `D` dimensions.
 ///
-/// Measured: the optimizer makes a step and its state is recorded, for two sizes.
+/// They are measured: for two sizes, the optimizer makes a step and its state is recorded; the difference counts.
 fn state_per_element<B: Backend, const D: usize>(
     optimizer: &impl OptimizerConfig<B>,
     device: &B::Device,

@@ -1,8 +1,7 @@
-//! Metrics for a burn-train `Learner`: the loss scale, the skipped steps, the norm of the gradients.
+//! Metrics for a burn-train `Learner`: the loss scale, the number of skipped steps, the norm of the gradients.
 //!
-//! The dashboard and the metric logs show them. A `Learner` computes metrics on a separate thread: a value belongs to the
-//! step that training has reached by then, which may be a few steps later than the step it is logged for. The reason why a
-//! step was skipped is one line in `experiment.log`.
+//! The dashboard and the metric logs show them. A `Learner` computes metrics on a separate thread, so a value may be
+//! from a few steps after the one it is logged for. The reason why a step was skipped is one line in `experiment.log`.
 
 use std::{fmt, sync::Arc};
 
@@ -13,7 +12,7 @@ use burn::train::metric::{
 
 use crate::{loss_scale::LossScale, optim::GradientNorm};
 
-/// A number of the training process as a metric.
+/// A metric that shows a number of the training process, read when the metric is updated.
 ///
 /// ```
 /// # use burn::{backend::Flex, train::metric::Metric};
@@ -29,29 +28,29 @@ use crate::{loss_scale::LossScale, optim::GradientNorm};
 #[derive(Clone)]
 pub struct AmpMetric {
     name: MetricName,
-    /// The decimals that the dashboard shows.
+    /// The number of decimals that the dashboard shows.
     precision: usize,
     read: Arc<dyn Fn() -> f64 + Send + Sync>,
     value: f64,
 }
 
 impl AmpMetric {
-    /// The factor on the next loss.
+    /// Shows the loss scale: the factor on the next loss.
     pub fn loss_scale(loss_scale: LossScale) -> Self {
         Self::new("Loss scale", 0, move || loss_scale.scale().into())
     }
 
-    /// The steps skipped so far.
+    /// Shows the number of steps skipped so far.
     pub fn skipped_steps(loss_scale: LossScale) -> Self {
         Self::new("Skipped steps", 0, move || {
             loss_scale.skipped_steps() as f64
         })
     }
 
-    /// The global norm of the gradients of the last step, before clipping; NaN before the first.
+    /// Shows the global norm of the last step's gradients, before clipping; NaN before the first step.
     ///
-    /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures into `norm`. Reading it is one device-to-host read on the
-    /// metrics' thread.
+    /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures it into `norm`. Each value incurs one device-to-host
+    /// read on the thread of the metrics.
     pub fn gradient_norm(norm: GradientNorm) -> Self {
         Self::new("Gradient norm", 4, move || norm.value().unwrap_or(f64::NAN))
     }

@@ -1,15 +1,15 @@
-//! Conversions between Burn's dtypes and those of the policy.
+//! Conversions between Burn's dtypes and [`Precision`], the policy's.
 
 use burn_amp_core::Precision;
 use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
 
-/// The storage dtype of a float primitive.
+/// Returns the storage dtype of a float primitive.
 #[inline]
 pub(crate) fn of<T: TensorMetadata>(tensor: &T) -> Precision {
     from_burn(tensor.dtype())
 }
 
-/// A float dtype of Burn as one of the policy.
+/// Converts Burn's dtype of a float tensor.
 #[inline]
 pub(crate) fn from_burn(dtype: DType) -> Precision {
     match dtype {
@@ -22,13 +22,13 @@ pub(crate) fn from_burn(dtype: DType) -> Precision {
     }
 }
 
-/// A dtype of the policy as a dtype of a Burn tensor.
+/// Converts to Burn's dtype of a tensor.
 #[inline]
 pub(crate) fn to_burn(dtype: Precision) -> DType {
     to_float(dtype).into()
 }
 
-/// A dtype of the policy as an argument of a float op of Burn.
+/// Converts to the dtype that Burn's float ops take as an argument.
 #[inline]
 pub(crate) fn to_float(dtype: Precision) -> FloatDType {
     match dtype {

@@ -1,4 +1,4 @@
-//! What a program may ask of burn-amp before and while it trains.
+//! The functions at the root of the crate: configure, inspect the configuration, the loss scale and storage dtypes.
 
 use burn::tensor::Tensor;
 use burn_amp_core::Config;
@@ -10,14 +10,15 @@ use crate::{
     policy::{Context, SetupError},
 };
 
-/// Returns the configuration in force for backend `A` on `device`, with the compute dtype that was chosen. If none is in
-/// force yet, the configuration of the backend's source is put in force.
+/// Returns the configuration in force for backend `A` on `device`, with the compute dtype that was chosen.
+///
+/// If none is in force yet, the configuration of the backend's source is put in force first.
 ///
 /// Calling it is optional: the first tensor on a device does the same, but panics where this returns an error.
 ///
 /// # Errors
 ///
-/// If the configuration is wrong or the device cannot compute in the dtype that it asks for.
+/// Returns an error if the configuration is wrong or the device cannot compute in the dtype that it asks for.
 pub fn effective_config<A: Amped>(device: &A::Device) -> Result<Config, SetupError> {
     Context::<A::Plain>::try_of::<A::Source>(device).map(Context::effective)
 }
@@ -26,8 +27,8 @@ pub fn effective_config<A: Amped>(device: &A::Device) -> Result<Config, SetupErr
 ///
 /// # Errors
 ///
-/// If the configuration is wrong, the device cannot compute in the dtype that it asks for, or a policy is in force
-/// already: it never changes after the first tensor.
+/// Returns an error if the configuration is wrong, the device cannot compute in the dtype that it asks for, or a policy
+/// is in force already: it never changes after the first tensor.
 ///
 /// ```
 /// use burn::backend::Flex;
@@ -43,7 +44,9 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
     Context::<A::Plain>::configure::<A::Source>(device, config).map(Context::effective)
 }
 
-/// The loss scale of backend `A`'s policy source on `device`.
+/// Returns a handle to the loss scale of backend `A` on `device`.
+///
+/// There is one loss scale for each plain backend, configuration source and device.
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::Tensor};
@@ -66,12 +69,14 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`effective_config`].
+/// Panics if no policy is in force yet and the configuration is wrong; see [`effective_config`].
 pub fn loss_scale<A: Amped>(device: &A::Device) -> LossScale {
     LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaling)
 }
 
-/// The dtype in which a tensor's values are stored; `tensor.dtype()` is the logical one.
+/// Returns the dtype in which a tensor's values are stored.
+///
+/// `tensor.dtype()` is the *logical* dtype: the one that the tensor would have without burn-amp.
 pub fn storage_dtype<A: Amped, const D: usize>(tensor: &Tensor<A, D>) -> DType {
     match tensor.clone().into_primitive() {
         TensorPrimitive::Float(tensor) => tensor.storage_dtype(),

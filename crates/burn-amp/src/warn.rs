@@ -1,13 +1,13 @@
-//! Warnings that a process gives once.
+//! Warnings that are given once per process.
 
 use std::sync::Once;
 
 use burn_amp_core::{Op, Precision};
 
-/// A warning that is given at most once in a process.
+/// A warning that is given at most once per process.
 ///
-/// It goes to `tracing` and to standard error: many programs install no subscriber, and what is warned of here changes
-/// the result of a training run.
+/// It goes to `tracing` and to standard error: many programs install no subscriber, and these warnings are about things
+/// that change the result of a training run.
 pub(crate) struct Warning(Once);
 
 impl Warning {
@@ -26,10 +26,10 @@ impl Warning {
     }
 }
 
-/// Warns if the step of an optimizer is not what its author means.
+/// Warns if a plain optimizer steps a parameter or a gradient that needs one of burn-amp's.
 ///
-/// The optimizers of burn-amp cast a parameter that is stored in half precision before the step, and remove the passes
-/// from the gradient; so they never come here with either.
+/// burn-amp's own optimizers never trigger it: before the step they cast a parameter that is stored in half precision,
+/// and remove the list of backward passes from the gradient.
 pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
     static LOW: Warning = Warning::new();
     static UNDECIDED: Warning = Warning::new();
@@ -37,31 +37,31 @@ pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
     if stored.is_low() {
         LOW.give(|| {
             format!(
-                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, and \
-                 the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` steps an f32 \
-                 master and keeps the parameter in {stored}"
+                "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, \
+                 and the memory that half precision saves is lost; `AmpOptimizer::new(AdamConfig::new()).init()` \
+                 steps an f32 master and keeps the parameter in {stored}"
             )
         });
     }
     if undecided {
         UNDECIDED.give(|| {
-            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = false`): \
-             after an overflow they are zeros, and the step is not skipped, so that Adam moves by its momentum; \
-             `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
+            "a plain optimizer stepped with gradients whose outcome is still on the device (`loss_scale.sync = \
+             false`): after an overflow they are zeros, and the step is not skipped, so that Adam moves by its \
+             momentum; `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
                 .to_string()
         });
     }
 }
 
-/// Warns that Burn's `Autodiff` stands outside `Amp`: only then does the backward op `op` reach a decorator without a graph.
+/// Warns that Burn's `Autodiff` wraps `Amp`: only then does the backward op `op` reach a decorator without a graph.
 #[cold]
 pub(crate) fn of_inner_order(op: Op) {
     static OUTSIDE: Warning = Warning::new();
 
     OUTSIDE.give(|| {
         format!(
-            "`{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not scale the loss; \
-             use burn_amp::Autodiff<Amp<_>>"
+            "`{op}` was called from outside: burn::backend::Autodiff<Amp<_>> saves f32 operands and does not scale \
+             the loss; use burn_amp::Autodiff<Amp<_>>"
         )
     });
 }

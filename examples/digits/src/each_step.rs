@@ -5,7 +5,7 @@ use burn::{lr_scheduler::LrScheduler, optim::LearningRate, prelude::*};
 /// A learning rate scheduler that calls a function at the start of every training step.
 ///
 /// The loop asks for the learning rate once per step, on the training thread, right before the forward pass. A metric
-/// could not tell what holds at that moment: metrics are computed on a thread of their own, some steps behind.
+/// cannot see the state at that moment, because metrics are computed on a separate thread, some steps later.
 #[derive(Clone, Debug)]
 pub struct EachStep<S, F> {
     schedule: S,

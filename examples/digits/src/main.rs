@@ -4,11 +4,11 @@
 //! cargo run --release -p digits
 //! ```
 //!
-//! [`data`], [`model`] and [`training`] are as anyone would write them with Burn: no word about precision. It comes in
-//! [here](train), as the backend that they are called with.
+//! [`data`], [`model`] and [`training`] are plain Burn and do not mention precision. It is chosen in [`train`], by the
+//! backend type that they are called with.
 //!
-//! * [`precision`]: the precisions, and what burn-amp tells of a training
-//! * [`each_step`], [`loss_log`], [`progress`]: what is plugged into Burn's learner
+//! * [`precision`]: the precisions, and what burn-amp reports about a training run
+//! * [`each_step`], [`loss_log`], [`progress`]: plugged into Burn's learner
 //! * [`report`], [`plot`]: the runs side by side
 
 mod data;
@@ -44,22 +44,22 @@ use crate::{
 /// Trains a small convolutional net on handwritten digits in several precisions and compares the runs.
 #[derive(Parser)]
 struct Args {
-    /// What computes.
+    /// The backend to compute on.
     #[arg(long, value_enum, default_value = "flex")]
     backend: BackendChoice,
 
-    /// The precision to train in.
+    /// The precision to train in; `all` trains in each that the backend offers.
     #[arg(long, value_enum, default_value = "all")]
     precision: PrecisionChoice,
 
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     epochs: u16,
 
-    /// Decides the weights at the start, the order of the digits and the dropout.
+    /// The seed of the initial weights, the order of the digits and the dropout.
     #[arg(long, default_value_t = 42)]
     seed: u64,
 
-    /// Where curves, checkpoints and the log go.
+    /// The folder for curves, checkpoints and the log.
     #[arg(long, value_name = "DIR", default_value = "target/digits")]
     out: PathBuf,
 }
@@ -78,7 +78,7 @@ enum PrecisionChoice {
     F32,
     Bf16,
     F16,
-    /// All that the backend offers.
+    /// All precisions that the backend offers.
     All,
 }
 

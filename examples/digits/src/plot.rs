@@ -144,7 +144,8 @@ fn key(line: ShapeStyle) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
     move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line)
 }
 
-/// Labels 1, 2 and 5 of each decade, without the digits that a sum of decimal fractions leaves, as in 0.7000000000000001.
+/// Labels 1, 2 and 5 of each decade, without the digits that a sum of decimal fractions leaves, as in
+/// 0.7000000000000001.
 fn decade_label(loss: f64) -> String {
     let digit = loss / 10f64.powf(loss.log10().floor());
     let is_labelled = [1.0, 2.0, 5.0].map(|it| (digit - it).abs() < 1e-6);

@@ -1,4 +1,4 @@
-//! The precisions to compare, and what burn-amp tells of a training.
+//! The precisions to compare, and what burn-amp reports about a training run.
 
 use std::{
     fmt,
@@ -35,7 +35,7 @@ impl Precision {
     ///
     /// # Errors
     ///
-    /// If the configuration is wrong or the device cannot compute in the precision.
+    /// Returns an error if the configuration is wrong or the device cannot compute in the precision.
     pub fn init<B: AmpBackend>(self, device: &B::Device) -> Result<(), SetupError> {
         match self {
             Self::F32 => Ok(()),
@@ -51,7 +51,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// Policy: `amp.toml` and the `BURN_AMP_*` variables, but BF16.
+/// The configuration of `amp.toml` and the `BURN_AMP_*` variables, but with compute dtype BF16.
 pub struct Bf16;
 
 impl ConfigSource for Bf16 {
@@ -63,7 +63,7 @@ impl ConfigSource for Bf16 {
     }
 }
 
-/// Policy: `amp.toml` and the `BURN_AMP_*` variables, but F16.
+/// The configuration of `amp.toml` and the `BURN_AMP_*` variables, but with compute dtype F16.
 pub struct F16;
 
 impl ConfigSource for F16 {
@@ -83,7 +83,7 @@ pub struct Watch {
     readings: Arc<Mutex<Vec<Reading>>>,
 }
 
-/// What holds at the start of a step.
+/// The counters at the start of a step.
 #[derive(Clone, Copy)]
 struct Reading {
     loss_scale: f32,
@@ -91,7 +91,7 @@ struct Reading {
     casts: u64,
 }
 
-/// What burn-amp did in a training.
+/// What burn-amp did during a training run.
 pub struct Watched {
     /// The loss scale of every step.
     pub loss_scales: Vec<f32>,
@@ -115,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// To be called at the start of every step.
+    /// Reads the counters. Call it at the start of every step.
     pub fn read(&self) {
         let reading = Reading {
             loss_scale: self.loss_scale.scale(),
@@ -125,7 +125,7 @@ impl Watch {
         self.lock().push(reading);
     }
 
-    /// To be called after the training.
+    /// Ends the observation. Call it after the training.
     pub fn finish(self) -> Watched {
         self.read();
         burn_amp::observe::set_observer(None);

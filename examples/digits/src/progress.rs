@@ -13,7 +13,7 @@ use burn::train::{
     },
 };
 
-/// Prints what an epoch came to, and on a terminal how far the running one is.
+/// Prints the results of each epoch, and on a terminal the progress of the current one.
 pub struct Progress {
     name: String,
     metrics: HashMap<MetricId, String>,

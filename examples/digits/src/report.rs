@@ -11,7 +11,7 @@ use crate::{
 pub struct Run {
     pub precision: Precision,
     pub trained: Trained,
-    /// What burn-amp did; nothing in plain F32.
+    /// What burn-amp did; `None` in plain F32.
     pub amp: Option<Watched>,
 }
 
@@ -44,7 +44,8 @@ impl Run {
     }
 }
 
-/// `f32` alone shows 2⁴⁰ as 1099511600000, the fewest digits that read back as the same number.
+/// Formats a loss scale exactly: `f32` alone shows 2⁴⁰ as 1099511600000, the fewest digits that read back as the same
+/// number.
 fn exact(scale: f32) -> String {
     f64::from(scale).to_string()
 }
@@ -77,7 +78,7 @@ impl fmt::Display for Table<'_> {
     }
 }
 
-/// Names stand left, numbers right.
+/// Formats a row: names are aligned left, numbers right.
 fn line(
     f: &mut fmt::Formatter<'_>,
     cells: &[impl AsRef<str>; COLUMNS],
@@ -92,7 +93,7 @@ fn line(
     writeln!(f)
 }
 
-/// Writes what every step of every run came to.
+/// Writes the numbers of every step of every run.
 pub fn write_csv(path: &Path, runs: &[Run]) -> csv::Result<()> {
     let mut file = csv::Writer::from_path(path)?;
     file.write_record([

@@ -1,4 +1,4 @@
-//! Training with Burn's learner, and the test of what came out.
+//! Trains with Burn's learner, and tests the trained model.
 
 use std::{
     path::Path,
@@ -39,7 +39,7 @@ pub struct TrainingConfig {
     learning_rate: f64,
 }
 
-/// What came out of a training.
+/// The results of a training run.
 pub struct Trained {
     /// Share of the test digits that the trained model recognizes.
     pub accuracy: f64,

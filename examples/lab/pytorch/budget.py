@@ -9,7 +9,7 @@ class OutOfTime(Exception):
 
 
 class Budget:
-    """Wall-clock seconds from now on; None is without end."""
+    """Wall-clock seconds from now on; None means no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self.end = math.inf if seconds is None else time.perf_counter() + seconds

@@ -66,5 +66,5 @@ def device_name(device: torch.device) -> str:
 
 
 def _finite(value):
-    """JSON has no inf and no NaN: they become null, and `error` tells."""
+    """JSON has no inf and no NaN: they become null, and `error` says why."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

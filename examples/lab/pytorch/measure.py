@@ -44,7 +44,7 @@ def time_steps(
 
 
 def measure(run: Run, entry: Entry, args: argparse.Namespace, budget: Budget) -> None:
-    """Fills `entry` as far as it gets; raises what the model, the device or the budget refuse."""
+    """Fills `entry` as far as the run gets; raises the errors of the model, the device or the budget."""
     device, spec, precision = args.device, ZOO[run.model], PRECISIONS[run.precision]
     require(precision, device)
     if run.sdpa and not hasattr(F, "scaled_dot_product_attention"):
@@ -87,7 +87,7 @@ def measure(run: Run, entry: Entry, args: argparse.Namespace, budget: Budget) ->
 
 
 def measure_or_say_why(run: Run, args: argparse.Namespace, budget: Budget) -> Entry:
-    """An entry in any case, except when the budget ends: then `OutOfTime`."""
+    """Returns an entry even if the run fails; raises `OutOfTime` if the budget ends."""
     entry = Entry(
         model=run.model, size=run.size, batch_size=run.batch_size, precision=run.precision,
         warmup=args.warmup, device=device_name(args.device),
@@ -97,7 +97,7 @@ def measure_or_say_why(run: Run, args: argparse.Namespace, budget: Budget) -> En
         measure(run, entry, args, budget)
     except OutOfTime:
         raise
-    except Exception as error:  # out of memory above all: one run must not cost those after it
+    except Exception as error:  # such as out of memory: one failed run must not stop those after it
         first_line = str(error).partition("\n")[0]
         entry.error = f"{type(error).__name__}: {first_line}"
     return entry
@@ -111,16 +111,16 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     here = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     add = parser.add_argument
     add("--models", nargs="+", type=Choice.parse, default=every, metavar="NAME[:FIELD=NUMBER,…]",
-        help=f"of {', '.join(ZOO)}; default: all")
-    add("--batch-size", nargs="+", type=int, default=[], help="default: the model's own")
+        help=f"the models to measure, of {', '.join(ZOO)}; default: all")
+    add("--batch-size", nargs="+", type=int, default=[], help="items per step; default: the model's own")
     add("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     add("--size", choices=["full", "tiny"], default="full")
     add("--steps", type=int, default=20, help="timed steps")
-    add("--warmup", type=int, default=5, help="steps before them")
+    add("--warmup", type=int, default=5, help="steps before the timed ones")
     add("--device", type=torch.device, default=here)
     add("--sdpa", action="store_true", help="fused attention instead of the explicit one")
     add("--out", type=Path, required=True, help="file to append JSON lines to")
-    add("--budget-seconds", type=float, help="leave out what does not fit")
+    add("--budget-seconds", type=float, help="stop after this time and leave out the remaining runs")
     args = parser.parse_args(argv)
     if args.steps < 1 or args.warmup < 0 or any(size < 1 for size in args.batch_size):
         parser.error("--steps and --batch-size start at 1, --warmup at 0")

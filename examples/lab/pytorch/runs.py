@@ -1,4 +1,4 @@
-"""What is to be measured: the command line's models x batch sizes x precisions, as a list."""
+"""The plan of a session: the command line's models x batch sizes x precisions, as a list."""
 
 import argparse
 import dataclasses
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 
 def plan(args: argparse.Namespace) -> Iterator[Run]:
-    """The runs in the order of the command line: precision moves fastest, then batch size."""
+    """The runs in the order of the command line: precision varies fastest, then batch size."""
     for choice in args.models:
         spec = ZOO[choice.model]
         config = dataclasses.replace(spec.config(args.size), **choice.overrides)

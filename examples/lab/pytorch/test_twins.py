@@ -171,7 +171,7 @@ def test_measure_writes_every_field_of_every_run(tmp_path):
         assert 0 < entry["step_ms_p10"] <= entry["step_ms_median"] <= entry["step_ms_p90"]
         items_per_s = entry["batch_size"] / entry["step_ms_median"] * 1e3
         assert entry["items_per_s"] == pytest.approx(items_per_s)
-        assert entry["peak_memory_bytes"] is None, "PyTorch does not tell it on the CPU"
+        assert entry["peak_memory_bytes"] is None, "PyTorch does not report it on the CPU"
     assert good[0]["shape"] == [8, 784]
     assert good[-1]["shape"] == [2, 8]
 

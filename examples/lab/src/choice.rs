@@ -7,7 +7,7 @@ use zoo::{Entry, Size, UnknownModel, Visitor, ZooModel};
 /// A model of the zoo and the numbers of its configuration that are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// As it was written.
+    /// The text on the command line.
     pub text: String,
     pub model: &'static Entry,
     pub batch_size: Option<usize>,
@@ -28,7 +28,7 @@ pub enum ChoiceError {
 }
 
 impl Choice {
-    /// The model with the numbers of the zoo.
+    /// Chooses the model with the zoo's numbers.
     pub fn plain(model: &'static Entry) -> Self {
         Self {
             text: model.name.to_owned(),
@@ -45,7 +45,7 @@ impl Choice {
             .expect("the choice holds a row of the zoo")
     }
 
-    /// The items of a batch: the chosen number, or the zoo's.
+    /// Returns the number of items in a batch: the chosen one, or the zoo's.
     pub fn batch_size(&self, size: Size) -> usize {
         self.batch_size
             .unwrap_or_else(|| self.model.batch_size(size))

@@ -7,10 +7,10 @@ use clap::ValueEnum;
 
 use crate::machine::Machine;
 
-/// What computes.
+/// The backends to compute on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
-    /// The CPU.
+    /// The CPU, with Burn's Flex.
     Flex,
     #[cfg(feature = "vulkan")]
     Vulkan,
@@ -28,7 +28,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// If there is no such device, or the work fails.
+    /// Returns an error if there is no such device, or the work fails.
     pub fn run(self, work: impl OnBackend) -> Result<()> {
         match self {
             Self::Flex => work.call::<Flex>(&Machine::flex()),

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// Every field is always written. A number that could not be measured, inf and NaN are `null`.
+/// One measured run. Every field is always written; a number that could not be measured, inf and NaN are `null`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -47,28 +47,29 @@ pub const PYTORCH: &str = "pytorch";
 pub const F32: &str = "f32";
 
 impl Entry {
-    /// Whether both are of the same model, batch and machine, in whatever precision.
+    /// Whether both entries have the same model, batch and machine; their precisions may differ.
     pub fn compares_to(&self, other: &Self) -> bool {
         self.same_work(other)
             && (&self.framework, &self.backend, &self.device)
                 == (&other.framework, &other.backend, &other.device)
     }
 
-    /// Whether both are of the same model and batch, whatever computed them.
+    /// Whether both entries have the same model and batch, whatever framework or machine computed them.
     ///
-    /// Changed settings of a model show in the shape of its batch.
+    /// Changed settings of a model are visible in the shape of its batch.
     pub fn same_work(&self, other: &Self) -> bool {
         (&self.model, &self.size, self.batch_size, &self.shape)
             == (&other.model, &other.size, other.batch_size, &other.shape)
     }
 
-    /// As [`same_work`](Self::same_work), but a missing shape equals any: PyTorch may fail before it has a batch.
+    /// Like [`same_work`](Self::same_work), but a missing shape equals any other: PyTorch may fail before it has a
+    /// batch.
     pub fn may_be_same_work(&self, other: &Self) -> bool {
         (&self.model, &self.size, self.batch_size) == (&other.model, &other.size, other.batch_size)
             && (self.shape == other.shape || self.shape.is_none() || other.shape.is_none())
     }
 
-    /// The shape of the batch, `16x512`.
+    /// Returns the shape of the batch, such as `16x512`.
     pub fn batch(&self) -> String {
         let Some(shape) = &self.shape else {
             return self.batch_size.to_string();
@@ -77,13 +78,13 @@ impl Entry {
         sides.join("x")
     }
 
-    /// The ratio of its throughput to that of `other`.
+    /// Returns the ratio of its throughput to that of `other`.
     pub fn speed_up_over(&self, other: &Self) -> Option<f64> {
         Some(self.items_per_s? / other.items_per_s?)
     }
 }
 
-/// In a few words.
+/// Summarizes the entry in a few words.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(step), Some(items)) = (self.step_ms_median, self.items_per_s) {
@@ -97,13 +98,13 @@ impl fmt::Display for Entry {
     }
 }
 
-/// A file of entries, or none.
+/// A file to append entries to, or none.
 pub struct Lines(Option<File>);
 
 impl Lines {
     /// # Errors
     ///
-    /// If the file cannot be written to.
+    /// Returns an error if the file cannot be written to.
     pub fn append_to(path: Option<&Path>) -> Result<Self> {
         let open = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
@@ -127,7 +128,7 @@ impl Lines {
 ///
 /// # Errors
 ///
-/// If a file cannot be read or a line is not an entry; the error names the file and the line.
+/// Returns an error if a file cannot be read or a line is not an entry; the error names the file and the line.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for path in paths {

@@ -1,11 +1,11 @@
-//! Panics as values: one run must not cost those after it.
+//! Turns panics into errors, so that one failed run does not stop those after it.
 
 use std::{
     panic::{self, AssertUnwindSafe},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Held while work goes on: all threads share one hook for panics.
+/// Held while work runs, because all threads share one panic hook.
 static AT_WORK: Mutex<()> = Mutex::new(());
 
 /// The messages of all threads since the work began.

@@ -97,7 +97,7 @@ impl ValueEnum for Precision {
 pub trait InPrecision<P: AmpBackend> {
     type Output;
 
-    /// `B` trains on `P`; `loss_scale` is `None` in plain Burn.
+    /// Does the work. `B` is the training backend over `P`; `loss_scale` is `None` in plain Burn.
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
     where
         B: AutodiffBackend<Device = P::Device>,
@@ -105,13 +105,14 @@ pub trait InPrecision<P: AmpBackend> {
 }
 
 impl Precision {
-    /// Calls `then` with the backend and the recipe of this precision. Its policy is `base` with the precision's changes.
+    /// Calls `then` with the backend and the recipe of this precision. Its policy is `base` with the precision's
+    /// changes.
     ///
-    /// The loss scale starts afresh in each call.
+    /// The loss scale starts from its initial value in each call.
     ///
     /// # Errors
     ///
-    /// If the device cannot compute in the precision; `then` is not called.
+    /// Returns an error if the device cannot compute in the precision; `then` is not called.
     pub fn with<P: AmpBackend, T: InPrecision<P>>(
         self,
         device: &P::Device,
@@ -179,7 +180,7 @@ impl Precision {
     }
 }
 
-/// The policy source of the precision with this number: a type, because a policy belongs to a type.
+/// The configuration source of the precision with this number. It is a type, because a policy belongs to a type.
 struct Source<const PRECISION: u8>;
 
 impl<const PRECISION: u8> ConfigSource for Source<PRECISION> {
@@ -207,7 +208,7 @@ where
     Ok(then.call::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>, R>(Some(scale)))
 }
 
-/// Puts the loss scale back, even after a panic: it lives as long as the process.
+/// Restores the loss scale when it is dropped, even after a panic, because the loss scale outlives the run.
 struct Restore(LossScale, LossScaleRecord);
 
 impl Drop for Restore {

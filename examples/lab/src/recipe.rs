@@ -1,4 +1,4 @@
-//! How a precision stores parameters, and the optimizer that updates them.
+//! Recipes: the form in which a precision stores parameters, and the optimizer that updates them.
 
 use burn::{
     module::{AutodiffModule, Module},
@@ -8,10 +8,10 @@ use burn::{
 use burn_amp::{extend::Amped, optim::MasterWeights};
 
 pub trait Recipe<B: AutodiffBackend> {
-    /// The net as the precision stores it.
+    /// Returns the net with its parameters stored as the precision requires.
     fn store<M: Module<B>>(net: M) -> M;
 
-    /// The zoo's AdamW.
+    /// Makes the zoo's AdamW, with masters if the recipe needs them.
     fn optimizer<M: AutodiffModule<B>>() -> impl Optimizer<M, B>;
 }
 

@@ -1,6 +1,6 @@
 //! Tables for a terminal and in markdown, and how their cells are written.
 
-/// Rows of cells under a header. A column's name starts with `<` if it holds names, which stand left, or with `>`.
+/// Rows of cells under a header. A column's name starts with `<` to align it left, or with `>` to align it right.
 pub struct Table {
     is_number: Vec<bool>,
     /// The header and the rows.
@@ -19,14 +19,14 @@ impl Table {
 
     /// # Panics
     ///
-    /// If the row has not as many cells as the header.
+    /// Panics if the number of cells differs from that of the header.
     pub fn push(&mut self, row: impl Into<Vec<String>>) {
         let row = row.into();
         assert_eq!(row.len(), self.is_number.len(), "a cell for each column");
         self.lines.push(row);
     }
 
-    /// The table for a terminal: two blanks between columns, the header underlined.
+    /// The table for a terminal: two spaces between columns, the header underlined.
     pub fn plain(&self) -> String {
         let line = |cells: Vec<String>| cells.join("  ").trim_end().to_owned() + "\n";
         self.padded('-').into_iter().map(line).collect()
@@ -73,12 +73,12 @@ pub fn cell<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or("-".to_owned(), text)
 }
 
-/// `12.3 MiB`
+/// Formats bytes, such as `12.3 MiB`.
 pub fn mebibytes(bytes: f64) -> String {
     format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
-/// `1.2 s`, `120 ms`, `1.20 ms`
+/// Formats seconds, such as `1.2 s`, `120 ms` or `1.20 ms`.
 pub fn seconds(seconds: f64) -> String {
     match seconds {
         1.0.. => format!("{seconds:.1} s"),
@@ -87,7 +87,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// `83 %`
+/// Formats a share, such as `83 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }

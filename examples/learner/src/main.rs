@@ -1,9 +1,9 @@
-//! A burn-train `Learner` in F16, with what burn-amp adds to it: metrics, a clipped step, a scheduler that holds on a
-//! skipped step, and checkpoints that have the loss scale.
+//! A burn-train `Learner` in F16, with what burn-amp adds to it: metrics, gradient clipping, a scheduler that does not
+//! advance on a skipped step, and checkpoints that contain the loss scale.
 //!
 //! ```text
 //! cargo run --release -p learner                  # the dashboard
-//! cargo run --release -p learner -- --resume 2    # goes on from the checkpoint of epoch 2
+//! cargo run --release -p learner -- --resume 2    # continues from the checkpoint of epoch 2
 //! ```
 //!
 //! The first scale is far too large on purpose, so that the first steps are skipped.
@@ -39,11 +39,11 @@ struct Args {
     #[arg(long, default_value_t = 4)]
     epochs: usize,
 
-    /// Goes on after this epoch.
+    /// Continues from the checkpoint of this epoch.
     #[arg(long, value_name = "EPOCH")]
     resume: Option<usize>,
 
-    /// Where checkpoints and logs go.
+    /// The folder for checkpoints and logs.
     #[arg(long, value_name = "DIR", default_value = "target/learner")]
     out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! A small net that tells apart four noisy patterns: plain Burn, without a word about precision.
+//! A small net that classifies four noisy patterns: plain Burn, with nothing about precision in it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const FEATURES: usize = 32;
 const BATCH: usize = 32;
 pub const STEPS_PER_EPOCH: usize = 150;
 
-/// Two layers.
+/// A net of two linear layers.
 #[derive(Module, Debug)]
 pub struct Model<B: Backend> {
     hidden: Linear<B>,
@@ -75,7 +75,7 @@ pub struct Patterns<B: Backend> {
 struct Noisy;
 
 impl<B: Backend> Batcher<B, usize, Patterns<B>> for Noisy {
-    /// A pattern is a wave whose frequency is the class, in as much noise.
+    /// A pattern is a wave whose frequency depends on the class, with noise of the same strength.
     fn batch(&self, classes: Vec<usize>, device: &B::Device) -> Patterns<B> {
         let classes: Vec<i32> = classes.into_iter().map(|class| class as i32).collect();
         let classes = Tensor::<B, 1, Int>::from_ints(classes.as_slice(), device);

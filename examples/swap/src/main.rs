@@ -4,8 +4,8 @@
 //! cargo run --release -p swap
 //! ```
 //!
-//! `amp.toml` or the environment choose the precision, here F16. With a first loss scale of 2^40, which is far too large,
-//! the first steps overflow and are skipped until the scale fits:
+//! `amp.toml` or the environment choose the precision, here F16. With a first loss scale of 2^40, which is far too
+//! large, the first steps overflow and are skipped until the scale fits:
 //!
 //! ```text
 //! BURN_AMP_LOSS_SCALE_INIT=1099511627776 BURN_AMP_LOSS_SCALE_MAX=1099511627776 cargo run --release -p swap

@@ -1,8 +1,8 @@
-//! The share of a batch's targets that logits find.
+//! Accuracy: the share of a batch's targets that logits predict.
 
 use burn::prelude::*;
 
-/// Of logits `[item, class]` and classes `[item]`.
+/// Returns the accuracy of logits `[item, class]` for classes `[item]`.
 pub(crate) fn of_classes<B: Backend>(
     logits: Tensor<B, 2>,
     target: Tensor<B, 1, Int>,
@@ -10,7 +10,7 @@ pub(crate) fn of_classes<B: Backend>(
     share(logits.argmax(1).squeeze_dim::<1>(1).equal(target))
 }
 
-/// Of logits `[batch, position, token]` and tokens `[batch, position]`, over all positions.
+/// Returns the accuracy of logits `[batch, position, token]` for tokens `[batch, position]`, over all positions.
 pub(crate) fn of_tokens<B: Backend>(
     logits: Tensor<B, 3>,
     target: Tensor<B, 2, Int>,
@@ -18,7 +18,7 @@ pub(crate) fn of_tokens<B: Backend>(
     of_classes(logits.flatten(0, 1), target.flatten(0, 1))
 }
 
-/// Of logits and targets of 0 or 1.
+/// Returns the accuracy of logits for targets of 0 or 1.
 pub(crate) fn of_yes_or_no<B: Backend, const D: usize>(
     logits: Tensor<B, D>,
     target: Tensor<B, D, Int>,
@@ -26,7 +26,8 @@ pub(crate) fn of_yes_or_no<B: Backend, const D: usize>(
     share(logits.greater_elem(0.0).int().equal(target))
 }
 
-/// Counted as integers: a low precision does not hold the sum of many ones.
+/// Returns the share of true elements. They are counted as integers, because low precision cannot represent large
+/// counts.
 fn share<B: Backend, const D: usize>(found: Tensor<B, D, Bool>) -> Tensor<B, 1> {
     let items = found.shape().num_elements() as f64;
     found.int().sum().float() / items

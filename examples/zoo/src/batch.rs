@@ -8,7 +8,7 @@ use crate::{
     draw::{indices, normal_data},
 };
 
-/// Items with their classes.
+/// A batch of items with their classes.
 #[derive(Clone, Debug)]
 pub struct Labelled<B: Backend, const D: usize> {
     /// `[batch, ..]`.
@@ -17,7 +17,7 @@ pub struct Labelled<B: Backend, const D: usize> {
     pub target: Tensor<B, 1, Int>,
 }
 
-/// Images with a mask each.
+/// A batch of images, each with a mask.
 #[derive(Clone, Debug)]
 pub struct Masked<B: Backend> {
     /// `[batch, channel, height, width]`.
@@ -26,7 +26,7 @@ pub struct Masked<B: Backend> {
     pub target: Tensor<B, 4, Int>,
 }
 
-/// Sequences of tokens with the token to find at each position.
+/// A batch of token sequences, with the token to predict at each position.
 #[derive(Clone, Debug)]
 pub struct Sequences<B: Backend> {
     /// `[batch, position]`.
@@ -36,10 +36,10 @@ pub struct Sequences<B: Backend> {
 }
 
 impl<B: Backend, const D: usize> Labelled<B, D> {
-    /// Items `[batch, ..]` of standard normal noise over a faint pattern that tells the class.
+    /// Draws items `[batch, ..]`: standard normal noise over a faint pattern that depends on the class.
     ///
-    /// The pattern of a class is the same in every draw. It has the shape `tile`, and repeats where an item is larger:
-    /// images are told apart by their texture. It stands out by `signal` standard deviations of the noise.
+    /// The pattern of a class is the same in every draw. It has the shape `tile` and repeats where an item is larger,
+    /// so images differ by their texture. Its amplitude is `signal` standard deviations of the noise.
     pub(crate) fn draw(
         draw: Draw,
         item: [usize; D],
@@ -81,7 +81,7 @@ fn pattern<const D: usize>(class: i32, tile: [usize; D]) -> Vec<f32> {
     values(normal_data(shape, &mut rng))
 }
 
-/// The index within a tile of the element at `index` of an item of the shape `dims`.
+/// Returns the index within a tile of the element at `index` of an item of the shape `dims`.
 fn place(index: usize, dims: &[usize], tile: &[usize]) -> usize {
     let (mut place, mut rest, mut stride) = (0, index, 1);
     for (dim, side) in dims.iter().zip(tile).rev() {

@@ -1,4 +1,4 @@
-//! Which batch to draw, and the host's random numbers for it.
+//! The choice of a batch, and the random numbers on the host that it is drawn from.
 
 use burn::{
     prelude::*,
@@ -6,7 +6,7 @@ use burn::{
 };
 use rand::{SeedableRng, rngs::StdRng};
 
-/// The two parts of the data: nothing is in both.
+/// The two parts of the data, which do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Train,

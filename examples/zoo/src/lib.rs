@@ -1,6 +1,6 @@
 //! The models people train, in plain Burn.
 //!
-//! No file here says a word about precision: it comes with the backend that the models are called with.
+//! No file here mentions precision: it comes with the backend that the models are called with.
 //!
 //! ```
 //! use burn::{backend::{Autodiff, Flex}, prelude::*, tensor::backend::AutodiffBackend};
@@ -33,11 +33,11 @@
 //! assert!(zoo::visit("mlp", Size::Tiny, train).unwrap() > 0.0);
 //! ```
 //!
-//! * [`ZOO`], [`visit`]: the table of all models, and how code generic over the model runs for one chosen by name
-//! * [`ZooModel`], [`Net`]: what a row of the table gives: the module, its batches, its loss, a training step
+//! * [`ZOO`], [`visit`]: the table of all models, and the way to run code generic over the model for one chosen by name
+//! * [`ZooModel`], [`Net`]: the traits of a model: the module, its batches, its loss, a training step
 //! * [`models`]: one file per model
-//! * [`Draw`]: which batch a model is fed; drawn on the host, from a play or from random numbers
-//! * [`weights`]: loads what PyTorch saved
+//! * [`Draw`]: says which batch to draw; batches are drawn on the host, from a play or from random numbers
+//! * [`weights`]: loads weights that PyTorch saved
 //! * [`parameters`]: counts a model's parameters without allocating them
 
 mod accuracy;

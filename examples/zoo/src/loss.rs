@@ -5,7 +5,7 @@ use burn::{
     prelude::*,
 };
 
-/// Of logits `[item, class]` and classes `[item]`.
+/// Returns the cross entropy of logits `[item, class]` and classes `[item]`.
 pub(crate) fn cross_entropy<B: Backend>(
     logits: Tensor<B, 2>,
     target: Tensor<B, 1, Int>,
@@ -14,7 +14,7 @@ pub(crate) fn cross_entropy<B: Backend>(
     loss.forward(logits, target)
 }
 
-/// Of logits `[batch, position, token]` and tokens `[batch, position]`, over all positions.
+/// Returns the cross entropy of logits `[batch, position, token]` and tokens `[batch, position]`, over all positions.
 pub(crate) fn token_cross_entropy<B: Backend>(
     logits: Tensor<B, 3>,
     target: Tensor<B, 2, Int>,
@@ -22,7 +22,7 @@ pub(crate) fn token_cross_entropy<B: Backend>(
     cross_entropy(logits.flatten(0, 1), target.flatten(0, 1))
 }
 
-/// Of logits and targets of 0 or 1.
+/// Returns the binary cross entropy of logits and targets of 0 or 1.
 pub(crate) fn binary_cross_entropy<B: Backend, const D: usize>(
     logits: Tensor<B, D>,
     target: Tensor<B, D, Int>,

@@ -1,4 +1,4 @@
-//! What every model of the zoo gives.
+//! The traits that every model of the zoo implements.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use burn::{
 
 use crate::Draw;
 
-/// A model's configuration: what is built from it, what that is fed, and how it is trained.
+/// A model's configuration, from which the net, its batches and its training step follow.
 pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
     /// Named inputs and targets.
     type Batch<B: Backend>: Clone;
@@ -19,21 +19,22 @@ pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
     /// The module on any backend.
     type Net<B: Backend>: Net<B, Model = Self>;
 
-    /// The same module on a backend that trains. A type of its own, because a bound cannot say that `Net<B>` is an
+    /// The same module on a backend that trains. It is a separate type, because a bound cannot say that `Net<B>` is an
     /// `AutodiffModule` wherever `B` is an `AutodiffBackend`.
     type TrainNet<B: AutodiffBackend>: Net<B, Model = Self>
         + AutodiffModule<B, InnerModule = Self::Net<B::InnerBackend>>;
 
-    /// The shape of one item of a batch's first tensor.
+    /// Returns the shape of one item of a batch's first tensor.
     fn item_shape(&self) -> Vec<usize>;
 
-    /// Whether a lower loss means a better model; not so where two nets play against each other.
+    /// Whether a lower loss means a better model; false where two nets play against each other.
     const LOSS_RANKS: bool = true;
 
-    /// A synthetic batch: the same values on every backend.
+    /// Draws a synthetic batch: the same values on every backend.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Self::Batch<B>;
 
-    /// The number called `name` in the configuration, to change it from a command line; `None` where there is none.
+    /// Returns the number called `name` in the configuration, so that a command line can change it; `None` if there is
+    /// none.
     fn number(&mut self, _name: &str) -> Option<&mut usize> {
         None
     }
@@ -57,13 +58,13 @@ pub trait Net<B: Backend>: Module<B> {
     /// Its configuration.
     type Model: ZooModel;
 
-    /// The parameters are drawn by the backend, from its seed, when they are first used.
+    /// Makes the module. The backend draws the parameters from its seed when they are first used.
     fn init(model: &Self::Model, device: &B::Device) -> Self;
 
-    /// The mean loss over the batch, of shape `[1]`.
+    /// Returns the mean loss over the batch, of shape `[1]`.
     fn loss(&self, batch: &<Self::Model as ZooModel>::Batch<B>) -> Tensor<B, 1>;
 
-    /// The share of the batch's targets that it finds, of shape `[1]`; `None` where there are none to find.
+    /// Returns the share of the batch's targets that it predicts, of shape `[1]`; `None` if the model has no targets.
     fn accuracy(&self, _batch: &<Self::Model as ZooModel>::Batch<B>) -> Option<Tensor<B, 1>> {
         None
     }

@@ -1,12 +1,12 @@
-//! How many parameters a module has.
+//! Counts the parameters of a module.
 
 use burn::{
     module::{ModuleVisitor, Param},
     prelude::*,
 };
 
-/// Trainable scalars. The running statistics of batch norms do not count, and nothing is allocated: parameters that
-/// have not been used yet stay as they are.
+/// Returns the number of trainable scalars. The running statistics of batch norms do not count, and nothing is
+/// allocated: parameters that have not been used yet stay as they are.
 pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
     let mut count = Count::default();
     module.visit(&mut count);

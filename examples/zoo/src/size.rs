@@ -1,10 +1,10 @@
-//! How large a model is.
+//! The size of a model: full or tiny.
 
 use std::{fmt, str::FromStr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// As it is used.
+    /// The size in which the model is used.
     Full,
     /// Small enough to train on a CPU in seconds, with the same layers.
     Tiny,

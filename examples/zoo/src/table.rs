@@ -1,4 +1,4 @@
-//! The table of all models, and how code runs for one of them.
+//! The table of all models, and the way to run code for one of them.
 
 use crate::{
     Size, ZooModel,
@@ -19,7 +19,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Items of a batch, unless asked for otherwise.
+    /// Returns the default number of items in a batch.
     pub fn batch_size(&self, size: Size) -> usize {
         match size {
             Size::Full => self.batch_full,
@@ -28,7 +28,7 @@ impl Entry {
     }
 }
 
-/// What to do with a model: a closure that is generic over its type.
+/// Work on a model: a closure that is generic over the model's type.
 pub trait Visitor {
     type Output;
 
@@ -59,7 +59,7 @@ macro_rules! zoo {
         ///
         /// # Errors
         ///
-        /// If there is none; the visitor is not called.
+        /// Returns an error if there is none; the visitor is not called.
         pub fn visit<V: Visitor>(name: &str, size: Size, visitor: V) -> Result<V::Output, UnknownModel> {
             let entry = entry(name)?;
             Ok(match (entry.name, size) {
@@ -87,11 +87,11 @@ zoo! {
     "wgan"       WganConfig::full / tiny,              batch 128 / 4,  6_570_820 parameters;
 }
 
-/// The row of the model called `name`.
+/// Returns the row of the model called `name`.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// Returns an error if there is none.
 pub fn entry(name: &str) -> Result<&'static Entry, UnknownModel> {
     ZOO.iter()
         .find(|entry| entry.name == name)

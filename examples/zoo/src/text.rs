@@ -1,7 +1,7 @@
 //! A play to read: *As You Like It*, see `data/README.md` for source and licence.
 //!
-//! A token is a character, called by its rank among the characters by how often they occur. In a vocabulary smaller
-//! than the alphabet the last token stands for all rarer characters; in a larger one the rest of the tokens is unused.
+//! A token is a character, numbered by how frequent it is: 0 is the most frequent one. In a vocabulary smaller than the
+//! alphabet the last token represents all rarer characters; in a larger one the remaining tokens are unused.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -11,10 +11,10 @@ use crate::Part;
 
 const TEXT: &[u8] = include_bytes!("../data/as-you-like-it.txt");
 
-/// Of the text, from its start, to train on; the rest is to validate on.
+/// The share of the text, from its start, to train on; the rest is for validation.
 const TRAIN_PERCENT: usize = 90;
 
-/// The whole text as ranks.
+/// The whole text, each character replaced by its rank by frequency.
 static RANKS: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut counts = [0u32; 256];
     TEXT.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
@@ -28,11 +28,11 @@ static RANKS: LazyLock<Vec<u8>> = LazyLock::new(|| {
     TEXT.iter().map(|byte| ranks[usize::from(*byte)]).collect()
 });
 
-/// `length` tokens in a row from a random place of `part`, all below `vocab_size`.
+/// Returns `length` tokens in a row from a random place of `part`, all below `vocab_size`.
 ///
 /// # Panics
 ///
-/// If the part has fewer tokens than that.
+/// Panics if the part has fewer than `length` tokens.
 pub(crate) fn passage(part: Part, length: usize, vocab_size: usize, rng: &mut StdRng) -> Vec<i32> {
     let Range { start, end } = range(part);
     assert!(

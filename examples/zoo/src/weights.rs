@@ -8,7 +8,7 @@ use burn_store::{
     SafetensorsStoreError, TensorSnapshot, TensorSnapshotError,
 };
 
-/// Why weights cannot be loaded.
+/// The reason why weights cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     /// The file cannot be read.
@@ -24,10 +24,10 @@ pub enum WeightsError {
         tensor: String,
         source: TensorSnapshotError,
     },
-    /// Tensors of the model that the file does not have.
+    /// The file lacks tensors of the model.
     #[error("{path}: no tensors for {missing:?}")]
     Missing { path: PathBuf, missing: Vec<String> },
-    /// A tensor has another shape than the model's.
+    /// A tensor's shape differs from the model's.
     #[error("{path}")]
     Mismatch {
         path: PathBuf,
@@ -35,17 +35,17 @@ pub enum WeightsError {
     },
 }
 
-/// The gates of PyTorch's `nn.LSTM`, in the order in which they lie in its tensors.
+/// The gates of PyTorch's `nn.LSTM`, in the order of its tensors.
 const GATES: [&str; 4] = ["input", "forget", "cell", "output"];
 
-/// The model with the weights of a PyTorch state dict in a safetensors file.
+/// Loads a PyTorch state dict from a safetensors file into a model.
 ///
-/// Fields have the names that they have in PyTorch. Linear weights are transposed, norms renamed, and the gates of an
-/// LSTM taken apart. Tensors that the model lacks, such as the counters of batch norms, are left out.
+/// Fields have the same names as in PyTorch. Linear weights are transposed, norms renamed, and the gates of an LSTM
+/// separated. Tensors that the model lacks, such as the counters of batch norms, are ignored.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or lacks a tensor of the model, or has it in another shape.
+/// Returns an error if the file cannot be read, or lacks a tensor of the model, or has it in a different shape.
 pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, WeightsError> {
     let read = |source| WeightsError::File {
         path: path.to_owned(),
@@ -84,7 +84,7 @@ pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, We
     Ok(model)
 }
 
-/// The names of the four gates in the model, for the name of an LSTM's tensor such as `lstm.weight_ih_l0`.
+/// Returns the names of the four gates in the model, for the name of an LSTM's tensor such as `lstm.weight_ih_l0`.
 fn gates(name: &str) -> Option<[String; 4]> {
     let (module, tensor) = name.rsplit_once('.')?;
     let (kind, of) = tensor.strip_suffix("_l0")?.split_once('_')?;
@@ -96,7 +96,7 @@ fn gates(name: &str) -> Option<[String; 4]> {
     Some(GATES.map(|gate| format!("{module}.{gate}_gate.{transform}.{kind}")))
 }
 
-/// Four equal parts of a tensor along its first dimension.
+/// Returns four equal parts of a tensor along its first dimension.
 fn quarters(data: TensorData) -> Vec<TensorData> {
     let mut shape = data.shape.clone();
     shape[0] /= 4;

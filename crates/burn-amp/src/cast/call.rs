@@ -1,4 +1,4 @@
-//! One call of one op: look at the operands, let the policy decide the dtypes, cast, wrap the result.
+//! One call of an op: look at the operands, let the policy decide the dtypes, cast, wrap the result.
 //!
 //! ```text
 //! let mut call = Call::<B>::new::<G>(Op::float_matmul);
@@ -31,29 +31,30 @@ use crate::{
 /// A call whose operands are being looked at.
 pub(crate) struct Call<B: AmpBackend> {
     callee: Callee,
-    /// What the policy needs to know. `exact` is set by gradients only, not by a scope of full precision.
+    /// What the policy needs to know about the operands. Until the call is decided, only gradients set `exact`, and a
+    /// scope of full precision does not.
     operands: Operands,
-    /// The highest level of the operands in the graph.
+    /// The highest graph level among the operands: their distance from the leaves, the parameters.
     level: usize,
-    /// The backward passes of operands that are gradients.
+    /// The unsettled backward passes of operands that are gradients, see [`Passes`].
     passes: Passes<B>,
-    /// The storage dtype of an operand that is a parameter outside the graph, as an optimizer steps it.
+    /// The storage dtype of an operand that is a parameter outside the graph, as in the step of an optimizer.
     parameter: Option<Precision>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
 
-/// What is called.
+/// The op that is called.
 #[derive(Clone, Copy)]
 enum Callee {
-    /// A row of the table.
+    /// An op with a row in the table.
     Op(Op),
-    /// An op that Burn does not know, under the class that its caller gives.
+    /// An op that Burn does not know, with the class that its caller gives.
     Custom(Class),
 }
 
 impl Callee {
-    /// The op, or `None` if it is not in the table.
+    /// Returns the op, or `None` if it is not in the table.
     #[inline]
     fn op(self) -> Option<Op> {
         match self {
@@ -63,14 +64,14 @@ impl Callee {
     }
 }
 
-/// A call whose dtypes are decided.
+/// A call whose dtypes have been decided.
 pub(crate) struct Decided<B: AmpBackend> {
     call: Call<B>,
     pub(crate) casts: Casts,
 }
 
 impl<B: AmpBackend> Call<B> {
-    /// A call of an op of the table.
+    /// Begins a call of an op of the table.
     #[inline]
     pub(crate) fn new<G: Graph<B>>(op: Op) -> Self {
         if !G::RECORDS && op.is_backward() {
@@ -79,7 +80,7 @@ impl<B: AmpBackend> Call<B> {
         Self::of(Callee::Op(op))
     }
 
-    /// A call of an op that is not in the table.
+    /// Begins a call of an op that is not in the table.
     pub(crate) fn custom(class: Class) -> Self {
         Self::of(Callee::Custom(class))
     }
@@ -104,7 +105,7 @@ impl<B: AmpBackend> Call<B> {
         self.join(tensor);
     }
 
-    /// Adds a float operand of zeros and ones; the operands that it multiplies come first.
+    /// Adds a float operand of zeros and ones, after the operands that it multiplies.
     pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         let stored = precision::of(&tensor.inner);
         self.operands = self.operands.and_zeros_and_ones(stored, tensor.logical);
@@ -138,7 +139,7 @@ impl<B: AmpBackend> Call<B> {
         }
     }
 
-    /// Takes the policy of a device, unless an operand has given one.
+    /// Uses the policy of a device, unless an operand has already provided one.
     #[inline]
     pub(crate) fn device<P: ConfigSource, D: Borrow<Device<B>>>(
         &mut self,
@@ -152,7 +153,7 @@ impl<B: AmpBackend> Call<B> {
     #[inline]
     pub(crate) fn decide(self) -> Decided<B> {
         let mut operands = self.operands;
-        // A gradient meets its parameter: this is the step of an optimizer.
+        // A gradient and a parameter in one op: this is the step of an optimizer.
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
             warn::of_plain_step(parameter, !self.passes.is_empty());
         }
@@ -167,7 +168,7 @@ impl<B: AmpBackend> Call<B> {
 }
 
 impl<B: AmpBackend> Decided<B> {
-    /// The operand for the inner backend.
+    /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let AmpTensor {
@@ -191,7 +192,7 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    /// A result of the inner backend as a result of `Amp`.
+    /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         self.stored(match self.casts.results {
@@ -200,7 +201,7 @@ impl<B: AmpBackend> Decided<B> {
         })
     }
 
-    /// A result that has its storage dtype already.
+    /// Wraps a result that has its storage dtype already.
     pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self
             .call
@@ -219,14 +220,14 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    /// A result that stays in F32 whatever dtype it was computed in, because it will be accumulated.
+    /// Wraps a result that is stored in F32 whatever dtype it was computed in, because it will be accumulated.
     #[inline]
     pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let wide = precision::of(&result).join(Precision::F32);
         self.result(precision::cast::<G::Inner>(result, wide))
     }
 
-    /// A result that is a float or a quantized tensor.
+    /// Wraps a result that is a float or a quantized tensor.
     pub(crate) fn primitive<P: ConfigSource, G: Graph<B>>(
         &self,
         result: TensorPrimitive<G::Inner>,
@@ -237,16 +238,18 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    /// The storage dtype of the result if one op of [`AmpBackend`] shall compute it in F32 from operands as stored.
+    /// Returns the storage dtype of the result if an op of [`AmpBackend`] should compute it in F32 from operands as
+    /// stored.
     ///
-    /// `None` under a policy that lowers nothing, where `Amp` is the plain backend, bit for bit.
+    /// `None` under a policy that lowers nothing, where `Amp` must compute what the plain backend computes, bit for
+    /// bit.
     pub(crate) fn in_f32(&self) -> Option<Precision> {
         let lowers = self.call.context?.policy.compute().is_low();
         (lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
-    /// Whether one op of [`AmpBackend`] shall compute in F32 and store its result in the dtype of the operand.
+    /// Whether an op of [`AmpBackend`] should compute in F32 and store its result in the dtype of the operand.
     pub(crate) fn is_internal(&self) -> bool {
         self.casts.results.is_some() && self.in_f32().is_some()
     }

@@ -1,8 +1,8 @@
 //! The methods of [`Amp`](crate::backend::Amp), made from the rows of the table.
 //!
-//! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes the method of each row: look at the operands,
-//! decide, cast, call the inner backend, wrap the result. For a row `by hand` it calls the function of that name in the
-//! module of the `impl`.
+//! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes one method per row: look at the operands, decide,
+//! cast, call the inner backend, wrap the result. The method of a row marked `by hand` calls the function of the same
+//! name in the module of the `impl`.
 
 /// Writes the method of one row.
 ///
@@ -35,8 +35,8 @@ macro_rules! forward {
 
 /// Shows an operand to the call.
 ///
-/// A float result without a float operand takes the policy of a device: the one that is passed, or that of an operand.
-/// A macro, because the kinds of operands are words of the table, not types of one trait.
+/// For a float result without a float operand, the policy is that of a device: the one that is passed, or that of an
+/// operand. A macro, because the kinds of operands are words of the table, not types with a common trait.
 macro_rules! look {
     ($result:tt [F], $call:ident, $x:ident) => {
         $call.float(&$x)
@@ -71,9 +71,9 @@ macro_rules! look {
     ($result:tt $kind:tt, $call:ident, $x:ident) => {};
 }
 
-/// An operand for the inner backend.
+/// Prepares an operand for the inner backend.
 ///
-/// A macro for the reason of [`look!`].
+/// A macro for the same reason as [`look!`].
 macro_rules! operand {
     ([F], $call:ident, $x:ident) => {
         $call.cast($x)
@@ -97,9 +97,9 @@ macro_rules! operand {
     };
 }
 
-/// A result of the inner backend as a result of `Amp`.
+/// Wraps a result of the inner backend as a result of `Amp`.
 ///
-/// A macro for the reason of [`look!`].
+/// A macro for the same reason as [`look!`].
 macro_rules! result {
     ([F], $call:ident, $result:ident) => {
         $call.result($result)

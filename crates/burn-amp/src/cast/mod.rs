@@ -1,10 +1,9 @@
-//! The way of one op through the decorator.
+//! The path of one op through the decorator.
 //!
-//! A row of `burn_amp_core`'s table becomes a method in [`forward`]; the method describes its operands to a [`call`],
-//! which asks the policy for the casts and wraps the result.
-//!
-//! * [`scope`]: a scope in which the policy is off
-//! * [`observe`]: a view of every cast
+//! * [`forward`]: a macro that turns each row of `burn_amp_core`'s table into a method
+//! * [`call`]: one call: the method shows it the operands, it asks the policy for the casts and wraps the result
+//! * [`scope`]: a scope in which every op runs in F32
+//! * [`observe`]: a hook that sees every cast
 
 pub(crate) mod call;
 pub(crate) mod forward;

@@ -8,7 +8,7 @@ use std::sync::{
 use burn_amp_core::{Op, Precision};
 use parking_lot::RwLock;
 
-/// Receives the casts that the decorator makes, see [`set_observer`].
+/// Receives every cast that the decorator makes; install it with [`set_observer`].
 pub trait Observer: Send + Sync {
     /// Called before a float operand of `op` is cast; `op` is `None` for a custom op.
     ///
@@ -20,7 +20,7 @@ pub trait Observer: Send + Sync {
 static ON: AtomicBool = AtomicBool::new(false);
 static OBSERVER: RwLock<Option<Arc<dyn Observer>>> = RwLock::new(None);
 
-/// Sets the observer of all threads, which replaces the one before; `None` removes it.
+/// Sets the observer of all threads, replacing the previous one; `None` removes it.
 pub fn set_observer(observer: Option<Arc<dyn Observer>>) {
     let mut slot = OBSERVER.write();
     ON.store(observer.is_some(), Ordering::Relaxed);
@@ -42,12 +42,12 @@ fn report(op: Option<Op>, from: Precision, to: Precision) {
     }
 }
 
-/// Counts casts.
+/// An [`Observer`] that counts casts.
 #[derive(Debug, Default)]
 pub struct CastCounter(AtomicU64);
 
 impl CastCounter {
-    /// The casts seen so far.
+    /// Returns the number of casts seen so far.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

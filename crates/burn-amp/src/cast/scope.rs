@@ -1,4 +1,4 @@
-//! A scope in which the policy is off.
+//! A scope in which every op runs in F32.
 
 use std::cell::Cell;
 
@@ -8,8 +8,8 @@ thread_local! {
 
 /// Runs `f` with every op on this thread in F32, whatever the policy says. PyTorch: `autocast(enabled=False)`.
 ///
-/// An op inside casts tensors stored in low precision up to F32 and stores its result in F32, until an op outside
-/// lowers it again. The backward pass of these ops runs in F32 too. Scopes nest.
+/// An op in the scope casts operands that are stored in low precision to F32 and stores its result in F32; an op after
+/// the scope may lower that again. The backward pass of these ops runs in F32 too. F64 stays F64. Scopes nest.
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::{Tensor, DType}};

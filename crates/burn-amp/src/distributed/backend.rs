@@ -1,4 +1,4 @@
-//! `DistributedBackend`, forwarded to the backend below.
+//! `DistributedBackend`, forwarded to the inner backend.
 
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
@@ -33,7 +33,7 @@ where
     }
 
     fn submit_gradient_sync(tensor: TensorRef<Self>, distributed_params: DistributedParams) {
-        // SAFETY: the caller lends the tensor for this call, as `DistributedBackend` asks of it.
+        // SAFETY: the pointer is valid for this call, as `DistributedBackend` requires of its callers.
         let tensor = unsafe { &mut *tensor.0 };
         G::Inner::submit_gradient_sync(TensorRef(&mut tensor.inner), distributed_params);
     }

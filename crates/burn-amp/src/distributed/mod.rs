@@ -1,26 +1,26 @@
 //! Burn's `distributed` feature: gradients that are all-reduced inside the backward pass.
 //!
-//! With that feature Burn trains only on backends that have collective operations. `Amp` forwards them to the backend
-//! below. An overflow on one rank is in the reduced gradients of all, so every rank finds it and skips: no rank has to
-//! [`join`](crate::ranks::join).
+//! With that feature Burn trains only on backends that have collective operations. `Amp` forwards them to the inner
+//! backend. An overflow on one rank (one of the workers that train replicas of a model) is in the reduced gradients of
+//! all ranks, so each of them finds it and skips the step: no rank has to [`join`](crate::ranks::join).
 
 use burn_amp_kernels::AmpBackend;
 
 #[cfg(feature = "distributed")]
 mod backend;
 
-/// The plain backends that can be trained on.
+/// A plain backend that `Autodiff<Amp<B>>` can train on.
 ///
-/// With the feature `distributed` only those that have collective operations, otherwise all.
+/// With the feature `distributed` these are the backends that have collective operations, otherwise all.
 #[cfg(not(feature = "distributed"))]
 pub trait Trainable: AmpBackend {}
 
 #[cfg(not(feature = "distributed"))]
 impl<B: AmpBackend> Trainable for B {}
 
-/// The plain backends that can be trained on.
+/// A plain backend that `Autodiff<Amp<B>>` can train on.
 ///
-/// With the feature `distributed` only those that have collective operations, otherwise all.
+/// With the feature `distributed` these are the backends that have collective operations, otherwise all.
 #[cfg(feature = "distributed")]
 pub trait Trainable: burn_backend::distributed::DistributedBackend + AmpBackend {}
 

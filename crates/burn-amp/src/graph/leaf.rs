@@ -39,9 +39,10 @@ impl<B: Backend> Leaf<B> {
         &self.origin
     }
 
-    /// The leaf's values in dtype `to`, cast at the first use.
+    /// Returns the leaf's values in dtype `to`, cast at the first use.
     ///
-    /// A recurrent net uses its weights at every time step, and each use keeps its operands for the backward pass.
+    /// Sharing the values saves memory: a recurrent net uses its weights at every time step, and each use keeps its
+    /// operands for the backward pass.
     pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
         let mut uses = self.uses.lock();
         match &uses.cast {
@@ -54,14 +55,15 @@ impl<B: Backend> Leaf<B> {
         }
     }
 
-    /// The graph level above which this use's cast must stand: at least `operands`, the highest level among the op's
-    /// other operands, and above the leaf's previous cast for the same backward pass, number `pass`.
+    /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level
+    /// among the op's operands, and above the leaf's previous cast for the same backward pass, number `pass`.
     ///
-    /// The *level* of a node is its distance from the leaves. A backward pass runs level by level from the top, so casts
-    /// right above a leaf would run last, and the gradients of all uses would be alive until then. A cast right below the
-    /// op that uses it, and above the previous one, runs at once, and its gradient is added to the leaf's at once.
+    /// The *level* of a node is its distance from the leaves. A backward pass runs level by level from the top. If all
+    /// casts were directly above the leaf, they would run last, and the gradients of all uses would stay in memory
+    /// until then. A cast directly below the op that uses it, and above the previous cast, runs right after the op, and
+    /// its gradient is added to the leaf's at once.
     pub(crate) fn level(&self, pass: u64, operands: usize) -> usize {
-        /// A backward pass allocates a list for every level of its graph.
+        /// The highest level that is asked for: a backward pass allocates a list for every level of its graph.
         const HIGHEST: usize = 4096;
 
         let mut uses = self.uses.lock();

@@ -17,9 +17,9 @@ use crate::precision;
 #[derive(Debug)]
 pub struct Leaves<B: Backend> {
     entries: Mutex<Entries<B>>,
-    /// The number of backward passes so far.
+    /// The number of backward passes so far, which is also the number of the next one.
     passes: AtomicU64,
-    /// Stands in for values where only the node of a tensor counts.
+    /// Replaces the values of a tensor of which only the graph node is needed.
     placeholder: OnceLock<FloatTensor<B>>,
     levels: Levels<B>,
 }
@@ -27,19 +27,19 @@ pub struct Leaves<B: Backend> {
 #[derive(Debug)]
 struct Entries<B: Backend> {
     list: Vec<Entry<B>>,
-    /// The length at which entries of dropped leaves are removed.
+    /// The length at which the entries of dropped leaves are removed.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Entry<B: Backend> {
     leaf: Weak<Leaf<B>>,
-    /// The leaf's node without its values and without its claim on the graph.
+    /// The leaf's node without its values. It does not keep the graph alive.
     handle: FloatTensor<Autodiff<B>>,
     shape: Shape,
 }
 
-/// The gradient of a leaf as a backward pass left it.
+/// The gradient of a leaf, as a backward pass left it.
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     pub(crate) shape: Shape,
@@ -73,7 +73,7 @@ impl<B: Backend> Leaves<B> {
         }
     }
 
-    /// The number of the next backward pass.
+    /// Returns the number of the next backward pass.
     pub(crate) fn pass(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
     }
@@ -83,7 +83,7 @@ impl<B: Backend> Leaves<B> {
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An untracked node of level `level` on the device of `like`.
+    /// Returns an untracked node of level `level` on the device of `like`.
     pub(super) fn node_of_level(
         &self,
         level: usize,
@@ -92,7 +92,7 @@ impl<B: Backend> Leaves<B> {
         self.levels.node(level, || self.placeholder(like))
     }
 
-    /// Enters a leaf; its entry goes when its last clone is dropped.
+    /// Enters a leaf. Its entry no longer counts once its last clone is dropped.
     pub(super) fn enroll(
         &self,
         tensor: &FloatTensor<Autodiff<B>>,
@@ -117,7 +117,8 @@ impl<B: Backend> Leaves<B> {
         leaf
     }
 
-    /// The gradients of all live leaves that a backward pass reached, in the order in which the leaves were made.
+    /// Returns the gradients of all live leaves that a backward pass reached, in the order in which the leaves were
+    /// made.
     pub(crate) fn gradients(&self, grads: &Gradients) -> Vec<LeafGradient<B>> {
         let mut entries = self.entries.lock();
         entries.list.retain(|entry| entry.leaf.strong_count() > 0);

@@ -1,7 +1,8 @@
 //! Untracked graph nodes of a given level.
 //!
-//! The level of a node is one more than the highest of its parents. As a second parent, an untracked node lifts the level
-//! of its child and takes no part in the backward pass otherwise; see [`Leaf::level`](super::Leaf).
+//! The *level* of a node, its distance from the leaves, is one more than the highest level of its parents. An untracked
+//! node that is added as a second parent raises the level of its child and has no other part in the backward pass; for
+//! the reason see [`Leaf::level`](super::Leaf).
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ impl<B: Backend> Levels<B> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// The node of level `level`. Its values are those of `placeholder` and do not matter.
+    /// Returns the node of level `level`. Its values are those of `placeholder` and do not matter.
     pub(super) fn node(
         &self,
         level: usize,

@@ -1,11 +1,14 @@
-//! What [`Amp`](crate::Amp) computes its ops on: a plain backend, or Burn's `Autodiff` over it.
+//! The backend inside [`Amp`](crate::Amp): the plain backend, or Burn's `Autodiff` over it.
 //!
-//! `Amp` stands outside Burn's `Autodiff`, as PyTorch's autocast stands above autograd: casts are nodes of the graph, so
-//! operands are saved in low precision and gradients are back in F32 before they accumulate.
+//! `Amp` wraps Burn's `Autodiff`, as PyTorch's autocast sits above autograd: casts are nodes of the graph, so operands
+//! are saved in low precision, and gradients are cast back to F32 before they accumulate.
 //!
-//! * [`leaf`]: parameters, with the cast that all their uses share
+//! A *leaf* of the graph is a tensor that requires a gradient itself: a parameter of the model. The *level* of a node
+//! is its distance from the leaves.
+//!
+//! * [`leaf`]: a parameter, with the cast that all its uses share
 //! * [`origin`]: the identity of a parameter, and when a gradient of it was withheld
-//! * [`leaves`]: the registry in which a backward pass finds them
+//! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 
@@ -29,7 +32,7 @@ pub use origin::Origin;
 pub(crate) use leaves::LeafGradient;
 pub(crate) use origin::Moment;
 
-/// Whether ops are recorded for a backward pass. Implemented by [`NoGraph`] and [`Tape`] only.
+/// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.
 pub trait Graph<B: AmpBackend>:
     sealed::Sealed + Clone + Copy + Debug + Default + Send + Sync + 'static
 {
@@ -48,9 +51,9 @@ pub trait Graph<B: AmpBackend>:
     /// Whether [`Inner`](Self::Inner) records the ops for a backward pass.
     const RECORDS: bool;
 
-    /// Makes a leaf of a tensor that now requires a gradient.
+    /// Turns a tensor that now requires a gradient into a leaf.
     ///
-    /// Only a leaf whose gradients are checked needs an entry among `leaves`.
+    /// The leaf is entered in `leaves` only if its gradients are `checked`.
     #[doc(hidden)]
     fn enroll(
         tensor: &FloatTensor<Self::Inner>,
@@ -59,11 +62,12 @@ pub trait Graph<B: AmpBackend>:
         checked: bool,
     ) -> Option<Arc<Leaf<B>>>;
 
-    /// The level of a tensor in the graph: its distance from the leaves.
+    /// Returns the level of a tensor in the graph: its distance from the leaves.
     #[doc(hidden)]
     fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
 
-    /// Casts a leaf; all uses of the leaf share the cast values. `operands` is the highest level of the op's operands.
+    /// Casts a leaf; all uses of the leaf share the cast values. `operands` is the highest level among the op's
+    /// operands.
     #[doc(hidden)]
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
@@ -78,11 +82,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// No op is recorded: inference.
+/// Records no op: for inference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoGraph;
 
-/// Burn's `Autodiff` records the ops with the checkpointing strategy `C`: training.
+/// Records the ops in Burn's `Autodiff`, with the checkpointing strategy `C`: for training.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tape<C = NoCheckpointing>(PhantomData<C>);
 

@@ -1,15 +1,15 @@
-//! Gradients that were withheld, and when.
+//! The identity of a parameter, which remembers when a gradient of it was withheld.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
 /// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
-/// several devices. After an overflow a gradient that is asked for is withheld, and the parameter notes when, until an
-/// optimizer asks.
+/// several devices. After an overflow a gradient that is asked for is withheld, and the parameter records the moment,
+/// so that the optimizer can skip the step that would have used the gradient.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// The [`Moment`] of the last withheld gradient, 0 if none was.
+    /// The [`Moment`] at which a gradient was last withheld; 0 if none was.
     withheld_at: AtomicU64,
 }
 
@@ -17,7 +17,7 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// The gradients withheld so far.
+/// The number of gradients withheld so far.
 static WITHHELD: AtomicU64 = AtomicU64::new(0);
 
 impl Moment {
@@ -27,7 +27,7 @@ impl Moment {
 }
 
 impl Origin {
-    /// Notes that a gradient of this parameter was asked for, and withheld because its backward pass overflowed.
+    /// Records that a gradient of this parameter was asked for and withheld, because its backward pass overflowed.
     pub(crate) fn withhold(&self) {
         let now = WITHHELD.fetch_add(1, Ordering::AcqRel) + 1;
         self.withheld_at.fetch_max(now, Ordering::AcqRel);

@@ -12,7 +12,7 @@ use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
 use super::{leaf::Leaf, leaves::Leaves};
 use crate::precision;
 
-/// Casts a leaf for one use: a node of its own, over values that all uses share.
+/// Casts a leaf for one use: each use gets its own node, over values that all uses share.
 ///
 /// The uses must not share the node: a backward pass consumes it, and a second loss that was computed before that pass
 /// would lose its gradient. The gradients of the uses accumulate in the leaf's dtype.
@@ -37,7 +37,7 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     }
 }
 
-/// A cast whose parents are the leaf and an untracked node that lifts it to its level.
+/// A cast whose parents are the leaf and an untracked node that raises it to its level.
 #[derive(Debug)]
 struct WeightCast;
 

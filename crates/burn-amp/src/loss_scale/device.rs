@@ -1,13 +1,14 @@
 //! The loss scale kept on the device: `loss_scale.sync = false`.
 //!
 //! ```text
-//! backward:     loss × scale → Burn's backward pass → one flag per leaf gradient → the next scale; all of it on the device
+//! backward:     loss × scale → Burn's backward pass → one flag per parameter's gradient → the next scale
 //! grad_remove:  gradient / scale in F32, or zeros after an overflow
 //! optimizer:    SkipOnDevice selects the old or the new parameter by the flag
 //! ```
 //!
-//! Meanwhile the flags travel to the host, which reads them when it needs them: at the latest in the next step of
-//! [`SkipOnDevice`](crate::optim::SkipOnDevice), long after they have arrived.
+//! All of this happens on the device. Meanwhile the flags are copied to the host, which reads them when it needs them:
+//! at the latest in the next step of [`SkipOnDevice`](crate::optim::SkipOnDevice), usually long after they have
+//! arrived.
 
 use std::{
     collections::VecDeque,
@@ -47,7 +48,8 @@ pub struct DeferredPass<B: Backend> {
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 impl<B: Backend> DeferredPass<B> {
-    /// How many passes later an overflowed pass is forgotten. No effective batch has that many micro-batches.
+    /// The number of later passes after which an overflowed pass is forgotten. No step accumulates that many
+    /// micro-batches.
     const REMEMBERED: u64 = 4096;
 
     fn new(before: FloatTensor<B>, after: FloatTensor<B>, scaling: &'static Scaling<B>) -> Self {
@@ -60,13 +62,13 @@ impl<B: Backend> DeferredPass<B> {
         }
     }
 
-    /// Stores what the flags of this pass said.
+    /// Stores the outcome, once the flags of this pass have been read.
     fn arrive(&self, scale: f32, outcome: Outcome) {
-        // The flags are taken from the queue once, so nobody else has stored it.
+        // The flags are taken from the queue only once, so the outcome has not been stored before.
         let _ = self.arrived.set((scale, outcome));
     }
 
-    /// The scale and the outcome. Waits for the device.
+    /// Returns the scale and the outcome. Waits for the device.
     pub(crate) fn wait(&self) -> (f32, Outcome) {
         while self.arrived.get().is_none() && self.scaling.device.settle_next(&self.scaling.host) {}
         *self
@@ -75,7 +77,7 @@ impl<B: Backend> DeferredPass<B> {
             .expect("a pass that has not arrived is in the queue, or its reader panicked")
     }
 
-    /// The scale that the gradients of this pass carry, as a tensor of rank `rank` with one element.
+    /// Returns the scale that the gradients of this pass carry, as a tensor with one element and `rank` dimensions.
     pub(crate) fn scale(&self, rank: usize) -> FloatTensor<B> {
         scale_of::<B>(self.before.clone(), rank)
     }
@@ -100,7 +102,7 @@ pub(crate) struct DeviceScale<B: Backend>(Mutex<State<B>>);
 struct State<B: Backend> {
     /// The state on the device, see [`loss_scale`]; `None` before the first pass and after the host has set the scale.
     current: Option<FloatTensor<B>>,
-    /// In the order of the passes.
+    /// The passes whose flags have not been read, the oldest first.
     pending: VecDeque<Pending<B>>,
 }
 
@@ -109,13 +111,13 @@ struct State<B: Backend> {
 struct Pending<B: Backend> {
     pass: Arc<DeferredPass<B>>,
     flags: Flags,
-    /// The gradient that each flag is about.
+    /// For each flag, the gradient that it belongs to.
     gradients: Vec<Overflow>,
 }
 
 impl<B: Backend> DeviceScale<B> {
-    /// The most passes that may be pending. An optimizer other than [`SkipOnDevice`](crate::optim::SkipOnDevice) never
-    /// reads the flags, and they must not pile up.
+    /// The largest number of pending passes. Only [`SkipOnDevice`](crate::optim::SkipOnDevice) reads the flags
+    /// regularly; with other optimizers they must not pile up.
     const MOST_PENDING: usize = 64;
 
     pub(crate) fn new() -> Self {
@@ -125,7 +127,7 @@ impl<B: Backend> DeviceScale<B> {
         }))
     }
 
-    /// The number of passes whose flags have not been read.
+    /// Returns the number of passes whose flags have not been read.
     pub(crate) fn pending(&self) -> u64 {
         self.0.lock().pending.len() as u64
     }
@@ -137,7 +139,7 @@ impl<B: Backend> DeviceScale<B> {
 
     /// Reads the flags of the oldest pending pass and moves the host's scale. Returns whether there was one.
     pub(crate) fn settle_next(&self, host: &HostScale) -> bool {
-        // The host must count the passes in their order, so the lock is held until its scale has moved.
+        // The host must count the passes in order, so the lock is held until its scale has moved.
         let mut state = self.0.lock();
         let Some(Pending {
             pass,
@@ -162,7 +164,7 @@ impl<B: Backend> DeviceScale<B> {
 }
 
 impl<B: AmpBackend> Scaling<B> {
-    /// The state of the scale on `device` before the next backward pass.
+    /// Returns the state of the scale before the next backward pass, as a tensor on `device`.
     pub(crate) fn state_on(&self, device: &B::Device) -> FloatTensor<B> {
         let current = self.device.0.lock().current.clone();
         match current {
@@ -176,7 +178,7 @@ impl<B: AmpBackend> Scaling<B> {
 
     /// Moves the scale on the device after a backward pass, by its flags: one per gradient, 1 if it is not finite.
     ///
-    /// `before` is the state that the loss was scaled by. Reads nothing from the device.
+    /// `before` is the state that holds the scale of this loss. Incurs no device-to-host read.
     pub(crate) fn advance(
         &'static self,
         before: FloatTensor<B>,
@@ -208,12 +210,12 @@ impl<B: AmpBackend> Scaling<B> {
     }
 }
 
-/// The scale in a state, as a tensor of rank `rank` with one element.
+/// Returns the scale in a state, as a tensor with one element and `rank` dimensions.
 pub(crate) fn scale_of<B: Backend>(state: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
     B::float_reshape(loss_scale::scale_of::<B>(state), Shape::from(vec![1; rank]))
 }
 
-/// The state of the host as a tensor on the device.
+/// Copies the state of the host to the device.
 fn upload<B: Backend>(host: LossScaleState, device: &B::Device) -> FloatTensor<B> {
     let data = TensorData::new(loss_scale::state(host).to_vec(), [loss_scale::STATE]);
     B::float_from_data(data, device)

@@ -8,7 +8,7 @@ use std::{
 
 use burn_backend::{Backend, ExecutionError, TensorData, read_sync, tensor::FloatTensor};
 
-/// One F32 flag per gradient, 1 if the gradient is not finite, that was requested from the device.
+/// The F32 flags of a backward pass, requested from the device: one per gradient, 1 if the gradient is not finite.
 pub(crate) enum Flags {
     Here(Result<TensorData, ExecutionError>),
     Underway(Pin<Box<dyn Future<Output = Result<TensorData, ExecutionError>> + Send>>),
@@ -19,7 +19,7 @@ impl Flags {
     pub(crate) fn request<B: Backend>(flags: FloatTensor<B>) -> Self {
         let mut flags: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(B::float_into_data(flags));
-        // The first poll enqueues the copy; nobody needs to be woken when it is done, because `wait` asks again.
+        // The first poll enqueues the copy. No waker is needed for its end, because `wait` polls again.
         match flags.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(flags) => Self::Here(flags),
             Poll::Pending => Self::Underway(flags),
@@ -30,8 +30,8 @@ impl Flags {
     ///
     /// # Panics
     ///
-    /// If the device cannot deliver them: it was lost, or one of its kernels failed. Without the flags a step can
-    /// neither be made nor be skipped.
+    /// Panics if the device cannot deliver them: it was lost, or one of its kernels failed. Without the flags a step
+    /// can neither be made nor be skipped.
     pub(crate) fn wait(self) -> Vec<bool> {
         let flags = match self {
             Self::Here(flags) => flags,

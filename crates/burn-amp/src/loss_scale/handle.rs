@@ -6,18 +6,18 @@ use burn_backend::Backend;
 
 use super::{Scaling, host::HostScale, record::LossScaleRecord, skip::Skip};
 
-/// A [`Scaling`] of any backend.
+/// A [`Scaling`] whose backend type is erased.
 pub(crate) trait AnyScaling: fmt::Debug + Send + Sync {
-    /// The scale as the host knows it.
+    /// Returns the scale as the host knows it.
     fn host(&self) -> &HostScale;
 
-    /// The number of backward passes whose outcome has not reached the host.
+    /// Returns the number of backward passes whose outcome has not reached the host.
     fn pending(&self) -> u64;
 
-    /// Waits for their outcomes.
+    /// Waits for the outcomes of these passes.
     fn settle(&self);
 
-    /// The state after all passes, for a checkpoint.
+    /// Returns the state after all passes, for a checkpoint.
     fn record(&self) -> LossScaleRecord;
 
     /// Continues from a saved state.
@@ -51,13 +51,13 @@ impl<B: Backend> AnyScaling for Scaling<B> {
 pub struct LossScale(pub(crate) &'static dyn AnyScaling);
 
 impl LossScale {
-    /// The factor on the next loss; 1 if the loss is not scaled.
+    /// Returns the factor on the next loss, a power of two; 1 if the loss is not scaled.
     pub fn scale(&self) -> f32 {
         self.0.host().loss_scale().scale
     }
 
-    /// The number of backward passes whose outcome has not reached the host, so that the other counters do not include
-    /// them. Always 0 unless `loss_scale.sync = false`.
+    /// Returns the number of backward passes whose outcome has not reached the host, so that the other counters do not
+    /// include them yet. Always 0 unless `loss_scale.sync = false`.
     pub fn pending_steps(&self) -> u64 {
         self.0.pending()
     }
@@ -67,27 +67,27 @@ impl LossScale {
         self.0.settle();
     }
 
-    /// The number of finite steps since the scale last changed.
+    /// Returns the number of finite steps since the scale last changed.
     pub fn growth_tracker(&self) -> u32 {
         self.0.host().loss_scale().streak
     }
 
-    /// The number of scaled backward passes.
+    /// Returns the number of scaled backward passes.
     pub fn steps(&self) -> u64 {
         self.0.host().state().steps
     }
 
-    /// The number of backward passes whose gradients overflowed.
+    /// Returns the number of backward passes whose gradients overflowed.
     pub fn skipped_steps(&self) -> u64 {
         self.0.host().state().skipped_steps
     }
 
-    /// Why the last skipped step was skipped.
+    /// Returns the reason why a step was last skipped; `None` if none was.
     pub fn last_skip(&self) -> Option<Skip> {
         self.0.host().state().last_skip.clone()
     }
 
-    /// The state, for a checkpoint. Waits for pending passes.
+    /// Returns the state, for a checkpoint. Waits for pending passes.
     ///
     /// ```
     /// # use burn::{backend::Flex, record::{DefaultRecorder, Recorder}};
@@ -101,7 +101,7 @@ impl LossScale {
     /// # Ok::<(), burn::record::RecorderError>(())
     /// ```
     ///
-    /// [`LossScaleOptimizer`](crate::optim::LossScaleOptimizer) stores it in its own record.
+    /// You do not need this with an [`AmpOptimizer`](crate::optim::AmpOptimizer), whose record contains it.
     pub fn record(&self) -> LossScaleRecord {
         self.0.record()
     }

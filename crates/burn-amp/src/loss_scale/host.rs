@@ -18,12 +18,12 @@ pub(crate) struct HostScale {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) loss_scale: LossScaleState,
-    /// Scaled backward passes so far.
+    /// The number of scaled backward passes so far.
     pub(crate) steps: u64,
-    /// Backward passes that overflowed.
+    /// The number of backward passes that overflowed.
     pub(crate) skipped_steps: u64,
     pub(crate) last_skip: Option<Skip>,
-    /// Backward passes that the ranks of a data-parallel run took together.
+    /// The number of backward passes that the ranks of a data-parallel run made together.
     rounds: u64,
     /// The last skip, if the scale could not fall any further.
     exhausted: Option<Skip>,
@@ -49,12 +49,12 @@ impl HostScale {
         self.state.lock()
     }
 
-    /// The scale and its streak, as far as the host knows.
+    /// Returns the state of the scale, as far as the host knows it.
     pub(crate) fn loss_scale(&self) -> LossScaleState {
         self.state().loss_scale
     }
 
-    /// The factor on the next loss, or `None` if the loss is not scaled.
+    /// Returns the factor on the next loss, or `None` if the loss is not scaled.
     pub(crate) fn scale(&self) -> Option<f32> {
         match self.rule {
             LossScaling::NoScale => None,
@@ -62,7 +62,7 @@ impl HostScale {
         }
     }
 
-    /// The rule in the form that the kernel understands; `None` if the loss is not scaled.
+    /// Returns the rule in the form that the kernel understands; `None` if the loss is not scaled.
     pub(crate) fn as_dynamic(&self) -> Option<DynamicLossScale> {
         match self.rule {
             LossScaling::NoScale => None,
@@ -78,7 +78,7 @@ impl HostScale {
         }
     }
 
-    /// Backward passes that the ranks of a data-parallel run took together.
+    /// Returns the number of backward passes that the ranks of a data-parallel run made together.
     pub(crate) fn rounds(&self) -> u64 {
         self.state().rounds
     }
@@ -110,7 +110,7 @@ impl HostScale {
     ///
     /// # Panics
     ///
-    /// If the gradients overflowed although the scale was at its minimum: a smaller scale would not help.
+    /// Panics if the gradients overflowed although the scale was at its minimum: a smaller scale would not help.
     pub(crate) fn update(
         &self,
         scale: f32,

@@ -1,9 +1,10 @@
-//! The loss scale of one device: where it is kept, how it moves, how it is read and saved.
+//! The loss scale of one device: its state, the rule by which it moves, and how it is read and saved.
 //!
-//! * [`skip`]: why a step was skipped
+//! * [`skip`]: the report of a skipped step
 //! * [`record`]: the loss scale in a checkpoint
 //! * [`host`]: the scale as the host knows it; it moves when the outcome of a backward pass is known
-//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; [`flags`] travel to the host later
+//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; its overflow [`flags`] reach the host
+//!   later
 //! * [`passes`]: the backward passes that a gradient depends on and whose outcome may still be on the device
 //! * [`handle`]: the public, read-only view
 
@@ -28,14 +29,14 @@ pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
 pub(crate) use skip::Decision;
 
-/// The loss scale of one policy source, backend and device.
+/// The loss scale of one configuration source, backend and device.
 #[derive(Debug)]
 pub(crate) struct Scaling<B: Backend> {
     /// The scale as the host knows it.
     pub(crate) host: HostScale,
-    /// The scale on the device; unused if `sync` is set.
+    /// The scale on the device; unused if `sync` is true.
     pub(crate) device: DeviceScale<B>,
-    /// Whether every backward pass waits for its outcome.
+    /// Whether each backward pass waits for its outcome: `loss_scale.sync`.
     sync: bool,
 }
 
@@ -48,7 +49,8 @@ impl<B: Backend> Scaling<B> {
         }
     }
 
-    /// The rule by which the scale moves on the device; `None` if it moves on the host, or if the loss is not scaled.
+    /// Returns the rule by which the scale moves on the device; `None` if it moves on the host or the loss is not
+    /// scaled.
     pub(crate) fn on_device(&self) -> Option<DynamicLossScale> {
         if self.sync {
             None
@@ -62,7 +64,7 @@ impl<B: Backend> Scaling<B> {
         while self.device.settle_next(&self.host) {}
     }
 
-    /// The state after all backward passes, for a checkpoint.
+    /// Returns the state after all backward passes, for a checkpoint. Waits for the device.
     pub(crate) fn record(&self) -> LossScaleRecord {
         self.settle();
         self.host.record()

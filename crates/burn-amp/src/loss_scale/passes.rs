@@ -1,8 +1,8 @@
 //! Backward passes whose outcome may still be on the device.
 //!
 //! With `loss_scale.sync = false` a gradient carries the passes it was computed from, through every op, so that an
-//! optimizer can skip a sum of micro-batches whole. What an optimizer keeps must not carry them for ever: passes whose
-//! gradients are known to be finite are dropped when lists are joined, and overflowed ones after
+//! optimizer can skip the whole sum of several micro-batches. A tensor that an optimizer keeps must not carry them
+//! forever: passes whose gradients are known to be finite are dropped when lists are joined, and overflowed ones after
 //! [`REMEMBERED`](DeferredPass::REMEMBERED) later passes.
 
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use burn_backend::Backend;
 
 use super::device::DeferredPass;
 
-/// The passes that a gradient was computed from: one for most gradients, none if the host knows their outcome.
+/// The backward passes that a gradient was computed from: one for most gradients, none if the host knows their outcome.
 ///
-/// Every gradient has them, so they are one pointer.
+/// Every gradient has such a list, so it is a single pointer.
 #[derive(Debug)]
 pub(crate) struct Passes<B: Backend>(Option<Arc<Vec<Arc<DeferredPass<B>>>>>);
 
@@ -49,7 +49,7 @@ impl<B: Backend> Passes<B> {
         self.forget_settled();
     }
 
-    /// Drops the passes that no step depends on any more.
+    /// Drops the passes that no step can depend on any more.
     fn forget_settled(&mut self) {
         let Some(passes) = &mut self.0 else {
             return;

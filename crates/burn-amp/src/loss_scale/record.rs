@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The state of a loss scale, as a Burn record.
 ///
-/// It holds numbers, not a tensor: a recorder with half-precision settings would turn 65536 into inf.
+/// It holds numbers and no tensor, because a recorder with half-precision settings would turn 65536 into inf.
 ///
 /// Loading a file that holds something else, or that a newer burn-amp wrote, is an error that names both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ impl LossScaleRecord {
     /// The version that is written, and the newest that is read.
     const VERSION: u32 = 1;
 
-    /// The state before the first step.
+    /// Returns the state before the first step.
     pub(crate) fn start(scaling: &LossScaling) -> Self {
         Self {
             loss_scale: scaling.start(),
@@ -31,7 +31,7 @@ impl LossScaleRecord {
         }
     }
 
-    /// The state after one more step.
+    /// Returns the state after one more step.
     pub(crate) fn next(self, scaling: &LossScaling, outcome: Outcome) -> Self {
         Self {
             loss_scale: scaling.next(self.loss_scale, outcome),
@@ -40,7 +40,7 @@ impl LossScaleRecord {
         }
     }
 
-    /// The saved state under a configuration that may be another than the one it was saved under.
+    /// Adapts a saved state to a configuration that may differ from the one it was saved under.
     pub(crate) fn resumed(self, scaling: &LossScaling) -> Self {
         Self {
             loss_scale: scaling.resume(self.loss_scale),
@@ -48,22 +48,22 @@ impl LossScaleRecord {
         }
     }
 
-    /// The factor on the next loss.
+    /// Returns the factor on the next loss.
     pub fn scale(&self) -> f32 {
         self.loss_scale.scale
     }
 
-    /// Finite steps since the scale last changed.
+    /// Returns the number of finite steps since the scale last changed.
     pub fn growth_tracker(&self) -> u32 {
         self.loss_scale.streak
     }
 
-    /// Scaled backward passes so far.
+    /// Returns the number of scaled backward passes so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Backward passes whose gradients overflowed.
+    /// Returns the number of backward passes whose gradients overflowed.
     pub fn skipped_steps(&self) -> u64 {
         self.skipped_steps
     }
@@ -96,13 +96,13 @@ impl DeviceLossScale {
     }
 }
 
-/// Whether a number is a loss scale: a power of two, so that scaling and unscaling are exact.
+/// Whether a number is a valid loss scale: a power of two, so that scaling and unscaling are exact.
 pub(crate) fn is_loss_scale(scale: f32) -> bool {
     const FRACTION: u32 = (1 << (f32::MANTISSA_DIGITS - 1)) - 1;
     scale.is_normal() && scale > 0.0 && scale.to_bits() & FRACTION == 0
 }
 
-/// The loss scale nearest to a number; 1 for NaN.
+/// Returns the valid loss scale nearest to a number; 1 for NaN.
 pub(crate) fn nearest_loss_scale(number: f32) -> f32 {
     if number.is_nan() {
         return 1.0;
@@ -128,12 +128,12 @@ struct Stored {
     skipped_steps: u64,
 }
 
-/// The reason why the fields in a file are no loss scale.
+/// The reason why the fields in a file are not a loss scale.
 #[derive(Debug, thiserror::Error)]
 enum NoLossScale {
     #[error(
-        "loss scale record of version {found}, but this burn-amp reads version {}: the file is from a newer burn-amp, or \
-         holds something else",
+        "loss scale record of version {found}, but this burn-amp reads version {}: the file is from a newer burn-amp, \
+         or holds something else",
         LossScaleRecord::VERSION
     )]
     Version { found: u32 },

@@ -1,24 +1,24 @@
-//! Why a step was skipped.
+//! The report of a skipped step.
 
 use std::fmt;
 
 use burn_amp_core::Precision;
 use burn_backend::Shape;
 
-/// Why a step was skipped.
+/// The report of a skipped step: which gradients overflowed, at which loss scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skip {
-    /// The number of the scaled backward pass, counted from 0.
+    /// The number of the scaled backward pass, counting from 0.
     pub step: u64,
     /// The loss scale of that pass.
     pub scale: f32,
-    /// The gradients that were not finite; empty if only another rank's were not.
+    /// The gradients that were not finite; empty if only those of another rank overflowed.
     pub overflowed: Vec<Overflow>,
     /// The number of gradients that were checked.
     pub gradients: usize,
 }
 
-/// A gradient that was not finite.
+/// A gradient that was not finite: it contained inf or NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overflow {
     /// The position of its parameter among the live parameters, in the order in which they were made.
@@ -51,7 +51,7 @@ impl Decision {
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Gradients listed before the rest is abbreviated.
+        /// The number of gradients that are listed before the rest is abbreviated.
         const SHOWN: usize = 4;
 
         let Self {

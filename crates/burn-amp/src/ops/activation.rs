@@ -44,7 +44,7 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
 }
 
-/// Along the last dimension, the result remembers its operand for [`float_gather`](super::tensor).
+/// Along the last dimension, the result keeps its operand, so that [`float_gather`](super::tensor) can use it.
 fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     dim: usize,

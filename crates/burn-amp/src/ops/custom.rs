@@ -1,4 +1,4 @@
-//! Ops that Burn does not know, under a cast class.
+//! Custom ops, run under a cast class.
 
 use burn_amp_core::Class;
 use burn_amp_kernels::AmpBackend;
@@ -11,7 +11,8 @@ use crate::{
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Amp<B, P, G> {
     /// Runs an op that Burn does not know, such as a kernel of your own, under a cast class.
     ///
-    /// `op` gets the operands in the dtype that the class gives them, all of one dtype, on the inner backend.
+    /// `op` receives the operands as tensors of the inner backend, all cast to the one dtype that the class gives them.
+    /// Its result is cast as the class says.
     ///
     /// ```
     /// use burn::tensor::{backend::Backend, ops::FloatTensor};

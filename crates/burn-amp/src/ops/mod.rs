@@ -1,4 +1,4 @@
-//! The forwarders of Burn's op traits, in files named as upstream names them.
+//! The implementations of Burn's op traits, in files named as in Burn.
 
 mod activation;
 mod bool_tensor;

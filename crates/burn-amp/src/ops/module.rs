@@ -24,7 +24,8 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
     module_ops! { forward! }
 }
 
-/// Burn's `Autodiff` would compose the op below `Amp`, where the policy does not see the parts.
+/// While a graph is recorded, attention is composed of `Amp`'s own ops. Burn's `Autodiff` would compose it below `Amp`,
+/// where the policy does not see the parts.
 fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     query: FloatTensor<Amp<B, P, G>>,
     key: FloatTensor<Amp<B, P, G>>,

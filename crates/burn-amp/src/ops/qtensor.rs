@@ -1,4 +1,4 @@
-//! `QTensorOps`. The inner backend does the quantized arithmetic; its float results follow the policy from there on.
+//! `QTensorOps`. The inner backend does the quantized arithmetic; ops on its float results follow the policy.
 
 use burn_amp_core::{Op, q_tensor_ops};
 use burn_amp_kernels::AmpBackend;

@@ -54,8 +54,8 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
 }
 
-/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen a low operand, and the
-/// backward pass saves the mask in low precision too.
+/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
+/// and the mask is saved for the backward pass in low precision too.
 fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: FloatTensor<Amp<B, P, G>>,
@@ -79,8 +79,8 @@ fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
 }
 
-/// A cross entropy reads one log-probability per row of a log-softmax, which its operand and the logarithms of its sums
-/// give without the other ones.
+/// A cross entropy reads one log-probability per row of a log-softmax. It is computed from the operand of the
+/// log-softmax, so the backward pass needs no tensor of the gradients of all log-probabilities.
 fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
     tensor: FloatTensor<Amp<B, P, G>>,
@@ -101,7 +101,7 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
 }
 
-/// Whether indices of shape `indices` along `dim` are one per row of the tensor.
+/// Whether indices of shape `indices` pick one element per row, along the last dimension `dim`.
 fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) -> bool {
     let shape = tensor.shape();
     dim + 1 == shape.num_dims()

@@ -1,4 +1,4 @@
-//! The one optimizer entry that follows the policy in force.
+//! The optimizer that follows the policy in force.
 
 use burn::{
     module::AutodiffModule, optim::adaptor::OptimizerAdaptor, tensor::backend::AutodiffBackend,
@@ -24,20 +24,21 @@ use crate::{backend::Amped, graph::NoGraph};
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
 ///
-/// | where | what it does | the part that does it |
+/// | in the presence of | it | with the part |
 /// |---|---|---|
 /// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`MasterWeights`] |
-/// | `loss_scale.sync = false` | skips on the device, without waiting for it | [`SkipOnDevice`] |
-/// | accumulated gradients, several devices | skips the whole effective batch if a part of it overflowed | [`LossScaleOptimizer`] |
+/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`SkipOnDevice`] |
+/// | accumulated gradients, several devices | skips the whole step if one of its micro-batches or devices overflowed | [`LossScaleOptimizer`] |
 /// | a checkpoint | saves the loss scale in the optimizer's record | [`LossScaleOptimizer`] |
 ///
-/// Where the policy needs nothing of it, it makes the steps of Burn's optimizer op for op, and keeps the same state.
+/// Where the policy needs none of this, it makes the same steps as Burn's optimizer, op for op, and keeps the same
+/// state.
 ///
-/// A record that was saved under one policy loads under another: masters begin as the parameters, the loss scale obeys
-/// the new configuration.
+/// A record that was saved under one policy can be loaded under another: masters start from the parameters, and the
+/// loss scale follows the new configuration.
 ///
-/// The gradient clipping of the configuration, which clips each parameter's gradient by itself, is kept, and comes after
-/// [`with_clipping`](Self::with_clipping).
+/// The gradient clipping of the configuration, which clips each parameter's gradient separately, is kept. It is applied
+/// after [`with_clipping`](Self::with_clipping).
 #[derive(Clone, Debug)]
 pub struct AmpOptimizer<C> {
     config: C,
@@ -46,7 +47,7 @@ pub struct AmpOptimizer<C> {
     norm: Option<GradientNorm>,
 }
 
-/// The optimizer of a configuration `C` as an [`AmpOptimizer`] adapts it to a module.
+/// The inner optimizer of an [`AmpOptimizer`]: that of the configuration `C`, adapted to the module `M`.
 pub type AmpAdaptor<C, M, B> = OptimizerAdaptor<
     MasterWeights<
         SkipOnDevice<<C as OptimizerConfig<<B as AutodiffBackend>::InnerBackend>>::Optimizer>,
@@ -66,12 +67,12 @@ impl<C> AmpOptimizer<C> {
         }
     }
 
-    /// Sets where the masters of parameters stored in half precision are kept.
+    /// Sets the form in which the masters of parameters in half precision are kept.
     pub fn with_masters(self, masters: Masters) -> Self {
         Self { masters, ..self }
     }
 
-    /// Clips the gradients of every step, all parameters together, after unscaling.
+    /// Clips the unscaled gradients of every step, all parameters together.
     pub fn with_clipping(self, clipping: Clipping) -> Self {
         Self {
             clipping: Some(clipping),
@@ -94,7 +95,8 @@ impl<C> AmpOptimizer<C> {
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {
-        // Selection inside of the masters keeps one copy of them, and not the old and the new one.
+        // With the selection inside the master weights, only one copy of the masters is kept, not the old and the new
+        // one.
         let inner = replace_optimizer(self.config.adaptor(), |optimizer| {
             MasterWeights::new(SkipOnDevice::new(optimizer)).with_masters(self.masters)
         });

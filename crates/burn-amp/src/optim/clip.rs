@@ -6,19 +6,19 @@ use burn::{
     tensor::{DType, Tensor, backend::AutodiffBackend},
 };
 
-/// How the gradients of all parameters are clipped.
+/// A way to clip the gradients of all parameters.
 ///
-/// Burn's own `GradientClipping::Norm` takes the norm of each parameter's gradient by itself.
+/// It differs from Burn's own `GradientClipping::Norm`, which clips the norm of each parameter's gradient separately.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clipping {
     /// Clamps each element to at most this magnitude.
     Value(f32),
-    /// Multiplies all gradients by one factor, so that their common norm is at most this: `min(1, max / (norm + 1e-6))`,
-    /// as PyTorch's `clip_grad_norm_`.
+    /// Multiplies all gradients by one factor, `min(1, max / (norm + 1e-6))`, so that their common L2 norm is at most
+    /// `max`, as PyTorch's `clip_grad_norm_` does.
     GlobalNorm(f32),
 }
 
-/// The L2 norm of all gradients of a model together: one F32 element, on the device of the first gradient.
+/// Returns the L2 norm of all gradients of a model together: one F32 element, on the device of the first gradient.
 ///
 /// `None` if there are no gradients. Incurs no device-to-host read.
 pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
@@ -28,7 +28,7 @@ pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
     global_norm_of::<B, M>(std::slice::from_ref(grads), model)
 }
 
-/// [`global_norm`] of gradients on several devices.
+/// Like [`global_norm`], for gradients on several devices.
 pub(super) fn global_norm_of<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &[GradientsParams],
     model: &M,
@@ -74,7 +74,7 @@ pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
     clip_all::<B, M>(std::slice::from_mut(grads), model, clipping)
 }
 
-/// [`clip`] of gradients on several devices.
+/// Like [`clip`], for gradients on several devices.
 pub(super) fn clip_all<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &mut [GradientsParams],
     model: &M,

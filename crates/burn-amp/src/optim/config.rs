@@ -1,4 +1,4 @@
-//! What Burn's optimizer configurations have in common, and the wrappers around them.
+//! The trait that Burn's optimizer configurations and the wrappers around them have in common.
 
 use burn::{
     module::AutodiffModule,
@@ -14,8 +14,8 @@ use super::Masters;
 
 /// A configuration that makes a [`SimpleOptimizer`] for tensors of the backend `B`.
 ///
-/// All of Burn's configurations are one. [`MasterWeights`](super::MasterWeights) and
-/// [`SkipOnDevice`](super::SkipOnDevice) over a configuration are one too, so they nest in any order.
+/// All of Burn's optimizer configurations implement it. So do [`MasterWeights`](super::MasterWeights) and
+/// [`SkipOnDevice`](super::SkipOnDevice) over a configuration, so they nest in any order.
 pub trait OptimizerConfig<B: Backend> {
     /// The optimizer.
     type Optimizer: SimpleOptimizer<B>;
@@ -23,20 +23,20 @@ pub trait OptimizerConfig<B: Backend> {
     /// Makes the optimizer, without the gradient clipping of the configuration.
     fn simple(&self) -> Self::Optimizer;
 
-    /// Makes the optimizer as Burn adapts it to a module, with the gradient clipping of the configuration.
+    /// Makes the optimizer for a module, in Burn's adaptor, with the gradient clipping of the configuration.
     fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
     where
         A: AutodiffBackend<InnerBackend = B>,
         M: AutodiffModule<A>;
 
-    /// Where the F32 masters of parameters stored in BF16 are: nowhere, unless a
+    /// Returns where the F32 masters of parameters in half precision are kept: nowhere, unless a
     /// [`MasterWeights`](super::MasterWeights) keeps them.
     fn masters(&self) -> Masters {
         Masters::None
     }
 }
 
-/// The same adaptor, with its gradient clipping, around another optimizer.
+/// Replaces the optimizer in an adaptor, and keeps the adaptor's gradient clipping.
 pub(super) fn replace_optimizer<O, W, M, A>(
     adaptor: OptimizerAdaptor<O, M, A>,
     wrap: impl FnOnce(O) -> W,

@@ -1,15 +1,15 @@
-//! Which steps are skipped: whole effective batches, and nobody else's.
+//! The rule that decides which steps are skipped: whole effective batches, and only those that contain an overflow.
 //!
-//! Burn sums the gradients of micro-batches, or of several devices, before one step. A part that overflowed is missing
-//! from the sum, so the step must not be made from the other parts. An overflow belongs to the step that would have used
-//! its gradients:
+//! An *effective batch* is all that one step is made from: Burn sums the gradients of micro-batches, or of several
+//! devices, before the step. A part that overflowed is missing from the sum, so the step must not be made from the
+//! other parts. An overflow belongs to the step that would have used its gradients:
 //!
-//! * With `loss_scale.sync = true` an overflowed backward pass gives `None` for each gradient that is asked for, and the
-//!   parameter notes when that was. A step is skipped if a gradient of one of *its* parameters was withheld since the same
-//!   optimizer's step before. A pass whose gradients nobody asks for withholds nothing, and optimizers of other
-//!   parameters, or with their own accumulated gradients, are not concerned.
-//! * With `loss_scale.sync = false` a gradient carries the passes that it comes from. A step is skipped if one of the
-//!   passes of one of its gradients overflowed.
+//! * With `loss_scale.sync = true` an overflowed backward pass returns `None` for each gradient that is asked for, and
+//!   the parameter records when that happened. A step is skipped if a gradient of one of *its* parameters was withheld
+//!   since the previous step of the same optimizer. A pass whose gradients are never asked for withholds nothing, and
+//!   optimizers of other parameters are not affected.
+//! * With `loss_scale.sync = false` a gradient carries the backward passes that it was computed from. A step is skipped
+//!   if one of the passes of one of its gradients overflowed.
 
 use burn::{
     module::{AutodiffModule, ModuleVisitor, Param},
@@ -28,21 +28,21 @@ use crate::{
 /// The effective batch that the next step of one optimizer will be made from.
 #[derive(Clone, Debug)]
 pub(super) struct EffectiveBatch {
-    /// When the optimizer's last step was made, or skipped.
+    /// The moment at which the optimizer last made or skipped a step.
     since: Moment,
 }
 
-/// What happens to an effective batch.
+/// The decision on an effective batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is stepped; the device may still select the old parameters.
+    /// The step is made; the device may still select the old parameters.
     Make,
-    /// It is skipped, because one of its parts overflowed.
+    /// The step is skipped, because a part of the batch overflowed.
     Skip,
 }
 
 impl EffectiveBatch {
-    /// Begins with the gradients that are made from now on.
+    /// Begins an effective batch with the gradients that are computed from now on.
     pub(super) fn begin() -> Self {
         Self {
             since: Moment::now(),
@@ -51,8 +51,9 @@ impl EffectiveBatch {
 
     /// Ends this batch with `grads`, begins the next, and decides whether to step.
     ///
-    /// If the outcome is still on the device and the optimizer `selects_on_device`, all of `grads` carry all passes
-    /// afterwards, so that all of their parameters are selected alike. Otherwise it waits for the outcome.
+    /// If the outcome is still on the device and the optimizer `selects_on_device`, each of `grads` afterwards carries
+    /// the passes of all of them, so that the old or the new values are selected for all parameters alike. Otherwise
+    /// this waits for the outcome.
     pub(super) fn end<B, M>(
         &mut self,
         grads: &mut [GradientsParams],
@@ -85,8 +86,8 @@ impl EffectiveBatch {
             return Step::Make;
         }
         WAITS.give(|| {
-            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits for the \
-             device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
+            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits \
+             for the device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
                 .to_string()
         });
         if overflowed(&passes) {
@@ -100,11 +101,11 @@ impl EffectiveBatch {
 
 static WAITS: Warning = Warning::new();
 
-/// What is known of the parts of an effective batch.
+/// The parts of an effective batch, and what is known about their outcome.
 struct Parts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a [GradientsParams],
     since: Moment,
-    /// Whether a gradient was withheld.
+    /// Whether a gradient of one of the parameters was withheld.
     withheld: bool,
     /// The backward passes whose outcome is on the device.
     passes: Passes<<B::InnerBackend as Amped>::Plain>,

@@ -14,16 +14,16 @@ pub struct GradientNorm(Arc<Mutex<Norm>>);
 enum Norm {
     #[default]
     Unknown,
-    /// Still on the device: reading it waits for the step.
+    /// The norm is still on the device: reading it waits for the step.
     OnDevice(Box<dyn FnOnce() -> f64 + Send>),
     Read(f64),
 }
 
 impl GradientNorm {
-    /// The norm; `None` before the first step. The first call after a step incurs one device-to-host read.
+    /// Returns the norm; `None` before the first step. The first call after a step incurs one device-to-host read.
     ///
-    /// A step that was skipped on the host leaves the norm of the step before. With `loss_scale.sync = false` it is the norm
-    /// of the parts that did not overflow.
+    /// A step that was skipped on the host leaves the norm of the previous step. With `loss_scale.sync = false`, the
+    /// norm of a skipped step is that of the parts that did not overflow.
     pub fn value(&self) -> Option<f64> {
         let mut norm = self.0.lock();
         let value = match std::mem::take(&mut *norm) {

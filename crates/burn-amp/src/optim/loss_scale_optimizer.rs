@@ -1,4 +1,4 @@
-//! An optimizer that takes part in loss scaling.
+//! An optimizer wrapper that skips, clips and records for loss scaling.
 
 use burn::{
     module::AutodiffModule,
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{backend::Amped, graph::NoGraph, policy::Context};
 
-/// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer`](super::AmpOptimizer) makes one.
+/// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer::init`](super::AmpOptimizer::init) returns one.
 ///
-/// * It skips the step of a whole effective batch if one of its parts overflowed: micro-batches that are accumulated, or
-///   the batches of several devices. Without it the step is made from the other parts.
+/// * It skips the step of a whole *effective batch*, the micro-batches or devices whose gradients are summed for one
+///   step, if a part of it overflowed. Without the wrapper, the step would be made from the other parts.
 /// * It clips the gradients of all parameters together, after unscaling.
 /// * Its record contains the loss scale, so that a checkpoint of a `Learner` resumes exactly.
 ///
@@ -31,18 +31,17 @@ use crate::{backend::Amped, graph::NoGraph, policy::Context};
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
 ///
-/// Over an optimizer of your own it waits for the device in each step with `loss_scale.sync = false`: only an
+/// Made with [`new`](Self::new), it waits for the device in each step if `loss_scale.sync = false`; only an
 /// `AmpOptimizer` skips without the host.
 ///
-/// An effective batch is what this optimizer is given between two of its steps. A backward pass over the same parameters
-/// whose gradients are asked for and thrown away cannot be told from a micro-batch: if it overflows, the next step is
-/// skipped.
+/// A backward pass over the same parameters whose gradients are asked for and then discarded cannot be distinguished
+/// from a micro-batch: if it overflows, the next step is skipped.
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizer<O> {
     inner: O,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
-    /// Whether `inner` takes gradients whose outcome is still on the device.
+    /// Whether `inner` accepts gradients whose outcome is still on the device.
     selects_on_device: bool,
     batch: EffectiveBatch,
 }
@@ -67,7 +66,7 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
-    /// Clips the gradients of every step.
+    /// Clips the unscaled gradients of every step, all parameters together.
     pub fn with_clipping(self, clipping: Clipping) -> Self {
         Self {
             clipping: Some(clipping),
@@ -83,7 +82,7 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
-    /// The wrapped optimizer.
+    /// Returns the wrapped optimizer.
     pub fn inner(&self) -> &O {
         &self.inner
     }
@@ -101,7 +100,7 @@ impl<O> LossScaleOptimizer<O> {
         }
         let before = match (&self.norm, self.clipping) {
             (Some(_), Some(Clipping::Value(_)) | None) => global_norm_of::<B, M>(grads, module),
-            // Clipping by the norm measures it.
+            // Clipping by the global norm returns it.
             (Some(_), Some(Clipping::GlobalNorm(_))) | (None, _) => None,
         };
         let clipped = self

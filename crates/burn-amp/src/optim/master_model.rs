@@ -1,4 +1,4 @@
-//! The model that the F32 masters are.
+//! The model with its F32 masters as parameters.
 
 use burn::{
     module::{AutodiffModule, ModuleMapper, Param, ParamId},
@@ -12,13 +12,13 @@ use burn::{
 use super::{MasterState, MasterWeights, SkipOnDevice};
 use crate::{backend::Amped, convert::store_param, graph::NoGraph};
 
-/// An optimizer that can give the model with its F32 masters: [`AmpOptimizer`](super::AmpOptimizer)'s, or one made by
-/// [`MasterWeights::init`].
+/// An optimizer that can return the model with its F32 masters: one made by [`AmpOptimizer`](super::AmpOptimizer), or
+/// by [`MasterWeights::init`].
 pub trait MasterModel<M> {
-    /// Replaces the parameters of `model` that are stored in half precision by their F32 masters: a plain F32 model, to
-    /// save or to train on.
+    /// Replaces the parameters of `model` that are stored in half precision by their F32 masters, and returns a plain
+    /// F32 model, to save or to continue training.
     ///
-    /// Burn reads its record without burn-amp. Parameters that were never stepped are cast.
+    /// Burn can read the record of this model without burn-amp. Parameters that were never stepped are cast to F32.
     ///
     /// ```
     /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
@@ -49,7 +49,7 @@ where
 
 /// A [`SimpleOptimizer`] whose state holds a parameter's master.
 pub trait KeepsMasters<B: Backend>: SimpleOptimizer<B> {
-    /// The F32 master of `parameter`, from the state after its last step.
+    /// Returns the F32 master of `parameter`, from the state after its last step.
     fn master<const D: usize>(
         state: Option<Self::State<D>>,
         parameter: Tensor<B, D>,

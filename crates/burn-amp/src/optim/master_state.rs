@@ -1,4 +1,4 @@
-//! The state of [`MasterWeights`](super::MasterWeights): the masters, and how they are saved.
+//! The state of [`MasterWeights`](super::MasterWeights): the masters, and their form in a file.
 
 use burn::{
     record::{PrecisionSettings, Record},
@@ -19,23 +19,23 @@ pub struct MasterState<B: Backend, const D: usize, S> {
 /// The F32 master of one parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Master<B: Backend, const D: usize> {
-    /// The parameter is its own master, or has none.
+    /// No separate master: the parameter is its own master, or masters are not kept.
     Parameter,
-    /// A tensor of its own.
+    /// A separate F32 tensor.
     F32(Tensor<B, D>),
-    /// The I16 offset that makes a BF16 parameter its master, see [`split`].
+    /// The I16 offset from a BF16 parameter to its master, see [`split`].
     Offset(Tensor<B, D, Int>),
 }
 
 impl<B: Backend, const D: usize> Master<B, D> {
-    /// The master in F32.
+    /// Returns the master in F32.
     pub(super) fn weights(self, parameter: Tensor<B, D>) -> Tensor<B, D> {
         match self {
             Self::F32(master) => master,
             Self::Offset(offset) if parameter.dtype() == DType::BF16 => {
                 split::join(parameter, offset)
             }
-            // An offset means nothing without the BF16 parameter that it was taken from.
+            // An offset means nothing without the BF16 parameter that it belongs to.
             Self::Offset(_) | Self::Parameter => parameter.cast(FloatDType::F32),
         }
     }
@@ -51,7 +51,8 @@ impl<B: Backend, const D: usize> Master<B, D> {
 
 /// [`MasterState`] in a file.
 ///
-/// Masters are stored in their own dtype whatever precision the recorder has: rounded to half, they would be no masters.
+/// Masters are stored in their own dtype whatever the precision of the recorder: rounded to half precision they would
+/// be useless.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct MasterStateItem<S> {
     master: MasterItem,

@@ -1,6 +1,6 @@
 //! F32 master weights for parameters that are stored in half precision.
 //!
-//! An update is often too small for a half-precision parameter: next to 1, BF16 has nothing between 0.996 and 1.008, and
+//! An update is often too small for a parameter in half precision: the neighbours of 1 in BF16 are 0.996 and 1.008, so
 //! a step of 1e-3 is lost. The optimizer therefore steps an F32 copy, and the parameter is that copy, rounded.
 
 use burn::{
@@ -16,8 +16,8 @@ use super::{MasterState, OptimizerConfig, config::replace_optimizer, master_stat
 
 /// Adapts an optimizer to parameters stored in F16 or BF16.
 ///
-/// [`AmpOptimizer`](super::AmpOptimizer) contains it. By itself, it replaces the optimizer's own `init`; records, clipping
-/// and devices work as before:
+/// [`AmpOptimizer`](super::AmpOptimizer) contains it. Used alone, it replaces the `init` of the optimizer's
+/// configuration; records, clipping and several devices work as before:
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
@@ -33,35 +33,36 @@ use super::{MasterState, OptimizerConfig, config::replace_optimizer, master_stat
 /// # let mut _fixes_the_types = |grads| optimizer.step(1e-3, model.clone(), grads);
 /// ```
 ///
-/// It is a [`SimpleOptimizer`] itself, over any other: `OptimizerAdaptor::from(MasterWeights::new(my_optimizer))`.
+/// It is itself a [`SimpleOptimizer`] and wraps any other: `OptimizerAdaptor::from(MasterWeights::new(my_optimizer))`.
 ///
-/// The inner optimizer steps F32 tensors: the master, with the gradient cast to F32. The parameter is then the new master,
-/// rounded to the dtype it is stored in. A parameter stored in F32 goes to the inner optimizer as it is and has no second
-/// copy.
+/// The inner optimizer steps F32 tensors: the master, with the gradient cast to F32. The parameter is then the new
+/// master, rounded to the dtype in which the parameter is stored. A parameter stored in F32 is passed to the inner
+/// optimizer as it is and has no second copy.
 ///
-/// The first step takes the parameter's values as the master. From then on the master counts: a change of the parameter
-/// outside the optimizer, such as loading another checkpoint into the model alone, is overwritten by the next step.
+/// The first step initializes the master from the parameter. From then on the master is authoritative: a change of the
+/// parameter outside the optimizer, such as loading another checkpoint into the model alone, is overwritten by the next
+/// step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MasterWeights<O> {
     inner: O,
     masters: Masters,
 }
 
-/// Where the F32 masters of parameters stored in half precision are kept.
+/// The form in which the F32 masters of parameters in half precision are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Masters {
-    /// In F32, 4 bytes for each parameter.
+    /// Keeps them in F32: 4 bytes for each parameter.
     #[default]
     F32,
-    /// For BF16 parameters in 2 bytes, which together with the parameter are the F32 master, bit for bit; for F16
-    /// parameters in 4 bytes.
+    /// Keeps 2 bytes for each BF16 parameter, which together with the parameter are the F32 master, bit for bit; for
+    /// F16 parameters it keeps 4 bytes.
     ///
-    /// The parameter is the master rounded to the nearest as with [`F32`](Self::F32), but ties, one in 65536, are rounded
-    /// away from zero and not to even. Masters below 1e-28 are kept to 2^-117. The parameters must be saved losslessly:
-    /// with a recorder of full precision.
+    /// The parameter is the master rounded to the nearest as with [`F32`](Self::F32), except that ties, one value in
+    /// 65536, are rounded away from zero and not to even. Masters below 1e-28 are accurate to 2^-117. Save the
+    /// parameters with a recorder of full precision, because any rounding of a parameter changes its master.
     Split,
-    /// Nowhere: each step begins and ends at the rounded parameter, and small updates are lost. This is preset `o3` in
-    /// its strict sense.
+    /// Keeps none: each step starts from and ends at the rounded parameter, and small updates are lost. This is preset
+    /// `o3` in its strict sense.
     None,
 }
 
@@ -74,7 +75,7 @@ impl<O> MasterWeights<O> {
         }
     }
 
-    /// Sets where the masters are kept.
+    /// Sets the form in which the masters are kept.
     pub fn with_masters(self, masters: Masters) -> Self {
         Self { masters, ..self }
     }
@@ -129,7 +130,7 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
         let stored = match (tensor.dtype(), &master) {
             (DType::F16, _) => FloatDType::F16,
             (DType::BF16, _) => FloatDType::BF16,
-            // A model that was converted back to F32 still gets its masters' last step.
+            // A model that was converted back to F32 still starts this step from its masters.
             (DType::F32, Master::F32(_)) => FloatDType::F32,
             _ => {
                 let (tensor, inner) = self.inner.step(lr, tensor, grad, inner);

@@ -1,4 +1,4 @@
-//! The gradients of several devices, summed.
+//! Sums the gradients of several devices.
 
 use std::marker::PhantomData;
 
@@ -11,7 +11,7 @@ use burn::{
     },
 };
 
-/// The sums of the devices' gradients, each on the device on which Burn would step its parameter.
+/// Sums the gradients of all devices, each on the device on which Burn would step its parameter.
 pub(super) fn merge<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: MultiGradientsParams,
     module: &M,

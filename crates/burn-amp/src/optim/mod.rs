@@ -1,12 +1,13 @@
-//! Optimizers: everything between `backward()` and the new parameters.
+//! Optimizers, and everything else between `backward()` and the new parameters.
 //!
-//! * [`AmpOptimizer`]: the entry, which follows the policy in force. It is made of
+//! * [`AmpOptimizer`]: the one to start with; it follows the policy in force. It is made of
 //!   * [`MasterWeights`]: F32 master weights for parameters stored in half precision
-//!   * [`SkipOnDevice`]: skips on the device, for `loss_scale.sync = false`
-//!   * [`LossScaleOptimizer`]: skips whole effective batches, clips, saves the loss scale in its record
+//!   * [`SkipOnDevice`]: skips steps on the device, for `loss_scale.sync = false`
+//!   * [`LossScaleOptimizer`]: skips whole effective batches (all gradients that one step is made from), clips, and
+//!     saves the loss scale in its record
 //! * [`Clipping`]: clipping by global norm and by value
 //! * [`GradientNorm`]: the norm of the gradients of the last step
-//! * [`MasterModel`]: the model with its F32 masters, to save it
+//! * [`MasterModel`]: returns the model with its F32 masters, to save it
 //! * [`HoldOnSkip`]: a learning rate scheduler that does not advance on a skipped step
 //! * [`GradScaler`]: loss scaling by hand, for loops on Burn's own `Autodiff`
 

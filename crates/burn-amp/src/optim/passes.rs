@@ -1,4 +1,4 @@
-//! The backward passes that a gradient carries; see [`Passes`].
+//! Access to the backward passes that a gradient carries, see [`Passes`].
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
         .any(|pass: &Arc<DeferredPass<B>>| pass.wait().1 == Outcome::Overflowed)
 }
 
-/// A gradient without the passes that it comes from, and those passes.
+/// Separates a gradient from the passes that it was computed from.
 pub(super) fn take_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
 ) -> (Tensor<B, D>, Passes<B::Plain>) {

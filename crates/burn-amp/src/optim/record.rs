@@ -1,4 +1,4 @@
-//! The loss scales in an optimizer's record.
+//! The record of an optimizer together with the loss scales.
 
 use burn::{
     record::{PrecisionSettings, Record},
@@ -17,7 +17,7 @@ pub struct LossScaleOptimizerRecord<R> {
 }
 
 impl<R> LossScaleOptimizerRecord<R> {
-    /// The loss scale of `device`; `None` if none was saved for it.
+    /// Returns the loss scale of `device`; `None` if none was saved for it.
     pub fn loss_scale(&self, device: &impl DeviceOps) -> Option<LossScaleRecord> {
         let id = device.id();
         let of_device = self.loss_scales.iter().find(|state| state.is_of(id))?;

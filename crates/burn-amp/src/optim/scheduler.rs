@@ -4,7 +4,7 @@ use burn::{lr_scheduler::LrScheduler, optim::LearningRate, tensor::backend::Back
 
 use crate::loss_scale::LossScale;
 
-/// Repeats the learning rate of a step that was skipped.
+/// A learning rate scheduler that repeats the learning rate after a skipped step instead of advancing.
 ///
 /// ```
 /// # use burn::{backend::Flex, lr_scheduler::{LrScheduler, linear::LinearLrSchedulerConfig}};
@@ -18,9 +18,9 @@ use crate::loss_scale::LossScale;
 /// # Ok::<(), String>(())
 /// ```
 ///
-/// A training loop asks for the learning rate before the step, so the scheduler looks at the outcome of the step before.
-/// With `loss_scale.sync = false` it waits for that outcome. It holds once, however many backward passes overflowed since
-/// the last call: micro-batches, or the batches of several devices.
+/// A training loop asks for the learning rate before the step, so the scheduler looks at the outcome of the previous
+/// step. With `loss_scale.sync = false` it waits for that outcome. It repeats the rate once, however many backward
+/// passes (micro-batches, devices) overflowed since the last call.
 #[derive(Clone, Debug)]
 pub struct HoldOnSkip<S> {
     inner: S,
@@ -32,7 +32,7 @@ pub struct HoldOnSkip<S> {
 }
 
 impl<S> HoldOnSkip<S> {
-    /// Holds `scheduler` when a step of `loss_scale`'s device was skipped.
+    /// Wraps `scheduler`, and watches `loss_scale` for skipped steps.
     pub fn new(scheduler: S, loss_scale: LossScale) -> Self {
         Self {
             inner: scheduler,
@@ -67,7 +67,7 @@ impl<S: LrScheduler> LrScheduler for HoldOnSkip<S> {
         Self {
             inner: self.inner.load_record::<B>(inner),
             lr,
-            // Without the loss scale of the checkpoint its count starts again.
+            // If the loss scale of the checkpoint was not loaded, its count starts from 0 again.
             seen: seen.min(self.loss_scale.skipped_steps()),
             ..self
         }

@@ -1,4 +1,4 @@
-//! Steps that are skipped on the device, without the host.
+//! Skips steps on the device, without waiting for the host.
 
 use burn::{
     module::AutodiffModule,
@@ -29,7 +29,8 @@ use crate::{
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
 /// whether the backward pass overflowed.
 ///
-/// [`AmpOptimizer`](super::AmpOptimizer) contains it. By itself, it replaces the optimizer's own `init`:
+/// [`AmpOptimizer`](super::AmpOptimizer) contains it. Used alone, it replaces the `init` of the optimizer's
+/// configuration:
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{AdamConfig, Optimizer}};
@@ -41,13 +42,15 @@ use crate::{
 /// # let mut _fixes_the_types = |grads| optimizer.step(1e-3, model.clone(), grads);
 /// ```
 ///
-/// Parameters and state are those of a loop that waits, bit for bit. Each parameter is skipped by the backward passes that
-/// its own gradient comes from; `AmpOptimizer` also skips the other parameters of the same effective batch.
+/// Parameters and optimizer state end up the same as in a loop that waits, bit for bit. A parameter is left unchanged
+/// if a backward pass that its own gradient was computed from overflowed; `AmpOptimizer` then leaves the other
+/// parameters of the step unchanged as well.
 ///
-/// A step waits for the outcome of the step *before*, which has arrived while the device computed the passes between.
-/// Until then the state before that step is kept too, so the optimizer's state takes twice its memory.
+/// A step waits for the outcome of the *previous* step, which has usually arrived by then. Until it is known, the state
+/// before that step is kept too, so the optimizer's state takes twice as much memory.
 ///
-/// Gradients whose outcome the host knows already (`sync = true`, BF16) go straight to the inner optimizer.
+/// Gradients whose outcome the host knows already (`sync = true`, or no loss scaling) go straight to the inner
+/// optimizer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SkipOnDevice<O>(O);
 
@@ -92,12 +95,13 @@ where
     }
 }
 
-/// The state of [`SkipOnDevice`] for one parameter: the inner optimizer's state `S`, or two of them of which one counts.
+/// The state of [`SkipOnDevice`] for one parameter: the inner optimizer's state `S`, and until the outcome of the last
+/// step is known, also the state before that step.
 #[derive(Clone, Debug)]
 pub struct SkipState<B: Amped, S> {
-    /// After the step.
+    /// The state after the step.
     stepped: Option<S>,
-    /// Before the step, as long as the step may have been skipped.
+    /// The state before the step, as long as it is unknown whether the step was skipped.
     undecided: Option<Undecided<B, S>>,
 }
 
@@ -108,7 +112,7 @@ struct Undecided<B: Amped, S> {
 }
 
 impl<B: Amped, S> SkipState<B, S> {
-    /// The state that counts. Waits for the device.
+    /// Returns the valid one of the two states. Waits for the device.
     pub(super) fn decided(self) -> Option<S> {
         match self.undecided {
             Some(Undecided { before, passes }) if overflowed(&passes) => before,
@@ -132,7 +136,8 @@ where
         state: Option<Self::State<D>>,
     ) -> (Tensor<B, D>, Option<Self::State<D>>) {
         let before = state.and_then(SkipState::decided);
-        // Without its passes the gradient leaves none in the parameter and in the optimizer's state.
+        // The passes are removed from the gradient, so that the parameter and the optimizer's state do not inherit
+        // them.
         let (grad, passes) = take_passes(grad);
         if passes.is_empty() {
             let (stepped, state) = self.0.step(lr, tensor, grad, before);
@@ -162,7 +167,7 @@ where
     }
 }
 
-/// `old` if one of the passes overflowed, else `new`.
+/// Returns `old` if one of the passes overflowed, else `new`. The device decides.
 fn select<B: Amped<Graph = NoGraph>, const D: usize>(
     old: Tensor<B, D>,
     new: Tensor<B, D>,
@@ -170,7 +175,7 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
 ) -> Tensor<B, D> {
     let old = old.into_primitive().tensor();
     let new = new.into_primitive().tensor();
-    // burn-cubecl does not broadcast to nothing.
+    // burn-cubecl cannot broadcast to an empty tensor.
     let passes = passes
         .iter()
         .filter(|_| old.inner.shape().num_elements() > 0);
@@ -188,7 +193,7 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
     Tensor::from_primitive(TensorPrimitive::Float(selected))
 }
 
-/// Whether a pass overflowed, in the shape of a tensor and on its device.
+/// Returns whether a pass overflowed, as a tensor of the shape and on the device of `like`.
 fn overflow_flag<B: AmpBackend>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -> BoolTensor<B> {
     let device = B::float_device(like);
     let overflowed = loss_scale::overflowed::<B>(B::float_to_device(pass.after.clone(), &device));
@@ -197,7 +202,7 @@ fn overflow_flag<B: AmpBackend>(pass: &DeferredPass<B>, like: &FloatTensor<B>) -
 }
 
 impl<B: Amped, R: Record<B>> Record<B> for SkipState<B, R> {
-    /// The state that counts; `None` if the first step was skipped.
+    /// The valid one of the two states; `None` if the first step was skipped.
     type Item<S: PrecisionSettings> = Option<R::Item<S>>;
 
     /// Waits for the device.

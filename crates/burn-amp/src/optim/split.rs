@@ -1,19 +1,19 @@
 //! An F32 master weight as a BF16 parameter and a 16-bit offset.
 //!
-//! Both numbers together are the master, bit for bit: the parameter is its upper half, rounded to the nearest, and the
-//! offset is the distance from the parameter to the master, counted in steps of F32 away from zero.
+//! The two numbers together represent the master, bit for bit: the parameter is its upper half, rounded to the nearest,
+//! and the offset is the distance from the parameter to the master, counted in steps of F32 away from zero.
 //!
 //! ```text
 //! parameter = (bits(master) + 0x8000) >> 16           a tie rounds away from zero
 //! offset    = bits(master) - (parameter << 16)        from -32768 to 32767
 //! ```
 //!
-//! Burn cannot read the bits of a float on the device, so the same is done in exact F32 arithmetic: differences of
-//! neighbours and products with powers of two. A cast to BF16 and back finds the neighbour of a parameter, and with it
-//! the size of a step.
+//! Burn cannot read the bits of a float on the device, so the same is computed in exact F32 arithmetic, from
+//! differences of neighbours and products with powers of two. A cast to BF16 and back finds the neighbour of a
+//! parameter, and with it the size of a step.
 //!
-//! A cast rounds ties to even, so that 65537 masters share every even parameter: one more than 16 bits can tell apart.
-//! Therefore ties, one master in 65536, are rounded away from zero here, and no encoding in 2 bytes could follow the cast.
+//! A cast rounds ties to even, so 65537 masters share every even parameter: one more than 16 bits can distinguish. No
+//! encoding in 2 bytes could therefore follow the cast, and ties, one master in 65536, are rounded away from zero here.
 
 use burn::tensor::{DType, FloatDType, Int, IntDType, Tensor, backend::Backend};
 
@@ -74,7 +74,8 @@ pub(super) fn split<B: Backend, const D: usize>(
     let towards_zero = distance.clone().lower_elem(0.0);
     let distance = distance.clone().mask_where(towards_zero, distance / inward);
 
-    // A tie; and some backends cast through F64 and take what lies up to 7 steps above one for a tie.
+    // A tie, or nearly one: some backends cast through F64 and round values up to 7 steps above a tie as if they were
+    // ties.
     let too_far = distance.clone().greater_elem(32767.5);
     let away = values.clone() + ulp * sign;
     let parameter = values

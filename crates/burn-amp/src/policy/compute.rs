@@ -6,11 +6,11 @@ use burn_backend::{Backend, DTypeUsage};
 use super::source::SetupError;
 use crate::precision;
 
-/// The compute dtype: what the configuration says, or the dtype that `auto` chooses for the device.
+/// Returns the compute dtype: the configured one, or the one that `auto` chooses for the device.
 ///
 /// # Errors
 ///
-/// If the device cannot compute in the dtype that the configuration asks for.
+/// Returns an error if the device cannot compute in the dtype that the configuration asks for.
 pub(super) fn compute_dtype<B: Backend>(
     config: &Config,
     device: &B::Device,
@@ -37,7 +37,7 @@ pub(super) fn compute_dtype<B: Backend>(
     })
 }
 
-/// The first of BF16 and F16 that the device accelerates.
+/// Returns the first of BF16 and F16 that the device accelerates.
 fn accelerated<B: Backend>(device: &B::Device) -> Option<Precision> {
     [Precision::BF16, Precision::F16].into_iter().find(|dtype| {
         B::dtype_usage(device, precision::to_burn(*dtype))

@@ -6,7 +6,7 @@ use burn_backend::Backend;
 use super::{compute::compute_dtype, source::SetupError};
 use crate::{graph::Leaves, loss_scale::Scaling};
 
-/// What burn-amp keeps for one policy source, backend and device.
+/// The state that burn-amp keeps for one configuration source, backend and device.
 #[derive(Debug)]
 pub struct Context<B: Backend> {
     pub(crate) policy: Policy,
@@ -16,7 +16,7 @@ pub struct Context<B: Backend> {
 }
 
 impl<B: Backend> Context<B> {
-    /// The context of a configuration on a device.
+    /// Makes the context of a configuration on a device.
     pub(super) fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
         config.validate()?;
         let compute = compute_dtype::<B>(&config, device)?;
@@ -33,7 +33,7 @@ impl<B: Backend> Context<B> {
         })
     }
 
-    /// The configuration with the compute dtype that was chosen for this device.
+    /// Returns the configuration with the compute dtype that was chosen for this device.
     pub(crate) fn effective(&self) -> Config {
         Config {
             compute: match self.policy.compute() {
@@ -45,15 +45,15 @@ impl<B: Backend> Context<B> {
         }
     }
 
-    /// Logs what is in force, and warns when it cannot help.
+    /// Logs the policy in force, and warns if it lowers nothing on this device.
     pub(super) fn announce(&self, device: &B::Device) {
         let compute = self.policy.compute();
         let backend = B::name(device);
         tracing::info!("burn-amp: {backend} on {device:?} computes in {compute}");
         if let (Preset::O2 | Preset::O3, true) = (self.config.preset, compute.is_low()) {
             tracing::info!(
-                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them with \
-                 `AmpOptimizer`",
+                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them \
+                 with `AmpOptimizer`",
                 self.config.preset
             );
         }

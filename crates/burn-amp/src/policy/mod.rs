@@ -1,9 +1,9 @@
 //! The policy in force on a device.
 //!
-//! * [`source`]: where a policy comes from
+//! * [`source`]: the sources of a configuration
 //! * [`context`]: the policy, loss scale and leaves of one device, which every tensor points to
 //! * [`compute`]: the compute dtype that `compute = "auto"` chooses
-//! * [`registry`]: one context for each policy source, backend and device
+//! * [`registry`]: one context for each configuration source, backend and device
 
 mod compute;
 mod context;

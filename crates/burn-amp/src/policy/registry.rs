@@ -1,4 +1,4 @@
-//! One context for each policy source, backend and device: made at first use, never changed, never freed.
+//! One context for each configuration source, backend and device: made at first use, never replaced, never freed.
 
 use std::{
     any::{Any, TypeId},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::loss_scale::DeviceLossScale;
 
-/// A policy source and a backend.
+/// A configuration source and a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Owner {
     source: TypeId,
@@ -34,30 +34,31 @@ impl Owner {
 
 type Contexts = HashMap<(Owner, DeviceId), &'static (dyn Any + Send + Sync)>;
 
-/// The contexts in force. A lookup in it happens where no tensor points to its context, such as when a tensor is made.
+/// The contexts in force. They are looked up where no tensor operand points to its context, as when a tensor is
+/// created.
 static CONTEXTS: LazyLock<RwLock<Contexts>> = LazyLock::new(Default::default);
 
-/// The loss scales last loaded from a checkpoint, for devices that are used later.
+/// The loss scales last loaded from a checkpoint, kept for devices that are used later.
 static LOADED: LazyLock<RwLock<HashMap<Owner, Vec<DeviceLossScale>>>> =
     LazyLock::new(Default::default);
 
 impl<B: Backend> Context<B> {
-    /// The context in force, made from the source's configuration at first use.
+    /// Returns the context in force, made from the source's configuration at first use.
     ///
     /// # Panics
     ///
-    /// If the configuration is wrong; [`effective_config`](crate::effective_config) returns the same error.
+    /// Panics if the configuration is wrong; [`effective_config`](crate::effective_config) returns the same error.
     pub(crate) fn of<P: ConfigSource>(device: &B::Device) -> &'static Self {
         Self::try_of::<P>(device).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The context in force, made from the source's configuration at first use.
+    /// Returns the context in force, made from the source's configuration at first use.
     pub(crate) fn try_of<P: ConfigSource>(device: &B::Device) -> Result<&'static Self, SetupError> {
         let key = (Owner::of::<P, B>(), device.id());
         if let Some(context) = CONTEXTS.read().get(&key) {
             return Ok(Self::downcast(*context));
         }
-        // Reading a configuration takes long and may fail, so no lock is held meanwhile.
+        // Reading a configuration is slow and may fail, so no lock is held meanwhile.
         let new = Self::resumed(P::config()?, device, key.0)?;
         let mut contexts = CONTEXTS.write();
         let context = *contexts
@@ -83,7 +84,7 @@ impl<B: Backend> Context<B> {
         }
     }
 
-    /// The contexts of the policy source `P` on all devices, with the devices.
+    /// Returns the contexts of the configuration source `P` on all devices, with the devices.
     pub(crate) fn on_all_devices<P: ConfigSource>() -> Vec<(DeviceId, &'static Self)> {
         let owner = Owner::of::<P, B>();
         let contexts = CONTEXTS.read();
@@ -95,7 +96,7 @@ impl<B: Backend> Context<B> {
         contexts
     }
 
-    /// The loss scales of the policy source `P` on all devices.
+    /// Returns the loss scales of the configuration source `P` on all devices.
     pub(crate) fn loss_scales<P: ConfigSource>() -> Vec<DeviceLossScale> {
         let contexts = Self::on_all_devices::<P>().into_iter();
         contexts
@@ -107,9 +108,9 @@ impl<B: Backend> Context<B> {
             .collect()
     }
 
-    /// Sets the loss scales of the policy source `P` on all devices, including devices that are used later.
+    /// Sets the loss scales of the configuration source `P` on all devices, including devices that are used later.
     ///
-    /// A device without a record gets the first device's.
+    /// A device without a record of its own gets the first record.
     pub(crate) fn load_loss_scales<P: ConfigSource>(records: Vec<DeviceLossScale>) {
         let mut loaded = LOADED.write();
         for (device, context) in Self::on_all_devices::<P>() {
@@ -125,7 +126,7 @@ impl<B: Backend> Context<B> {
         }
     }
 
-    /// A new context whose loss scale continues from the last checkpoint that was loaded.
+    /// Makes a context whose loss scale continues from the last checkpoint that was loaded.
     fn resumed(config: Config, device: &B::Device, owner: Owner) -> Result<Self, SetupError> {
         let new = Self::new(config, device)?;
         if let Some(records) = LOADED.read().get(&owner) {

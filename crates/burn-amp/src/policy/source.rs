@@ -1,10 +1,10 @@
-//! Where a policy comes from.
+//! The sources of a configuration.
 
 use burn_amp_core::{Config, ConfigError, Precision};
 
-/// Where a policy comes from.
+/// A source of the configuration, and with it of the policy.
 ///
-/// Implement it for a marker type of your own to have several policies in one process:
+/// Implement it for a marker type of your own to run several policies in one process:
 ///
 /// ```
 /// use burn_amp::{Amp, config::{Compute, Config, ConfigError, ConfigSource}};
@@ -20,11 +20,13 @@ use burn_amp_core::{Config, ConfigError, Precision};
 /// type B = Amp<burn::backend::Flex, InBf16>;
 /// ```
 pub trait ConfigSource: Send + Sync + 'static {
-    /// The configuration, read once per device when the first tensor is made there.
+    /// Returns the configuration. Called when a device is first used, unless [`configure`](crate::configure) was called
+    /// for the device before.
     fn config() -> Result<Config, ConfigError>;
 }
 
-/// The configuration of `amp.toml` and the `BURN_AMP_*` environment variables; see [`Config::load`](burn_amp_core::Config::load).
+/// Takes the configuration from `amp.toml` and the `BURN_AMP_*` environment variables, see
+/// [`Config::load`](burn_amp_core::Config::load).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FromFile;
 
@@ -34,7 +36,7 @@ impl ConfigSource for FromFile {
     }
 }
 
-/// Why a policy cannot be put in force.
+/// The reason why a configuration cannot be put in force.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The configuration itself is wrong.
@@ -47,7 +49,7 @@ pub enum SetupError {
         device: String,
         /// The dtype that the configuration asks for.
         compute: Precision,
-        /// The dtypes that it supports.
+        /// The dtypes that the device supports, as a list to read.
         supported: String,
     },
     /// A policy is in force on this device already, and a policy in force never changes.

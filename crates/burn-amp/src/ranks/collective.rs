@@ -7,7 +7,7 @@ use burn::{
 
 use super::{Ranks, RanksError};
 
-/// Ranks that agree through `burn::collective`, as one peer of the backend that the gradients are reduced on.
+/// Connects ranks through `burn::collective`, over the backend on which the gradients are reduced.
 ///
 /// `B` is the training backend's `InnerBackend`, on which the peer must be registered:
 ///
@@ -32,7 +32,7 @@ pub struct Collective<B: Backend> {
 }
 
 impl<B: Backend> Collective<B> {
-    /// The rank that is registered as `peer`; the flag travels from and to `device`.
+    /// The rank that is registered as `peer`. The flag is reduced as a tensor on `device`.
     pub fn new(peer: PeerId, device: &B::Device) -> Self {
         Self {
             peer,
@@ -42,7 +42,7 @@ impl<B: Backend> Collective<B> {
 }
 
 impl<B: Backend> Ranks for Collective<B> {
-    /// One element is reduced and read: the ranks wait for each other.
+    /// Reduces and reads one element, so the ranks wait for each other.
     fn any(&self, found_inf: bool) -> Result<bool, RanksError> {
         let flag = Tensor::<B, 1>::from_floats([f32::from(u8::from(found_inf))], &self.device);
         let flag = flag.into_primitive().tensor();

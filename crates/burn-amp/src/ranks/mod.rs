@@ -1,9 +1,9 @@
-//! Data-parallel training: all ranks skip a step, or none.
+//! Data-parallel training: either all ranks skip a step, or none does.
 //!
 //! A *rank* is one of the workers that train replicas of a model, each on its own batch; their gradients are averaged
-//! before the step. An overflow on one rank must keep all of them from stepping: `all_reduce` waits for every rank, and
+//! before the step. If gradients overflow on one rank, no rank may step: `all_reduce` waits for every rank, and the
 //! replicas must stay equal. So a rank that has [`join`]ed asks the others inside `backward()`, before the scale moves:
-//! all ranks get gradients, or none does.
+//! either all ranks get gradients, or none does.
 //!
 //! ```text
 //! backward() on each rank:  scale → Burn's backward pass → local found_inf → Ranks::any → the scale moves, once
@@ -25,40 +25,42 @@ use crate::{
 #[cfg(feature = "collective")]
 pub use collective::Collective;
 
-/// How the ranks of a data-parallel run agree.
+/// The channel through which the ranks of a data-parallel run agree whether to skip a step.
 ///
-/// [`Collective`] asks through Burn's all-reduce; implement it for another transport.
+/// `Collective` (feature `collective`) uses Burn's all-reduce. Implement the trait for any other transport.
 pub trait Ranks {
-    /// Whether `found_inf` is true on any rank. Every rank calls it once for each of its scaled backward passes.
+    /// Returns whether `found_inf` is true on any rank. Each rank calls it once per scaled backward pass.
     ///
     /// # Errors
     ///
-    /// If the others could not be reached; `backward()` panics with the error, because it can neither step nor skip.
+    /// Returns an error if the other ranks cannot be reached; `backward()` panics with the error, because it can
+    /// neither step nor skip.
     fn any(&self, found_inf: bool) -> Result<bool, RanksError>;
 }
 
-/// The ranks could not agree.
+/// The error of [`Ranks::any`]: the ranks could not agree. The text is the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("the ranks could not agree on whether gradients overflowed: {0}")]
 pub struct RanksError(pub String);
 
-/// The rank of this thread.
+/// This thread's membership in a data-parallel run.
 struct Member {
     ranks: Arc<dyn Ranks>,
-    /// Scaled backward passes of this rank. Ranks that share a device share its scale, and one of them moves it.
+    /// The number of scaled backward passes of this rank. Ranks that share a device share its scale, and one of them
+    /// moves it.
     passes: u64,
 }
 
 thread_local! {
-    /// By the address of the loss scale, which is never freed.
+    /// The memberships of this thread, by the address of the loss scale, which is never freed.
     static MEMBERS: RefCell<HashMap<usize, Member>> = RefCell::new(HashMap::new());
 }
 
-/// A thread's membership of a data-parallel run; it leaves the run when this is dropped.
+/// A thread's membership in a data-parallel run; dropping it leaves the run.
 #[must_use = "the thread leaves the ranks when this is dropped"]
 pub struct Membership {
     scaling: usize,
-    /// Bound to the thread that joined.
+    /// Keeps the membership on the thread that joined.
     _thread: PhantomData<*const ()>,
 }
 
@@ -68,7 +70,8 @@ pub struct Membership {
 ///
 /// # Panics
 ///
-/// If no policy is in force yet and the configuration is wrong; see [`effective_config`](crate::effective_config).
+/// Panics if no policy is in force yet and the configuration is wrong; see
+/// [`effective_config`](crate::effective_config).
 pub fn join<A: Amped>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
     let scaling = &Context::<A::Plain>::of::<A::Source>(device).scaling;
     let member = Member {
@@ -99,7 +102,7 @@ pub(crate) fn has_joined<B: Backend>(scaling: &'static Scaling<B>) -> bool {
 ///
 /// # Panics
 ///
-/// If the ranks cannot be reached.
+/// Panics if the ranks cannot be reached.
 pub(crate) fn decide<B: Backend>(scaling: &'static Scaling<B>, found_inf: bool) -> Decision {
     let scaling = std::ptr::from_ref(scaling).addr();
     let member = MEMBERS.with_borrow_mut(|members| {

@@ -23,8 +23,8 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     type InnerBackend = Amp<B, P, NoGraph>;
     type Gradients = Gradients<B>;
 
-    /// Incurs one device-to-host read per device that has parameters if the loss is scaled, none otherwise, and none with
-    /// `loss_scale.sync = false`.
+    /// If the loss is scaled, incurs one device-to-host read for each device with gradients; with `loss_scale.sync =
+    /// false`, or without loss scaling, none.
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
         let AmpTensor { inner, context, .. } = root;
         context.leaves.count_pass();
@@ -32,7 +32,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             if !ranks::has_joined(&context.scaling) {
                 return on_device::backward::<B, P, C>(inner, context, rule);
             }
-            // Ranks agree on the host, so the scale moves there from now on.
+            // The ranks of a data-parallel run agree on the host, so the scale moves there from now on.
             context.scaling.settle();
             context.scaling.device.reset();
         }
@@ -92,7 +92,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         tensor
     }
 
-    /// A tensor that enters a graph is no gradient any more: ops on it follow the policy.
+    /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         AmpTensor {
             inner: Autodiff::<B, C>::from_inner(tensor.inner),

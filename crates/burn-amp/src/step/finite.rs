@@ -1,4 +1,5 @@
-//! The check of the gradients: one flag for each leaf, all flags of a device in one read.
+//! The check of the gradients: one flag for each leaf (a parameter of the model), and one read for all flags of a
+//! device.
 
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::grads::Gradients;
@@ -11,7 +12,7 @@ use crate::{
     precision,
 };
 
-/// The gradients of all parameters that a backward pass reached, by device.
+/// Returns the gradients of all parameters that a backward pass reached, by device.
 pub(super) fn leaf_gradients<B: Backend, P: ConfigSource>(
     grads: &Gradients,
 ) -> Vec<Vec<LeafGradient<B>>> {
@@ -21,7 +22,7 @@ pub(super) fn leaf_gradients<B: Backend, P: ConfigSource>(
         .collect()
 }
 
-/// How a report names the gradients, in their order.
+/// Describes each gradient for a report, in order.
 pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overflow> {
     let gradients = by_device.iter().flatten().enumerate();
     gradients
@@ -33,13 +34,13 @@ pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overf
         .collect()
 }
 
-/// The gradients that have an element that is inf or NaN. Incurs one device-to-host read for each device that has some.
+/// Returns the gradients that contain inf or NaN. Incurs one device-to-host read for each device that has gradients.
 ///
-/// Unscales the gradients of leaves that are stored low.
+/// Also unscales the gradients that are stored in half precision.
 ///
 /// # Panics
 ///
-/// If a device cannot deliver its flags.
+/// Panics if a device cannot deliver its flags.
 pub(super) fn overflowed<B: AmpBackend>(
     by_device: &[Vec<LeafGradient<B>>],
     scale: f32,
@@ -66,9 +67,10 @@ pub(super) fn overflowed<B: AmpBackend>(
     overflowed
 }
 
-/// One flag for each gradient of one device, 1 if it is not finite, and the position of the gradient of each flag.
+/// Returns the position of each gradient of one device, and in the same order a flag that is 1 if it is not finite.
 ///
-/// Gradients that are stored low have to be rewritten in F32 anyway, and are unscaled in the same pass over them.
+/// Gradients that are stored in half precision have to be rewritten in F32 anyway, so one pass checks and unscales
+/// them.
 fn flags<B: AmpBackend>(
     leaves: &[LeafGradient<B>],
     scale: f32,

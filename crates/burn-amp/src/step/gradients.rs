@@ -16,7 +16,7 @@ use crate::{
     tensor::{AmpTensor, Nature},
 };
 
-/// The gradients of a backward pass, still scaled, and whether they may be used.
+/// The gradients of a backward pass, and its outcome. They are stored scaled and unscaled when they are taken out.
 pub struct Gradients<B: AmpBackend> {
     pub(super) inner: burn_autodiff::grads::Gradients,
     pub(super) pass: Pass<B>,
@@ -31,7 +31,7 @@ pub(super) enum Pass<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> Gradients<B> {
-    /// The factor that the stored gradients carry. Waits for the device with `loss_scale.sync = false`.
+    /// Returns the loss scale of the pass. With `loss_scale.sync = false` this waits for the device.
     pub fn scale(&self) -> f32 {
         match &self.pass {
             Pass::Checked { scale, .. } => *scale,
@@ -39,9 +39,9 @@ impl<B: AmpBackend> Gradients<B> {
         }
     }
 
-    /// Whether all gradients were finite. After an overflow there are no gradients to take out.
+    /// Returns whether all gradients were finite. After an overflow `grad` returns `None` for every tensor.
     ///
-    /// With `loss_scale.sync = false` this waits for the device, and gradients are zeros after an overflow.
+    /// With `loss_scale.sync = false` this waits for the device, and after an overflow all gradients are zeros instead.
     pub fn outcome(&self) -> Outcome {
         match &self.pass {
             Pass::Checked { outcome, .. } => *outcome,
@@ -57,7 +57,7 @@ impl<B: AmpBackend> Pass<B> {
         outcome: Outcome::Finite,
     };
 
-    /// The gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor remembers when.
+    /// Returns the gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor records the moment.
     pub(super) fn unscale_for<C: CheckpointStrategy>(
         &self,
         tensor: &AmpTensor<B, Tape<C>>,
@@ -71,10 +71,10 @@ impl<B: AmpBackend> Pass<B> {
         gradient
     }
 
-    /// The gradient of a leaf of dtype `leaf`, unscaled; `None` after an overflow.
+    /// Returns the gradient of a parameter stored in dtype `leaf`, unscaled; `None` after an overflow.
     ///
-    /// Exact, because the scale is a power of two; only subnormal results round. A gradient that was not scaled keeps its
-    /// storage dtype until an op widens it.
+    /// This is exact, because the scale is a power of two; only subnormal results round. A gradient that was not scaled
+    /// keeps its storage dtype until an op widens it.
     fn unscale(
         &self,
         gradient: FloatTensor<B>,
@@ -106,7 +106,7 @@ impl<B: AmpBackend> Pass<B> {
         })
     }
 
-    /// The inverse of [`unscale`](Self::unscale): a gradient as it is stored.
+    /// Scales a gradient as it is stored: the inverse of [`unscale`](Self::unscale).
     pub(super) fn scale(&self, gradient: FloatTensor<B>, leaf: Precision) -> FloatTensor<B> {
         match self {
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
@@ -122,7 +122,8 @@ impl<B: AmpBackend> Pass<B> {
     }
 }
 
-/// Whether the check has unscaled this gradient: it does so for leaves that are stored low, and leaves them in F32.
+/// Whether the check has unscaled this gradient: it does so for parameters in half precision, and stores the result in
+/// F32.
 fn is_unscaled<B: AmpBackend>(gradient: &FloatTensor<B>, leaf: Precision) -> bool {
     leaf.is_low() && !precision::of(gradient).is_low()
 }

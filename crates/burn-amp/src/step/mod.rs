@@ -1,11 +1,12 @@
-//! One training step: the loss is scaled, the gradients are checked and unscaled, and the training loop does not notice.
+//! One training step: the loss is scaled, and the gradients are checked and unscaled, without a change to the training
+//! loop.
 //!
 //! ```text
-//! backward:     loss in F32 × scale → Burn's backward pass → one flag per leaf gradient → one read → the scale moves
+//! backward:     loss in F32 × scale → Burn's backward pass → one flag per parameter's gradient → one read → next scale
 //! grad_remove:  gradient in F32 × 1/scale, or nothing after an overflow
 //! ```
 //!
-//! * [`backward`]: `AutodiffBackend` for [`Amp`](crate::Amp), the entry to all of it
+//! * [`backward`]: `AutodiffBackend` for [`Amp`](crate::Amp), the entry point
 //! * [`on_host`] and [`on_device`]: a scaled backward pass that waits for its outcome, and one that does not
 //! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients

@@ -17,7 +17,8 @@ use crate::{
     policy::{ConfigSource, Context},
 };
 
-/// Scales the loss by the scale on the device, runs Burn's backward pass and moves the scale. Reads nothing.
+/// Scales the loss by the scale on the device, runs Burn's backward pass and moves the scale. Incurs no device-to-host
+/// read.
 pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
     context: &'static Context<B>,
@@ -32,7 +33,7 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     let inner = scaled::backward(&node, scaled);
     let gradients = finite::leaf_gradients::<B, P>(&inner);
     if gradients.iter().all(Vec::is_empty) {
-        // A pass that reached no parameter says nothing about the scale, and has no gradients to take out.
+        // A pass that reached no parameter says nothing about the scale, and left no gradients to take out.
         return Gradients {
             inner,
             pass: Pass::UNSCALED,
@@ -48,7 +49,7 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     }
 }
 
-/// One flag for each gradient of all devices, on `device`.
+/// Returns one flag for each gradient of all devices, on `device`.
 fn flags<B: AmpBackend>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) -> FloatTensor<B> {
     let flags: Vec<_> = by_device
         .iter()

@@ -17,11 +17,11 @@ use crate::{
 
 /// Scales the loss by `scale`, runs Burn's backward pass, checks the gradients and moves the scale.
 ///
-/// Incurs one device-to-host read for each device that has parameters.
+/// Incurs one device-to-host read for each device that has gradients.
 ///
 /// # Panics
 ///
-/// If the gradients overflow at the minimum scale, or if the ranks of a data-parallel run cannot agree.
+/// Panics if the gradients overflow at the minimum scale, or if the ranks of a data-parallel run cannot agree.
 pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
     context: &'static Context<B>,
@@ -34,7 +34,8 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     let overflowed = finite::overflowed(&gradients, scale, &mut inner);
     let decision = ranks::decide(&context.scaling, !overflowed.is_empty());
     let count = gradients.iter().flatten().count();
-    // A pass that reached no parameter says nothing about the scale. Ranks count it all the same, to stay in step.
+    // A pass that reached no parameter says nothing about the scale. The ranks of a data-parallel run count it all the
+    // same, to stay in step.
     let outcome = if count == 0 && decision.round.is_none() {
         Outcome::Finite
     } else {

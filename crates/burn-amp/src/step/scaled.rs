@@ -8,7 +8,8 @@ use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatT
 
 use crate::{distributed::Trainable, precision};
 
-/// `tensor × factor` in F32, because F16 holds neither 65536 nor its reciprocal; F64 stays F64.
+/// Returns `tensor × factor` in F32, because F16 cannot represent 65536, and its reciprocal only as a subnormal. F64
+/// stays F64.
 pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
     let tensor = widened::<B>(tensor);
     if factor == 1.0 {
@@ -18,7 +19,7 @@ pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTen
     }
 }
 
-/// [`times`] with a factor on the device: an F32 tensor with one element and the rank of `tensor`.
+/// Like [`times`], with the factor on the device: an F32 tensor with one element and as many dimensions as `tensor`.
 pub(super) fn times_on_device<B: Backend>(
     tensor: FloatTensor<B>,
     factor: FloatTensor<B>,
@@ -37,9 +38,9 @@ fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 ///
 /// # Panics
 ///
-/// As plain Burn does if an earlier backward pass has consumed the graph of `root`. Burn looks for the step of the tensor
-/// that the pass starts from, and the scaled loss always has one, so the check is repeated for `root` here: its gradient
-/// would have been consumed by its step.
+/// Panics if an earlier backward pass has consumed the graph of `root`, as plain Burn does. Burn checks only the node
+/// that the pass starts from, and that of the scaled loss is always fresh. So `root` is checked here: if its node were
+/// still in the graph, the pass would have consumed the gradient of `root`.
 pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     root: &Root<B, C>,
     scaled: FloatTensor<Autodiff<B, C>>,
@@ -52,10 +53,10 @@ pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     grads
 }
 
-/// The node of a loss without its values and without its claim on the graph.
+/// The node of a loss without its values. It does not keep the graph alive.
 pub(super) struct Root<B: Backend, C: CheckpointStrategy> {
     node: FloatTensor<Autodiff<B, C>>,
-    /// Whether the loss requires a gradient itself, so that it keeps the gradient that it is given.
+    /// Whether the loss is itself a leaf, a tensor that requires a gradient: then its gradient is kept, not consumed.
     is_leaf: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
-//! * [`nature`]: a parameter, a gradient, a fact about the values, or nothing of the kind
+//! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
 mod nature;
 
@@ -18,10 +18,10 @@ use crate::{
     precision,
 };
 
-/// A float tensor of the inner backend and what burn-amp knows about it.
+/// A float tensor of the inner backend, with what burn-amp knows about it.
 ///
-/// Its dtype, and all data read from it, is the *logical* dtype: the one that the tensor would have without burn-amp. The
-/// policy changes the *storage* dtype only.
+/// Its `dtype()`, and the dtype of all data read from it, is the *logical* dtype: the one that the tensor would have
+/// without burn-amp. The policy changes the *storage* dtype only.
 pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype.
     pub(crate) inner: FloatTensor<G::Inner>,
@@ -32,7 +32,7 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
 }
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
-    /// A plain tensor whose logical dtype is its storage dtype.
+    /// Wraps a tensor whose logical dtype is its storage dtype, and about which nothing else is known.
     pub(crate) fn new(inner: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
         Self {
             logical: precision::of(&inner),
@@ -42,7 +42,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The tensor after `require_grad` or a cut from the graph: a leaf, if it requires a gradient itself.
+    /// Updates the nature after `require_grad` or `detach`: a tensor that requires a gradient itself becomes a leaf of
+    /// the graph, and a leaf that no longer does becomes a parameter outside it.
     pub(crate) fn enrolled(mut self) -> Self {
         if G::Inner::float_is_require_grad(&self.inner) {
             if !matches!(self.nature, Nature::Leaf(_)) {
@@ -60,14 +61,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The dtype in which the values are stored.
+    /// Returns the dtype in which the values are stored.
     pub fn storage_dtype(&self) -> DType {
         self.inner.dtype()
     }
 
-    /// The tensor of the inner backend, cast to the logical dtype: what the plain backend would hold.
+    /// Returns the tensor of the inner backend, cast to the logical dtype: the tensor as the plain backend would hold
+    /// it.
     ///
-    /// For custom ops that have no row in the policy.
+    /// For ops outside the policy; [`Amp::custom_op`](crate::Amp::custom_op) runs an op under it.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
         precision::cast::<G::Inner>(self.inner, self.logical)
     }

@@ -1,7 +1,7 @@
-//! What burn-amp knows of a tensor besides its values, and what becomes of that knowledge.
+//! The nature of a tensor: what burn-amp knows about it besides its values, and which operations preserve that.
 //!
-//! The cases exclude each other, and this file is the one place that says which of them survives an operation. The result
-//! of an op never inherits a fact about values; see [`AmpTensor::of_result`](super::AmpTensor).
+//! The cases exclude each other. This file says which of them survives a cast, a move or a cut from the graph. The
+//! result of any other op is plain, or a gradient if an operand is one; it never inherits a fact about values.
 
 use std::sync::Arc;
 
@@ -13,30 +13,31 @@ use crate::{
     loss_scale::Passes,
 };
 
-/// What burn-amp knows of a tensor besides its values.
+/// What burn-amp knows about a tensor besides its values.
 pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
-    /// Nothing: an activation, an input, a constant.
+    /// Nothing special: an activation, an input, a constant.
     Plain,
-    /// It requires a gradient itself: it is a parameter of the model.
+    /// A leaf of the graph: it requires a gradient itself, as a parameter of the model does.
     Leaf(Arc<Leaf<B>>),
-    /// It is a parameter outside the graph, or on another device.
+    /// A parameter outside the graph, or a copy of one on another device.
     Parameter(Arc<Origin>),
-    /// It is a gradient, or computed from one: no op on it is lowered.
+    /// A gradient, or a tensor computed from one: no op on it is lowered. Carries the backward passes it was computed
+    /// from.
     Gradient(Passes<B>),
-    /// Each of its values is 0 or 1, which every dtype holds.
+    /// All values are 0 or 1, which every dtype represents exactly.
     ZerosAndOnes,
-    /// It is the log-softmax of another tensor along the last dimension.
+    /// The log-softmax of another tensor along the last dimension.
     LogSoftmax(Box<LogSoftmaxOperand<B, G>>),
 }
 
-/// The operand of a log-softmax, and what its forward pass computed per row.
+/// The operand of a log-softmax, and the logarithm of each row's sum of exponentials.
 pub(crate) struct LogSoftmaxOperand<B: AmpBackend, G: Graph<B>> {
     pub(crate) x: FloatTensor<G::Inner>,
     pub(crate) log_sum_exp: FloatTensor<G::Inner>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
-    /// The passes of a gradient; `None` if this is no gradient.
+    /// Returns the passes of a gradient; `None` if this is not a gradient.
     #[inline]
     pub(crate) fn gradient(&self) -> Option<&Passes<B>> {
         match self {
@@ -49,7 +50,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         }
     }
 
-    /// The identity of a parameter.
+    /// Returns the identity of a parameter.
     pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
         match self {
             Self::Leaf(leaf) => Some(leaf.origin()),
@@ -58,8 +59,8 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         }
     }
 
-    /// After a cast to a dtype that the caller chose: still a gradient, and outside a graph still a parameter. In a graph
-    /// the result may become another parameter.
+    /// Returns the nature after a cast to a dtype that the caller chose. A gradient stays one, and so does a parameter
+    /// outside a graph; in a graph the result may become a different parameter.
     pub(crate) fn after_cast(self) -> Self {
         match self {
             Self::Gradient(passes) => Self::Gradient(passes),
@@ -72,7 +73,8 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         }
     }
 
-    /// After a move to another device, or a cut from the graph: what is known of the values must not lead back into it.
+    /// Returns the nature after a move to another device or a cut from the graph. Facts about values are dropped: they
+    /// may hold tensors that lead back into the graph.
     pub(crate) fn after_move<H: Graph<B>>(self) -> Nature<B, H> {
         match self {
             Self::Leaf(leaf) => Nature::Parameter(leaf.origin().clone()),
@@ -82,7 +84,8 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         }
     }
 
-    /// After `require_grad` was set or cleared: ops on it follow the policy, and only a parameter is still known as such.
+    /// Returns the nature after `require_grad` was set or cleared. A parameter stays one; ops on anything else follow
+    /// the policy from now on.
     pub(crate) fn after_require_grad(self) -> Self {
         match self {
             Self::Leaf(leaf) => Self::Leaf(leaf),

@@ -1,4 +1,4 @@
-"""What a row of the zoo says: how to build a model, feed it, and train it."""
+"""A row of the zoo: how to build a model, draw its batches, and train it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Feed-forward net over tabular data: embedded categorical columns beside numeric ones."""
+"""Feed-forward net over tabular data: embedded categorical columns and numeric ones."""
 
 from dataclasses import dataclass
 

@@ -95,7 +95,7 @@ def output(model: Wgan, batch: Batch) -> Tensor:
 
 
 def critic_loss(model: Wgan, batch: Batch) -> Tensor:
-    """Minus the estimated distance: mean score of generated less that of real images."""
+    """Returns minus the estimated distance: the mean score of generated minus that of real images."""
     with torch.no_grad():
         generated = output(model, batch)
     return model.critic(generated).mean() - model.critic(batch["images"]).mean()

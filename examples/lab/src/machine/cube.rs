@@ -1,4 +1,4 @@
-//! GPUs, by CubeCL; under Fusion if the package's feature `fusion` is on.
+//! GPUs, through CubeCL; under Fusion if the package's feature `fusion` is on.
 
 use burn_cubecl::cubecl::{Runtime, stream_id::StreamId};
 
@@ -38,7 +38,7 @@ pub fn vulkan() -> Machine {
 ///
 /// # Errors
 ///
-/// If there is none, or if something is missing over which CubeCL would panic.
+/// Returns an error if there is none, or if something is missing without which CubeCL would panic.
 #[cfg(feature = "cuda")]
 pub fn cuda() -> Result<Machine, NoCuda> {
     use burn::backend::cuda::CudaDevice;
@@ -78,7 +78,7 @@ pub fn cuda() -> Result<Machine, NoCuda> {
     })
 }
 
-/// Why CubeCL cannot compute on CUDA.
+/// The reason why CubeCL cannot compute on CUDA.
 #[cfg(feature = "cuda")]
 #[derive(Debug, thiserror::Error)]
 pub enum NoCuda {

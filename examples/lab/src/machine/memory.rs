@@ -1,4 +1,4 @@
-//! The peak of the memory that tensors hold.
+//! Measures the peak of the memory that tensors hold.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -22,7 +22,7 @@ pub enum Meter {
 }
 
 impl Meter {
-    /// Bytes in use now.
+    /// Returns the bytes in use now.
     pub fn in_use(&self) -> Option<u64> {
         match self {
             Self::Heap => Some(HEAP.current_usage() as u64),
@@ -32,8 +32,8 @@ impl Meter {
 
     /// Runs `work`; returns the most bytes in use meanwhile, and its output.
     ///
-    /// On a device a second thread asks again and again, between the kernels that are launched. That slows the work
-    /// down, so do not time it, and it can miss a peak that lasts for a kernel or two.
+    /// On a device a second thread samples repeatedly, between the kernels that are launched. That slows the work down,
+    /// so do not time it, and a peak that lasts for only a kernel or two can be missed.
     pub fn peak_during<T>(&self, work: impl FnOnce() -> T) -> (Option<u64>, T) {
         match self {
             Self::Heap => {

@@ -9,14 +9,14 @@ use std::{env::consts::ARCH, fs};
 pub use self::memory::{BytesInUse, Meter};
 
 pub struct Machine {
-    /// `flex`, or `cuda-fusion`.
+    /// The backend's name, such as `flex` or `cuda-fusion`.
     pub backend: &'static str,
     /// The hardware's name.
     pub device: String,
     pub meter: Meter,
-    /// It computes half precision by widening it to F32, so its times say nothing about hardware that does not.
+    /// Whether it computes half precision by widening it to F32; then its times say nothing about other hardware.
     pub emulates_half: bool,
-    /// Its F32 matrix products may run on tensor cores, with operands rounded to TF32.
+    /// Whether its F32 matrix products may run on tensor cores, with operands rounded to TF32.
     pub rounds_f32: bool,
 }
 
@@ -33,7 +33,7 @@ impl Machine {
     }
 }
 
-/// The processor's model name as Linux knows it, else its architecture.
+/// Returns the processor's model name as Linux reports it, else its architecture.
 fn processor() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     cpuinfo

@@ -1,4 +1,5 @@
-//! BERT-base encoder (Devlin et al. 2018) with a linear head over the vocabulary, of its own weights.
+//! BERT-base encoder (Devlin et al. 2018) with a linear head over the vocabulary, whose weights are not tied to the
+//! embeddings.
 
 use burn::{
     module::Module,
@@ -13,10 +14,10 @@ use crate::{
     Draw, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy, text,
 };
 
-/// Of the layer norms, as in the published model.
+/// The ε of the layer norms, as in the published model.
 const EPSILON: f64 = 1e-12;
 
-/// Of the tokens, as in the published training.
+/// The share of tokens that are hidden, as in the published training.
 const MASKED_PERCENT: u32 = 15;
 
 #[derive(Clone, Debug)]
@@ -135,7 +136,8 @@ impl ZooModel for BertConfig {
         vec![self.seq_len]
     }
 
-    /// Passages of the play, whole as target; among the tokens the vocabulary's last one stands for those to guess.
+    /// Draws passages of the play. The target is the whole passage; in the input, the last token of the vocabulary
+    /// replaces the tokens to predict.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Passages<B> {
         let mut rng = draw.rng();
         let shape = [draw.items, self.seq_len];

@@ -1,4 +1,5 @@
-//! GPT-2-small decoder (Radford et al. 2019) with GELU in its erf form and a head without bias, of its own weights.
+//! GPT-2-small decoder (Radford et al. 2019) with GELU in its erf form and a head without bias, whose weights are not
+//! tied to the embeddings.
 
 use burn::{
     module::Module,

@@ -9,7 +9,7 @@ use burn::{
 
 use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 
-/// Of a class among the noise, in its standard deviations: seen only by adding up over the sequence.
+/// The amplitude of a class's pattern, in standard deviations of the noise: visible only by summing over the sequence.
 const SIGNAL: f32 = 0.25;
 
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl<B: Backend> Net<B> for Lstm<B> {
     type Model = LstmConfig;
 
     fn init(model: &LstmConfig, device: &B::Device) -> Self {
-        // PyTorch's: Burn's own is Xavier's.
+        // PyTorch's initialization; Burn's default is Xavier's.
         let bound = 1.0 / (model.width as f64).sqrt();
         let initializer = Initializer::Uniform {
             min: -bound,

@@ -9,13 +9,13 @@ use burn::{
 
 use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 
-/// Of a class among the noise, in its standard deviations: two classes of 784 features are 4 apart, so that some items
-/// are confused.
+/// The amplitude of a class's pattern, in standard deviations of the noise: two classes of 784 features are 4 apart, so
+/// that some items are confused.
 const SIGNAL: f32 = 0.1;
 
 #[derive(Clone, Debug)]
 pub struct MlpConfig {
-    /// From the input features to the classes.
+    /// The widths of the layers, from the input features to the classes.
     pub widths: Vec<usize>,
 }
 

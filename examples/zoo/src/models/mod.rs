@@ -1,6 +1,6 @@
 //! One file per model: its configuration, module, batch and loss.
 //!
-//! Fields are called as in `examples/lab/pytorch/models`, so that weights that PyTorch saved find their places.
+//! Fields have the same names as in `examples/lab/pytorch/models`, so that weights saved by PyTorch can be loaded.
 
 mod attention;
 pub mod bert;

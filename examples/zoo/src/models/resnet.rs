@@ -20,7 +20,7 @@ use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
 pub struct ResNetConfig {
     /// Blocks of each stage.
     pub depths: [usize; 4],
-    /// Bottlenecks instead of basic blocks.
+    /// Whether the blocks are bottlenecks instead of basic blocks.
     pub bottleneck: bool,
     /// Channels of the stem and of the first stage.
     pub width: usize,
@@ -31,10 +31,10 @@ pub struct ResNetConfig {
 
 const CHANNELS: usize = 3;
 
-/// Pixels on a side of the patterns that tell the classes.
+/// Pixels on a side of the patterns by which the classes differ.
 const TILE: usize = 8;
 
-/// Of a class among the noise, in its standard deviations: seen only by averaging over the image.
+/// The amplitude of a class's pattern, in standard deviations of the noise: visible only by averaging over the image.
 const SIGNAL: f32 = 0.25;
 
 impl ResNetConfig {

@@ -1,4 +1,4 @@
-//! Feed-forward net over tabular data: embedded categorical columns beside numeric ones.
+//! Feed-forward net over tabular data: embedded categorical columns and numeric ones.
 
 use burn::{
     module::Module,
@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub struct TabularConfig {
-    /// Of each categorical column.
+    /// The number of values of each categorical column.
     pub cardinalities: Vec<usize>,
     pub embedding_width: usize,
     pub numeric_columns: usize,
@@ -86,13 +86,13 @@ impl ZooModel for TabularConfig {
     type Net<B: Backend> = Tabular<B>;
     type TrainNet<B: AutodiffBackend> = Tabular<B>;
 
-    /// Of the categorical columns.
+    /// Returns the shape of an item's categorical columns.
     fn item_shape(&self) -> Vec<usize> {
         vec![self.cardinalities.len()]
     }
 
-    /// The target is whether what the columns' values are worth adds up to more than 0; the worth of a value is the
-    /// same in every draw.
+    /// Each value of a column has a worth, the same in every draw. The target is whether the worths of a row add up to
+    /// more than 0.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Rows<B> {
         let (columns, items) = (self.cardinalities.len(), draw.items);
         let mut rng = draw.rng();

@@ -19,7 +19,7 @@ pub struct UNetConfig {
     pub width: usize,
     /// Pixels on a side of an image: a multiple of `2^levels`.
     pub image: usize,
-    /// How often the image is halved.
+    /// The number of times that the image is halved.
     pub levels: usize,
 }
 
@@ -44,7 +44,7 @@ impl UNetConfig {
     }
 }
 
-/// Twice: 3×3 convolution without bias, batch norm, ReLU.
+/// A 3×3 convolution without bias, batch norm and ReLU, twice.
 #[derive(Module, Debug)]
 struct DoubleConv<B: Backend> {
     conv1: Conv2d<B>,

@@ -66,7 +66,7 @@ pub struct Wgan<B: Backend> {
     critic: Critic<B>,
 }
 
-/// Real images, and the noise to make others of.
+/// Real images, and the noise from which the generator makes others.
 #[derive(Clone, Debug)]
 pub struct Images<B: Backend> {
     /// `[batch, 3, side, side]`, -1 to 1.
@@ -86,20 +86,20 @@ impl<B: Backend> Wgan<B> {
         self.critic.forward(images)
     }
 
-    /// Minus the estimated distance: the mean score of generated images less that of real ones. No gradient reaches the
-    /// generator.
+    /// Returns minus the estimated distance: the mean score of generated images minus that of real ones. No gradient
+    /// reaches the generator.
     pub fn critic_loss(&self, batch: &Images<B>) -> Tensor<B, 1> {
         let generated = self.generate(batch.noise.clone()).detach();
         self.criticise(generated).mean() - self.criticise(batch.images.clone()).mean()
     }
 
-    /// Minus the mean score of generated images.
+    /// Returns minus the mean score of generated images.
     pub fn generator_loss(&self, batch: &Images<B>) -> Tensor<B, 1> {
         -self.criticise(self.generate(batch.noise.clone())).mean()
     }
 }
 
-/// Bounds weights and biases.
+/// Clamps weights and biases to `±CLIP`.
 struct Clip;
 
 impl<B: AutodiffBackend> ModuleMapper<B> for Clip {
@@ -117,7 +117,7 @@ impl ZooModel for WganConfig {
     type Net<B: Backend> = Wgan<B>;
     type TrainNet<B: AutodiffBackend> = Wgan<B>;
 
-    /// The critic's says how far the generator is from it.
+    /// False: the critic's loss says how good the critic is, not the generator.
     const LOSS_RANKS: bool = false;
 
     fn item_shape(&self) -> Vec<usize> {
@@ -147,7 +147,7 @@ impl ZooModel for WganConfig {
 
     /// Updates the critic, clips it, and updates the generator through the new critic. Returns the critic's loss.
     ///
-    /// One optimizer is enough for both: its state is one per parameter.
+    /// One optimizer is enough for both, because it keeps a separate state for each parameter.
     fn step<B: AutodiffBackend, O: Optimizer<Wgan<B>, B>>(
         net: Wgan<B>,
         batch: &Images<B>,
@@ -170,7 +170,7 @@ impl ZooModel for WganConfig {
     }
 }
 
-/// `[3, side, side]`: a disc of a quarter of the side as its radius, wholly within.
+/// Draws an image `[3, side, side]` with a disc that lies wholly inside it; the radius is a quarter of the side.
 fn disc(side: usize, rng: &mut StdRng) -> Vec<f32> {
     let radius = side as f32 / 4.0;
     let centre = [(); 2].map(|()| rng.random_range(radius..side as f32 - radius));
@@ -204,7 +204,7 @@ impl<B: Backend> Net<B> for Wgan<B> {
         }
     }
 
-    /// The critic's.
+    /// Returns the critic's loss.
     fn loss(&self, batch: &Images<B>) -> Tensor<B, 1> {
         self.critic_loss(batch)
     }

@@ -1,7 +1,7 @@
-//! The zoo as a whole, in one binary: compiling Burn's generic code is what the tests' time goes into.
+//! The zoo as a whole, in one binary, because most of the tests' time is spent compiling Burn's generic code.
 //!
-//! * [`parameters`]: as many as in the published models
-//! * [`shapes`]: of what the models return
+//! * [`parameters`]: the models have as many as the published ones
+//! * [`shapes`]: the shapes of the models' outputs
 //! * [`training`]: each model in each precision
 //! * [`twins`]: the same loss as PyTorch's from the same weights
 

@@ -34,13 +34,14 @@ fn computing_in(compute: Compute) -> Config {
     }
 }
 
-/// Updates of a training; a step that is skipped for an overflow is none.
+/// The number of updates in a training, without steps that are skipped for an overflow.
 const UPDATES: usize = 12;
 
 /// The first loss scale, 2^16, is halved at most this often before it is 1.
 const SKIPS: u64 = 16;
 
-/// How far the last losses in low precision and in f32 may be apart, as a part of how far the one in f32 fell.
+/// The largest allowed difference between the last losses in low precision and in f32, relative to the fall of the f32
+/// loss.
 ///
 /// AdamW's first updates are of the size of the learning rate whatever the gradient's: where rounding outweighs the
 /// gradient, the parameter goes another way. Seeds 0 to 3 gave 3.5 % at most (WGAN) and mostly less than 1 %; another
@@ -135,7 +136,7 @@ fn every_model_learns_in_bf16_and_f16_as_in_f32() {
     }
 }
 
-/// How far the loss fell, counted from the second one: the WGAN's first is from before its critic is clipped.
+/// Returns how far the loss fell from the second one on: the WGAN's first loss is from before its critic is clipped.
 fn fall(losses: &[f64]) -> f64 {
     losses[1] - losses[UPDATES - 1]
 }

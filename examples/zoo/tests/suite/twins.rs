@@ -28,10 +28,10 @@ use zoo::{
     weights,
 };
 
-/// Batch norms take the statistics of the batch where gradients can be had.
+/// Batch norms use the statistics of the batch only on a backend that records gradients.
 type B = Autodiff<Flex>;
 
-/// Of the loss: both sides compute in F32, whose epsilon is 1.2e-7, but sum in different orders.
+/// The tolerance of the loss: both sides compute in F32, whose epsilon is 1.2e-7, but sum in different orders.
 const TOLERANCE: f32 = 1e-4;
 
 /// The files of one model.

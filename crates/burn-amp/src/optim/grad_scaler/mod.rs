@@ -1,7 +1,7 @@
-//! Loss scaling by hand, for loops on Burn's own `Autodiff` and for gradients that a loss is made of.
+//! Loss scaling by hand, for loops on Burn's own `Autodiff` and for losses that contain gradients.
 //!
-//! PyTorch's `GradScaler` with types for the order of calls: scaled values are [`Scaled`], a step takes [`Unscaled`]
-//! gradients only, and unscaling consumes the scaled ones.
+//! It is PyTorch's `GradScaler` with types that enforce the order of calls: scaled values are [`Scaled`], a step
+//! accepts [`Unscaled`] gradients only, and unscaling consumes the scaled ones.
 //!
 //! ```text
 //! scale(loss) → Scaled<loss> → backward() → Scaled<gradients> → of(model) → unscale() → Unscaled → step()
@@ -54,21 +54,21 @@ pub use scaled::{Scaled, Unscaled};
 #[derive(Clone, Debug)]
 pub struct GradScaler {
     scaling: LossScaling,
-    /// The scale as it stands, and the updates so far.
+    /// The current scale, and the number of updates so far.
     progress: LossScaleRecord,
     /// Whether gradients overflowed since the last update; `None` if none were unscaled.
     found_inf: Option<bool>,
 }
 
-/// A call that a [`GradScaler`] refuses.
+/// The reason why a [`GradScaler`] refuses a call.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ScalerError {
-    /// There is nothing to unscale.
+    /// There are no gradients to unscale.
     #[error(
         "no gradients for this model: was the loss computed from it, and were they taken before?"
     )]
     NoGradients,
-    /// An update before anything was unscaled.
+    /// `update` was called before anything was unscaled.
     #[error("nothing was unscaled since the last update; call `unscale` before `update`")]
     NothingUnscaled,
     /// Gradients of different scales cannot be added, and only those of the current scale can be unscaled.
@@ -82,9 +82,10 @@ pub enum ScalerError {
         /// The scale that is expected.
         expected: f32,
     },
-    /// A number that is no loss scale.
+    /// A number is not a valid loss scale.
     #[error(
-        "{} is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest is {}",
+        "{} is no loss scale; expected a power of two from 2^-126 to 2^127, so that unscaling is exact; the nearest \
+         is {}",
         f64::from(*found),
         f64::from(*nearest)
     )]
@@ -97,8 +98,8 @@ pub enum ScalerError {
 }
 
 impl GradScaler {
-    /// A scaler at its first scale. A [`DynamicLossScale`](crate::config::DynamicLossScale) converts into
-    /// its argument.
+    /// Makes a scaler at its initial scale. A [`DynamicLossScale`](crate::config::DynamicLossScale) can be passed
+    /// directly.
     pub fn new(scaling: impl Into<LossScaling>) -> Self {
         let scaling = scaling.into();
         Self {
@@ -108,12 +109,12 @@ impl GradScaler {
         }
     }
 
-    /// The factor on the next loss; 1 without scaling.
+    /// Returns the factor on the next loss; 1 without scaling.
     pub fn current_scale(&self) -> f32 {
         self.progress.scale()
     }
 
-    /// Finite updates since the scale last changed.
+    /// Returns the number of finite updates since the scale last changed.
     pub fn growth_tracker(&self) -> u32 {
         self.progress.growth_tracker()
     }
@@ -122,7 +123,8 @@ impl GradScaler {
     ///
     /// # Errors
     ///
-    /// If `scale` is not a power of two: scaling and unscaling would round, and a record of it could not be read.
+    /// Returns an error if `scale` is not a power of two: scaling and unscaling would round, and a record of it could
+    /// not be read.
     pub fn set_scale(&mut self, scale: f32) -> Result<(), ScalerError> {
         if !is_loss_scale(scale) {
             return Err(ScalerError::NoLossScale {
@@ -139,13 +141,13 @@ impl GradScaler {
         Scaled::new(tensor, self.current_scale())
     }
 
-    /// Checks and unscales a model's gradients, in F32. The scaled values are checked.
+    /// Checks and unscales a model's gradients, in F32. The check looks at the scaled values.
     ///
-    /// Incurs one device-to-host read, none without scaling.
+    /// Incurs one device-to-host read; none without scaling.
     ///
     /// # Errors
     ///
-    /// If there are no gradients, or they carry another scale than the current one.
+    /// Returns an error if there are no gradients, or they carry a scale other than the current one.
     pub fn unscale<B: AutodiffBackend<InnerBackend: AmpBackend>, M: AutodiffModule<B>>(
         &mut self,
         grads: Scaled<GradientsParams>,
@@ -175,12 +177,12 @@ impl GradScaler {
         })
     }
 
-    /// Moves the scale by the findings of all `unscale`s since the last update. Call it once per effective batch, after
-    /// the steps of all optimizers.
+    /// Moves the scale according to all calls of `unscale` since the last update. Call it once per effective batch
+    /// (after the last of the micro-batches whose gradients are summed), after the steps of all optimizers.
     ///
     /// # Errors
     ///
-    /// If nothing was unscaled.
+    /// Returns an error if nothing was unscaled.
     pub fn update(&mut self) -> Result<Outcome, ScalerError> {
         let outcome = match (self.found_inf.take(), self.scaling) {
             (Some(true), _) => Outcome::Overflowed,
@@ -193,7 +195,7 @@ impl GradScaler {
         Ok(outcome)
     }
 
-    /// The state, for a checkpoint.
+    /// Returns the state, for a checkpoint.
     pub fn record(&self) -> LossScaleRecord {
         self.progress
     }
@@ -205,7 +207,7 @@ impl GradScaler {
     }
 }
 
-/// Replaces gradients by the unscaled ones and notes which of the scaled ones are not finite.
+/// Replaces gradients by the unscaled ones, and flags the scaled ones that are not finite.
 struct Unscale<B: AutodiffBackend> {
     gradients: GradientsParams,
     factor: f32,

@@ -1,4 +1,4 @@
-//! Losses and gradients that carry a loss scale, and gradients that do not.
+//! Types for losses and gradients that carry a loss scale, and for gradients that do not.
 
 use burn::{
     module::AutodiffModule,
@@ -20,7 +20,7 @@ pub struct Scaled<T> {
     pub(super) scale: f32,
 }
 
-/// Gradients without the loss scale; none after an overflow.
+/// Unscaled gradients; after an overflow there are none.
 #[derive(Debug)]
 #[must_use = "gradients are there to step with"]
 pub struct Unscaled {
@@ -28,7 +28,7 @@ pub struct Unscaled {
 }
 
 impl<T> Scaled<T> {
-    /// The factor that it carries.
+    /// Returns the loss scale that the value carries.
     pub fn factor(&self) -> f32 {
         self.scale
     }
@@ -53,7 +53,7 @@ impl<B: Backend, const D: usize> Scaled<Tensor<B, D>> {
         }
     }
 
-    /// Removes the scale, in F32 and without a check: for gradients that become part of a loss.
+    /// Removes the scale, in F32 and without a check, for gradients that become part of a loss.
     pub fn unscale(self) -> Tensor<B, D> {
         times(self.value, self.scale.recip())
     }
@@ -70,7 +70,7 @@ impl<B: AutodiffBackend, const D: usize> Scaled<Tensor<B, D>> {
 }
 
 impl<G> Scaled<G> {
-    /// Takes the gradients of a model's parameters out.
+    /// Takes out the gradients of a model's parameters.
     pub fn of<B: AutodiffBackend<Gradients = G>, M: AutodiffModule<B>>(
         &mut self,
         model: &M,
@@ -81,7 +81,7 @@ impl<G> Scaled<G> {
         }
     }
 
-    /// The gradient of one tensor.
+    /// Returns the gradient of one tensor.
     pub fn grad<B: AutodiffBackend<Gradients = G>, const D: usize>(
         &self,
         tensor: &Tensor<B, D>,
@@ -98,7 +98,7 @@ impl Scaled<GradientsParams> {
     ///
     /// # Errors
     ///
-    /// If they carry another scale.
+    /// Returns an error if they carry a different scale.
     pub fn accumulate<B: AutodiffBackend, M: AutodiffModule<B>>(
         &mut self,
         other: Self,
@@ -114,7 +114,7 @@ impl Scaled<GradientsParams> {
 }
 
 impl Unscaled {
-    /// Whether all gradients were finite.
+    /// Returns whether all gradients were finite.
     pub fn outcome(&self) -> Outcome {
         match self.gradients {
             Some(_) => Outcome::Finite,
@@ -122,12 +122,12 @@ impl Unscaled {
         }
     }
 
-    /// The gradients, to clip or to inspect; `None` after an overflow. They are not checked again.
+    /// Returns the gradients, to clip or to inspect them; `None` after an overflow. They are not checked again.
     pub fn gradients_mut(&mut self) -> Option<&mut GradientsParams> {
         self.gradients.as_mut()
     }
 
-    /// Steps, or skips the step after an overflow: then neither the model nor the optimizer changes.
+    /// Steps the optimizer, or skips the step after an overflow: then neither the model nor the optimizer changes.
     pub fn step<B, M, O>(self, optimizer: &mut O, lr: LearningRate, model: M) -> M
     where
         B: AutodiffBackend,
@@ -141,7 +141,7 @@ impl Unscaled {
     }
 }
 
-/// `tensor × factor` in F32, see [`step::times`].
+/// Returns `tensor × factor` in F32, see [`step::times`].
 fn times<B: Backend, const D: usize>(tensor: Tensor<B, D>, factor: f32) -> Tensor<B, D> {
     let product = step::times::<B>(tensor.into_primitive().tensor(), factor);
     Tensor::from_primitive(TensorPrimitive::Float(product))

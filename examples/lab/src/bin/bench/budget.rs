@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Wall-clock time from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// `None` is without end.
+    /// `None` if there is no limit.
     end: Option<Instant>,
 }
 
@@ -15,7 +15,7 @@ pub struct Budget {
 pub struct OutOfTime;
 
 impl Budget {
-    /// `None` is without end, and so is more than the clock can count.
+    /// Starts the clock. `None` means no limit, and so does more than the clock can count.
     pub fn new(seconds: Option<f64>) -> Self {
         let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Self {
@@ -23,7 +23,7 @@ impl Budget {
         }
     }
 
-    /// Whether something that takes this long would still end in time.
+    /// Whether work that takes this long would still end in time.
     pub fn allows(&self, span: Duration) -> bool {
         let after = Instant::now().checked_add(span);
         self.end

@@ -19,9 +19,10 @@ pub struct Args {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Lines up burn-amp's numbers with PyTorch's, as a markdown table.
+    /// Prints burn-amp's and PyTorch's numbers side by side, as a markdown table.
     Table {
-        /// Files that `--out` wrote, here and in `examples/lab/pytorch`. Of equal runs the last one counts.
+        /// Files that `--out` wrote, here and in `examples/lab/pytorch`. If a run was measured several times, the last
+        /// one counts.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -50,27 +51,28 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value = "flex")]
     pub backend: Backend,
 
-    /// The models, the most valuable first, each with numbers of its configuration to replace; all by default.
+    /// The models to measure, in this order; all by default. Numbers of a model's configuration can be replaced, as in
+    /// `bert:seq_len=512,batch_size=16`.
     #[arg(long = "model", visible_alias = "models", num_args = 1.., value_name = "NAME[:FIELD=NUMBER,..]")]
     pub models: Vec<Choice>,
 
-    /// Items per step; the model's own number by default.
+    /// The batch sizes; by default the model's own.
     #[arg(long, num_args = 1.., value_name = "ITEMS")]
     pub batch_size: Vec<NonZeroUsize>,
 
-    /// The precisions; all by default.
+    /// The precisions to train in; all by default.
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
-    /// `full` as the models are used, `tiny` to train on a CPU in seconds.
+    /// The size of the models: `full` as published, `tiny` to train on a CPU in seconds.
     #[arg(long, default_value_t = Size::Full)]
     pub size: Size,
 
-    /// Timed steps.
+    /// The number of timed steps per run.
     #[arg(long, default_value = "20")]
     pub steps: NonZeroUsize,
 
-    /// Steps before them.
+    /// The number of steps before the timed ones.
     #[arg(long, default_value_t = 5)]
     pub warmup: usize,
 
@@ -78,11 +80,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
-    /// Leaves out the runs that do not fit into this time.
+    /// Stops after this time, and skips the runs that would not end within it.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub budget_seconds: Option<f64>,
 
-    /// Shows the models and precisions, and measures nothing.
+    /// Lists the models and precisions, and measures nothing.
     #[arg(long)]
     pub list: bool,
 }

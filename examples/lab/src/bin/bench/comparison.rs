@@ -7,11 +7,12 @@ use lab::{
     table::{Table, cell, mebibytes},
 };
 
-/// A markdown table. Of equal runs the last one counts; a run on one side only has a row of its own.
+/// The comparison as a markdown table. If a run was measured several times, the last one counts; a run that only one
+/// side has gets a row too.
 pub struct Comparison<'a>(pub &'a [Entry]);
 
 impl Comparison<'_> {
-    /// The last of equal entries, in the order in which their models and precisions first came.
+    /// Returns the last entry for each run, in the order in which their models and precisions first appeared.
     fn latest(&self) -> Vec<&Entry> {
         let mut latest: Vec<&Entry> = Vec::new();
         for entry in self.0 {
@@ -25,12 +26,13 @@ impl Comparison<'_> {
     }
 }
 
-/// A precision of PyTorch alone, which also has F32 without TF32; CubeCL's F32 has no such switch.
+/// A precision that only PyTorch has, where F32 with and without TF32 differ; CubeCL's F32 has no such switch.
 const TF32: &str = "tf32";
 
 /// Whether the two entries belong in one row by their precisions.
 ///
-/// CubeCL multiplies F32 matrices on tensor cores in TF32 if that is the fastest kernel, so our F32 has two counterparts.
+/// CubeCL multiplies F32 matrices on tensor cores in TF32 if that is the fastest kernel, so our F32 has two
+/// counterparts.
 fn are_counterparts(our: &Entry, their: &Entry) -> bool {
     our.precision == their.precision || (our.precision == F32 && their.precision == TF32)
 }

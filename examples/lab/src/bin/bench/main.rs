@@ -16,16 +16,17 @@
 //! | differs from PyTorch's | how |
 //! |---|---|
 //! | `f32`, `amp-*` | the policies of [`lab::precision`], whatever `amp.toml` says |
-//! | `o2` | parameters stored low, with F32 master weights; PyTorch's autocast has no such thing |
+//! | `o2` | parameters stored low, with F32 master weights; PyTorch's autocast has no counterpart |
 //! | `amp-f16-unscaled` | no loss scale and no check of the gradients: the difference to `amp-f16` is their cost |
 //! | `amp-decomposed` | softmax, layer norm and gelu as Burn composes them: the difference is what the kernels gain |
-//! | `peak_memory_bytes` | sampled over two more steps after the timed ones, because CubeCL keeps no peak; `null` on Flex |
+//! | `peak_memory_bytes` | sampled over two more steps after the timed ones, because CubeCL does not record the peak; `null` on Flex |
 //!
 //! * [`cli`], [`plan`]: the command line and the list of runs
 //! * [`session`]: one run after the other, within the [`budget`]; a run that panics does not stop the others
 //! * [`measure`], [`training`]: one run
-//! * [`summary`]: the runs of a session; [`comparison`]: ours and PyTorch's side by side; [`list`]: what there is
-//! * [`kernels`]: each kernel by itself
+//! * [`summary`]: the runs of a session; [`comparison`]: ours and PyTorch's side by side; [`list`]: the models and
+//!   precisions to choose from
+//! * [`kernels`]: each kernel alone, against its reference
 
 mod budget;
 mod cli;

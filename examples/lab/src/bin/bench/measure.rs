@@ -25,10 +25,11 @@ use crate::{
     training::{Training, training},
 };
 
-/// Fewer timed steps than this say nothing about the spread.
+/// The fewest timed steps: fewer say nothing about the spread.
 const MIN_STEPS: usize = 3;
 
-/// Steps after the timed ones. The second one starts with all that the first one left in memory.
+/// The number of steps after the timed ones, to sample the memory. The second one starts with what the first left in
+/// memory.
 const MEMORY_STEPS: u32 = 2;
 
 /// The reason why a run gave no numbers.
@@ -51,7 +52,7 @@ pub struct Setting<'a, P: AmpBackend> {
     pub on_step: &'a dyn Fn(),
 }
 
-/// Fills an entry as far as it gets.
+/// Measures a model, and fills the entry as far as the run gets.
 pub struct Measure<'a, P: AmpBackend> {
     pub setting: &'a Setting<'a, P>,
     pub run: &'a Run,
@@ -139,7 +140,7 @@ impl<P: AmpBackend> Setting<'_, P> {
 
         let span = Duration::try_from_secs_f64(median).unwrap_or(Duration::MAX);
         let meter = &self.machine.meter;
-        // The heap also holds what the process makes only once, so on Flex the first run would seem the largest.
+        // The heap also holds what the process allocates only once, so on Flex the first run would seem the largest.
         let counts_tensors = matches!(meter, Meter::Device(_));
         if counts_tensors && self.budget.allows(span.saturating_mul(MEMORY_STEPS)) {
             let steps = || (0..MEMORY_STEPS).try_for_each(|_| training.step());

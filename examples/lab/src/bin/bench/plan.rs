@@ -65,7 +65,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// The runs in the order of the command line: precision moves fastest, then batch size.
+/// Lists the runs in the order of the command line: precision varies fastest, then batch size.
 ///
 /// The batch size in a model's choice overrides `--batch-size`, which overrides the zoo's.
 pub fn plan(args: &RunArgs) -> Vec<Run> {

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::plan::Run;
 
-/// A bar over the steps of all runs; nothing where stderr is no terminal.
+/// A bar over the steps of all runs; shown only if stderr is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     steps_per_run: u64,
@@ -36,7 +36,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Ends the run of this index, in whichever step it stopped, with a line on stdout.
+    /// Ends the run of this index, wherever it stopped, with a line on stdout.
     pub fn end(&self, index: usize, line: &str) {
         self.bar
             .set_position((index as u64 + 1) * self.steps_per_run);

@@ -24,7 +24,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// If the output cannot be written. A run that fails is an entry with an error.
+/// Returns an error if the output cannot be written. A run that fails is an entry with an error.
 pub fn run<P: AmpBackend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry>> {
     let mut lines = Lines::append_to(args.out.as_deref())?;
     let runs = plan(args);
@@ -38,7 +38,7 @@ pub fn run<P: AmpBackend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry
         on_step: &|| progress.step(),
     };
     let mut entries = Vec::new();
-    // The longest set-up of a run so far: nothing else foretells the next one.
+    // The longest set-up of a run so far is the only estimate of the next one.
     let mut slowest_setup = Duration::ZERO;
     for (index, run) in runs.iter().enumerate() {
         let start = Instant::now();
@@ -63,7 +63,7 @@ pub fn run<P: AmpBackend>(args: &RunArgs, machine: &Machine) -> Result<Vec<Entry
     Ok(entries)
 }
 
-/// Returns an entry even if the run fails; `None` when the budget ends.
+/// Measures a run. Returns an entry even if it fails; `None` if the budget ends.
 fn measure<P: AmpBackend>(setting: &Setting<'_, P>, run: &Run) -> Option<Entry> {
     let mut entry = run.entry(setting.machine, setting.warmup);
     let outcome = panics::caught(|| {

@@ -62,7 +62,7 @@ where
     ///
     /// # Errors
     ///
-    /// If something on the device failed, such as an allocation.
+    /// Returns an error if something on the device failed, such as an allocation.
     pub fn step(&mut self) -> Result<(), ExecutionError> {
         let net = self.net.take().expect("a step that panics is the last one");
         let before = self.skipped_passes();

@@ -9,11 +9,12 @@ use zoo::Size;
 /// Trains a model with the same seed in several precisions, and says which one pays off.
 #[derive(Parser)]
 pub struct Args {
-    /// The model, with numbers of its configuration to replace.
+    /// The model to train. Numbers of its configuration can be replaced, as in `gpt:width=64,batch_size=16`.
     #[arg(long, value_name = "NAME[:FIELD=NUMBER,..]")]
     pub model: Choice,
 
-    /// `full` as the model is used, `tiny` to train on a CPU in seconds; `tiny` by default on the CPU, else `full`.
+    /// The size of the model: `full` as published, `tiny` to train on a CPU in seconds. By default `tiny` on the CPU,
+    /// else `full`.
     #[arg(long)]
     size: Option<Size>,
 
@@ -21,30 +22,30 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "flex")]
     pub backend: Backend,
 
-    /// The precisions; f32, amp-bf16 and amp-f16 by default, as far as the device offers them. Without f32 there is
-    /// nothing to compare with.
+    /// The precisions to train in; by default f32, amp-bf16 and amp-f16, as far as the device offers them. Without f32
+    /// there is nothing to compare with.
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
     #[arg(long, default_value = "5")]
     pub epochs: NonZeroUsize,
 
-    /// The model is validated after so many.
+    /// The number of steps per epoch; the model is validated after each epoch.
     #[arg(long, default_value = "100", value_name = "STEPS")]
     pub steps_per_epoch: NonZeroUsize,
 
-    /// The least number of items to validate on, in whole batches.
+    /// The number of items to validate on, rounded up to whole batches.
     #[arg(long, default_value = "256", value_name = "ITEMS")]
     pub validation_items: NonZeroUsize,
 
     #[arg(long, default_value_t = zoo::LEARNING_RATE, value_name = "RATE")]
     pub learning_rate: f64,
 
-    /// Decides the weights at the start and the batches.
+    /// The seed of the initial weights and the batches.
     #[arg(long, default_value_t = 42, value_parser = clap::value_parser!(u32).range(..1 << 31))]
     pub seed: u32,
 
-    /// F32 is trained with so many seeds, counted from `--seed`, to see what chance does.
+    /// The number of seeds that F32 is trained with, counted from `--seed`: how far those runs end apart is the noise.
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..1 << 16))]
     pub seeds: u32,
 
@@ -66,7 +67,7 @@ impl Args {
         self.model.batch_size(self.size())
     }
 
-    /// Steps of a whole run.
+    /// Returns the number of steps of a run.
     pub fn steps(&self) -> usize {
         self.epochs.get() * self.steps_per_epoch.get()
     }

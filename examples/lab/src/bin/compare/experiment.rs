@@ -35,8 +35,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// If the device does not offer a precision that was asked for, or the output cannot be written. A run that goes wrong
-/// is a result.
+/// Returns an error if the device does not offer a precision that was asked for, or the output cannot be written. A run
+/// that goes wrong is a result.
 pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
     let (device, out) = (P::Device::default(), args.out());
     let policy = Config::load()?;
@@ -98,7 +98,7 @@ pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
 /// The precisions that the device does not offer, each with the reason.
 type LeftOut = Vec<(&'static str, String)>;
 
-/// The precisions to train in, and those that the device does not offer and nobody asked for.
+/// Returns the precisions to train in, and those of the default ones that the device does not offer.
 fn offered<P: AmpBackend>(
     args: &Args,
     policy: &Config,

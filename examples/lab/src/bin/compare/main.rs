@@ -6,8 +6,9 @@
 //! ```
 //!
 //! F32 is plain Burn. The others are burn-amp under `amp.toml` and the `BURN_AMP_*` variables, except for the compute
-//! dtype, the preset, and what else [`lab::precision`] says. Every run draws the same weights and the same batches. F32 is trained with more
-//! than one seed: how far those runs end apart decides whether another precision is "as good".
+//! dtype, the preset, and the other changes listed in [`lab::precision`]. Every run draws the same weights and the same
+//! batches. F32 is trained with more than one seed: how far those runs end apart decides whether another precision is
+//! "as good".
 //!
 //! The folder `--out` receives:
 //!

@@ -1,7 +1,7 @@
-//! Where inf and NaN are seen: the loss, the gradients, the parameters.
+//! The places where inf and NaN are found: the loss, the gradients, the parameters.
 //!
-//! A step makes them in this order, so the first one seen is the nearest to the cause. The op remains unknown: Burn's
-//! backends do not report what an op returns.
+//! A step computes them in this order, so the first place found is the nearest to the cause. The op remains unknown,
+//! because Burn's backends do not report what an op returns.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Place {
         Self("loss", "the loss".to_owned())
     }
 
-    /// The gradients for which the loss scaling skipped a step; `trainable` are all that have some.
+    /// The gradients for which the loss scaling skipped a step; `trainable` are all parameters that have gradients.
     ///
     /// burn-amp numbers gradients in the order in which their parameters were made. That is the order of the module if
     /// an update changes all of them; otherwise, as in a GAN, a gradient has a number here and no name.
@@ -84,7 +84,7 @@ impl NonFinite {
     }
 }
 
-/// A sentence.
+/// Formats the sightings as a sentence.
 impl fmt::Display for NonFinite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Non-finite in step {}", self.first_step)?;

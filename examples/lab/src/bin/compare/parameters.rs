@@ -8,13 +8,13 @@ use burn::{
 };
 use serde::Serialize;
 
-/// Tensor cores work on tiles: a side that is not a multiple of this is padded, or computed without them.
+/// The side of a tensor core's tile: a matrix side that is not a multiple of it is padded, or computed without them.
 const TILE: usize = 8;
 
 /// A float tensor of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parameter {
-    /// `layers.0.weight`
+    /// Its path in the module, such as `layers.0.weight`.
     pub name: String,
     pub shape: Vec<usize>,
     /// False for the running statistics of a norm.
@@ -25,7 +25,7 @@ pub struct Parameter {
     pub is_matrix: bool,
 }
 
-/// `fc.weight [64, 10]`
+/// Formats the name and shape, such as `fc.weight [64, 10]`.
 impl fmt::Display for Parameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.name, self.shape)

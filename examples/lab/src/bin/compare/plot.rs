@@ -113,7 +113,7 @@ fn draw_panel(panel: &Panel, name: &str, curves: &[Curve], raw: Option<&[Curve]>
     Ok(())
 }
 
-/// Short enough to leave room for the axis's name.
+/// Formats a value briefly, to leave room for the axis's name.
 fn label(height: f64) -> String {
     match height.abs() {
         1e4.. => format!("{height:e}"),

@@ -1,4 +1,4 @@
-//! The record of a training, whatever becomes of it.
+//! The record of a training run, however it ends.
 
 use lab::{
     precision::Precision,
@@ -13,7 +13,7 @@ pub const WARM_UP: usize = 3;
 /// A training step, made or skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Before the update.
+    /// The loss before the update.
     pub loss: f64,
     /// The loss scale of this step; 1 without loss scaling.
     pub loss_scale: f64,
@@ -31,7 +31,7 @@ pub struct Validation {
     pub accuracy: Option<f64>,
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Outcome {
     #[default]
@@ -51,7 +51,7 @@ pub struct Run {
     /// The first one is that of the untrained model.
     pub validations: Vec<Validation>,
     pub non_finite: Vec<NonFinite>,
-    /// In bytes; `None` if the device does not answer.
+    /// The peak memory in bytes; `None` if the device does not answer.
     pub peak_memory: Option<u64>,
     /// Casts in the forward pass of a step; `None` in plain Burn.
     pub casts_per_step: Option<u64>,
@@ -75,7 +75,7 @@ impl Run {
         }
     }
 
-    /// `amp-bf16-seed42.csv`
+    /// Returns the name of its file, such as `amp-bf16-seed42.csv`.
     pub fn file(&self) -> String {
         format!("{}-seed{}.csv", self.precision.name(), self.seed)
     }

@@ -1,4 +1,4 @@
-//! Why a precision may not be faster: the device, the shapes of the model, the size of a step.
+//! Reasons why a precision may not be faster: the device, the shapes of the model, the size of a step.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use zoo::{Draw, Entry, Net, Visitor, ZooModel};
 
 use crate::{parameters::Shapes, run::WARM_UP};
 
-/// A model on a machine, as far as the verdict depends on it.
+/// The properties of a model on a machine that the verdict depends on.
 pub struct Model<'a> {
     pub machine: &'a Machine,
     pub shapes: Shapes,
@@ -26,7 +26,7 @@ const EMULATED: &str = "The CPU emulates half precision: this time says nothing 
 const PLAIN: &str = "The device has no units for matrix products in this precision.";
 
 impl Model<'_> {
-    /// Why a run is not faster than F32, the best reason first; there is always one.
+    /// Returns why a run is not faster than F32, the best reason first; there is always one.
     ///
     /// `casts` are those of a step; `accelerated` says whether the device has units for the precision.
     pub fn why_not_faster(&self, accelerated: bool, casts: Option<u64>) -> Vec<String> {
@@ -72,14 +72,15 @@ impl Model<'_> {
     }
 }
 
-/// The share of a step that takes `full` seconds on a batch and `half` on half of it that a batch of nothing would take.
+/// Returns the share of a step that does not depend on the batch size, for a step that takes `full` seconds on a batch
+/// and `half` seconds on half of it.
 pub fn fixed_share(full: f64, half: f64) -> f64 {
     ((2.0 * half - full) / full).clamp(0.0, 1.0)
 }
 
 /// Times steps of plain Burn on one batch.
 ///
-/// They also warm up the process: what it makes only once, such as threads, does not count as time of the first run.
+/// They also warm up the process, so that one-time costs, such as starting threads, are not charged to the first run.
 pub struct TimeSteps<'a, P: Backend> {
     pub items: usize,
     pub device: &'a P::Device,

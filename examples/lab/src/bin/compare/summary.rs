@@ -1,4 +1,4 @@
-//! The runs side by side, to read and to compute with.
+//! The runs side by side, as text and as JSON.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl Summary<'_> {
         )
     }
 
-    /// What is missing, inf and NaN are `null`.
+    /// Returns the summary as JSON. Missing numbers, inf and NaN are `null`.
     pub fn json(&self) -> Value {
         let (args, model) = (self.args, self.model);
         let steps_per_epoch = args.steps_per_epoch.get();
@@ -111,7 +111,7 @@ impl Summary<'_> {
     }
 }
 
-/// In markdown.
+/// Formats the summary in markdown.
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (args, shapes) = (self.args, &self.model.shapes);

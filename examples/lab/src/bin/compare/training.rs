@@ -134,7 +134,7 @@ where
     }
 }
 
-/// The batch of a step: no step of any seed sees the batch of another.
+/// Returns the draw of a step's batch. No two steps, of whatever seeds, have the same batch.
 fn draw(args: &Args, seed: u32, index: usize) -> Draw {
     Draw::train(args.batch_size(), u64::from(seed) << 32 | index as u64)
 }
@@ -170,7 +170,7 @@ fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
     (casts.count(), output)
 }
 
-/// A line after an epoch.
+/// Returns the line to print after an epoch.
 fn progress(args: &Args, run: &Run) -> String {
     let epoch = run.steps.len() / args.steps_per_epoch.get();
     let loss = run.steps.last().map_or(f64::NAN, |step| step.loss);

@@ -1,4 +1,4 @@
-//! What a ResNet is made of.
+//! The building blocks of a ResNet.
 
 use burn::{
     module::Module,
@@ -71,7 +71,7 @@ impl<B: Backend> BasicBlock<B> {
     }
 }
 
-/// Channels of a bottleneck's output for one of its width.
+/// The channels of a bottleneck's output, as a multiple of its width.
 pub(super) const EXPANSION: usize = 4;
 
 #[derive(Module, Debug)]

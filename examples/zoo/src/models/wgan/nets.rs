@@ -12,7 +12,7 @@ use burn::{
 
 use super::{CHANNELS, WganConfig};
 
-/// Of the leaky ReLU, from DCGAN.
+/// The slope of the leaky ReLU for negative values, from DCGAN.
 const SLOPE: f64 = 0.2;
 
 const KERNEL: [usize; 2] = [4, 4];

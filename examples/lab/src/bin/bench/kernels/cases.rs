@@ -7,10 +7,10 @@ use burn_amp_kernels::{
 
 use super::operands::Operands;
 
-/// A kernel.
+/// A kernel with its reference.
 pub struct Case<B: AmpBackend> {
     pub name: &'static str,
-    /// Read and written for each element of `x`; what there is one of per row or column is left out.
+    /// The bytes read and written for each element of `x`; values of which there is one per row or column do not count.
     pub bytes_per_element: usize,
     pub kernel: Work<B>,
     pub reference: Work<B>,

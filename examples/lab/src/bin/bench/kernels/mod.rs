@@ -3,7 +3,7 @@
 //! | column | what it is |
 //! |---|---|
 //! | `GB/s` | bytes that the kernel reads and writes, counted from the shape, over its time |
-//! | `of negation` | that as a share of the bytes per second of a negation in F32, one read and one write of each element |
+//! | `of negation` | `GB/s` as a share of that of a negation in F32, which reads and writes each element once |
 //! | `reference` | the reference's time over the kernel's |
 //!
 //! On a GPU a shape should be much larger than the caches.
@@ -25,20 +25,20 @@ use serde::Serialize;
 
 use self::{cases::Case, operands::Operands, timing::seconds};
 
-/// A kernel on one shape and dtype.
+/// The measurement of a kernel on one shape and dtype.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
     pub backend: String,
     pub device: String,
     pub kernel: &'static str,
-    /// The dtype of the operand that is stored low.
+    /// The dtype of the operand in low precision.
     pub dtype: String,
     pub rows: usize,
     pub columns: usize,
     /// Bytes that the kernel reads and writes.
     pub bytes: usize,
     pub seconds: f64,
-    /// Seconds of the reference in Burn's ops.
+    /// The seconds that the reference in Burn's ops takes.
     pub reference_seconds: f64,
     /// Bandwidth of a negation in F32 over as many elements.
     pub negation_bytes_per_second: f64,

@@ -7,11 +7,11 @@ use burn::tensor::{
 };
 use burn_amp_kernels::{AmpBackend, layer_norm::LayerNorm, loss_scale};
 
-/// How many tensors the lists of gradients have.
+/// The number of tensors in the lists of gradients.
 const LIST: usize = 16;
 
 pub struct Operands<B: Backend> {
-    /// `[rows, columns]`, low, as is all that follows unless it says otherwise.
+    /// `[rows, columns]`, in low precision, as are all other operands unless they say otherwise.
     pub x: FloatTensor<B>,
     pub grad: FloatTensor<B>,
     pub softmax: FloatTensor<B>,
@@ -52,7 +52,7 @@ impl<B: AmpBackend> Operands<B> {
         let wide = noise([rows, columns]);
         let parts = |tensor: &FloatTensor<B>| -> Vec<_> {
             let tensor = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(tensor.clone()));
-            // Gradients lie in buffers of their own.
+            // Each gradient has its own buffer.
             tensor
                 .chunk(LIST, 0)
                 .into_iter()

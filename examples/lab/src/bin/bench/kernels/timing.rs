@@ -1,12 +1,13 @@
-//! The time of work that a device does.
+//! Measures the time of work on a device.
 
 use std::time::{Duration, Instant};
 
 use burn::tensor::backend::Backend;
 
-/// The seconds that `work` takes, the least of several rounds. The sync of the device is inside the timed region.
+/// Returns the seconds that `work` takes, the minimum of several rounds. The sync of the device is inside the timed
+/// region.
 pub fn seconds<B: Backend>(device: &B::Device, work: impl Fn()) -> f64 {
-    /// So long that queueing one kernel and the sync do not count.
+    /// Long enough that queueing a kernel and the sync do not matter.
     const ROUND: Duration = Duration::from_millis(20);
     const ROUNDS: usize = 5;
     const MOST: usize = 1000;

@@ -27,10 +27,10 @@ use crate::{
     speed::Model,
 };
 
-/// A smaller difference in time or memory does not count: medians of the same run differ as much.
+/// The smallest difference in time or memory that counts: medians of equal runs differ by as much.
 const NOTICEABLE: f64 = 0.05;
 
-/// The least share of F32's loss that is taken as noise: two seeds may end close to each other by chance.
+/// The smallest noise, as a share of F32's loss: two seeds may end close to each other by chance.
 const LEAST_NOISE: f64 = 0.01;
 
 /// The verdict on a precision.
@@ -42,7 +42,7 @@ pub struct Verdict {
     pub because: Vec<String>,
 }
 
-/// In markdown.
+/// Formats the verdict in markdown.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "**{} {}**\n", self.precision, self.headline)?;
@@ -267,7 +267,7 @@ fn headline(quality: Option<Quality>, time: Option<Ordering>, memory: Option<Ord
     }
 }
 
-/// How a run ended.
+/// Describes how a run ended.
 fn ending(run: &Run) -> String {
     let steps = run.steps.len();
     match &run.outcome {
