@@ -20,7 +20,7 @@ use burn::{
 use burn_amp::config::{Class, Op};
 use burn_amp_tests::{trace::Trace, *};
 
-policy!(AmpBackend, computing_in(Compute::F16));
+policy!(WithKernels, computing_in(Compute::F16));
 policy!(
     /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
@@ -108,7 +108,7 @@ fn kernels_launch_less_than_their_references() {
     let plain = step::<PlainAutodiff>(&log);
     // `Trace` uses the references instead of the kernels.
     let references = step::<burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, Decomposed>>>(&log);
-    let kernels = step::<AmpAutodiff<AmpBackend>>(&log);
+    let kernels = step::<AmpAutodiff<WithKernels>>(&log);
     println!(
         "launches per step: f32 {plain}, f16 with references {references}, f16 with kernels {kernels}"
     );
