@@ -21,8 +21,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "flex")]
     pub backend: Backend,
 
-    /// The precisions; f32, amp-bf16 and amp-f16 by default, as far as the device offers them. Without f32 there is
-    /// nothing to compare with.
+    /// The precisions; f32, amp-bf16 and amp-f16 by default. Without f32 there is nothing to compare with.
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
@@ -81,11 +80,7 @@ impl Args {
     }
 
     pub fn out(&self) -> PathBuf {
-        let default = || {
-            ["target", "compare", self.model.model.name]
-                .iter()
-                .collect()
-        };
+        let default = || PathBuf::from("target/compare").join(self.model.model.name);
         self.out.clone().unwrap_or_else(default)
     }
 }
@@ -101,12 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
-    }
-
-    #[test]
     fn refuses_what_cannot_be_trained_and_says_what_can() {
+        Args::command().debug_assert();
         for (arguments, reason) in [
             ("--model resnet81", "resnet18"),
             ("--model mlp --precision f64", "amp-bf16"),
@@ -122,19 +113,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_trains_the_tiny_model_by_default() {
-        let args = parsed("--model gpt").unwrap();
-        assert_eq!((args.size(), args.batch_size()), (Size::Tiny, 4));
-        assert_eq!(args.precisions(), Precision::MAIN);
-        assert_eq!(args.out(), PathBuf::from("target/compare/gpt"));
-
-        let args = "--model gpt:batch_size=3 --size full --precision o2 f16 f32 amp-f16 --out x";
-        let args = parsed(args).unwrap();
-        assert_eq!((args.size(), args.batch_size()), (Size::Full, 3));
-        assert_eq!(
-            args.precisions(),
-            [Precision::F32, Precision::AmpF16, Precision::O2]
-        );
-        assert_eq!(args.out(), PathBuf::from("x"));
+    fn a_cpu_trains_the_tiny_model_in_the_main_precisions_by_default() {
+        use Precision::{AmpF16, F32, O2};
+        let explicit =
+            "--model gpt:batch_size=3 --size full --precision o2 f16 f32 amp-f16 --out x";
+        for (arguments, size, batch_size, precisions, out) in [
+            (
+                "--model gpt",
+                Size::Tiny,
+                4,
+                Precision::MAIN,
+                "target/compare/gpt",
+            ),
+            (explicit, Size::Full, 3, [F32, AmpF16, O2], "x"),
+        ] {
+            let args = parsed(arguments).unwrap();
+            assert_eq!((args.size(), args.batch_size()), (size, batch_size));
+            assert_eq!(args.precisions(), precisions);
+            assert_eq!(args.out(), PathBuf::from(out));
+        }
     }
 }

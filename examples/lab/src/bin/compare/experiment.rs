@@ -3,27 +3,15 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use burn::{backend::Autodiff, tensor::backend::AutodiffBackend};
-use burn_amp::{
-    AmpBackend,
-    config::{Config, SetupError},
-    scaling::LossScale,
-};
-use burn_backend::DTypeUsage;
-use lab::{
-    machine::Machine,
-    panics::caught,
-    precision::{InPrecision, Precision},
-    recipe::Recipe,
-};
+use burn::backend::Autodiff;
+use burn_amp::{AmpBackend, config::Config};
+use lab::{machine::Machine, panics::caught, precision::Precision};
 use zoo::{Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
-    parameters::{Shapes, trainable},
     plot,
     run::{Outcome, Run},
-    speed::{Model, TimeSteps, fixed_share},
     summary::Summary,
     training::Train,
     verdict::judge,
@@ -35,8 +23,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// If the device does not offer a precision that was asked for, or the output cannot be written. A run that goes wrong
-/// is a result.
+/// If the configuration is wrong, or the output cannot be written. A run that goes wrong is a result.
 pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
     let (device, out) = (P::Device::default(), args.out());
     let policy = Config::load()?;
@@ -46,83 +33,34 @@ pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
 
-    let (precisions, left_out) = offered::<P>(args, &policy, &device)?;
-    let half = seconds_of_half_batch::<P>(args, &device);
     let mut runs = Vec::new();
-    for precision in precisions {
+    for precision in args.precisions() {
         let is_f32 = precision == Precision::F32;
         for seed in args.seed..args.seed + if is_f32 { args.seeds } else { 1 } {
             P::memory_cleanup(&device);
             let mut run = Run::new(precision, seed);
-            run.outcome = train::<P>(args, machine, &policy, &device, &mut run)?;
+            run.outcome = train::<P>(args, machine, &policy, &device, &mut run);
             write(&run.file(), run.csv(args.steps_per_epoch.get()))?;
             runs.push(run);
         }
     }
 
-    let (shapes, loss_ranks) = args.model.visit(args.size(), Describe::<P>(&device));
-    let full = runs.iter().find(|run| run.precision == Precision::F32);
-    let full = full.and_then(Run::seconds_per_step);
-    let model = Model {
-        shapes,
-        loss_ranks,
-        fixed_share: full.zip(half).map(|(full, half)| fixed_share(full, half)),
-        machine,
-    };
-    let accelerates = |dtype| {
-        let usage = P::dtype_usage(&device, dtype);
-        usage.contains(DTypeUsage::Accelerated)
-    };
+    let (parameters, loss_ranks) = args.model.visit(args.size(), Describe::<P>(&device));
     let summary = Summary {
         args,
-        model: &model,
+        machine,
+        parameters,
         runs: &runs,
-        left_out: &left_out,
-        verdict: &judge(&runs, &model, accelerates),
+        verdict: judge(&runs, machine, loss_ranks),
     };
-    write(
-        "summary.json",
-        serde_json::to_string_pretty(&summary.json())?,
-    )?;
+    let json = serde_json::to_string_pretty(&summary.json())?;
+    write("summary.json", json)?;
     write("summary.md", summary.to_string())?;
     let picture = out.join("curves.svg");
     plot::draw(&picture, &summary.title(), &runs)?;
-    println!(
-        "\n{summary}\ncurves: {}; all files: {}",
-        picture.display(),
-        out.display()
-    );
+    let (picture, out) = (picture.display(), out.display());
+    println!("\n{summary}\ncurves: {picture}; all files: {out}");
     Ok(())
-}
-
-/// The precisions that the device does not offer, each with the reason.
-type LeftOut = Vec<(&'static str, String)>;
-
-/// The precisions to train in, and those that the device does not offer and nobody asked for.
-fn offered<P: AmpBackend>(
-    args: &Args,
-    policy: &Config,
-    device: &P::Device,
-) -> Result<(Vec<Precision>, LeftOut), SetupError> {
-    let (mut offered, mut left_out) = (Vec::new(), Vec::new());
-    for precision in args.precisions() {
-        match precision.with::<P, _>(device, policy, Nothing) {
-            Ok(()) => offered.push(precision),
-            Err(error @ SetupError::UnsupportedDtype { .. }) if args.precision.is_empty() => {
-                left_out.push((precision.name(), error.to_string()));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((offered, left_out))
-}
-
-/// The seconds of a step on half a batch; `None` if a batch has one item, or the steps fail, as the runs then will.
-fn seconds_of_half_batch<P: AmpBackend>(args: &Args, device: &P::Device) -> Option<f64> {
-    let items = (args.batch_size() / 2).max(1);
-    let time = TimeSteps::<P> { items, device };
-    let seconds = caught(|| args.model.visit(args.size(), time)).ok()?.ok()?;
-    seconds.filter(|_| items < args.batch_size())
 }
 
 /// Fills the record of a run, and returns how it ended.
@@ -132,7 +70,7 @@ fn train<P: AmpBackend>(
     policy: &Config,
     device: &P::Device,
     run: &mut Run,
-) -> Result<Outcome, SetupError> {
+) -> Outcome {
     let precision = run.precision;
     let train = Train::<P> {
         args,
@@ -140,37 +78,22 @@ fn train<P: AmpBackend>(
         meter: &machine.meter,
         run,
     };
-    match caught(|| precision.with::<P, _>(device, policy, train)) {
-        Ok(Ok(Ok(outcome))) => Ok(outcome),
-        Ok(Ok(Err(error))) => Ok(Outcome::Failed(format!("device: {error}"))),
-        Ok(Err(error)) => Err(error),
-        Err(panic) => Ok(Outcome::Failed(panic)),
+    match caught(|| anyhow::Ok(precision.with::<P, _>(device, policy, train)??)) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(error)) => Outcome::Failed(error.to_string()),
+        Err(panic) => Outcome::Failed(panic),
     }
 }
 
-/// Puts a precision's policy in force and does no work.
-struct Nothing;
-
-impl<P: AmpBackend> InPrecision<P> for Nothing {
-    type Output = ();
-
-    fn call<B, R>(self, _: Option<LossScale>)
-    where
-        B: AutodiffBackend<Device = P::Device>,
-        R: Recipe<B>,
-    {
-    }
-}
-
-/// The shapes of a model, and whether a lower loss of it means a better model.
+/// The number of a model's parameters, and whether a lower loss of it means a better model.
 struct Describe<'a, P: AmpBackend>(&'a P::Device);
 
 impl<P: AmpBackend> Visitor for Describe<'_, P> {
-    type Output = (Shapes, bool);
+    type Output = (usize, bool);
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
         let net = M::TrainNet::<Autodiff<P>>::init(&model, self.0);
-        (Shapes::of(&trainable(&net)), M::LOSS_RANKS)
+        (zoo::parameters(&net), M::LOSS_RANKS)
     }
 }
 
@@ -259,17 +182,12 @@ mod tests {
             assert_eq!(numbers, ["2 0 null", "2 0 null", "17 16 null"]);
             for (words, count) in [
                 ("**f32 went wrong itself", 1),
-                ("cannot train this model as it is set up here.**", 2),
-                ("* Non-finite in step 2: the loss.", 2),
-                (
-                    "step 2: 6 parameters, the first of them layers.0.weight.",
-                    2,
-                ),
-                (
-                    "* Non-finite in step 2 at a loss scale of 65536: the loss",
-                    1,
-                ),
+                ("nor can f32: it is not the precision.**", 2),
+                ("seed 42: non-finite in step 2: the loss.", 2),
+                ("6 parameters, the first of them layers.0.weight.", 2),
+                ("non-finite in step 2 at a loss scale of 65536: the loss", 1),
                 ("2 of 6 gradients, nearest to the loss layers.2.bias", 1),
+                ("amp-f16, seed 42: failed in step 18: ", 1),
                 ("overflow at the minimum 1", 1),
             ] {
                 assert_eq!(text.matches(words).count(), count, "{words}: {text}");

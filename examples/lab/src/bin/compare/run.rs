@@ -38,7 +38,7 @@ pub enum Outcome {
     Finished,
     /// Parameters became non-finite, which no step can mend.
     NonFinite,
-    /// It panicked, or the device failed.
+    /// It panicked, the device failed, or does not offer the precision.
     Failed(String),
 }
 
@@ -53,8 +53,6 @@ pub struct Run {
     pub non_finite: Vec<NonFinite>,
     /// In bytes; `None` if the device does not answer.
     pub peak_memory: Option<u64>,
-    /// Casts in the forward pass of a step; `None` in plain Burn.
-    pub casts_per_step: Option<u64>,
     /// The factor that the next loss would have.
     pub final_loss_scale: Option<f64>,
     pub outcome: Outcome,
@@ -69,10 +67,14 @@ impl Run {
             validations: Vec::new(),
             non_finite: Vec::new(),
             peak_memory: None,
-            casts_per_step: None,
             final_loss_scale: None,
             outcome: Outcome::default(),
         }
+    }
+
+    /// `amp-bf16, seed 42`
+    pub fn label(&self) -> String {
+        format!("{}, seed {}", self.precision.name(), self.seed)
     }
 
     /// `amp-bf16-seed42.csv`
@@ -103,6 +105,20 @@ impl Run {
     pub fn final_loss(&self) -> Option<f64> {
         let loss = self.final_validation()?.loss;
         loss.is_finite().then_some(loss)
+    }
+
+    /// Sentences about what went wrong; none for a run that finished and was finite throughout.
+    pub fn failures(&self) -> Vec<String> {
+        let steps = self.steps.len();
+        let ending = match &self.outcome {
+            Outcome::Finished => None,
+            Outcome::NonFinite => Some(format!(
+                "stopped after step {steps}: parameters are not finite any more."
+            )),
+            Outcome::Failed(message) => Some(format!("failed in step {}: {message}.", steps + 1)),
+        };
+        let seen = self.non_finite.iter().map(ToString::to_string);
+        ending.into_iter().chain(seen).collect()
     }
 
     pub fn skipped_steps(&self) -> usize {
@@ -139,32 +155,26 @@ fn cell(value: Option<impl ToString>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn run(losses: &[f64]) -> Run {
+    /// A run with a loss scale of 2^16 that skipped the steps whose loss is not finite.
+    pub fn run(losses: &[f64]) -> Run {
         let mut run = Run::new(Precision::AmpF16, 7);
-        run.steps = losses
-            .iter()
-            .enumerate()
-            .map(|(index, loss)| Step {
-                loss: *loss,
-                loss_scale: 65536.0,
-                skipped: !loss.is_finite(),
-                seconds: index as f64,
-            })
-            .collect();
+        let step = |(loss, seconds): (&f64, u8)| Step {
+            loss: *loss,
+            loss_scale: 65536.0,
+            skipped: !loss.is_finite(),
+            seconds: seconds.into(),
+        };
+        run.steps = losses.iter().zip(0..).map(step).collect();
         run
     }
 
     #[test]
-    fn the_warm_up_is_not_timed() {
+    fn the_warm_up_is_not_timed_and_the_last_epochs_finite_losses_count() {
         assert_eq!(run(&[1.0; 3]).seconds_per_step(), None);
         assert_eq!(run(&[1.0; 6]).seconds_per_step(), Some(4.0));
-    }
-
-    #[test]
-    fn the_training_loss_is_the_mean_of_the_last_epochs_finite_losses() {
         assert_eq!(run(&[9.0, 1.0, f64::NAN, 2.0]).train_loss(3), Some(1.5));
         assert_eq!(run(&[f64::INFINITY]).train_loss(3), None);
     }

@@ -2,44 +2,37 @@
 
 use std::fmt;
 
-use lab::table::{Table, cell, mebibytes, percent, seconds};
+use lab::{
+    machine::Machine,
+    table::{Table, cell, mebibytes, seconds},
+};
 use serde_json::{Value, json};
 
 use crate::{
     cli::Args,
     run::{Outcome, Run},
-    speed::Model,
     verdict::Verdict,
 };
 
 pub struct Summary<'a> {
     pub args: &'a Args,
-    pub model: &'a Model<'a>,
+    pub machine: &'a Machine,
+    /// The number of the model's parameters.
+    pub parameters: usize,
     pub runs: &'a [Run],
-    /// The precisions that the device does not offer, each with the reason.
-    pub left_out: &'a [(&'static str, String)],
-    pub verdict: &'a [Verdict],
+    pub verdict: Vec<Verdict>,
 }
 
 impl Summary<'_> {
-    /// `gpt (tiny, width=64) on flex`
+    /// `gpt:width=64 (tiny) on flex`
     pub fn title(&self) -> String {
-        let (model, size) = (&self.args.model, self.args.size());
-        let set = model
-            .settings
-            .iter()
-            .map(|(field, value)| format!(", {field}={value}"));
-        format!(
-            "{} ({size}{}) on {}",
-            model.model.name,
-            set.collect::<String>(),
-            self.model.machine.backend
-        )
+        let (model, size) = (&self.args.model.text, self.args.size());
+        format!("{model} ({size}) on {}", self.machine.backend)
     }
 
     /// What is missing, inf and NaN are `null`.
     pub fn json(&self) -> Value {
-        let (args, model) = (self.args, self.model);
+        let args = self.args;
         let steps_per_epoch = args.steps_per_epoch.get();
         let run = |run: &Run| {
             let (step, validation) = (run.seconds_per_step(), run.final_validation());
@@ -61,24 +54,20 @@ impl Summary<'_> {
                 "validation_accuracy": validation.and_then(|validation| validation.accuracy),
                 "skipped_steps": run.skipped_steps(),
                 "final_loss_scale": run.final_loss_scale,
-                "casts_per_step": run.casts_per_step,
                 "non_finite": run.non_finite,
             })
         };
-        let left_out = |(precision, reason): &_| json!({"precision": precision, "reason": reason});
         json!({
             "model": args.model.model.name,
             "size": args.size().name(),
             "settings": args.model.settings,
-            "backend": self.model.machine.backend,
-            "shapes": model.shapes,
+            "backend": self.machine.backend,
+            "parameters": self.parameters,
             "batch_size": args.batch_size(),
             "epochs": args.epochs,
             "steps_per_epoch": steps_per_epoch,
             "learning_rate": args.learning_rate,
-            "fixed_share": model.fixed_share,
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
             "verdict": self.verdict,
         })
     }
@@ -91,7 +80,7 @@ impl Summary<'_> {
         let accuracy = validation.and_then(|validation| validation.accuracy);
         let time = run.seconds_per_step().map(|step| step * per_epoch as f64);
         [
-            format!("{}, seed {}", run.precision.name(), run.seed),
+            run.label(),
             if steps == all {
                 all.to_string()
             } else {
@@ -114,13 +103,12 @@ impl Summary<'_> {
 /// In markdown.
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (args, shapes) = (self.args, &self.model.shapes);
+        let args = self.args;
         writeln!(f, "## {}\n", self.title())?;
         writeln!(
             f,
-            "{} parameters, {} in matrices; batches of {}; {} epochs of {} steps; learning rate {:e}\n",
-            shapes.parameters,
-            percent(shapes.matrix_share),
+            "{} parameters; batches of {}; {} epochs of {} steps; learning rate {:e}\n",
+            self.parameters,
             args.batch_size(),
             args.epochs,
             args.steps_per_epoch,
@@ -132,11 +120,14 @@ impl fmt::Display for Summary<'_> {
         );
         self.runs.iter().for_each(|run| table.push(self.row(run)));
         writeln!(f, "{}", table.markdown())?;
-        for (precision, reason) in self.left_out {
-            writeln!(f, "{precision} left out: {reason}\n")?;
+        for run in self.runs {
+            for failure in run.failures() {
+                writeln!(f, "* {}: {failure}", run.label())?;
+            }
         }
-        self.verdict
-            .iter()
-            .try_for_each(|verdict| writeln!(f, "{verdict}"))
+        for verdict in &self.verdict {
+            writeln!(f, "\n{verdict}")?;
+        }
+        Ok(())
     }
 }

@@ -1,20 +1,19 @@
-//! One run: its steps, the validation after every epoch, and what burn-amp reports.
+//! One run: its steps, and the validation after every epoch.
 
-use std::{marker::PhantomData, sync::Arc, time::Instant};
+use std::{marker::PhantomData, time::Instant};
 
 use burn::{
     module::AutodiffModule,
     prelude::*,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{AmpBackend, observe::CastCounter, scaling::LossScale};
+use burn_amp::{AmpBackend, scaling::LossScale};
 use lab::{machine::Meter, precision::InPrecision, recipe::Recipe, statistics::mean};
 use zoo::{Draw, Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
-    non_finite::{NonFinite, Place},
-    parameters::trainable,
+    non_finite::{self, NonFinite},
     run::{Outcome, Run, Step, Validation, WARM_UP},
 };
 
@@ -75,7 +74,7 @@ where
         B::seed(device, run.seed.into());
         let net = M::TrainNet::<B>::init(&model, device);
         net.num_params(); // draws the parameters, which are lazy
-        let trainable = trainable(&net);
+        let trainable = non_finite::trainable(&net);
         let mut net = R::store(net);
         let mut optimizer = R::optimizer();
         let start = validate::<B, M>(args, &model, &net, device, 0);
@@ -91,11 +90,7 @@ where
                 B::sync(device)?; // the device may still be at work when the ops are queued
                 Ok::<_, ExecutionError>((net, loss, start.elapsed().as_secs_f64()))
             };
-            let (next, loss, seconds) = if number == 1 {
-                let (casts, output) = casts_during(step);
-                run.casts_per_step = scale.map(|_| casts);
-                output?
-            } else if number <= WARM_UP {
+            let (next, loss, seconds) = if (2..=WARM_UP).contains(&number) {
                 let (peak, output) = meter.peak_during(step);
                 let peak = peak.map(|peak| peak.saturating_sub(in_use));
                 run.peak_memory = run.peak_memory.max(peak);
@@ -111,16 +106,29 @@ where
                 skipped: skipped_until_now() > skipped_before,
                 seconds,
             };
-            let loss = (!step.loss.is_finite()).then(Place::loss);
             let skip = step.skipped.then(|| scale?.last_skip()).flatten();
-            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &trainable));
-            let parameters = Place::of_parameters(&net.valid());
+            let gradients = skip.and_then(|skip| non_finite::gradients(&skip, &trainable));
+            let parameters = non_finite::parameters(&net.valid());
             let is_lost = parameters.is_some();
+            for (kind, place) in [
+                (
+                    "loss",
+                    (!step.loss.is_finite()).then(|| "the loss".to_owned()),
+                ),
+                ("gradients", gradients),
+                ("parameters", parameters),
+            ] {
+                let is_new = run.non_finite.iter().all(|known| known.kind != kind);
+                run.non_finite
+                    .extend(place.filter(|_| is_new).map(|place| NonFinite {
+                        kind,
+                        place,
+                        first_step: number,
+                        loss_scale,
+                    }));
+            }
             run.steps.push(step);
             run.final_loss_scale = scale_now();
-            for place in [loss, gradients, parameters].into_iter().flatten() {
-                NonFinite::record(&mut run.non_finite, place, number, loss_scale);
-            }
             if is_lost {
                 return Ok(Outcome::NonFinite);
             }
@@ -162,27 +170,15 @@ fn validate<B: AutodiffBackend, M: ZooModel>(
     }
 }
 
-fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
-    let casts = Arc::new(CastCounter::default());
-    burn_amp::observe::set_observer(Some(casts.clone()));
-    let output = work();
-    burn_amp::observe::set_observer(None);
-    (casts.count(), output)
-}
-
 /// A line after an epoch.
 fn progress(args: &Args, run: &Run) -> String {
-    let epoch = run.steps.len() / args.steps_per_epoch.get();
-    let loss = run.steps.last().map_or(f64::NAN, |step| step.loss);
-    let (name, seed, epochs) = (run.precision.name(), run.seed, args.epochs);
-    let mut line = format!("{name:<8} seed {seed}  epoch {epoch}/{epochs}  train loss {loss:.4}");
-    if let Some(Validation { loss, accuracy, .. }) = run.validations.last() {
-        line += &format!("  validation loss {loss:.4}");
-        if let Some(share) = accuracy {
-            line += &format!("  accuracy {:.1} %", 100.0 * share);
-        }
-    }
-    line
+    let (epoch, epochs) = (run.steps.len() / args.steps_per_epoch.get(), args.epochs);
+    let train = run.steps.last().map_or(f64::NAN, |step| step.loss);
+    let valid = run.validations.last().map_or(f64::NAN, |it| it.loss);
+    format!(
+        "{:<18} epoch {epoch}/{epochs}  train loss {train:.4}  validation loss {valid:.4}",
+        run.label()
+    )
 }
 
 #[cfg(test)]
