@@ -27,7 +27,7 @@
 //!
 //! There is no precision `tf32`, because Burn 0.21.0 leaves no choice. On CUDA an F32 matmul or convolution is tuned
 //! among kernels on CUDA cores, in full F32, and kernels on tensor cores, which round their operands to TF32; the
-//! fastest one wins, for each shape anew (`adjust_dtypes` in cubek-matmul 0.2.0). The verdict says so.
+//! fastest one wins, for each shape anew (`adjust_dtypes` in cubek-matmul 0.2.0).
 
 mod cli;
 mod experiment;

@@ -3,37 +3,11 @@
 //! A step makes them in this order, so the first one seen is the nearest to the cause. The op remains unknown: Burn's
 //! backends do not report what an op returns.
 
-use std::fmt;
-
 use burn::{
     module::{Module, ModuleVisitor, Param},
     prelude::*,
 };
 use burn_amp::scaling::Skip;
-use serde::Serialize;
-
-/// The first sighting of a kind of place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NonFinite {
-    /// `loss`, `gradients` or `parameters`.
-    pub kind: &'static str,
-    pub place: String,
-    /// Counted from 1.
-    pub first_step: usize,
-    /// The loss scale of that step.
-    pub loss_scale: f64,
-}
-
-/// A sentence.
-impl fmt::Display for NonFinite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "non-finite in step {}", self.first_step)?;
-        if self.loss_scale != 1.0 {
-            write!(f, " at a loss scale of {}", self.loss_scale)?;
-        }
-        write!(f, ": {}.", self.place)
-    }
-}
 
 /// The place of the gradients for which the loss scaling skipped a step; `trainable` are all that have some.
 ///

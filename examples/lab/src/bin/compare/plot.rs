@@ -53,7 +53,7 @@ fn draw_panel(area: &DrawingArea<SVGBackend, Shift>, name: &str, curves: &[Curve
         .light_line_style(WHITE)
         .axis_desc_style((FONT, 15))
         .y_labels(6)
-        .x_desc("step (× ended early)")
+        .x_desc("step")
         .y_desc(name)
         .draw()?;
 
@@ -67,10 +67,6 @@ fn draw_panel(area: &DrawingArea<SVGBackend, Shift>, name: &str, curves: &[Curve
         let series = LineSeries::new(points.iter().filter(visible).copied(), line);
         let key = move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line);
         chart.draw_series(series)?.label(run.label()).legend(key);
-        if run.outcome != Outcome::Finished {
-            let end = points.iter().rev().find(visible);
-            chart.draw_series(end.map(|end| Cross::new(*end, 7, color.stroke_width(3))))?;
-        }
     }
     chart
         .configure_series_labels()
@@ -127,23 +123,17 @@ mod tests {
     use crate::run::tests::run;
 
     #[test]
-    fn smoothing_starts_at_the_first_loss_and_leaves_out_what_is_not_finite() {
-        let run = run(&[f64::NAN, 1.0, f64::INFINITY, 2.0]);
-        assert!(smoothed_losses(&run)[0].1.is_nan());
-        assert_eq!(smoothed_losses(&run)[1..], [(2, 1.0), (3, 1.0), (4, 1.1)]);
-        assert_eq!(loss_scales(&run)[3], (4, 16.0));
-    }
+    fn what_is_not_finite_or_leaves_for_infinity_does_not_spoil_the_picture() {
+        let good = run(&[f64::NAN, 1.0, f64::INFINITY, 2.0]);
+        let smoothed = smoothed_losses(&good);
+        assert!(smoothed[0].1.is_nan());
+        assert_eq!(smoothed[1..], [(2, 1.0), (3, 1.0), (4, 1.1)]);
 
-    #[test]
-    fn a_run_that_leaves_for_infinity_does_not_flatten_the_others() {
-        let (good, mut lost) = (run(&[]), run(&[]));
-        lost.outcome = Outcome::NonFinite;
-        let curves = [
-            (&good, vec![(1, 2.0), (2, 1.0)]),
-            (&lost, vec![(1, 2.0), (2, 1e30)]),
-        ];
+        let mut lost = run(&[]);
+        lost.outcome = Outcome::NonFinite("parameter weight".to_owned());
+        let curves = [(&good, vec![(1, 2.0), (2, 1.0)]), (&lost, vec![(1, 1e30)])];
         assert_eq!(heights(&curves), 0.95..2.05);
-        assert!(heights(&curves[1..]).end > 1e30);
+        assert_eq!(heights(&curves[1..]), 1e30 - 1.0..1e30 + 1.0);
         assert_eq!(heights(&[]), -0.05..1.05);
     }
 }

@@ -5,8 +5,6 @@ use lab::{
     statistics::{mean, percentile},
 };
 
-use crate::non_finite::NonFinite;
-
 /// The first steps, in which kernels are tuned and memory is measured: their times do not count.
 pub const WARM_UP: usize = 3;
 
@@ -36,8 +34,8 @@ pub struct Validation {
 pub enum Outcome {
     #[default]
     Finished,
-    /// Parameters became non-finite, which no step can mend.
-    NonFinite,
+    /// These parameters became non-finite, which no step can mend.
+    NonFinite(String),
     /// It panicked, the device failed, or does not offer the precision.
     Failed(String),
 }
@@ -50,7 +48,8 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// The first one is that of the untrained model.
     pub validations: Vec<Validation>,
-    pub non_finite: Vec<NonFinite>,
+    /// The first step in which something was not finite, and the places.
+    pub non_finite: Option<String>,
     /// In bytes; `None` if the device does not answer.
     pub peak_memory: Option<u64>,
     /// The factor that the next loss would have.
@@ -65,7 +64,7 @@ impl Run {
             seed,
             steps: Vec::new(),
             validations: Vec::new(),
-            non_finite: Vec::new(),
+            non_finite: None,
             peak_memory: None,
             final_loss_scale: None,
             outcome: Outcome::default(),
@@ -101,24 +100,17 @@ impl Run {
         self.validations.last().filter(|_| finished)
     }
 
-    /// The validation loss of the trained model; `None` if it is not finite, or the run did not finish.
-    pub fn final_loss(&self) -> Option<f64> {
-        let loss = self.final_validation()?.loss;
-        loss.is_finite().then_some(loss)
-    }
-
-    /// Sentences about what went wrong; none for a run that finished and was finite throughout.
+    /// What went wrong; nothing in a run that finished and was finite throughout.
     pub fn failures(&self) -> Vec<String> {
         let steps = self.steps.len();
         let ending = match &self.outcome {
             Outcome::Finished => None,
-            Outcome::NonFinite => Some(format!(
-                "stopped after step {steps}: parameters are not finite any more."
-            )),
-            Outcome::Failed(message) => Some(format!("failed in step {}: {message}.", steps + 1)),
+            Outcome::NonFinite(place) => Some(format!("stopped after step {steps}: {place}")),
+            Outcome::Failed(message) => Some(format!("failed in step {}: {message}", steps + 1)),
         };
-        let seen = self.non_finite.iter().map(ToString::to_string);
-        ending.into_iter().chain(seen).collect()
+        let first = self.non_finite.iter();
+        let first = first.map(|place| format!("first non-finite in {place}"));
+        first.chain(ending).collect()
     }
 
     pub fn skipped_steps(&self) -> usize {
@@ -130,28 +122,27 @@ impl Run {
     /// `step` counts from 1, and row 0 is the untrained model. A validation is in the row of the last step before it;
     /// elsewhere its cells are empty. Losses that are not finite are `inf`, `-inf` and `NaN`.
     pub fn csv(&self, steps_per_epoch: usize) -> String {
-        let mut csv = "step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds\n".to_owned();
+        let mut csv =
+            "step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds\n"
+                .to_owned();
         for number in 0..=self.steps.len() {
             let step = number.checked_sub(1).map(|index| &self.steps[index]);
             let validation = self.validations.iter().find(|it| it.step == number);
             let row = [
-                number.to_string(),
-                number.div_ceil(steps_per_epoch).to_string(),
-                cell(step.map(|step| step.loss)),
-                cell(validation.map(|it| it.loss)),
-                cell(validation.and_then(|it| it.accuracy)),
-                cell(step.map(|step| step.loss_scale)),
-                cell(step.map(|step| u8::from(step.skipped))),
-                cell(step.map(|step| step.seconds)),
+                Some(number as f64),
+                Some(number.div_ceil(steps_per_epoch) as f64),
+                step.map(|step| step.loss),
+                validation.map(|it| it.loss),
+                validation.and_then(|it| it.accuracy),
+                step.map(|step| step.loss_scale),
+                step.map(|step| f64::from(u8::from(step.skipped))),
+                step.map(|step| step.seconds),
             ];
-            csv += &(row.join(",") + "\n");
+            let cell = |number: Option<f64>| number.map_or(String::new(), |it| it.to_string());
+            csv += &(row.map(cell).join(",") + "\n");
         }
         csv
     }
-}
-
-fn cell(value: Option<impl ToString>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -171,6 +162,15 @@ pub mod tests {
         run
     }
 
+    pub fn validation(step: usize, loss: f64) -> Validation {
+        let accuracy = Some(0.5);
+        Validation {
+            step,
+            loss,
+            accuracy,
+        }
+    }
+
     #[test]
     fn the_warm_up_is_not_timed_and_the_last_epochs_finite_losses_count() {
         assert_eq!(run(&[1.0; 3]).seconds_per_step(), None);
@@ -182,22 +182,17 @@ pub mod tests {
     #[test]
     fn validations_are_in_the_row_of_the_step_before_them() {
         let mut run = run(&[2.0, f64::INFINITY, 1.5]);
-        let validation = |step, accuracy| Validation {
-            step,
-            loss: 2.5,
-            accuracy,
-        };
-        run.validations = vec![validation(0, None), validation(2, Some(0.5))];
+        run.validations = vec![validation(0, 2.5), validation(2, 2.25)];
         let expected = "\
 step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds
-0,0,,2.5,,,,
+0,0,,2.5,0.5,,,
 1,1,2,,,65536,0,0
-2,1,inf,2.5,0.5,65536,1,1
+2,1,inf,2.25,0.5,65536,1,1
 3,2,1.5,,,65536,0,2
 ";
         assert_eq!(run.csv(2), expected);
-        assert_eq!(run.final_loss(), Some(2.5));
-        run.outcome = Outcome::NonFinite;
-        assert_eq!(run.final_loss(), None);
+        assert_eq!(run.final_validation(), Some(&run.validations[1]));
+        run.outcome = Outcome::Failed("out of memory".to_owned());
+        assert_eq!(run.final_validation(), None);
     }
 }

@@ -42,7 +42,7 @@ impl Summary<'_> {
                 "csv": run.file(),
                 "outcome": match &run.outcome {
                     Outcome::Finished => "finished",
-                    Outcome::NonFinite => "non-finite",
+                    Outcome::NonFinite(_) => "non-finite",
                     Outcome::Failed(message) => message,
                 },
                 "steps": run.steps.len(),
@@ -72,8 +72,7 @@ impl Summary<'_> {
         })
     }
 
-    fn row(&self, run: &Run) -> [String; 10] {
-        let (steps, all) = (run.steps.len(), self.args.steps());
+    fn row(&self, run: &Run) -> [String; 9] {
         let per_epoch = self.args.steps_per_epoch.get();
         let loss = |loss| cell(loss, |loss: f64| format!("{loss:.4}"));
         let validation = run.final_validation();
@@ -81,11 +80,7 @@ impl Summary<'_> {
         let time = run.seconds_per_step().map(|step| step * per_epoch as f64);
         [
             run.label(),
-            if steps == all {
-                all.to_string()
-            } else {
-                format!("{steps} of {all}")
-            },
+            run.steps.len().to_string(),
             loss(run.train_loss(per_epoch)),
             loss(validation.map(|validation| validation.loss)),
             cell(accuracy, |share| format!("{:.1} %", 100.0 * share)),
@@ -93,9 +88,6 @@ impl Summary<'_> {
             cell(run.peak_memory, |bytes| mebibytes(bytes as f64)),
             run.skipped_steps().to_string(),
             cell(run.final_loss_scale, |scale| scale.to_string()),
-            cell(run.non_finite.first(), |it| {
-                format!("{} in step {}", it.kind, it.first_step)
-            }),
         ]
     }
 }
@@ -105,29 +97,25 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let args = self.args;
         writeln!(f, "## {}\n", self.title())?;
+        let (parameters, batch_size) = (self.parameters, args.batch_size());
+        let (epochs, steps, rate) = (args.epochs, args.steps_per_epoch, args.learning_rate);
+        writeln!(f, "{parameters} parameters; batches of {batch_size};")?;
         writeln!(
             f,
-            "{} parameters; batches of {}; {} epochs of {} steps; learning rate {:e}\n",
-            self.parameters,
-            args.batch_size(),
-            args.epochs,
-            args.steps_per_epoch,
-            args.learning_rate,
+            "{epochs} epochs of {steps} steps; learning rate {rate:e}\n"
         )?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
-             | >peak memory | >skipped | >loss scale | >first non-finite",
+             | >peak memory | >skipped | >loss scale",
         );
         self.runs.iter().for_each(|run| table.push(self.row(run)));
-        writeln!(f, "{}", table.markdown())?;
+        write!(f, "{}", table.markdown())?;
         for run in self.runs {
             for failure in run.failures() {
-                writeln!(f, "* {}: {failure}", run.label())?;
+                writeln!(f, "\n* {}: {failure}", run.label())?;
             }
         }
-        for verdict in &self.verdict {
-            writeln!(f, "\n{verdict}")?;
-        }
-        Ok(())
+        let mut verdict = self.verdict.iter();
+        verdict.try_for_each(|verdict| write!(f, "\n{verdict}"))
     }
 }

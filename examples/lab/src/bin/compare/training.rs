@@ -13,7 +13,7 @@ use zoo::{Draw, Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
-    non_finite::{self, NonFinite},
+    non_finite,
     run::{Outcome, Run, Step, Validation, WARM_UP},
 };
 
@@ -33,14 +33,13 @@ impl<P: AmpBackend> InPrecision<P> for Train<'_, P> {
         B: AutodiffBackend<Device = P::Device>,
         R: Recipe<B>,
     {
-        let Args { model, .. } = self.args;
-        let size = self.args.size();
-        let train = TrainOn::<P, B, R> {
+        let (args, recipe) = (self.args, PhantomData::<(B, R)>);
+        let train = TrainOn {
             train: self,
             loss_scale,
-            recipe: PhantomData,
+            recipe,
         };
-        model.visit(size, train)
+        args.model.visit(args.size(), train)
     }
 }
 
@@ -81,7 +80,9 @@ where
         run.validations.push(start);
 
         for number in 1..=args.steps() {
-            let batch = model.batch::<B>(draw(args, run.seed, number - 1), device);
+            // No step of any seed sees the batch of another.
+            let draw = u64::from(run.seed) << 32 | (number - 1) as u64;
+            let batch = model.batch::<B>(Draw::train(args.batch_size(), draw), device);
             B::sync(device)?; // the batch is there before the clock starts
             let (loss_scale, skipped_before) = (scale_now().unwrap_or(1.0), skipped_until_now());
             let step = || {
@@ -109,42 +110,30 @@ where
             let skip = step.skipped.then(|| scale?.last_skip()).flatten();
             let gradients = skip.and_then(|skip| non_finite::gradients(&skip, &trainable));
             let parameters = non_finite::parameters(&net.valid());
-            let is_lost = parameters.is_some();
-            for (kind, place) in [
-                (
-                    "loss",
-                    (!step.loss.is_finite()).then(|| "the loss".to_owned()),
-                ),
-                ("gradients", gradients),
-                ("parameters", parameters),
-            ] {
-                let is_new = run.non_finite.iter().all(|known| known.kind != kind);
-                run.non_finite
-                    .extend(place.filter(|_| is_new).map(|place| NonFinite {
-                        kind,
-                        place,
-                        first_step: number,
-                        loss_scale,
-                    }));
+            let loss = (!step.loss.is_finite()).then(|| "the loss".to_owned());
+            let places = [loss, gradients, parameters.clone()].into_iter().flatten();
+            let places = places.collect::<Vec<_>>().join("; ");
+            if !places.is_empty() && run.non_finite.is_none() {
+                let place = format!("step {number} at a loss scale of {loss_scale}: {places}");
+                run.non_finite = Some(place);
             }
             run.steps.push(step);
             run.final_loss_scale = scale_now();
-            if is_lost {
-                return Ok(Outcome::NonFinite);
+            if let Some(parameters) = parameters {
+                return Ok(Outcome::NonFinite(parameters));
             }
             if number.is_multiple_of(args.steps_per_epoch.get()) {
                 let validation = validate::<B, M>(args, &model, &net, device, number);
+                let (train, valid) = (run.steps[number - 1].loss, validation.loss);
+                println!(
+                    "{} step {number}: train loss {train:.4}, validation loss {valid:.4}",
+                    run.label(),
+                );
                 run.validations.push(validation);
-                println!("{}", progress(args, run));
             }
         }
         Ok(Outcome::Finished)
     }
-}
-
-/// The batch of a step: no step of any seed sees the batch of another.
-fn draw(args: &Args, seed: u32, index: usize) -> Draw {
-    Draw::train(args.batch_size(), u64::from(seed) << 32 | index as u64)
 }
 
 /// Validates on the same items in every run, in the precision that the model is trained in.
@@ -157,42 +146,17 @@ fn validate<B: AutodiffBackend, M: ZooModel>(
 ) -> Validation {
     let (net, items) = (net.valid(), args.batch_size());
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
-    for index in 0..args.validation_items.get().div_ceil(items) {
-        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index as u64), device);
+    for index in 0..args.validation_items.get().div_ceil(items) as u64 {
+        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index), device);
         losses.push(net.loss(&batch).into_scalar().elem());
-        let accuracy = net.accuracy(&batch);
-        accuracies.extend(accuracy.map(|accuracy| accuracy.into_scalar().elem::<f64>()));
+        accuracies.extend(
+            net.accuracy(&batch)
+                .map(|it| it.into_scalar().elem::<f64>()),
+        );
     }
     Validation {
         step,
         loss: mean(&losses).expect("there is an item to validate on"),
         accuracy: mean(&accuracies),
-    }
-}
-
-/// A line after an epoch.
-fn progress(args: &Args, run: &Run) -> String {
-    let (epoch, epochs) = (run.steps.len() / args.steps_per_epoch.get(), args.epochs);
-    let train = run.steps.last().map_or(f64::NAN, |step| step.loss);
-    let valid = run.validations.last().map_or(f64::NAN, |it| it.loss);
-    format!(
-        "{:<18} epoch {epoch}/{epochs}  train loss {train:.4}  validation loss {valid:.4}",
-        run.label()
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[test]
-    fn no_step_of_any_seed_sees_the_batch_of_another() {
-        let args = Args::parse_from(["compare", "--model", "mlp:batch_size=3"]);
-        let draws = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(seed, index)| draw(&args, seed, index));
-        let seeds = draws.map(|draw| draw.seed);
-        assert_eq!(seeds, [0, 1, 1 << 32, (1 << 32) + 1]);
-        assert_eq!(draws[0].items, 3);
     }
 }

@@ -15,7 +15,6 @@
 use std::{cmp::Ordering, fmt};
 
 use lab::{
-    machine::Machine,
     precision::Precision,
     statistics::{extremes, mean},
     table::{mebibytes, seconds},
@@ -51,22 +50,19 @@ impl fmt::Display for Verdict {
 }
 
 /// Judges every precision, F32 first. `loss_ranks` says whether a lower loss means a better model.
-pub fn judge(runs: &[Run], machine: &Machine, loss_ranks: bool) -> Vec<Verdict> {
-    let (of_f32, others): (Vec<&Run>, Vec<&Run>) =
-        runs.iter().partition(|run| run.precision == Precision::F32);
+pub fn judge(runs: &[Run], emulates_half: bool, loss_ranks: bool) -> Vec<Verdict> {
+    let is_f32 = |run: &&Run| run.precision == Precision::F32;
+    let (of_f32, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(is_f32);
     let baseline = Baseline::new(of_f32, loss_ranks);
-    let compare = |run| baseline.compare(run, machine.emulates_half);
-    let of_f32 = baseline.judge(machine.rounds_f32);
-    of_f32
-        .into_iter()
-        .chain(others.into_iter().map(compare))
-        .collect()
+    let others = others.into_iter();
+    let compared = others.map(|run| baseline.compare(run, emulates_half));
+    baseline.judge().into_iter().chain(compared).collect()
 }
 
 /// The runs of F32, one for each seed; the first seed is that of the other precisions.
 struct Baseline<'a> {
     runs: Vec<&'a Run>,
-    /// The final losses of all runs; empty if the first run has none.
+    /// The final losses; empty if the first run has none.
     losses: Vec<f64>,
     noise: f64,
     loss_ranks: bool,
@@ -75,14 +71,16 @@ struct Baseline<'a> {
 
 impl<'a> Baseline<'a> {
     fn new(runs: Vec<&'a Run>, loss_ranks: bool) -> Self {
-        let first = runs.first().and_then(|run| run.final_loss());
-        let losses: Vec<f64> = runs.iter().filter_map(|run| run.final_loss()).collect();
-        let losses = first.map(|_| losses).unwrap_or_default();
+        let final_loss = |run: &&Run| run.final_validation().map(|it| it.loss);
+        let finite = |loss: &f64| loss.is_finite();
+        let first = runs.first().and_then(final_loss).filter(finite);
+        let losses = runs.iter().filter_map(final_loss).filter(finite);
+        let losses: Vec<f64> = losses.filter(|_| first.is_some()).collect();
         let spread = extremes(losses.iter().copied()).map_or(0.0, |(least, most)| most - least);
         let noise = spread.max(LEAST_NOISE * mean(&losses).unwrap_or(0.0).abs());
-        let fell = |last| runs[0].validations[0].loss - last;
+        let fell = |last| runs[0].validations[0].loss - last > noise;
         Self {
-            learned: loss_ranks && first.is_some_and(|last| fell(last) > noise),
+            learned: loss_ranks && first.is_some_and(fell),
             runs,
             losses,
             noise,
@@ -91,19 +89,16 @@ impl<'a> Baseline<'a> {
     }
 
     /// The verdict on F32 itself; `None` without a run.
-    fn judge(&self, rounds_f32: bool) -> Option<Verdict> {
-        let (first, seeds) = (self.runs.first()?, self.losses.len());
-        let mut because = Vec::new();
-        if let (Some(last), noise) = (self.losses.first(), self.noise) {
+    fn judge(&self) -> Option<Verdict> {
+        let (first, noise, seeds) = (self.runs.first()?, self.noise, self.losses.len());
+        let losses = |last| {
             let start = first.validations[0].loss;
-            because.push(format!(
-                "Validation loss {start:.4} before training, {last:.4} after it; {noise:.4} is noise, as {seeds} seeds \
-                 differ by that, or at least 1 %."
-            ));
-        }
-        if rounds_f32 {
-            because.push("Its products may run on tensor cores here, in TF32.".to_owned());
-        }
+            format!(
+                "Validation loss {start:.4} before training, {last:.4} after it; \
+                 {noise:.4} is noise, \
+                 the distance between {seeds} seeds or 1 % of the loss."
+            )
+        };
         let headline = if seeds == 0 {
             "went wrong itself, so there is nothing to compare with."
         } else if !self.loss_ranks {
@@ -111,60 +106,57 @@ impl<'a> Baseline<'a> {
         } else if self.learned {
             "learned."
         } else {
-            "did not learn, so there is nothing to compare with; more epochs or another learning rate may help."
+            "did not learn, so there is nothing to compare with; try more epochs or another learning rate."
         };
         Some(Verdict {
             precision: Precision::F32.name(),
             headline: headline.to_owned(),
-            because,
+            because: self.losses.first().map(losses).into_iter().collect(),
         })
     }
 
     /// The verdict on a run in another precision.
     fn compare(&self, run: &Run, emulates_half: bool) -> Verdict {
-        let verdict = |headline, because| Verdict {
-            precision: run.precision.name(),
-            headline,
-            because,
-        };
-        if run.outcome != Outcome::Finished {
+        let (headline, because) = if run.outcome == Outcome::Finished {
+            let bytes = |run: &Run| run.peak_memory.map(|bytes| bytes as f64);
+            let comparisons = [
+                self.quality(run),
+                self.change(run, Run::seconds_per_step, TIME, seconds),
+                self.change(run, bytes, MEMORY, mebibytes),
+            ];
+            let headline = headline(&comparisons);
+            let reasons = comparisons.into_iter().flatten().map(|it| it.2);
+            let emulated = emulates_half.then(|| EMULATED.to_owned());
+            (headline, reasons.chain(emulated).collect())
+        } else {
             let of_f32 = match self.runs.first().map(|f32| &f32.outcome) {
                 Some(Outcome::Finished) => "; f32 can: it is the precision",
                 Some(_) => "; nor can f32: it is not the precision",
                 None => "",
             };
             let headline = format!("cannot train this model as it is set up here{of_f32}.");
-            return verdict(headline, Vec::new());
-        }
-        let quality = self.quality(run);
-        let words = ["faster", "as fast", "slower"];
-        let time = self.change(run, Run::seconds_per_step, words, "A step takes", seconds);
-        let words = ["smaller", "as large", "larger"];
-        let bytes = |run: &Run| run.peak_memory.map(|bytes| bytes as f64);
-        let memory = self.change(run, bytes, words, "Peak memory is", mebibytes);
-        let headline = headline([quality.as_ref(), time.as_ref(), memory.as_ref()]);
-        let because = [quality, time, memory].into_iter().flatten();
-        let emulated = emulates_half.then(|| EMULATED.to_owned());
-        verdict(
+            (headline, Vec::new())
+        };
+        Verdict {
+            precision: run.precision.name(),
             headline,
-            because.map(|it| it.sentence).chain(emulated).collect(),
-        )
+            because,
+        }
     }
 
-    /// The validation loss of a finished run; `None` if there is nothing to compare it with.
+    /// The final validation loss; `None` if there is nothing to compare it with.
     fn quality(&self, run: &Run) -> Option<Comparison> {
         let loss = run.final_validation().filter(|_| self.learned)?.loss;
         let (above, noise) = (loss - self.losses[0], self.noise);
-        let worse = if self.losses.len() < 3 {
-            f64::MAX
-        } else {
-            2.0 * noise
+        let worse = match self.losses.len() {
+            ..3 => f64::MAX,
+            _ => 2.0 * noise,
         };
-        let words = ["as good", "perhaps worse", "worse"];
         let sentence = format!(
             "Validation loss {loss:.4}, {above:+.4} compared with f32; {noise:.4} is noise."
         );
-        Some(Comparison::new(above, (noise, worse), words, sentence))
+        let (order, word) = compare(above, noise, worse, QUALITY.1);
+        Some((order, word, sentence))
     }
 
     /// A number of a finished run; `None` if it or F32's is unknown.
@@ -172,59 +164,48 @@ impl<'a> Baseline<'a> {
         &self,
         run: &Run,
         number: fn(&Run) -> Option<f64>,
-        words: [&'static str; 3],
-        what: &str,
+        words: Words,
         text: fn(f64) -> String,
     ) -> Option<Comparison> {
-        let finished = self
-            .runs
-            .iter()
-            .filter(|it| it.outcome == Outcome::Finished);
-        let of_f32: Vec<f64> = finished.filter_map(|run| number(run)).collect();
+        let finished = |run: &&&Run| run.outcome == Outcome::Finished;
+        let of_f32 = self.runs.iter().filter(finished);
+        let of_f32: Vec<f64> = of_f32.filter_map(|run| number(run)).collect();
         let (value, mean) = (number(run)?, mean(&of_f32)?);
         let (least, most) = extremes(of_f32)?;
-        let band = (least * (1.0 - NOTICEABLE), most * (1.0 + NOTICEABLE));
-        let [found, of_f32] = [value, mean].map(text);
-        let sentence = format!("{what} {found}, {:.2} times f32's {of_f32}.", value / mean);
-        Some(Comparison::new(value, band, words, sentence))
+        let (low, high) = (least * (1.0 - NOTICEABLE), most * (1.0 + NOTICEABLE));
+        let (order, word) = compare(value, low, high, words.1);
+        let (times, [found, of_f32]) = (value / mean, [value, mean].map(text));
+        let sentence = format!("{} {found}, {times:.2} times f32's {of_f32}.", words.0);
+        Some((order, word, sentence))
     }
 }
 
-/// A number of a run compared with F32's: `Less` is better, or as good.
-struct Comparison {
-    order: Ordering,
-    word: &'static str,
-    sentence: String,
-}
+/// How a sentence about a number begins, and the words for less than F32's, about the same, and more.
+type Words = (&'static str, [&'static str; 3]);
 
-impl Comparison {
-    /// Compares a value with a band, inside of which it is `Equal`; NaN is `Greater`.
-    fn new(
-        value: f64,
-        (low, high): (f64, f64),
-        words: [&'static str; 3],
-        sentence: String,
-    ) -> Self {
-        let (order, word) = if value <= low {
-            (Ordering::Less, words[0])
-        } else if value <= high {
-            (Ordering::Equal, words[1])
-        } else {
-            (Ordering::Greater, words[2])
-        };
-        Self {
-            order,
-            word,
-            sentence,
-        }
+const QUALITY: Words = ("Validation loss", ["as good", "perhaps worse", "worse"]);
+const TIME: Words = ("A step takes", ["faster", "as fast", "slower"]);
+const MEMORY: Words = ("Peak memory is", ["smaller", "as large", "larger"]);
+
+/// How a number of a run compares with F32's, the word for that, and a sentence with the numbers.
+type Comparison = (Ordering, &'static str, String);
+
+/// `Equal` in the band, and `Greater` for NaN.
+fn compare(value: f64, low: f64, high: f64, words: [&'static str; 3]) -> (Ordering, &'static str) {
+    if value < low {
+        (Ordering::Less, words[0])
+    } else if value <= high {
+        (Ordering::Equal, words[1])
+    } else {
+        (Ordering::Greater, words[2])
     }
 }
 
 /// The headline on a finished run from its quality, time and memory.
-fn headline(comparisons: [Option<&Comparison>; 3]) -> String {
+fn headline(comparisons: &[Option<Comparison>; 3]) -> String {
     use Ordering::{Equal, Greater, Less};
 
-    let [quality, time, memory] = comparisons.map(|it| it.map(|it| it.order));
+    let [quality, time, memory] = comparisons.each_ref().map(|it| Some(it.as_ref()?.0));
     let gains = match (time, memory) {
         (Some(Less), _) | (Some(Equal) | None, Some(Less)) => Some(true),
         (None, _) => None,
@@ -236,7 +217,7 @@ fn headline(comparisons: [Option<&Comparison>; 3]) -> String {
         _ => "is",
     };
     let unknown = quality.is_none().then_some("of unknown quality");
-    let words = comparisons.into_iter().flatten().map(|it| it.word);
+    let words = comparisons.iter().flatten().map(|it| it.1);
     let words: Vec<&str> = unknown.into_iter().chain(words).collect();
     format!("{verb} {}.", words.join(", "))
 }

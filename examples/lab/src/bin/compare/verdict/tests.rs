@@ -1,25 +1,17 @@
 use super::*;
-use crate::run::{Step, Validation};
+use crate::run::tests::{run as steps, validation};
 
 /// A run of ten steps that finished.
 fn run(precision: Precision, seed: u32, loss: f64, seconds: f64, mebibytes: u64) -> Run {
-    let step = Step {
-        loss: 1.0,
-        loss_scale: 1.0,
-        skipped: false,
-        seconds,
-    };
-    let validation = |step, loss| Validation {
-        step,
-        loss,
-        accuracy: None,
-    };
-    Run {
-        steps: vec![step; 10],
+    let mut run = Run {
+        precision,
+        seed,
         validations: vec![validation(0, 2.0), validation(10, loss)],
         peak_memory: Some(mebibytes << 20),
-        ..Run::new(precision, seed)
-    }
+        ..steps(&[1.0; 10])
+    };
+    run.steps.iter_mut().for_each(|step| step.seconds = seconds);
+    run
 }
 
 /// Three runs of F32, and one of BF16.
@@ -32,17 +24,9 @@ fn runs(loss: f64, seconds: f64, mebibytes: u64) -> Vec<Run> {
     ]
 }
 
-fn judged(runs: &[Run], emulates_half: bool) -> Vec<Verdict> {
-    let machine = Machine {
-        emulates_half,
-        ..Machine::flex()
-    };
-    judge(runs, &machine, true)
-}
-
 /// The headline of the last verdict.
 fn last_headline(runs: &[Run]) -> String {
-    judged(runs, false).pop().unwrap().headline
+    judge(runs, false, true).pop().unwrap().headline
 }
 
 /// Loss, seconds per step and mebibytes of a run, and the headline. F32's losses are 1.00, 1.04 and 0.96, which is 0.08
@@ -76,9 +60,9 @@ fn headlines_say_whether_it_pays_off() {
 
 #[test]
 fn numbers_are_given_for_each_word() {
-    let verdict = judged(&runs(1.10, 0.2, 60), true);
-    let expected = "Validation loss 2.0000 before training, 1.0000 after it; 0.0800 is noise, \
-        as 3 seeds differ by that, or at least 1 %.";
+    let verdict = judge(&runs(1.10, 0.2, 60), true, true);
+    let expected = "Validation loss 2.0000 before training, 1.0000 after it; \
+        0.0800 is noise, the distance between 3 seeds or 1 % of the loss.";
     assert_eq!(verdict[0].because, [expected]);
     let expected = [
         "Validation loss 1.1000, +0.1000 compared with f32; 0.0800 is noise.",
@@ -87,47 +71,28 @@ fn numbers_are_given_for_each_word() {
         EMULATED,
     ];
     assert_eq!(verdict[1].because, expected);
-    let gpu = &judged(&runs(1.10, 0.2, 60), false)[1];
-    assert_eq!(gpu.because.len(), 3);
 }
 
 #[test]
 fn what_is_unknown_is_not_judged() {
-    let mut runs = runs(1.10, 0.15, 60);
-    runs[3].peak_memory = None;
-    let expected = "does not pay off here: perhaps worse, slower.";
-    assert_eq!(last_headline(&runs), expected);
+    let mut runs = runs(9.0, 0.05, 60);
     assert_eq!(last_headline(&runs[3..]), "is of unknown quality.");
-    // Two seeds do not show that a precision is worse, and a seed that goes wrong is no seed.
-    runs[3] = run(Precision::AmpF16, 1, 9.0, 0.05, 60);
-    let expected = "does not pay off here: worse, faster, smaller.";
-    assert_eq!(last_headline(&runs), expected);
-    runs[1].outcome = Outcome::NonFinite;
+    // Two seeds do not show that a precision is worse, and a seed that goes wrong is none.
+    let failed = || Outcome::Failed("out of memory".to_owned());
+    runs[1].outcome = failed();
     let expected = "is perhaps worse, faster, smaller.";
     assert_eq!(last_headline(&runs), expected);
-    // A baseline that did not learn judges no quality.
-    runs.iter_mut()
-        .for_each(|run| run.validations[1].loss = 1.99);
-    assert!(
-        judged(&runs, false)[0]
-            .headline
-            .starts_with("did not learn")
-    );
+    runs[0].validations[1].loss = 1.99;
+    let f32 = |runs: &[Run], loss_ranks| judge(runs, false, loss_ranks)[0].headline.clone();
+    assert!(f32(&runs, true).starts_with("did not learn"));
+    assert!(f32(&runs, false).starts_with("trained to the end"));
     let expected = "is of unknown quality, faster, smaller.";
     assert_eq!(last_headline(&runs), expected);
-}
 
-#[test]
-fn a_run_that_goes_wrong_is_compared_with_f32() {
-    let mut runs = runs(1.0, 0.05, 60);
-    runs[3].outcome = Outcome::NonFinite;
+    runs[3].outcome = failed();
     assert!(last_headline(&runs).ends_with("f32 can: it is the precision."));
     assert!(last_headline(&runs[3..]).ends_with("as it is set up here."));
-    runs[0].outcome = Outcome::Failed("out of memory".to_owned());
+    runs[0].outcome = failed();
     assert!(last_headline(&runs).ends_with("nor can f32: it is not the precision."));
-    assert!(
-        judged(&runs, false)[0]
-            .headline
-            .starts_with("went wrong itself")
-    );
+    assert!(f32(&runs, true).starts_with("went wrong itself"));
 }
