@@ -41,7 +41,7 @@ pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
             P::memory_cleanup(&device);
             let mut run = Run::new(precision, seed);
             run.outcome = train::<P>(args, machine, &policy, &device, &mut run);
-            write(&run.file(), run.csv(args.steps_per_epoch.get()))?;
+            write(&(run.name() + ".csv"), run.csv(args.steps_per_epoch.get()))?;
             runs.push(run);
         }
     }
@@ -138,25 +138,22 @@ mod tests {
         let options = "--epochs 2 --steps-per-epoch 60 --seeds 2 --learning-rate 2e-3";
         let (runs, text) = experiment(out, options);
         let mut untrained = Vec::new();
-        for (run, name) in runs.as_array().unwrap().iter().zip([
-            "f32-seed42.csv",
-            "f32-seed43.csv",
-            "amp-bf16-seed42.csv",
-            "amp-f16-seed42.csv",
-        ]) {
-            assert_eq!(
-                (&run["csv"], &run["outcome"]),
-                (&name.into(), &"finished".into())
-            );
-            assert_eq!(
-                (&run["skipped_steps"], &run["non_finite"]),
-                (&0.into(), &Value::Null)
-            );
+        let names = [
+            "f32-seed42",
+            "f32-seed43",
+            "amp-bf16-seed42",
+            "amp-f16-seed42",
+        ];
+        for (run, name) in runs.as_array().unwrap().iter().zip(names) {
+            assert_eq!(run["csv"], format!("{name}.csv"));
+            assert_eq!(run["outcome"], "finished");
+            assert_eq!(run["skipped_steps"], 0);
+            assert_eq!(run["non_finite"], Value::Null);
             for number in ["seconds_per_step", "peak_memory_bytes"] {
                 assert!(run[number].as_f64() > Some(0.0), "{run}");
             }
             assert!(run["validation_accuracy"].as_f64() > Some(0.5), "{run}");
-            let csv = fs::read_to_string(out.join(name)).unwrap();
+            let csv = fs::read_to_string(out.join(format!("{name}.csv"))).unwrap();
             let rows: Vec<Vec<&str>> = csv.lines().map(|row| row.split(',').collect()).collect();
             let loss = |step: usize| rows[1 + step][3].parse::<f64>().unwrap();
             let found = run["validation_loss"].as_f64().unwrap();
@@ -174,7 +171,7 @@ mod tests {
             assert_eq!(text.matches(words).count(), count, "{words}: {text}");
         }
         let picture = fs::read_to_string(out.join("curves.svg")).unwrap();
-        assert!(picture.contains("amp-bf16, seed 42"));
+        assert!(picture.contains("amp-bf16-seed42"));
     }
 
     #[test]
@@ -195,7 +192,7 @@ mod tests {
                 (&format!("stopped after step 2: {lost}"), 2),
                 ("2 at a loss scale of 65536: the loss; 2 of 6 gradients", 1),
                 ("nearest to the loss layers.2.bias", 1),
-                ("amp-f16, seed 42: failed in step 18: ", 1),
+                ("amp-f16-seed42: failed in step 18: ", 1),
                 ("overflow at the minimum 1", 1),
             ] {
                 assert_eq!(text.matches(words).count(), count, "{words}: {text}");

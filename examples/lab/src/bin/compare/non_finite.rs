@@ -30,12 +30,12 @@ pub fn gradients(skip: &Skip, trainable: &[(String, Shape)]) -> Option<String> {
 /// The place of the parameters that are not finite, running statistics of norms included. Incurs one device-to-host
 /// read.
 pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
-    let list = list(module);
-    let finite = list.iter().map(|parameter| parameter.finite.clone());
-    let finite = Tensor::cat(finite.collect(), 0).into_data();
-    let flagged = list.iter().zip(finite.iter::<bool>());
-    let mut wrong = flagged.filter(|(_, finite)| !finite);
-    let first = &wrong.next()?.0.name;
+    let list = list(module).into_iter();
+    let (names, finite): (Vec<_>, Vec<_>) = list.map(|it| (it.name, it.finite)).unzip();
+    let finite = Tensor::cat(finite, 0).into_data();
+    let flagged = names.iter().zip(finite.iter::<bool>());
+    let mut wrong = flagged.filter(|(_, finite)| !finite).map(|(name, _)| name);
+    let first = wrong.next()?;
     Some(match wrong.count() {
         0 => format!("parameter {first}"),
         others => format!("{} parameters, the first of them {first}", others + 1),
@@ -45,10 +45,8 @@ pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
 /// The names and shapes of the trainable parameters in the order of the module's fields.
 pub fn trainable<B: Backend, M: Module<B>>(module: &M) -> Vec<(String, Shape)> {
     let list = list::<B, M>(module).into_iter();
-    let trainable = list.filter(|parameter| parameter.is_trainable);
-    trainable
-        .map(|parameter| (parameter.name, parameter.shape))
-        .collect()
+    let trainable = list.filter(|it| it.is_trainable);
+    trainable.map(|it| (it.name, it.shape)).collect()
 }
 
 fn list<B: Backend, M: Module<B>>(module: &M) -> Vec<Parameter<B>> {

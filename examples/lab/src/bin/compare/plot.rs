@@ -66,7 +66,7 @@ fn draw_panel(area: &DrawingArea<SVGBackend, Shift>, name: &str, curves: &[Curve
         let line = color.stroke_width(6_u8.saturating_sub(2 * precision).max(2).into());
         let series = LineSeries::new(points.iter().filter(visible).copied(), line);
         let key = move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line);
-        chart.draw_series(series)?.label(run.label()).legend(key);
+        chart.draw_series(series)?.label(run.name()).legend(key);
     }
     chart
         .configure_series_labels()

@@ -4,6 +4,7 @@ use lab::{
     precision::Precision,
     statistics::{mean, percentile},
 };
+use serde::Serialize;
 
 /// The first steps, in which kernels are tuned and memory is measured: their times do not count.
 pub const WARM_UP: usize = 3;
@@ -30,7 +31,8 @@ pub struct Validation {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     #[default]
     Finished,
@@ -71,14 +73,9 @@ impl Run {
         }
     }
 
-    /// `amp-bf16, seed 42`
-    pub fn label(&self) -> String {
-        format!("{}, seed {}", self.precision.name(), self.seed)
-    }
-
-    /// `amp-bf16-seed42.csv`
-    pub fn file(&self) -> String {
-        format!("{}-seed{}.csv", self.precision.name(), self.seed)
+    /// `amp-bf16-seed42`, also the name of the run's CSV file.
+    pub fn name(&self) -> String {
+        format!("{}-seed{}", self.precision.name(), self.seed)
     }
 
     /// The median over the steps after the warm-up.
@@ -135,7 +132,7 @@ impl Run {
                 validation.map(|it| it.loss),
                 validation.and_then(|it| it.accuracy),
                 step.map(|step| step.loss_scale),
-                step.map(|step| f64::from(u8::from(step.skipped))),
+                step.map(|step| step.skipped.into()),
                 step.map(|step| step.seconds),
             ];
             let cell = |number: Option<f64>| number.map_or(String::new(), |it| it.to_string());

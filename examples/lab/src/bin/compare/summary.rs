@@ -8,11 +8,7 @@ use lab::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    cli::Args,
-    run::{Outcome, Run},
-    verdict::Verdict,
-};
+use crate::{cli::Args, run::Run, verdict::Verdict};
 
 pub struct Summary<'a> {
     pub args: &'a Args,
@@ -39,19 +35,15 @@ impl Summary<'_> {
             json!({
                 "precision": run.precision.name(),
                 "seed": run.seed,
-                "csv": run.file(),
-                "outcome": match &run.outcome {
-                    Outcome::Finished => "finished",
-                    Outcome::NonFinite(_) => "non-finite",
-                    Outcome::Failed(message) => message,
-                },
+                "csv": run.name() + ".csv",
+                "outcome": run.outcome,
                 "steps": run.steps.len(),
                 "seconds_per_step": step,
                 "seconds_per_epoch": step.map(|step| step * steps_per_epoch as f64),
                 "peak_memory_bytes": run.peak_memory,
                 "train_loss": run.train_loss(steps_per_epoch),
-                "validation_loss": validation.map(|validation| validation.loss),
-                "validation_accuracy": validation.and_then(|validation| validation.accuracy),
+                "validation_loss": validation.map(|it| it.loss),
+                "validation_accuracy": validation.and_then(|it| it.accuracy),
                 "skipped_steps": run.skipped_steps(),
                 "final_loss_scale": run.final_loss_scale,
                 "non_finite": run.non_finite,
@@ -76,13 +68,13 @@ impl Summary<'_> {
         let per_epoch = self.args.steps_per_epoch.get();
         let loss = |loss| cell(loss, |loss: f64| format!("{loss:.4}"));
         let validation = run.final_validation();
-        let accuracy = validation.and_then(|validation| validation.accuracy);
+        let accuracy = validation.and_then(|it| it.accuracy);
         let time = run.seconds_per_step().map(|step| step * per_epoch as f64);
         [
-            run.label(),
+            run.name(),
             run.steps.len().to_string(),
             loss(run.train_loss(per_epoch)),
-            loss(validation.map(|validation| validation.loss)),
+            loss(validation.map(|it| it.loss)),
             cell(accuracy, |share| format!("{:.1} %", 100.0 * share)),
             cell(time, seconds),
             cell(run.peak_memory, |bytes| mebibytes(bytes as f64)),
@@ -112,10 +104,15 @@ impl fmt::Display for Summary<'_> {
         write!(f, "{}", table.markdown())?;
         for run in self.runs {
             for failure in run.failures() {
-                writeln!(f, "\n* {}: {failure}", run.label())?;
+                writeln!(f, "\n* {}: {failure}", run.name())?;
             }
         }
-        let mut verdict = self.verdict.iter();
-        verdict.try_for_each(|verdict| write!(f, "\n{verdict}"))
+        for verdict in &self.verdict {
+            writeln!(f, "\n**{} {}**\n", verdict.precision, verdict.headline)?;
+            for reason in &verdict.because {
+                writeln!(f, "* {reason}")?;
+            }
+        }
+        Ok(())
     }
 }

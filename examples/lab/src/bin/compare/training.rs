@@ -127,7 +127,7 @@ where
                 let (train, valid) = (run.steps[number - 1].loss, validation.loss);
                 println!(
                     "{} step {number}: train loss {train:.4}, validation loss {valid:.4}",
-                    run.label(),
+                    run.name(),
                 );
                 run.validations.push(validation);
             }

@@ -12,7 +12,7 @@
 //! Twice the spread of three seeds is about where fewer than 1 in 20 further runs would end: for normally distributed
 //! losses the limit is 2.92 · √(4/3) = 3.4 standard deviations, and three draws are 1.7 of them apart on average.
 
-use std::{cmp::Ordering, fmt};
+use std::cmp::Ordering::{self, Equal, Greater, Less};
 
 use lab::{
     precision::Precision,
@@ -31,6 +31,13 @@ const LEAST_NOISE: f64 = 0.01;
 
 const EMULATED: &str = "The CPU emulates half precision: this time says nothing about a GPU.";
 
+/// Words for the quality, time and memory of a run: `Less`, `Equal` and `Greater` than F32's.
+const WORDS: [[&str; 3]; 3] = [
+    ["as good", "perhaps worse", "worse"],
+    ["faster", "as fast", "slower"],
+    ["smaller", "as large", "larger"],
+];
+
 /// The verdict on a precision.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
@@ -38,15 +45,6 @@ pub struct Verdict {
     /// A sentence whose subject is the precision.
     pub headline: String,
     pub because: Vec<String>,
-}
-
-/// In markdown.
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "**{} {}**\n", self.precision, self.headline)?;
-        let mut reasons = self.because.iter();
-        reasons.try_for_each(|reason| writeln!(f, "* {reason}"))
-    }
 }
 
 /// Judges every precision, F32 first. `loss_ranks` says whether a lower loss means a better model.
@@ -90,15 +88,18 @@ impl<'a> Baseline<'a> {
 
     /// The verdict on F32 itself; `None` without a run.
     fn judge(&self) -> Option<Verdict> {
-        let (first, noise, seeds) = (self.runs.first()?, self.noise, self.losses.len());
-        let losses = |last| {
-            let start = first.validations[0].loss;
+        let (start, noise, seeds) = (
+            self.runs.first()?.validations.first(),
+            self.noise,
+            self.losses.len(),
+        );
+        let losses = start.zip(self.losses.first()).map(|(start, last)| {
+            let start = start.loss;
             format!(
-                "Validation loss {start:.4} before training, {last:.4} after it; \
-                 {noise:.4} is noise, \
-                 the distance between {seeds} seeds or 1 % of the loss."
+                "Validation loss {start:.4} before training, {last:.4} after it; {noise:.4} is noise: \
+                 {seeds} seeds differ by that, or it is 1 % of the loss."
             )
-        };
+        });
         let headline = if seeds == 0 {
             "went wrong itself, so there is nothing to compare with."
         } else if !self.loss_ranks {
@@ -111,31 +112,31 @@ impl<'a> Baseline<'a> {
         Some(Verdict {
             precision: Precision::F32.name(),
             headline: headline.to_owned(),
-            because: self.losses.first().map(losses).into_iter().collect(),
+            because: losses.into_iter().collect(),
         })
     }
 
     /// The verdict on a run in another precision.
     fn compare(&self, run: &Run, emulates_half: bool) -> Verdict {
-        let (headline, because) = if run.outcome == Outcome::Finished {
+        let mut because = Vec::new();
+        let headline = if run.outcome == Outcome::Finished {
             let bytes = |run: &Run| run.peak_memory.map(|bytes| bytes as f64);
             let comparisons = [
                 self.quality(run),
-                self.change(run, Run::seconds_per_step, TIME, seconds),
-                self.change(run, bytes, MEMORY, mebibytes),
+                self.change(run, Run::seconds_per_step, "A step takes", seconds),
+                self.change(run, bytes, "Peak memory is", mebibytes),
             ];
-            let headline = headline(&comparisons);
-            let reasons = comparisons.into_iter().flatten().map(|it| it.2);
-            let emulated = emulates_half.then(|| EMULATED.to_owned());
-            (headline, reasons.chain(emulated).collect())
+            let headline = headline(comparisons.each_ref().map(|it| Some(it.as_ref()?.0)));
+            because.extend(comparisons.into_iter().flatten().map(|it| it.1));
+            because.extend(emulates_half.then(|| EMULATED.to_owned()));
+            headline
         } else {
             let of_f32 = match self.runs.first().map(|f32| &f32.outcome) {
                 Some(Outcome::Finished) => "; f32 can: it is the precision",
                 Some(_) => "; nor can f32: it is not the precision",
                 None => "",
             };
-            let headline = format!("cannot train this model as it is set up here{of_f32}.");
-            (headline, Vec::new())
+            format!("cannot train this model as it is set up here{of_f32}.")
         };
         Verdict {
             precision: run.precision.name(),
@@ -145,18 +146,15 @@ impl<'a> Baseline<'a> {
     }
 
     /// The final validation loss; `None` if there is nothing to compare it with.
-    fn quality(&self, run: &Run) -> Option<Comparison> {
+    fn quality(&self, run: &Run) -> Option<(Ordering, String)> {
         let loss = run.final_validation().filter(|_| self.learned)?.loss;
         let (above, noise) = (loss - self.losses[0], self.noise);
-        let worse = match self.losses.len() {
-            ..3 => f64::MAX,
-            _ => 2.0 * noise,
-        };
-        let sentence = format!(
+        let is_few = self.losses.len() < 3;
+        let order = order(above, noise, if is_few { f64::MAX } else { 2.0 * noise });
+        let words = format!(
             "Validation loss {loss:.4}, {above:+.4} compared with f32; {noise:.4} is noise."
         );
-        let (order, word) = compare(above, noise, worse, QUALITY.1);
-        Some((order, word, sentence))
+        Some((order, words))
     }
 
     /// A number of a finished run; `None` if it or F32's is unknown.
@@ -164,48 +162,37 @@ impl<'a> Baseline<'a> {
         &self,
         run: &Run,
         number: fn(&Run) -> Option<f64>,
-        words: Words,
+        what: &str,
         text: fn(f64) -> String,
-    ) -> Option<Comparison> {
+    ) -> Option<(Ordering, String)> {
         let finished = |run: &&&Run| run.outcome == Outcome::Finished;
         let of_f32 = self.runs.iter().filter(finished);
         let of_f32: Vec<f64> = of_f32.filter_map(|run| number(run)).collect();
         let (value, mean) = (number(run)?, mean(&of_f32)?);
         let (least, most) = extremes(of_f32)?;
-        let (low, high) = (least * (1.0 - NOTICEABLE), most * (1.0 + NOTICEABLE));
-        let (order, word) = compare(value, low, high, words.1);
-        let (times, [found, of_f32]) = (value / mean, [value, mean].map(text));
-        let sentence = format!("{} {found}, {times:.2} times f32's {of_f32}.", words.0);
-        Some((order, word, sentence))
+        let order = order(value, least * (1.0 - NOTICEABLE), most * (1.0 + NOTICEABLE));
+        let (times, [value, mean]) = (value / mean, [value, mean].map(text));
+        Some((
+            order,
+            format!("{what} {value}, {times:.2} times f32's {mean}."),
+        ))
     }
 }
 
-/// How a sentence about a number begins, and the words for less than F32's, about the same, and more.
-type Words = (&'static str, [&'static str; 3]);
-
-const QUALITY: Words = ("Validation loss", ["as good", "perhaps worse", "worse"]);
-const TIME: Words = ("A step takes", ["faster", "as fast", "slower"]);
-const MEMORY: Words = ("Peak memory is", ["smaller", "as large", "larger"]);
-
-/// How a number of a run compares with F32's, the word for that, and a sentence with the numbers.
-type Comparison = (Ordering, &'static str, String);
-
-/// `Equal` in the band, and `Greater` for NaN.
-fn compare(value: f64, low: f64, high: f64, words: [&'static str; 3]) -> (Ordering, &'static str) {
+/// `Equal` between the limits, and `Greater` for NaN.
+fn order(value: f64, low: f64, high: f64) -> Ordering {
     if value < low {
-        (Ordering::Less, words[0])
+        Less
     } else if value <= high {
-        (Ordering::Equal, words[1])
+        Equal
     } else {
-        (Ordering::Greater, words[2])
+        Greater
     }
 }
 
-/// The headline on a finished run from its quality, time and memory.
-fn headline(comparisons: &[Option<Comparison>; 3]) -> String {
-    use Ordering::{Equal, Greater, Less};
-
-    let [quality, time, memory] = comparisons.each_ref().map(|it| Some(it.as_ref()?.0));
+/// The headline on a finished run, from how its quality, time and memory compare with F32's.
+fn headline(orders: [Option<Ordering>; 3]) -> String {
+    let [quality, time, memory] = orders;
     let gains = match (time, memory) {
         (Some(Less), _) | (Some(Equal) | None, Some(Less)) => Some(true),
         (None, _) => None,
@@ -217,7 +204,8 @@ fn headline(comparisons: &[Option<Comparison>; 3]) -> String {
         _ => "is",
     };
     let unknown = quality.is_none().then_some("of unknown quality");
-    let words = comparisons.iter().flatten().map(|it| it.1);
+    let words = WORDS.iter().zip(orders);
+    let words = words.filter_map(|(words, order)| Some(words[(order? as i8 + 1) as usize]));
     let words: Vec<&str> = unknown.into_iter().chain(words).collect();
     format!("{verb} {}.", words.join(", "))
 }

@@ -62,7 +62,7 @@ fn headlines_say_whether_it_pays_off() {
 fn numbers_are_given_for_each_word() {
     let verdict = judge(&runs(1.10, 0.2, 60), true, true);
     let expected = "Validation loss 2.0000 before training, 1.0000 after it; \
-        0.0800 is noise, the distance between 3 seeds or 1 % of the loss.";
+        0.0800 is noise: 3 seeds differ by that, or it is 1 % of the loss.";
     assert_eq!(verdict[0].because, [expected]);
     let expected = [
         "Validation loss 1.1000, +0.1000 compared with f32; 0.0800 is noise.",
