@@ -38,7 +38,7 @@ pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
     let first = wrong.next()?;
     Some(match wrong.count() {
         0 => format!("parameter {first}"),
-        others => format!("{} parameters, the first of them {first}", others + 1),
+        others => format!("parameter {first} and {others} others"),
     })
 }
 
@@ -50,8 +50,7 @@ pub fn trainable<B: Backend, M: Module<B>>(module: &M) -> Vec<(String, Shape)> {
 }
 
 fn list<B: Backend, M: Module<B>>(module: &M) -> Vec<Parameter<B>> {
-    let (path, parameters) = (Vec::new(), Vec::new());
-    let mut list = List { path, parameters };
+    let mut list = List::default();
     module.visit(&mut list);
     list.parameters
 }
@@ -67,6 +66,7 @@ struct Parameter<B: Backend> {
     finite: Tensor<B, 1, Bool>,
 }
 
+#[derive(Default)]
 struct List<B: Backend> {
     /// The fields that lead to the parameter.
     path: Vec<String>,

@@ -4,7 +4,6 @@ use lab::{
     precision::Precision,
     statistics::{mean, percentile},
 };
-use serde::Serialize;
 
 /// The first steps, in which kernels are tuned and memory is measured: their times do not count.
 pub const WARM_UP: usize = 3;
@@ -30,20 +29,8 @@ pub struct Validation {
     pub accuracy: Option<f64>,
 }
 
-/// How a run ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    #[default]
-    Finished,
-    /// These parameters became non-finite, which no step can mend.
-    NonFinite(String),
-    /// It panicked, the device failed, or does not offer the precision.
-    Failed(String),
-}
-
 /// A run. It grows while the training goes on, so that a panic leaves the steps before it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Default)]
 pub struct Run {
     pub precision: Precision,
     pub seed: u32,
@@ -56,23 +43,12 @@ pub struct Run {
     pub peak_memory: Option<u64>,
     /// The factor that the next loss would have.
     pub final_loss_scale: Option<f64>,
-    pub outcome: Outcome,
+    /// Why it ended early: it panicked, the device failed or does not offer the precision, or parameters became
+    /// non-finite, which no step can mend.
+    pub failure: Option<String>,
 }
 
 impl Run {
-    pub fn new(precision: Precision, seed: u32) -> Self {
-        Self {
-            precision,
-            seed,
-            steps: Vec::new(),
-            validations: Vec::new(),
-            non_finite: None,
-            peak_memory: None,
-            final_loss_scale: None,
-            outcome: Outcome::default(),
-        }
-    }
-
     /// `amp-bf16-seed42`, also the name of the run's CSV file.
     pub fn name(&self) -> String {
         format!("{}-seed{}", self.precision.name(), self.seed)
@@ -93,21 +69,7 @@ impl Run {
 
     /// The validation of the trained model; `None` if the run did not finish.
     pub fn final_validation(&self) -> Option<&Validation> {
-        let finished = self.outcome == Outcome::Finished;
-        self.validations.last().filter(|_| finished)
-    }
-
-    /// What went wrong; nothing in a run that finished and was finite throughout.
-    pub fn failures(&self) -> Vec<String> {
-        let steps = self.steps.len();
-        let ending = match &self.outcome {
-            Outcome::Finished => None,
-            Outcome::NonFinite(place) => Some(format!("stopped after step {steps}: {place}")),
-            Outcome::Failed(message) => Some(format!("failed in step {}: {message}", steps + 1)),
-        };
-        let first = self.non_finite.iter();
-        let first = first.map(|place| format!("first non-finite in {place}"));
-        first.chain(ending).collect()
+        self.validations.last().filter(|_| self.failure.is_none())
     }
 
     pub fn skipped_steps(&self) -> usize {
@@ -148,15 +110,16 @@ pub mod tests {
 
     /// A run with a loss scale of 2^16 that skipped the steps whose loss is not finite.
     pub fn run(losses: &[f64]) -> Run {
-        let mut run = Run::new(Precision::AmpF16, 7);
         let step = |(loss, seconds): (&f64, u8)| Step {
             loss: *loss,
             loss_scale: 65536.0,
             skipped: !loss.is_finite(),
             seconds: seconds.into(),
         };
-        run.steps = losses.iter().zip(0..).map(step).collect();
-        run
+        Run {
+            steps: losses.iter().zip(0..).map(step).collect(),
+            ..Run::default()
+        }
     }
 
     pub fn validation(step: usize, loss: f64) -> Validation {
@@ -189,7 +152,7 @@ step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,sec
 ";
         assert_eq!(run.csv(2), expected);
         assert_eq!(run.final_validation(), Some(&run.validations[1]));
-        run.outcome = Outcome::Failed("out of memory".to_owned());
+        run.failure = Some("out of memory".to_owned());
         assert_eq!(run.final_validation(), None);
     }
 }

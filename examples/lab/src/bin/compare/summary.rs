@@ -36,7 +36,7 @@ impl Summary<'_> {
                 "precision": run.precision.name(),
                 "seed": run.seed,
                 "csv": run.name() + ".csv",
-                "outcome": run.outcome,
+                "failure": run.failure,
                 "steps": run.steps.len(),
                 "seconds_per_step": step,
                 "seconds_per_epoch": step.map(|step| step * steps_per_epoch as f64),
@@ -89,12 +89,11 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let args = self.args;
         writeln!(f, "## {}\n", self.title())?;
-        let (parameters, batch_size) = (self.parameters, args.batch_size());
-        let (epochs, steps, rate) = (args.epochs, args.steps_per_epoch, args.learning_rate);
-        writeln!(f, "{parameters} parameters; batches of {batch_size};")?;
+        let (parameters, items) = (self.parameters, args.batch_size());
+        let (epochs, steps) = (args.epochs, args.steps_per_epoch);
         writeln!(
             f,
-            "{epochs} epochs of {steps} steps; learning rate {rate:e}\n"
+            "{parameters} parameters; batches of {items}; {epochs} epochs of {steps} steps\n"
         )?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
@@ -103,8 +102,16 @@ impl fmt::Display for Summary<'_> {
         self.runs.iter().for_each(|run| table.push(self.row(run)));
         write!(f, "{}", table.markdown())?;
         for run in self.runs {
-            for failure in run.failures() {
-                writeln!(f, "\n* {}: {failure}", run.name())?;
+            if let Some(place) = &run.non_finite {
+                writeln!(f, "\n* {}: first non-finite in {place}", run.name())?;
+            }
+            if let Some(failure) = &run.failure {
+                let steps = run.steps.len();
+                writeln!(
+                    f,
+                    "\n* {}: stopped after step {steps}: {failure}",
+                    run.name()
+                )?;
             }
         }
         for verdict in &self.verdict {

@@ -2,6 +2,7 @@
 
 use std::{marker::PhantomData, time::Instant};
 
+use anyhow::{Result, bail};
 use burn::{
     module::AutodiffModule,
     prelude::*,
@@ -14,7 +15,7 @@ use zoo::{Draw, Net, Visitor, ZooModel};
 use crate::{
     cli::Args,
     non_finite,
-    run::{Outcome, Run, Step, Validation, WARM_UP},
+    run::{Run, Step, Validation, WARM_UP},
 };
 
 /// Trains from the seed of the run, and fills its record.
@@ -26,7 +27,7 @@ pub struct Train<'a, P: AmpBackend> {
 }
 
 impl<P: AmpBackend> InPrecision<P> for Train<'_, P> {
-    type Output = Result<Outcome, ExecutionError>;
+    type Output = Result<()>;
 
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
     where
@@ -56,7 +57,7 @@ where
     B: AutodiffBackend<Device = P::Device>,
     R: Recipe<B>,
 {
-    type Output = Result<Outcome, ExecutionError>;
+    type Output = Result<()>;
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
         let Train {
@@ -120,7 +121,7 @@ where
             run.steps.push(step);
             run.final_loss_scale = scale_now();
             if let Some(parameters) = parameters {
-                return Ok(Outcome::NonFinite(parameters));
+                bail!("non-finite {parameters}");
             }
             if number.is_multiple_of(args.steps_per_epoch.get()) {
                 let validation = validate::<B, M>(args, &model, &net, device, number);
@@ -132,7 +133,7 @@ where
                 run.validations.push(validation);
             }
         }
-        Ok(Outcome::Finished)
+        Ok(())
     }
 }
 

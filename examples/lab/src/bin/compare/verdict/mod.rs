@@ -21,7 +21,7 @@ use lab::{
 };
 use serde::Serialize;
 
-use crate::run::{Outcome, Run};
+use crate::run::Run;
 
 /// A smaller difference in time or memory does not count: medians of the same run differ as much.
 const NOTICEABLE: f64 = 0.05;
@@ -88,13 +88,9 @@ impl<'a> Baseline<'a> {
 
     /// The verdict on F32 itself; `None` without a run.
     fn judge(&self) -> Option<Verdict> {
-        let (start, noise, seeds) = (
-            self.runs.first()?.validations.first(),
-            self.noise,
-            self.losses.len(),
-        );
-        let losses = start.zip(self.losses.first()).map(|(start, last)| {
-            let start = start.loss;
+        let (first, noise, seeds) = (self.runs.first()?, self.noise, self.losses.len());
+        let losses = self.losses.first().map(|last| {
+            let start = first.validations[0].loss;
             format!(
                 "Validation loss {start:.4} before training, {last:.4} after it; {noise:.4} is noise: \
                  {seeds} seeds differ by that, or it is 1 % of the loss."
@@ -119,7 +115,7 @@ impl<'a> Baseline<'a> {
     /// The verdict on a run in another precision.
     fn compare(&self, run: &Run, emulates_half: bool) -> Verdict {
         let mut because = Vec::new();
-        let headline = if run.outcome == Outcome::Finished {
+        let headline = if run.failure.is_none() {
             let bytes = |run: &Run| run.peak_memory.map(|bytes| bytes as f64);
             let comparisons = [
                 self.quality(run),
@@ -131,9 +127,9 @@ impl<'a> Baseline<'a> {
             because.extend(emulates_half.then(|| EMULATED.to_owned()));
             headline
         } else {
-            let of_f32 = match self.runs.first().map(|f32| &f32.outcome) {
-                Some(Outcome::Finished) => "; f32 can: it is the precision",
-                Some(_) => "; nor can f32: it is not the precision",
+            let of_f32 = match self.runs.first().map(|f32| &f32.failure) {
+                Some(None) => "; f32 can: it is the precision",
+                Some(Some(_)) => "; nor can f32: it is not the precision",
                 None => "",
             };
             format!("cannot train this model as it is set up here{of_f32}.")
@@ -165,7 +161,7 @@ impl<'a> Baseline<'a> {
         what: &str,
         text: fn(f64) -> String,
     ) -> Option<(Ordering, String)> {
-        let finished = |run: &&&Run| run.outcome == Outcome::Finished;
+        let finished = |run: &&&Run| run.failure.is_none();
         let of_f32 = self.runs.iter().filter(finished);
         let of_f32: Vec<f64> = of_f32.filter_map(|run| number(run)).collect();
         let (value, mean) = (number(run)?, mean(&of_f32)?);

@@ -78,8 +78,8 @@ fn what_is_unknown_is_not_judged() {
     let mut runs = runs(9.0, 0.05, 60);
     assert_eq!(last_headline(&runs[3..]), "is of unknown quality.");
     // Two seeds do not show that a precision is worse, and a seed that goes wrong is none.
-    let failed = || Outcome::Failed("out of memory".to_owned());
-    runs[1].outcome = failed();
+    let failure = || Some("out of memory".to_owned());
+    runs[1].failure = failure();
     let expected = "is perhaps worse, faster, smaller.";
     assert_eq!(last_headline(&runs), expected);
     runs[0].validations[1].loss = 1.99;
@@ -89,10 +89,10 @@ fn what_is_unknown_is_not_judged() {
     let expected = "is of unknown quality, faster, smaller.";
     assert_eq!(last_headline(&runs), expected);
 
-    runs[3].outcome = failed();
+    runs[3].failure = failure();
     assert!(last_headline(&runs).ends_with("f32 can: it is the precision."));
     assert!(last_headline(&runs[3..]).ends_with("as it is set up here."));
-    runs[0].outcome = failed();
+    runs[0].failure = failure();
     assert!(last_headline(&runs).ends_with("nor can f32: it is not the precision."));
     assert!(f32(&runs, true).starts_with("went wrong itself"));
 }
