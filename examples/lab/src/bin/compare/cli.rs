@@ -65,11 +65,6 @@ impl Args {
         self.model.batch_size(self.size())
     }
 
-    /// Steps of a whole run.
-    pub fn steps(&self) -> usize {
-        self.epochs.get() * self.steps_per_epoch.get()
-    }
-
     /// The chosen precisions in the order of [`Precision::ALL`], each once.
     pub fn precisions(&self) -> Vec<Precision> {
         if self.precision.is_empty() {

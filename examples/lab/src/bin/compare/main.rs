@@ -9,21 +9,16 @@
 //! dtype, the preset, and what else [`lab::precision`] says. Every run draws the same weights and the same batches. F32
 //! is trained with more than one seed: how far those runs end apart decides whether another precision is "as good".
 //!
-//! The folder `--out` receives:
-//!
-//! | file | content |
-//! |---|---|
-//! | `<precision>-seed<seed>.csv` | a run, step by step ([`run::Run::csv`]) |
-//! | `summary.json`, `summary.md` | the runs side by side, and the verdict ([`summary`], [`verdict`]) |
-//! | `curves.svg` | training loss, validation loss and loss scale ([`plot`]) |
+//! The folder `--out` receives a CSV file for each run ([`run`]), `summary.json` and `summary.md` with the runs side by
+//! side ([`summary`]) and a [`verdict`], and `curves.svg` ([`plot`]).
 //!
 //! * An epoch is `--steps-per-epoch` fresh batches, which the zoo draws. After it the model is validated on items that
 //!   no training sees, in the run's own precision.
 //! * Time is that of a step, from the batch on the device to the sync after the update: the median over all steps but
 //!   the first three, in which kernels are tuned and memory is measured.
 //! * Peak memory is the most that tensors hold in the second and third step, above what was in use before the run.
-//! * A run that becomes non-finite stops and is reported with the first place where that was seen ([`non_finite`]). A
-//!   run that fails is reported, too, and the others go on.
+//! * A run that fails or becomes non-finite is reported with the first place where that was seen ([`non_finite`]), and
+//!   the others go on.
 //!
 //! There is no precision `tf32`, because Burn 0.21.0 leaves no choice. On CUDA an F32 matmul or convolution is tuned
 //! among kernels on CUDA cores, in full F32, and kernels on tensor cores, which round their operands to TF32; the

@@ -22,16 +22,14 @@ pub fn gradients(skip: &Skip, trainable: &[(String, Shape)]) -> Option<String> {
         Some((name, shape)) if *shape == last.shape => name.clone(),
         _ => format!("#{} {:?}", last.index, last.shape.as_slice()),
     };
-    Some(format!(
-        "{count} of {all} gradients, nearest to the loss {name}"
-    ))
+    let place = format!("{count} of {all} gradients, nearest to the loss {name}");
+    Some(place)
 }
 
 /// The place of the parameters that are not finite, running statistics of norms included. Incurs one device-to-host
 /// read.
 pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
-    let list = list(module).into_iter();
-    let (names, finite): (Vec<_>, Vec<_>) = list.map(|it| (it.name, it.finite)).unzip();
+    let (names, finite): (Vec<_>, Vec<_>) = Tensors::of(module).finite.into_iter().unzip();
     let finite = Tensor::cat(finite, 0).into_data();
     let flagged = names.iter().zip(finite.iter::<bool>());
     let mut wrong = flagged.filter(|(_, finite)| !finite).map(|(name, _)| name);
@@ -42,38 +40,26 @@ pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
     })
 }
 
-/// The names and shapes of the trainable parameters in the order of the module's fields.
-pub fn trainable<B: Backend, M: Module<B>>(module: &M) -> Vec<(String, Shape)> {
-    let list = list::<B, M>(module).into_iter();
-    let trainable = list.filter(|it| it.is_trainable);
-    trainable.map(|it| (it.name, it.shape)).collect()
-}
-
-fn list<B: Backend, M: Module<B>>(module: &M) -> Vec<Parameter<B>> {
-    let mut list = List::default();
-    module.visit(&mut list);
-    list.parameters
-}
-
-/// A float tensor of a module.
-struct Parameter<B: Backend> {
-    /// `layers.0.weight`
-    name: String,
-    shape: Shape,
-    /// False for the running statistics of a norm.
-    is_trainable: bool,
-    /// One element, still on the device.
-    finite: Tensor<B, 1, Bool>,
-}
-
+/// The float tensors of a module in the order of its fields, with names such as `layers.0.weight`.
 #[derive(Default)]
-struct List<B: Backend> {
-    /// The fields that lead to the parameter.
+pub struct Tensors<B: Backend> {
+    /// The fields that lead to the tensor that is visited.
     path: Vec<String>,
-    parameters: Vec<Parameter<B>>,
+    /// Whether all elements are finite, still on the device.
+    finite: Vec<(String, Tensor<B, 1, Bool>)>,
+    /// The shapes of all but the running statistics of norms.
+    pub trainable: Vec<(String, Shape)>,
 }
 
-impl<B: Backend> ModuleVisitor<B> for List<B> {
+impl<B: Backend> Tensors<B> {
+    pub fn of<M: Module<B>>(module: &M) -> Self {
+        let mut tensors = Self::default();
+        module.visit(&mut tensors);
+        tensors
+    }
+}
+
+impl<B: Backend> ModuleVisitor<B> for Tensors<B> {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_owned());
     }
@@ -83,13 +69,13 @@ impl<B: Backend> ModuleVisitor<B> for List<B> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        self.parameters.push(Parameter {
-            name: self.path.join("."),
-            shape: param.lazy_shape(),
-            is_trainable: param.is_require_grad(),
-            // A comparison with NaN is false.
-            finite: param.val().abs().lower_equal_elem(f32::MAX).all(),
-        });
+        let name = self.path.join(".");
+        if param.is_require_grad() {
+            self.trainable.push((name.clone(), param.lazy_shape()));
+        }
+        // A comparison with NaN is false.
+        let finite = param.val().abs().lower_equal_elem(f32::MAX);
+        self.finite.push((name, finite.all()));
     }
 }
 
@@ -109,22 +95,23 @@ mod tests {
         let device = Default::default();
         let linear = LinearConfig::new(3, 2).init::<Autodiff<Flex>>(&device);
         // The running statistics of a norm have no gradients.
-        let trainable = trainable(&(BatchNormConfig::new(4).init(&device), linear));
+        let net = (BatchNormConfig::new(4).init(&device), linear);
+        let trainable = Tensors::of(&net).trainable;
         for (index, shape, gradients, expected) in [
             (3, vec![2], 4, "1.bias"),
             (2, vec![3, 2], 4, "1.weight"),
             (2, vec![3, 2], 3, "#2 [3, 2]"),
             (3, vec![3, 2], 4, "#3 [3, 2]"),
         ] {
-            let overflow = Overflow {
-                index,
-                shape: Shape::from(shape),
-                dtype: Precision::F16,
-            };
+            let (shape, dtype) = (Shape::from(shape), Precision::F16);
             let skip = Skip {
                 step: 0,
                 scale: 65536.0,
-                overflowed: vec![overflow],
+                overflowed: vec![Overflow {
+                    index,
+                    shape,
+                    dtype,
+                }],
                 gradients,
             };
             let place = super::gradients(&skip, &trainable).unwrap();

@@ -8,9 +8,6 @@ use plotters::{coord::Shift, prelude::*};
 
 use crate::run::Run;
 
-const SIZE: (u32, u32) = (900, 860);
-const FONT: &str = "sans-serif";
-
 /// The weight of a step in the smoothed loss.
 const SMOOTHING: f64 = 0.1;
 
@@ -22,9 +19,11 @@ type Curve<'a> = (&'a Run, Vec<Point>);
 
 /// Draws the runs into an SVG file.
 pub fn draw(path: &Path, title: &str, runs: &[Run]) -> Result<()> {
-    let picture = SVGBackend::new(path, SIZE).into_drawing_area();
+    let picture = SVGBackend::new(path, (900, 860)).into_drawing_area();
     picture.fill(&WHITE)?;
-    let picture = picture.titled(title, (FONT, 20))?.margin(0, 10, 10, 20);
+    let picture = picture
+        .titled(title, ("sans-serif", 20))?
+        .margin(0, 10, 10, 20);
     let panels: [(&str, fn(&Run) -> Vec<Point>); 3] = [
         ("training loss, smoothed", smoothed_losses),
         ("validation loss", validation_losses),
@@ -51,7 +50,7 @@ fn draw_panel(area: &DrawingArea<SVGBackend, Shift>, name: &str, curves: &[Curve
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .axis_desc_style((FONT, 15))
+        .axis_desc_style(("sans-serif", 15))
         .y_labels(6)
         .x_desc("step")
         .y_desc(name)
@@ -62,8 +61,9 @@ fn draw_panel(area: &DrawingArea<SVGBackend, Shift>, name: &str, curves: &[Curve
         let hue = (0.6 + 0.382 * f64::from(precision)).fract(); // steps of the golden ratio keep apart
         let mut seeds = curves.iter().map(|(run, _)| run);
         let is_later = seeds.any(|it| it.precision == run.precision && it.seed < run.seed);
-        let color = HSLColor(hue, 0.8, 0.45).mix(if is_later { 0.5 } else { 1.0 });
-        let line = color.stroke_width(6_u8.saturating_sub(2 * precision).max(2).into());
+        let (alpha, width) = if is_later { (0.6, 2) } else { (1.0, 6) };
+        let color = HSLColor(hue, 0.8, 0.45).mix(alpha);
+        let line = color.stroke_width(width.min(6 - 2 * precision.min(2)).into());
         let series = LineSeries::new(points.iter().filter(visible).copied(), line);
         let key = move |(x, y)| PathElement::new([(x, y), (x + 25, y)], line);
         chart.draw_series(series)?.label(run.name()).legend(key);

@@ -8,6 +8,10 @@ use lab::{
 /// The first steps, in which kernels are tuned and memory is measured: their times do not count.
 pub const WARM_UP: usize = 3;
 
+/// The columns of a run's CSV file.
+const HEADER: &str =
+    "step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds\n";
+
 /// A training step, made or skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -67,9 +71,15 @@ impl Run {
         mean(&losses.filter(|loss| loss.is_finite()).collect::<Vec<_>>())
     }
 
-    /// The validation of the trained model; `None` if the run did not finish.
+    /// The validation of the trained model; `None` if the run ended early.
     pub fn final_validation(&self) -> Option<&Validation> {
         self.validations.last().filter(|_| self.failure.is_none())
+    }
+
+    /// Its loss, if that is finite.
+    pub fn final_loss(&self) -> Option<f64> {
+        let loss = self.final_validation()?.loss;
+        loss.is_finite().then_some(loss)
     }
 
     pub fn skipped_steps(&self) -> usize {
@@ -81,9 +91,7 @@ impl Run {
     /// `step` counts from 1, and row 0 is the untrained model. A validation is in the row of the last step before it;
     /// elsewhere its cells are empty. Losses that are not finite are `inf`, `-inf` and `NaN`.
     pub fn csv(&self, steps_per_epoch: usize) -> String {
-        let mut csv =
-            "step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds\n"
-                .to_owned();
+        let mut csv = HEADER.to_owned();
         for number in 0..=self.steps.len() {
             let step = number.checked_sub(1).map(|index| &self.steps[index]);
             let validation = self.validations.iter().find(|it| it.step == number);
@@ -123,11 +131,10 @@ pub mod tests {
     }
 
     pub fn validation(step: usize, loss: f64) -> Validation {
-        let accuracy = Some(0.5);
         Validation {
             step,
             loss,
-            accuracy,
+            accuracy: Some(0.5),
         }
     }
 
@@ -144,13 +151,12 @@ pub mod tests {
         let mut run = run(&[2.0, f64::INFINITY, 1.5]);
         run.validations = vec![validation(0, 2.5), validation(2, 2.25)];
         let expected = "\
-step,epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped,seconds
 0,0,,2.5,0.5,,,
 1,1,2,,,65536,0,0
 2,1,inf,2.25,0.5,65536,1,1
 3,2,1.5,,,65536,0,2
 ";
-        assert_eq!(run.csv(2), expected);
+        assert_eq!(run.csv(2).strip_prefix(HEADER), Some(expected));
         assert_eq!(run.final_validation(), Some(&run.validations[1]));
         run.failure = Some("out of memory".to_owned());
         assert_eq!(run.final_validation(), None);

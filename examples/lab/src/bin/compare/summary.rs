@@ -50,9 +50,8 @@ impl Summary<'_> {
             })
         };
         json!({
-            "model": args.model.model.name,
+            "model": args.model.text,
             "size": args.size().name(),
-            "settings": args.model.settings,
             "backend": self.machine.backend,
             "parameters": self.parameters,
             "batch_size": args.batch_size(),
@@ -87,14 +86,11 @@ impl Summary<'_> {
 /// In markdown.
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let args = self.args;
         writeln!(f, "## {}\n", self.title())?;
-        let (parameters, items) = (self.parameters, args.batch_size());
-        let (epochs, steps) = (args.epochs, args.steps_per_epoch);
-        writeln!(
-            f,
-            "{parameters} parameters; batches of {items}; {epochs} epochs of {steps} steps\n"
-        )?;
+        let (parameters, items) = (self.parameters, self.args.batch_size());
+        let (epochs, steps) = (self.args.epochs, self.args.steps_per_epoch);
+        write!(f, "{parameters} parameters; batches of {items}; ")?;
+        writeln!(f, "{epochs} epochs of {steps} steps\n")?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
              | >peak memory | >skipped | >loss scale",
@@ -102,16 +98,8 @@ impl fmt::Display for Summary<'_> {
         self.runs.iter().for_each(|run| table.push(self.row(run)));
         write!(f, "{}", table.markdown())?;
         for run in self.runs {
-            if let Some(place) = &run.non_finite {
-                writeln!(f, "\n* {}: first non-finite in {place}", run.name())?;
-            }
-            if let Some(failure) = &run.failure {
-                let steps = run.steps.len();
-                writeln!(
-                    f,
-                    "\n* {}: stopped after step {steps}: {failure}",
-                    run.name()
-                )?;
+            for sentence in run.non_finite.iter().chain(&run.failure) {
+                writeln!(f, "\n* {}: {sentence}", run.name())?;
             }
         }
         for verdict in &self.verdict {

@@ -14,7 +14,7 @@ use zoo::{Draw, Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
-    non_finite,
+    non_finite::{Tensors, gradients, parameters},
     run::{Run, Step, Validation, WARM_UP},
 };
 
@@ -34,9 +34,9 @@ impl<P: AmpBackend> InPrecision<P> for Train<'_, P> {
         B: AutodiffBackend<Device = P::Device>,
         R: Recipe<B>,
     {
-        let (args, recipe) = (self.args, PhantomData::<(B, R)>);
+        let (args, train, recipe) = (self.args, self, PhantomData::<(B, R)>);
         let train = TrainOn {
-            train: self,
+            train,
             loss_scale,
             recipe,
         };
@@ -60,12 +60,8 @@ where
     type Output = Result<()>;
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
-        let Train {
-            args,
-            device,
-            meter,
-            run,
-        } = self.train;
+        let (args, device, run) = (self.train.args, self.train.device, self.train.run);
+        let meter = self.train.meter;
         let scale = self.loss_scale;
         let scale_now = || scale.map(|scale| f64::from(scale.scale()));
         let skipped_until_now = || scale.map_or(0, |scale| scale.skipped_steps());
@@ -74,13 +70,13 @@ where
         B::seed(device, run.seed.into());
         let net = M::TrainNet::<B>::init(&model, device);
         net.num_params(); // draws the parameters, which are lazy
-        let trainable = non_finite::trainable(&net);
+        let trainable = Tensors::of(&net).trainable;
         let mut net = R::store(net);
         let mut optimizer = R::optimizer();
         let start = validate::<B, M>(args, &model, &net, device, 0);
         run.validations.push(start);
 
-        for number in 1..=args.steps() {
+        for number in 1..=args.epochs.get() * args.steps_per_epoch.get() {
             // No step of any seed sees the batch of another.
             let draw = u64::from(run.seed) << 32 | (number - 1) as u64;
             let batch = model.batch::<B>(Draw::train(args.batch_size(), draw), device);
@@ -109,14 +105,14 @@ where
                 seconds,
             };
             let skip = step.skipped.then(|| scale?.last_skip()).flatten();
-            let gradients = skip.and_then(|skip| non_finite::gradients(&skip, &trainable));
-            let parameters = non_finite::parameters(&net.valid());
+            let gradients = skip.and_then(|skip| gradients(&skip, &trainable));
+            let parameters = parameters(&net.valid());
             let loss = (!step.loss.is_finite()).then(|| "the loss".to_owned());
             let places = [loss, gradients, parameters.clone()].into_iter().flatten();
             let places = places.collect::<Vec<_>>().join("; ");
             if !places.is_empty() && run.non_finite.is_none() {
-                let place = format!("step {number} at a loss scale of {loss_scale}: {places}");
-                run.non_finite = Some(place);
+                let when = format!("in step {number} at a loss scale of {loss_scale}");
+                run.non_finite = Some(format!("first non-finite {when}: {places}"));
             }
             run.steps.push(step);
             run.final_loss_scale = scale_now();
@@ -125,11 +121,8 @@ where
             }
             if number.is_multiple_of(args.steps_per_epoch.get()) {
                 let validation = validate::<B, M>(args, &model, &net, device, number);
-                let (train, valid) = (run.steps[number - 1].loss, validation.loss);
-                println!(
-                    "{} step {number}: train loss {train:.4}, validation loss {valid:.4}",
-                    run.name(),
-                );
+                let (name, loss) = (run.name(), validation.loss);
+                println!("{name} step {number}: validation loss {loss:.4}");
                 run.validations.push(validation);
             }
         }
@@ -150,10 +143,8 @@ fn validate<B: AutodiffBackend, M: ZooModel>(
     for index in 0..args.validation_items.get().div_ceil(items) as u64 {
         let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index), device);
         losses.push(net.loss(&batch).into_scalar().elem());
-        accuracies.extend(
-            net.accuracy(&batch)
-                .map(|it| it.into_scalar().elem::<f64>()),
-        );
+        let accuracy = net.accuracy(&batch).map(Tensor::into_scalar);
+        accuracies.extend(accuracy.map(|accuracy| accuracy.elem::<f64>()));
     }
     Validation {
         step,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | how much is noise? | how far F32's seeds end apart, and at least 1 % of its loss |
 //! | did it learn? | F32's validation loss fell by more than the noise |
-//! | as good? | the final validation loss is above F32's with the same seed by no more than the noise |
+//! | as good? | the final validation loss is above that of F32's first seed by no more than the noise |
 //! | worse? | by more than twice the noise of at least three seeds; in between perhaps, and more `--seeds` would show |
 //! | faster, smaller? | median step and peak memory are more than 5 % below those of all runs of F32 |
 //! | does it pay off? | as good, and faster, or smaller and not slower |
@@ -52,15 +52,18 @@ pub fn judge(runs: &[Run], emulates_half: bool, loss_ranks: bool) -> Vec<Verdict
     let is_f32 = |run: &&Run| run.precision == Precision::F32;
     let (of_f32, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(is_f32);
     let baseline = Baseline::new(of_f32, loss_ranks);
-    let others = others.into_iter();
-    let compared = others.map(|run| baseline.compare(run, emulates_half));
-    baseline.judge().into_iter().chain(compared).collect()
+    let of_f32 = baseline.runs.first().map(|_| baseline.judge());
+    let compare = |run| baseline.compare(run, emulates_half);
+    of_f32
+        .into_iter()
+        .chain(others.into_iter().map(compare))
+        .collect()
 }
 
-/// The runs of F32, one for each seed; the first seed is that of the other precisions.
+/// The runs of F32, one for each seed.
 struct Baseline<'a> {
     runs: Vec<&'a Run>,
-    /// The final losses; empty if the first run has none.
+    /// The final losses of all that finished.
     losses: Vec<f64>,
     noise: f64,
     loss_ranks: bool,
@@ -69,16 +72,13 @@ struct Baseline<'a> {
 
 impl<'a> Baseline<'a> {
     fn new(runs: Vec<&'a Run>, loss_ranks: bool) -> Self {
-        let final_loss = |run: &&Run| run.final_validation().map(|it| it.loss);
-        let finite = |loss: &f64| loss.is_finite();
-        let first = runs.first().and_then(final_loss).filter(finite);
-        let losses = runs.iter().filter_map(final_loss).filter(finite);
-        let losses: Vec<f64> = losses.filter(|_| first.is_some()).collect();
-        let spread = extremes(losses.iter().copied()).map_or(0.0, |(least, most)| most - least);
-        let noise = spread.max(LEAST_NOISE * mean(&losses).unwrap_or(0.0).abs());
-        let fell = |last| runs[0].validations[0].loss - last > noise;
+        let losses: Vec<f64> = runs.iter().filter_map(|run| run.final_loss()).collect();
+        let (least, most) = extremes(losses.iter().copied()).unwrap_or_default();
+        let noise = (most - least).max(LEAST_NOISE * mean(&losses).unwrap_or_default().abs());
+        let finished = runs.iter().find(|run| run.final_loss().is_some());
+        let fell = |run: &&Run| run.validations[0].loss - losses[0] > noise;
         Self {
-            learned: loss_ranks && first.is_some_and(fell),
+            learned: loss_ranks && finished.is_some_and(fell),
             runs,
             losses,
             noise,
@@ -86,15 +86,11 @@ impl<'a> Baseline<'a> {
         }
     }
 
-    /// The verdict on F32 itself; `None` without a run.
-    fn judge(&self) -> Option<Verdict> {
-        let (first, noise, seeds) = (self.runs.first()?, self.noise, self.losses.len());
-        let losses = self.losses.first().map(|last| {
-            let start = first.validations[0].loss;
-            format!(
-                "Validation loss {start:.4} before training, {last:.4} after it; {noise:.4} is noise: \
-                 {seeds} seeds differ by that, or it is 1 % of the loss."
-            )
+    /// The verdict on F32 itself.
+    fn judge(&self) -> Verdict {
+        let (noise, seeds) = (self.noise, self.losses.len());
+        let reason = self.losses.first().map(|loss| {
+            format!("Validation loss {loss:.4}; {noise:.4} is noise: {seeds} seeds differ by that, or it is 1 %.")
         });
         let headline = if seeds == 0 {
             "went wrong itself, so there is nothing to compare with."
@@ -105,11 +101,11 @@ impl<'a> Baseline<'a> {
         } else {
             "did not learn, so there is nothing to compare with; try more epochs or another learning rate."
         };
-        Some(Verdict {
+        Verdict {
             precision: Precision::F32.name(),
             headline: headline.to_owned(),
-            because: losses.into_iter().collect(),
-        })
+            because: reason.into_iter().collect(),
+        }
     }
 
     /// The verdict on a run in another precision.
@@ -147,9 +143,7 @@ impl<'a> Baseline<'a> {
         let (above, noise) = (loss - self.losses[0], self.noise);
         let is_few = self.losses.len() < 3;
         let order = order(above, noise, if is_few { f64::MAX } else { 2.0 * noise });
-        let words = format!(
-            "Validation loss {loss:.4}, {above:+.4} compared with f32; {noise:.4} is noise."
-        );
+        let words = format!("Validation loss {loss:.4}, {above:+.4} compared with f32.");
         Some((order, words))
     }
 
@@ -161,9 +155,8 @@ impl<'a> Baseline<'a> {
         what: &str,
         text: fn(f64) -> String,
     ) -> Option<(Ordering, String)> {
-        let finished = |run: &&&Run| run.failure.is_none();
-        let of_f32 = self.runs.iter().filter(finished);
-        let of_f32: Vec<f64> = of_f32.filter_map(|run| number(run)).collect();
+        let finished = self.runs.iter().filter(|it| it.failure.is_none());
+        let of_f32: Vec<f64> = finished.filter_map(|run| number(run)).collect();
         let (value, mean) = (number(run)?, mean(&of_f32)?);
         let (least, most) = extremes(of_f32)?;
         let order = order(value, least * (1.0 - NOTICEABLE), most * (1.0 + NOTICEABLE));
