@@ -84,10 +84,8 @@ fn heights(curves: &[Curve]) -> Range<f64> {
     let (lowest, highest) = extremes(curves.iter().filter(finished).flat_map(points))
         .or_else(|| extremes(curves.iter().flat_map(points)))
         .unwrap_or((0.0, 1.0));
-    let margin = match highest - lowest {
-        0.0 => 1.0,
-        span => 0.05 * span,
-    };
+    let span = highest - lowest;
+    let margin = if span == 0.0 { 1.0 } else { 0.05 * span };
     lowest - margin..highest + margin
 }
 
@@ -97,8 +95,7 @@ fn smoothed_losses(run: &Run) -> Vec<Point> {
     let finite = losses.filter(|(_, loss)| loss.is_finite());
     let smooth = |mean: &mut Option<f64>, (number, loss)| {
         let before = mean.unwrap_or(loss);
-        let after = mean.insert(before + SMOOTHING * (loss - before));
-        Some((number, *after))
+        Some((number, *mean.insert(before + SMOOTHING * (loss - before))))
     };
     finite.scan(None, smooth).collect()
 }
@@ -121,8 +118,7 @@ mod tests {
     #[test]
     fn what_is_not_finite_or_leaves_for_infinity_does_not_spoil_the_picture() {
         let good = run(&[f64::NAN, 1.0, f64::INFINITY, 2.0]);
-        let smoothed = smoothed_losses(&good);
-        assert_eq!(smoothed, [(2, 1.0), (4, 1.1)]);
+        assert_eq!(smoothed_losses(&good), [(2, 1.0), (4, 1.1)]);
 
         let mut lost = run(&[]);
         lost.failure = Some("non-finite".to_owned());

@@ -87,10 +87,18 @@ impl Summary<'_> {
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## {}\n", self.title())?;
+        let Args {
+            epochs,
+            steps_per_epoch,
+            learning_rate,
+            ..
+        } = self.args;
         let (parameters, items) = (self.parameters, self.args.batch_size());
-        let (epochs, steps) = (self.args.epochs, self.args.steps_per_epoch);
         write!(f, "{parameters} parameters; batches of {items}; ")?;
-        writeln!(f, "{epochs} epochs of {steps} steps\n")?;
+        writeln!(
+            f,
+            "{epochs} epochs of {steps_per_epoch} steps; learning rate {learning_rate:e}\n"
+        )?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
              | >peak memory | >skipped | >loss scale",

@@ -52,12 +52,14 @@ pub fn judge(runs: &[Run], emulates_half: bool, loss_ranks: bool) -> Vec<Verdict
     let is_f32 = |run: &&Run| run.precision == Precision::F32;
     let (of_f32, others): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(is_f32);
     let baseline = Baseline::new(of_f32, loss_ranks);
-    let of_f32 = baseline.runs.first().map(|_| baseline.judge());
-    let compare = |run| baseline.compare(run, emulates_half);
-    of_f32
-        .into_iter()
-        .chain(others.into_iter().map(compare))
-        .collect()
+    let of_f32 = baseline.runs.first().map(|_| baseline.judge(loss_ranks));
+    let mut verdicts: Vec<Verdict> = of_f32.into_iter().collect();
+    verdicts.extend(
+        others
+            .iter()
+            .map(|run| baseline.compare(run, emulates_half)),
+    );
+    verdicts
 }
 
 /// The runs of F32, one for each seed.
@@ -66,7 +68,7 @@ struct Baseline<'a> {
     /// The final losses of all that finished.
     losses: Vec<f64>,
     noise: f64,
-    loss_ranks: bool,
+    /// Whether the loss fell, and shows how good the model is.
     learned: bool,
 }
 
@@ -82,19 +84,18 @@ impl<'a> Baseline<'a> {
             runs,
             losses,
             noise,
-            loss_ranks,
         }
     }
 
     /// The verdict on F32 itself.
-    fn judge(&self) -> Verdict {
+    fn judge(&self, loss_ranks: bool) -> Verdict {
         let (noise, seeds) = (self.noise, self.losses.len());
         let reason = self.losses.first().map(|loss| {
             format!("Validation loss {loss:.4}; {noise:.4} is noise: {seeds} seeds differ by that, or it is 1 %.")
         });
         let headline = if seeds == 0 {
             "went wrong itself, so there is nothing to compare with."
-        } else if !self.loss_ranks {
+        } else if !loss_ranks {
             "trained to the end; the loss of this model does not show how good it is."
         } else if self.learned {
             "learned."
@@ -170,12 +171,10 @@ impl<'a> Baseline<'a> {
 
 /// `Equal` between the limits, and `Greater` for NaN.
 fn order(value: f64, low: f64, high: f64) -> Ordering {
-    if value < low {
-        Less
-    } else if value <= high {
-        Equal
-    } else {
-        Greater
+    match value {
+        _ if value < low => Less,
+        _ if value <= high => Equal,
+        _ => Greater,
     }
 }
 
