@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p lab --bin compare -- --model resnet18
-//! cargo run --release -p lab --bin compare --features cuda,fusion -- --model gpt:batch_size=16 --backend cuda --epochs 10
+//! cargo run --release -p lab --bin compare --features cuda,fusion -- --model gpt:batch_size=16 --backend cuda
 //! ```
 //!
 //! F32 is plain Burn. The others are burn-amp under `amp.toml` and the `BURN_AMP_*` variables, except for the compute

@@ -41,7 +41,7 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// The first one is that of the untrained model.
     pub validations: Vec<Validation>,
-    /// The first step in which something was not finite, and the places.
+    /// A sentence about the first step in which something was not finite, and the places.
     pub non_finite: Option<String>,
     /// In bytes; `None` if the device does not answer.
     pub peak_memory: Option<u64>,
@@ -157,8 +157,8 @@ pub mod tests {
 3,2,1.5,,,65536,0,2
 ";
         assert_eq!(run.csv(2).strip_prefix(HEADER), Some(expected));
-        assert_eq!(run.final_validation(), Some(&run.validations[1]));
+        assert_eq!(run.final_loss(), Some(2.25));
         run.failure = Some("out of memory".to_owned());
-        assert_eq!(run.final_validation(), None);
+        assert_eq!(run.final_loss(), None);
     }
 }

@@ -87,17 +87,13 @@ impl Summary<'_> {
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## {}\n", self.title())?;
-        let Args {
-            epochs,
-            steps_per_epoch,
-            learning_rate,
-            ..
-        } = self.args;
-        let (parameters, items) = (self.parameters, self.args.batch_size());
+        let args = self.args;
+        let (parameters, items, epochs) = (self.parameters, args.batch_size(), args.epochs);
+        let (steps, rate) = (args.steps_per_epoch, args.learning_rate);
         write!(f, "{parameters} parameters; batches of {items}; ")?;
         writeln!(
             f,
-            "{epochs} epochs of {steps_per_epoch} steps; learning rate {learning_rate:e}\n"
+            "{epochs} epochs of {steps} steps; learning rate {rate:e}\n"
         )?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
