@@ -19,8 +19,9 @@ use crate::{
     recipe::{MastersInF32, Recipe, StoredInF32},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
+    #[default]
     F32,
     AmpBf16,
     AmpF16,

@@ -30,7 +30,6 @@ pub fn vulkan() -> Machine {
         device: setup.adapter.get_info().name,
         meter: Meter::Device(bytes_in_use::<WgpuRuntime>(&device)),
         emulates_half: false,
-        rounds_f32: false,
     }
 }
 
@@ -74,7 +73,6 @@ pub fn cuda() -> Result<Machine, NoCuda> {
         device: name.map_err(NoCuda::Driver)?,
         meter: Meter::Device(bytes_in_use::<CudaRuntime>(&device)),
         emulates_half: false,
-        rounds_f32: true,
     })
 }
 

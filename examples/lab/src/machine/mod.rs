@@ -16,8 +16,6 @@ pub struct Machine {
     pub meter: Meter,
     /// Whether it computes half precision by widening it to F32; then its times say nothing about other hardware.
     pub emulates_half: bool,
-    /// Whether its F32 matrix products may run on tensor cores, with operands rounded to TF32.
-    pub rounds_f32: bool,
 }
 
 impl Machine {
@@ -28,7 +26,6 @@ impl Machine {
             device: processor(),
             meter: Meter::Heap,
             emulates_half: true,
-            rounds_f32: false,
         }
     }
 }

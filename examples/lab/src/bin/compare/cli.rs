@@ -22,8 +22,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "flex")]
     pub backend: Backend,
 
-    /// The precisions to train in; by default f32, amp-bf16 and amp-f16, as far as the device offers them. Without f32
-    /// there is nothing to compare with.
+    /// The precisions; f32, amp-bf16 and amp-f16 by default. Without f32 there is nothing to compare with.
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
@@ -67,11 +66,6 @@ impl Args {
         self.model.batch_size(self.size())
     }
 
-    /// Returns the number of steps of a run.
-    pub fn steps(&self) -> usize {
-        self.epochs.get() * self.steps_per_epoch.get()
-    }
-
     /// The chosen precisions in the order of [`Precision::ALL`], each once.
     pub fn precisions(&self) -> Vec<Precision> {
         if self.precision.is_empty() {
@@ -82,11 +76,7 @@ impl Args {
     }
 
     pub fn out(&self) -> PathBuf {
-        let default = || {
-            ["target", "compare", self.model.model.name]
-                .iter()
-                .collect()
-        };
+        let default = || PathBuf::from("target/compare").join(self.model.model.name);
         self.out.clone().unwrap_or_else(default)
     }
 }
@@ -102,12 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
-    }
-
-    #[test]
     fn refuses_what_cannot_be_trained_and_says_what_can() {
+        Args::command().debug_assert();
         for (arguments, reason) in [
             ("--model resnet81", "resnet18"),
             ("--model mlp --precision f64", "amp-bf16"),
@@ -128,14 +114,8 @@ mod tests {
         assert_eq!((args.size(), args.batch_size()), (Size::Tiny, 4));
         assert_eq!(args.precisions(), Precision::MAIN);
         assert_eq!(args.out(), PathBuf::from("target/compare/gpt"));
-
-        let args = "--model gpt:batch_size=3 --size full --precision o2 f16 f32 amp-f16 --out x";
-        let args = parsed(args).unwrap();
+        let args = parsed("--model gpt:batch_size=3 --size full --precision o2 f32").unwrap();
         assert_eq!((args.size(), args.batch_size()), (Size::Full, 3));
-        assert_eq!(
-            args.precisions(),
-            [Precision::F32, Precision::AmpF16, Precision::O2]
-        );
-        assert_eq!(args.out(), PathBuf::from("x"));
+        assert_eq!(args.precisions(), [Precision::F32, Precision::O2]);
     }
 }

@@ -2,45 +2,33 @@
 //!
 //! ```text
 //! cargo run --release -p lab --bin compare -- --model resnet18
-//! cargo run --release -p lab --bin compare --features cuda,fusion -- --model gpt:batch_size=16 --backend cuda --epochs 10
+//! cargo run --release -p lab --bin compare --features cuda,fusion -- --model gpt:batch_size=16 --backend cuda
 //! ```
 //!
 //! F32 is plain Burn. The others are burn-amp under `amp.toml` and the `BURN_AMP_*` variables, except for the compute
-//! dtype, the preset, and the other changes listed in [`lab::precision`]. Every run draws the same weights and the same
-//! batches. F32 is trained with more than one seed: how far those runs end apart decides whether another precision is
-//! "as good".
+//! dtype, the preset, and what else [`lab::precision`] says. Every run draws the same weights and the same batches. F32
+//! is trained with more than one seed: how far those runs end apart decides whether another precision is "as good".
 //!
-//! The folder `--out` receives:
-//!
-//! | file | content |
-//! |---|---|
-//! | `<precision>-seed<seed>.csv` | a run, step by step ([`run::Run::csv`]) |
-//! | `summary.json`, `summary.md` | the runs side by side, and the verdict ([`summary`], [`verdict`]) |
-//! | `curves.svg` | training loss, validation loss, and its difference to F32's ([`plot`]) |
+//! The folder `--out` receives a CSV file for each run ([`run`]), `summary.json` and `summary.md` with the runs side by
+//! side ([`summary`]) and a [`verdict`], and `curves.svg` ([`plot`]).
 //!
 //! * An epoch is `--steps-per-epoch` fresh batches, which the zoo draws. After it the model is validated on items that
 //!   no training sees, in the run's own precision.
 //! * Time is that of a step, from the batch on the device to the sync after the update: the median over all steps but
 //!   the first three, in which kernels are tuned and memory is measured.
 //! * Peak memory is the most that tensors hold in the second and third step, above what was in use before the run.
-//! * A run that becomes non-finite stops and is reported with the first place where that was seen ([`non_finite`]). A
-//!   run that panics is reported, too, and the others go on.
+//! * A run that fails or becomes non-finite is reported with the first place where that was seen ([`non_finite`]), and
+//!   the others go on.
 //!
 //! There is no precision `tf32`, because Burn 0.21.0 leaves no choice. On CUDA an F32 matmul or convolution is tuned
 //! among kernels on CUDA cores, in full F32, and kernels on tensor cores, which round their operands to TF32; the
-//! fastest one wins, for each shape anew (`adjust_dtypes` in cubek-matmul 0.2.0). The verdict says so.
-//!
-//! * [`cli`], [`experiment`]: the command line, and one run after the other
-//! * [`training`], [`run`]: one run, and its record
-//! * [`parameters`], [`speed`]: why a precision may not be faster
+//! fastest one wins, for each shape anew (`adjust_dtypes` in cubek-matmul 0.2.0).
 
 mod cli;
 mod experiment;
 mod non_finite;
-mod parameters;
 mod plot;
 mod run;
-mod speed;
 mod summary;
 mod training;
 mod verdict;
@@ -59,6 +47,6 @@ fn main() -> Result<()> {
 
 impl OnBackend for &Args {
     fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
-        experiment::run::<P>(self, machine).map(drop)
+        experiment::run::<P>(self, machine)
     }
 }

@@ -3,160 +3,136 @@
 //! A step computes them in this order, so the first place found is the nearest to the cause. The op remains unknown,
 //! because Burn's backends do not report what an op returns.
 
-use std::fmt;
-
-use burn::{module::Module, tensor::backend::Backend};
+use burn::{
+    module::{Module, ModuleVisitor, Param},
+    prelude::*,
+};
 use burn_amp::scaling::Skip;
-use serde::Serialize;
 
-use crate::parameters::{Parameter, non_finite};
-
-/// A place that was not finite, and its kind: `loss`, `gradients` or `parameters`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place(pub &'static str, pub String);
-
-/// All sightings of one kind of place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NonFinite {
-    pub kind: &'static str,
-    /// The place of the first sighting.
-    pub place: String,
-    /// Counted from 1.
-    pub first_step: usize,
-    /// The loss scale of that step.
-    pub loss_scale: f64,
-    /// The number of steps with such a sighting.
-    pub steps: usize,
+/// The place of the gradients for which the loss scaling skipped a step; `trainable` are all that have some.
+///
+/// burn-amp numbers gradients in the order in which their parameters were made. That is the order of the module if an
+/// update changes all of them; otherwise, as in a GAN, a gradient has a number here and no name.
+pub fn gradients(skip: &Skip, trainable: &[(String, Shape)]) -> Option<String> {
+    // The backward pass starts at the parameter that is last in the module.
+    let last = skip.overflowed.last()?;
+    let (count, all) = (skip.overflowed.len(), skip.gradients);
+    let parameter = trainable.get(last.index).filter(|_| all == trainable.len());
+    let name = match parameter {
+        Some((name, shape)) if *shape == last.shape => name.clone(),
+        _ => format!("#{} {:?}", last.index, last.shape.as_slice()),
+    };
+    let place = format!("{count} of {all} gradients, nearest to the loss {name}");
+    Some(place)
 }
 
-impl Place {
-    /// The loss of the forward pass.
-    pub fn loss() -> Self {
-        Self("loss", "the loss".to_owned())
-    }
+/// The place of the parameters that are not finite, running statistics of norms included. Incurs one device-to-host
+/// read.
+pub fn parameters<B: Backend, M: Module<B>>(module: &M) -> Option<String> {
+    let (names, finite): (Vec<_>, Vec<_>) = Tensors::of(module).finite.into_iter().unzip();
+    let finite = Tensor::cat(finite, 0).into_data();
+    let flagged = names.iter().zip(finite.iter::<bool>());
+    let mut wrong = flagged.filter(|(_, finite)| !finite).map(|(name, _)| name);
+    let first = wrong.next()?;
+    Some(match wrong.count() {
+        0 => format!("parameter {first}"),
+        others => format!("parameter {first} and {others} others"),
+    })
+}
 
-    /// The gradients for which the loss scaling skipped a step; `trainable` are all parameters that have gradients.
-    ///
-    /// burn-amp numbers gradients in the order in which their parameters were made. That is the order of the module if
-    /// an update changes all of them; otherwise, as in a GAN, a gradient has a number here and no name.
-    pub fn of_gradients(skip: &Skip, trainable: &[Parameter]) -> Option<Self> {
-        // The backward pass starts at the parameter that is last in the module.
-        let last = skip.overflowed.last()?;
-        let name = match trainable.get(last.index) {
-            Some(Parameter { name, shape, .. })
-                if skip.gradients == trainable.len() && **shape == *last.shape =>
-            {
-                name.clone()
-            }
-            _ => format!("#{} {:?}", last.index, last.shape.as_slice()),
-        };
-        let (count, all) = (skip.overflowed.len(), skip.gradients);
-        let text = format!("{count} of {all} gradients, nearest to the loss {name}");
-        Some(Self("gradients", text))
-    }
+/// The float tensors of a module in the order of its fields, with names such as `layers.0.weight`.
+#[derive(Default)]
+pub struct Tensors<B: Backend> {
+    /// The fields that lead to the tensor that is visited.
+    path: Vec<String>,
+    /// Whether all elements are finite, still on the device.
+    finite: Vec<(String, Tensor<B, 1, Bool>)>,
+    /// The shapes of all but the running statistics of norms.
+    pub trainable: Vec<(String, Shape)>,
+}
 
-    /// The parameters after an update, running statistics of norms included. Incurs one device-to-host read.
-    pub fn of_parameters<B: Backend, M: Module<B>>(module: &M) -> Option<Self> {
-        let names = non_finite(module);
-        let first = names.first()?;
-        let text = match names.len() {
-            1 => format!("parameter {first}"),
-            count => format!("{count} parameters, the first of them {first}"),
-        };
-        Some(Self("parameters", text))
+impl<B: Backend> Tensors<B> {
+    pub fn of<M: Module<B>>(module: &M) -> Self {
+        let mut tensors = Self::default();
+        module.visit(&mut tensors);
+        tensors
     }
 }
 
-impl NonFinite {
-    /// Adds a sighting to the list, which has one entry for each kind of place.
-    pub fn record(list: &mut Vec<Self>, Place(kind, place): Place, step: usize, loss_scale: f64) {
-        if let Some(known) = list.iter_mut().find(|known| known.kind == kind) {
-            known.steps += 1;
-            return;
-        }
-        list.push(Self {
-            kind,
-            place,
-            first_step: step,
-            loss_scale,
-            steps: 1,
-        });
+impl<B: Backend> ModuleVisitor<B> for Tensors<B> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
     }
-}
 
-/// Formats the sightings as a sentence.
-impl fmt::Display for NonFinite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Non-finite in step {}", self.first_step)?;
-        if self.loss_scale != 1.0 {
-            write!(f, " at a loss scale of {}", self.loss_scale)?;
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let name = self.path.join(".");
+        if param.is_require_grad() {
+            self.trainable.push((name.clone(), param.lazy_shape()));
         }
-        write!(f, ": {}", self.place)?;
-        match self.steps - 1 {
-            0 => f.write_str("."),
-            1 => f.write_str("; again in 1 later step."),
-            later => write!(f, "; again in {later} later steps."),
-        }
+        // A comparison with NaN is false.
+        let finite = param.val().abs().lower_equal_elem(f32::MAX);
+        self.finite.push((name, finite.all()));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::Shape;
+    use burn::{
+        backend::{Autodiff, Flex},
+        module::Initializer,
+        nn::{BatchNormConfig, LinearConfig},
+    };
     use burn_amp::{config::Precision, scaling::Overflow};
 
     use super::*;
 
     #[test]
     fn a_gradient_has_its_parameters_name_only_if_numbers_and_shapes_agree() {
-        let parameter = |name: &str, shape: [usize; 2]| Parameter {
-            name: name.to_owned(),
-            shape: shape.into(),
-            is_trainable: true,
-            is_matrix: true,
-        };
-        let trainable = [parameter("first", [3, 2]), parameter("second", [2, 4])];
-        let place = |overflowed: &[(usize, [usize; 2])], gradients| {
-            let overflow = |(index, shape): &(usize, [usize; 2])| Overflow {
-                index: *index,
-                shape: Shape::from(*shape),
-                dtype: Precision::F16,
-            };
+        let device = Default::default();
+        let linear = LinearConfig::new(3, 2).init::<Autodiff<Flex>>(&device);
+        // The running statistics of a norm have no gradients.
+        let net = (BatchNormConfig::new(4).init(&device), linear);
+        let trainable = Tensors::of(&net).trainable;
+        for (index, shape, gradients, expected) in [
+            (3, vec![2], 4, "1.bias"),
+            (2, vec![3, 2], 4, "1.weight"),
+            (2, vec![3, 2], 3, "#2 [3, 2]"),
+            (3, vec![3, 2], 4, "#3 [3, 2]"),
+        ] {
+            let (shape, dtype) = (Shape::from(shape), Precision::F16);
             let skip = Skip {
                 step: 0,
                 scale: 65536.0,
-                overflowed: overflowed.iter().map(overflow).collect(),
+                overflowed: vec![Overflow {
+                    index,
+                    shape,
+                    dtype,
+                }],
                 gradients,
             };
-            Place::of_gradients(&skip, &trainable).map(|Place(_, text)| text)
-        };
-        for (index, shape, gradients, expected) in [
-            (1, [2, 4], 2, "second"),
-            (0, [3, 2], 2, "first"),
-            (0, [3, 2], 1, "#0 [3, 2]"),
-            (1, [3, 2], 2, "#1 [3, 2]"),
-        ] {
-            let text = place(&[(index, shape)], gradients).unwrap();
-            assert_eq!(
-                text,
-                format!("1 of {gradients} gradients, nearest to the loss {expected}")
-            );
+            let place = super::gradients(&skip, &trainable).unwrap();
+            let expected = format!("1 of {gradients} gradients, nearest to the loss {expected}");
+            assert_eq!(place, expected);
         }
-        assert_eq!(place(&[], 2), None);
     }
 
     #[test]
-    fn sightings_are_counted_by_kind_and_the_first_of_each_is_kept() {
-        let parameters = |text: &str| Place("parameters", text.to_owned());
-        let mut list = Vec::new();
-        NonFinite::record(&mut list, Place::loss(), 2, 1.0);
-        NonFinite::record(&mut list, parameters("parameter weight"), 2, 512.0);
-        NonFinite::record(&mut list, parameters("5 parameters"), 3, 512.0);
-        let expected = [
-            "Non-finite in step 2: the loss.",
-            "Non-finite in step 2 at a loss scale of 512: parameter weight; again in 1 later step.",
-        ];
-        let sentences: Vec<String> = list.iter().map(ToString::to_string).collect();
-        assert_eq!(sentences, expected);
+    fn names_the_parameters_that_have_an_inf_or_a_nan() {
+        let place = |bias: [f32; 2]| {
+            let device = Default::default();
+            // Drawn weights would come from the seed that another test has just set.
+            let config = LinearConfig::new(3, 2).with_initializer(Initializer::Zeros);
+            let mut second = config.init::<Flex>(&device);
+            second.bias = Some(Param::from_data(bias, &device));
+            parameters(&vec![config.init(&device), second])
+        };
+        assert_eq!(place([0.0, f32::MAX]), None);
+        for wrong in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            assert_eq!(place([0.0, wrong]).unwrap(), "parameter 1.bias", "{wrong}");
+        }
     }
 }

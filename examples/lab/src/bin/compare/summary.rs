@@ -2,111 +2,83 @@
 
 use std::fmt;
 
-use lab::table::{Table, cell, mebibytes, percent, seconds};
+use lab::{
+    machine::Machine,
+    table::{Table, cell, mebibytes, seconds},
+};
 use serde_json::{Value, json};
 
-use crate::{
-    cli::Args,
-    run::{Outcome, Run},
-    speed::Model,
-    verdict::Verdict,
-};
+use crate::{cli::Args, run::Run, verdict::Verdict};
 
 pub struct Summary<'a> {
     pub args: &'a Args,
-    pub model: &'a Model<'a>,
+    pub machine: &'a Machine,
+    /// The number of the model's parameters.
+    pub parameters: usize,
     pub runs: &'a [Run],
-    /// The precisions that the device does not offer, each with the reason.
-    pub left_out: &'a [(&'static str, String)],
-    pub verdict: &'a [Verdict],
+    pub verdict: Vec<Verdict>,
 }
 
 impl Summary<'_> {
-    /// `gpt (tiny, width=64) on flex`
+    /// `gpt:width=64 (tiny) on flex`
     pub fn title(&self) -> String {
-        let (model, size) = (&self.args.model, self.args.size());
-        let set = model
-            .settings
-            .iter()
-            .map(|(field, value)| format!(", {field}={value}"));
-        format!(
-            "{} ({size}{}) on {}",
-            model.model.name,
-            set.collect::<String>(),
-            self.model.machine.backend
-        )
+        let (model, size) = (&self.args.model.text, self.args.size());
+        format!("{model} ({size}) on {}", self.machine.backend)
     }
 
     /// Returns the summary as JSON. Missing numbers, inf and NaN are `null`.
     pub fn json(&self) -> Value {
-        let (args, model) = (self.args, self.model);
+        let args = self.args;
         let steps_per_epoch = args.steps_per_epoch.get();
         let run = |run: &Run| {
             let (step, validation) = (run.seconds_per_step(), run.final_validation());
             json!({
                 "precision": run.precision.name(),
                 "seed": run.seed,
-                "csv": run.file(),
-                "outcome": match &run.outcome {
-                    Outcome::Finished => "finished",
-                    Outcome::NonFinite => "non-finite",
-                    Outcome::Failed(message) => message,
-                },
+                "csv": run.name() + ".csv",
+                "failure": run.failure,
                 "steps": run.steps.len(),
                 "seconds_per_step": step,
                 "seconds_per_epoch": step.map(|step| step * steps_per_epoch as f64),
                 "peak_memory_bytes": run.peak_memory,
                 "train_loss": run.train_loss(steps_per_epoch),
-                "validation_loss": validation.map(|validation| validation.loss),
-                "validation_accuracy": validation.and_then(|validation| validation.accuracy),
+                "validation_loss": validation.map(|it| it.loss),
+                "validation_accuracy": validation.and_then(|it| it.accuracy),
                 "skipped_steps": run.skipped_steps(),
                 "final_loss_scale": run.final_loss_scale,
-                "casts_per_step": run.casts_per_step,
                 "non_finite": run.non_finite,
             })
         };
-        let left_out = |(precision, reason): &_| json!({"precision": precision, "reason": reason});
         json!({
-            "model": args.model.model.name,
+            "model": args.model.text,
             "size": args.size().name(),
-            "settings": args.model.settings,
-            "backend": self.model.machine.backend,
-            "shapes": model.shapes,
+            "backend": self.machine.backend,
+            "parameters": self.parameters,
             "batch_size": args.batch_size(),
             "epochs": args.epochs,
             "steps_per_epoch": steps_per_epoch,
             "learning_rate": args.learning_rate,
-            "fixed_share": model.fixed_share,
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
             "verdict": self.verdict,
         })
     }
 
-    fn row(&self, run: &Run) -> [String; 10] {
-        let (steps, all) = (run.steps.len(), self.args.steps());
+    fn row(&self, run: &Run) -> [String; 9] {
         let per_epoch = self.args.steps_per_epoch.get();
         let loss = |loss| cell(loss, |loss: f64| format!("{loss:.4}"));
         let validation = run.final_validation();
-        let accuracy = validation.and_then(|validation| validation.accuracy);
+        let accuracy = validation.and_then(|it| it.accuracy);
         let time = run.seconds_per_step().map(|step| step * per_epoch as f64);
         [
-            format!("{}, seed {}", run.precision.name(), run.seed),
-            if steps == all {
-                all.to_string()
-            } else {
-                format!("{steps} of {all}")
-            },
+            run.name(),
+            run.steps.len().to_string(),
             loss(run.train_loss(per_epoch)),
-            loss(validation.map(|validation| validation.loss)),
+            loss(validation.map(|it| it.loss)),
             cell(accuracy, |share| format!("{:.1} %", 100.0 * share)),
             cell(time, seconds),
             cell(run.peak_memory, |bytes| mebibytes(bytes as f64)),
             run.skipped_steps().to_string(),
             cell(run.final_loss_scale, |scale| scale.to_string()),
-            cell(run.non_finite.first(), |it| {
-                format!("{} in step {}", it.kind, it.first_step)
-            }),
         ]
     }
 }
@@ -114,29 +86,32 @@ impl Summary<'_> {
 /// Formats the summary in markdown.
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (args, shapes) = (self.args, &self.model.shapes);
         writeln!(f, "## {}\n", self.title())?;
+        let args = self.args;
+        let (parameters, items, epochs) = (self.parameters, args.batch_size(), args.epochs);
+        let (steps, rate) = (args.steps_per_epoch, args.learning_rate);
+        write!(f, "{parameters} parameters; batches of {items}; ")?;
         writeln!(
             f,
-            "{} parameters, {} in matrices; batches of {}; {} epochs of {} steps; learning rate {:e}\n",
-            shapes.parameters,
-            percent(shapes.matrix_share),
-            args.batch_size(),
-            args.epochs,
-            args.steps_per_epoch,
-            args.learning_rate,
+            "{epochs} epochs of {steps} steps; learning rate {rate:e}\n"
         )?;
         let mut table = Table::new(
             "<run | >steps | >train loss | >validation loss | >accuracy | >time per epoch \
-             | >peak memory | >skipped | >loss scale | >first non-finite",
+             | >peak memory | >skipped | >loss scale",
         );
         self.runs.iter().for_each(|run| table.push(self.row(run)));
-        writeln!(f, "{}", table.markdown())?;
-        for (precision, reason) in self.left_out {
-            writeln!(f, "{precision} left out: {reason}\n")?;
+        write!(f, "{}", table.markdown())?;
+        for run in self.runs {
+            for sentence in run.non_finite.iter().chain(&run.failure) {
+                writeln!(f, "\n* {}: {sentence}", run.name())?;
+            }
         }
-        self.verdict
-            .iter()
-            .try_for_each(|verdict| writeln!(f, "{verdict}"))
+        for verdict in &self.verdict {
+            writeln!(f, "\n**{} {}**\n", verdict.precision, verdict.headline)?;
+            for reason in &verdict.because {
+                writeln!(f, "* {reason}")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,21 +1,21 @@
-//! One run: its steps, the validation after every epoch, and what burn-amp reports.
+//! One run: its steps, and the validation after every epoch.
 
-use std::{marker::PhantomData, sync::Arc, time::Instant};
+use std::{marker::PhantomData, time::Instant};
 
+use anyhow::{Result, bail};
 use burn::{
     module::AutodiffModule,
     prelude::*,
     tensor::backend::{AutodiffBackend, ExecutionError},
 };
-use burn_amp::{AmpBackend, observe::CastCounter, scaling::LossScale};
+use burn_amp::{AmpBackend, scaling::LossScale};
 use lab::{machine::Meter, precision::InPrecision, recipe::Recipe, statistics::mean};
 use zoo::{Draw, Net, Visitor, ZooModel};
 
 use crate::{
     cli::Args,
-    non_finite::{NonFinite, Place},
-    parameters::trainable,
-    run::{Outcome, Run, Step, Validation, WARM_UP},
+    non_finite::{Tensors, gradients, parameters},
+    run::{Run, Step, Validation, WARM_UP},
 };
 
 /// Trains from the seed of the run, and fills its record.
@@ -27,21 +27,20 @@ pub struct Train<'a, P: AmpBackend> {
 }
 
 impl<P: AmpBackend> InPrecision<P> for Train<'_, P> {
-    type Output = Result<Outcome, ExecutionError>;
+    type Output = Result<()>;
 
     fn call<B, R>(self, loss_scale: Option<LossScale>) -> Self::Output
     where
         B: AutodiffBackend<Device = P::Device>,
         R: Recipe<B>,
     {
-        let Args { model, .. } = self.args;
-        let size = self.args.size();
-        let train = TrainOn::<P, B, R> {
-            train: self,
+        let (args, train, recipe) = (self.args, self, PhantomData::<(B, R)>);
+        let train = TrainOn {
+            train,
             loss_scale,
-            recipe: PhantomData,
+            recipe,
         };
-        model.visit(size, train)
+        args.model.visit(args.size(), train)
     }
 }
 
@@ -58,15 +57,11 @@ where
     B: AutodiffBackend<Device = P::Device>,
     R: Recipe<B>,
 {
-    type Output = Result<Outcome, ExecutionError>;
+    type Output = Result<()>;
 
     fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Self::Output {
-        let Train {
-            args,
-            device,
-            meter,
-            run,
-        } = self.train;
+        let (args, device, run) = (self.train.args, self.train.device, self.train.run);
+        let meter = self.train.meter;
         let scale = self.loss_scale;
         let scale_now = || scale.map(|scale| f64::from(scale.scale()));
         let skipped_until_now = || scale.map_or(0, |scale| scale.skipped_steps());
@@ -75,14 +70,16 @@ where
         B::seed(device, run.seed.into());
         let net = M::TrainNet::<B>::init(&model, device);
         net.num_params(); // draws the parameters, which are lazy
-        let trainable = trainable(&net);
+        let trainable = Tensors::of(&net).trainable;
         let mut net = R::store(net);
         let mut optimizer = R::optimizer();
         let start = validate::<B, M>(args, &model, &net, device, 0);
         run.validations.push(start);
 
-        for number in 1..=args.steps() {
-            let batch = model.batch::<B>(draw(args, run.seed, number - 1), device);
+        for number in 1..=args.epochs.get() * args.steps_per_epoch.get() {
+            // No step of any seed sees the batch of another.
+            let draw = u64::from(run.seed) << 32 | (number - 1) as u64;
+            let batch = model.batch::<B>(Draw::train(args.batch_size(), draw), device);
             B::sync(device)?; // the batch is there before the clock starts
             let (loss_scale, skipped_before) = (scale_now().unwrap_or(1.0), skipped_until_now());
             let step = || {
@@ -91,11 +88,7 @@ where
                 B::sync(device)?; // the device may still be at work when the ops are queued
                 Ok::<_, ExecutionError>((net, loss, start.elapsed().as_secs_f64()))
             };
-            let (next, loss, seconds) = if number == 1 {
-                let (casts, output) = casts_during(step);
-                run.casts_per_step = scale.map(|_| casts);
-                output?
-            } else if number <= WARM_UP {
+            let (next, loss, seconds) = if (2..=WARM_UP).contains(&number) {
                 let (peak, output) = meter.peak_during(step);
                 let peak = peak.map(|peak| peak.saturating_sub(in_use));
                 run.peak_memory = run.peak_memory.max(peak);
@@ -111,32 +104,30 @@ where
                 skipped: skipped_until_now() > skipped_before,
                 seconds,
             };
-            let loss = (!step.loss.is_finite()).then(Place::loss);
             let skip = step.skipped.then(|| scale?.last_skip()).flatten();
-            let gradients = skip.and_then(|skip| Place::of_gradients(&skip, &trainable));
-            let parameters = Place::of_parameters(&net.valid());
-            let is_lost = parameters.is_some();
+            let gradients = skip.and_then(|skip| gradients(&skip, &trainable));
+            let parameters = parameters(&net.valid());
+            let loss = (!step.loss.is_finite()).then(|| "the loss".to_owned());
+            let places = [loss, gradients, parameters.clone()].into_iter().flatten();
+            let places = places.collect::<Vec<_>>().join("; ");
+            if !places.is_empty() && run.non_finite.is_none() {
+                let when = format!("in step {number} at a loss scale of {loss_scale}");
+                run.non_finite = Some(format!("first non-finite {when}: {places}"));
+            }
             run.steps.push(step);
             run.final_loss_scale = scale_now();
-            for place in [loss, gradients, parameters].into_iter().flatten() {
-                NonFinite::record(&mut run.non_finite, place, number, loss_scale);
-            }
-            if is_lost {
-                return Ok(Outcome::NonFinite);
+            if let Some(parameters) = parameters {
+                bail!("non-finite {parameters}");
             }
             if number.is_multiple_of(args.steps_per_epoch.get()) {
                 let validation = validate::<B, M>(args, &model, &net, device, number);
+                let (name, loss) = (run.name(), validation.loss);
+                println!("{name} step {number}: validation loss {loss:.4}");
                 run.validations.push(validation);
-                println!("{}", progress(args, run));
             }
         }
-        Ok(Outcome::Finished)
+        Ok(())
     }
-}
-
-/// Returns the draw of a step's batch. No two steps, of whatever seeds, have the same batch.
-fn draw(args: &Args, seed: u32, index: usize) -> Draw {
-    Draw::train(args.batch_size(), u64::from(seed) << 32 | index as u64)
 }
 
 /// Validates on the same items in every run, in the precision that the model is trained in.
@@ -149,54 +140,15 @@ fn validate<B: AutodiffBackend, M: ZooModel>(
 ) -> Validation {
     let (net, items) = (net.valid(), args.batch_size());
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
-    for index in 0..args.validation_items.get().div_ceil(items) {
-        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index as u64), device);
+    for index in 0..args.validation_items.get().div_ceil(items) as u64 {
+        let batch = model.batch::<B::InnerBackend>(Draw::valid(items, index), device);
         losses.push(net.loss(&batch).into_scalar().elem());
-        let accuracy = net.accuracy(&batch);
-        accuracies.extend(accuracy.map(|accuracy| accuracy.into_scalar().elem::<f64>()));
+        let accuracy = net.accuracy(&batch).map(Tensor::into_scalar);
+        accuracies.extend(accuracy.map(|accuracy| accuracy.elem::<f64>()));
     }
     Validation {
         step,
         loss: mean(&losses).expect("there is an item to validate on"),
         accuracy: mean(&accuracies),
-    }
-}
-
-fn casts_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
-    let casts = Arc::new(CastCounter::default());
-    burn_amp::observe::set_observer(Some(casts.clone()));
-    let output = work();
-    burn_amp::observe::set_observer(None);
-    (casts.count(), output)
-}
-
-/// Returns the line to print after an epoch.
-fn progress(args: &Args, run: &Run) -> String {
-    let epoch = run.steps.len() / args.steps_per_epoch.get();
-    let loss = run.steps.last().map_or(f64::NAN, |step| step.loss);
-    let (name, seed, epochs) = (run.precision.name(), run.seed, args.epochs);
-    let mut line = format!("{name:<8} seed {seed}  epoch {epoch}/{epochs}  train loss {loss:.4}");
-    if let Some(Validation { loss, accuracy, .. }) = run.validations.last() {
-        line += &format!("  validation loss {loss:.4}");
-        if let Some(share) = accuracy {
-            line += &format!("  accuracy {:.1} %", 100.0 * share);
-        }
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[test]
-    fn no_step_of_any_seed_sees_the_batch_of_another() {
-        let args = Args::parse_from(["compare", "--model", "mlp:batch_size=3"]);
-        let draws = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(seed, index)| draw(&args, seed, index));
-        let seeds = draws.map(|draw| draw.seed);
-        assert_eq!(seeds, [0, 1, 1 << 32, (1 << 32) + 1]);
-        assert_eq!(draws[0].items, 3);
     }
 }
