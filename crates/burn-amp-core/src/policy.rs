@@ -140,13 +140,20 @@ impl Policy {
     }
 
     /// The casts of a call of any op of class `class`.
+    ///
+    /// A policy that lowers nothing, with the compute dtype F32, is the plain backend: it only promotes operands of
+    /// different dtypes.
     #[inline]
     pub fn casts_of(&self, class: Class, operands: Operands) -> Casts {
         let (to, results) = self.storage(class, operands);
         // As under PyTorch's autocast, the loss of a model stored in half precision is F32 for the user too.
         let logical = match class {
-            Class::Full => operands.logical.map(|logical| logical.join(Precision::F32)),
-            Class::Low | Class::Internal | Class::Widest | Class::Keep => operands.logical,
+            Class::Full if self.compute.is_low() => {
+                operands.logical.map(|logical| logical.join(Precision::F32))
+            }
+            Class::Low | Class::Full | Class::Internal | Class::Widest | Class::Keep => {
+                operands.logical
+            }
         };
         Casts {
             operands: to,
@@ -162,7 +169,7 @@ impl Policy {
             return (None, None);
         };
         let promoted = operands.mixed.then_some(widest);
-        if widest == Precision::F64 {
+        if widest == Precision::F64 || !self.compute.is_low() {
             return (promoted, None);
         }
         if operands.exact {

@@ -24,12 +24,13 @@
 //! Classes that may be surprising, and the reasons for them:
 //!
 //! * `float_div`, F16: the backward pass squares the divisor, which overflows from 256 on.
-//! * `float_scatter_*`, `float_select_add`, F16: they accumulate sums.
+//! * `float_scatter_*`, `float_select_add`: they accumulate sums, which stop growing at 256 in BF16.
 //! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype, so the sum of 4096 values
 //!   of 16 is inf in F16.
 //! * `float_powi_scalar`, …: `Tensor::square` calls it, and overflows F16 from 256 on.
 //! * `float_cos`, `float_sin`: positions near 10^4 are 8 apart in F16 and 64 apart in BF16.
-//! * `float_tanh`, `sigmoid`: their results are bounded, so nothing overflows and the only error is rounding.
+//! * `float_tanh`, `sigmoid`: their results are bounded, so nothing overflows and the only error is rounding. Ops that
+//!   would magnify it, such as a logarithm, get the result in F32.
 //! * `gelu`, `gelu_backward`: Burn's provided backward pass cubes its operand, which gives NaN in F16 from 40.4 on.
 //! * `embedding`: a look-up. Casting the whole table costs vocabulary × width, so the next op casts only the rows that
 //!   were looked up.
@@ -81,11 +82,11 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_reshape                    (F, Shape) -> F;
     Keep        float_gather                     (usize, F, I) -> F
                 by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
-    Full/Widest float_scatter_add                (usize, F, I, F) -> F;
-    Full/Widest float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
+    Full        float_scatter_add                (usize, F, I, F) -> F;
+    Full        float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F;
     Keep        float_select                     (F, usize, I) -> F;
-    Full/Widest float_select_add                 (F, usize, I, F) -> F;
+    Full        float_select_add                 (F, usize, I, F) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
     Widest      float_slice_assign               (F, &[Slice], F) -> F;
     Widest      float_mask_where                 (F, Bool, F) -> F;
@@ -135,7 +136,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_tan                        (F) -> F;
     Full        float_cosh                       (F) -> F;
     Full        float_sinh                       (F) -> F;
-    Keep        float_tanh                       (F) -> F;
+    Keep        float_tanh                       (F) -> F
+                by hand "a result in low precision remembers its operand";
     Full        float_acos                       (F) -> F;
     Full        float_acosh                      (F) -> F;
     Full        float_asin                       (F) -> F;
@@ -405,7 +407,8 @@ macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)
                 by hand "one kernel reads x as it is stored";
     Low         prelu                            (F, F) -> F;
     Internal    gelu_backward                    (F, F) -> F;
-    Keep        sigmoid                          (F) -> F;
+    Keep        sigmoid                          (F) -> F
+                by hand "a result in low precision remembers its operand";
     Keep        sigmoid_backward                 (F, F) -> F;
     Keep        hard_sigmoid                     (F, Scalar, Scalar) -> F;
     Full        log_sigmoid                      (F) -> F;

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | train or evaluate | [`Autodiff<Amp<B>>`](Autodiff), or [`Amp<B>`](Amp) |
 //! | configure in code | [`configure`], with the types in [`config`]; [`effective_config`] returns the configuration in force |
-//! | run a block of code in f32 | [`full_precision`] |
+//! | run a block of code, or store a tensor, in f32 | [`full_precision`], [`to_f32`] |
 //! | see the loss scale, and why a step was skipped | [`loss_scale()`], [`scaling`] |
 //! | see the dtype in which a tensor is stored | [`storage_dtype`] |
 //! | follow any configuration in the optimizer, clip gradients, resume exactly | [`optim::AmpOptimizer`] |
@@ -33,7 +33,7 @@
 //! |---|---|
 //! | `torch.autocast("cuda")` around the forward pass | the type [`Autodiff<Amp<Cuda>>`](Autodiff) |
 //! | `autocast(dtype=torch.bfloat16)` | `compute = "bf16"` in `amp.toml` |
-//! | `autocast(enabled=False)` | [`full_precision`] |
+//! | `autocast(enabled=False)`, `tensor.float()` | [`full_precision`], [`to_f32`] |
 //! | `GradScaler().scale(loss).backward()`, `step`, `update` | `loss.backward()` and the optimizer's `step`, unchanged |
 //! | `GradScaler(init_scale=…, growth_interval=…)` | `[loss_scale]` in `amp.toml` |
 //! | `scaler.get_scale()` | [`loss_scale::<B>(&device).scale()`](scaling::LossScale::scale) |
@@ -74,7 +74,7 @@ pub use backend::{Amp, Autodiff};
 pub use burn_amp_kernels::AmpBackend;
 pub use cast::scope::full_precision;
 pub use convert::{cast_params, cast_params_to};
-pub use setup::{configure, effective_config, loss_scale, storage_dtype};
+pub use setup::{configure, effective_config, loss_scale, storage_dtype, to_f32};
 
 /// The configuration: the contents of `amp.toml` as types, and the sources it is read from.
 pub mod config {

@@ -2,6 +2,7 @@
 //! need a process of their own, such as `warnings.rs`, are separate binaries.
 //!
 //! * [`laws`]: properties of every op of the table
+//! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -38,6 +39,7 @@ mod presets;
 mod ranks;
 mod reads;
 mod resume;
+mod saturation;
 mod scenarios;
 mod skip_on_device;
 mod trace;

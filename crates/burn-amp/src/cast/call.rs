@@ -8,7 +8,7 @@
 //! call.result(G::Inner::float_matmul(call.cast(lhs), call.cast(rhs)))
 //! ```
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, sync::Arc};
 
 use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
@@ -24,7 +24,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Rounded, Saturating},
     warn,
 };
 
@@ -61,6 +61,16 @@ impl Callee {
             Self::Op(op) => Some(op),
             Self::Custom(_) => None,
         }
+    }
+
+    /// Whether the op reads a rounded result as it is stored: a product scales the rounding error, and does not
+    /// magnify it. Ops of class `Low` read it so as well, but their class says that.
+    #[inline]
+    fn reads_rounded(self) -> bool {
+        matches!(
+            self,
+            Self::Op(Op::float_mul | Op::float_mul_scalar | Op::float_div_scalar)
+        )
     }
 }
 
@@ -100,7 +110,10 @@ impl<B: AmpBackend> Call<B> {
     /// Adds a float operand.
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let stored = precision::of(&tensor.inner);
+        let stored = match &tensor.nature {
+            Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
+            _ => precision::of(&tensor.inner),
+        };
         self.operands = self.operands.and(stored, tensor.logical);
         self.join(tensor);
     }
@@ -177,7 +190,17 @@ impl<B: AmpBackend> Decided<B> {
             context,
             ..
         } = tensor;
-        let Some(to) = self.casts.operands else {
+        let to = self.casts.operands;
+        if let Nature::Rounded(rounded) = &nature {
+            let reads_rounded = match to {
+                Some(to) => to.is_low(),
+                None => self.call.callee.reads_rounded(),
+            };
+            if !reads_rounded {
+                return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
+            }
+        }
+        let Some(to) = to else {
             return inner;
         };
         let from = precision::of(&inner);
@@ -247,6 +270,27 @@ impl<B: AmpBackend> Decided<B> {
         let lowers = self.call.context?.policy.compute().is_low();
         (lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
+    }
+
+    /// Wraps the result of a saturating op of `x`, which remembers `x` if both are stored in low precision.
+    ///
+    /// Under class `Low` it does not: there, the configuration asks for low precision.
+    pub(crate) fn saturating<G: Graph<B>>(
+        &self,
+        op: Saturating,
+        x: FloatTensor<G::Inner>,
+        mut result: AmpTensor<B, G>,
+    ) -> AmpTensor<B, G> {
+        let lowers = |context: &Context<B>| context.policy.compute().is_low();
+        let is_rounded = precision::of(&result.inner).is_low()
+            && precision::of(&x).is_low()
+            && !self.casts.operands.is_some_and(Precision::is_low)
+            && self.call.context.is_some_and(lowers)
+            && matches!(result.nature, Nature::Plain);
+        if is_rounded {
+            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
+        }
+        result
     }
 
     /// Whether an op of [`AmpBackend`] should compute in F32 and store its result in the dtype of the operand.

@@ -48,7 +48,7 @@ where
             logical,
             context,
             nature,
-        } = tensor;
+        } = tensor.exact();
         // SAFETY: the tensor is wrapped again at once, and the caller resolves what is returned.
         let inner = unsafe { G::Inner::all_reduce(inner, op, device_ids).assume_resolved() };
         CollectiveTensor::new(AmpTensor {

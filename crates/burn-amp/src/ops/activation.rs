@@ -10,7 +10,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{LogSoftmaxOperand, Nature},
+    tensor::{LogSoftmaxOperand, Nature, Saturating},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
@@ -24,7 +24,7 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::mixed_gelu(x.inner))
+        call.stored(G::Inner::mixed_gelu(x.exact().inner))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -38,10 +38,23 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::mixed_softmax(x.inner, dim))
+        let x = x.exact().inner;
+        let result = call.stored(G::Inner::mixed_softmax(x.clone(), dim));
+        call.saturating(Saturating::Softmax { dim }, x, result)
     } else {
         call.result(G::Inner::softmax(call.cast(x), dim))
     }
+}
+
+fn sigmoid<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::sigmoid);
+    call.float(&x);
+    let call = call.decide();
+    let x = call.cast(x);
+    let result = call.result(G::Inner::sigmoid(x.clone()));
+    call.saturating(Saturating::Sigmoid, x, result)
 }
 
 /// Along the last dimension, the result keeps its operand, so that [`float_gather`](super::tensor) can use it.
@@ -55,7 +68,7 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let Some(dtype) = call.in_f32() else {
         return call.result(G::Inner::log_softmax(call.cast(x), dim));
     };
-    let x = x.inner;
+    let x = x.exact().inner;
     let is_last = dim + 1 == x.rank();
     let LogSoftmax {
         output,

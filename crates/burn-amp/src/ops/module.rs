@@ -67,7 +67,7 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        call.stored(G::Inner::mixed_layer_norm(x.inner, gamma, beta, epsilon).output)
+        call.stored(G::Inner::mixed_layer_norm(x.exact().inner, gamma, beta, epsilon).output)
     } else {
         call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }

@@ -15,7 +15,7 @@ use crate::{
     graph::Graph,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Saturating},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
@@ -46,6 +46,7 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
+    let tensor = tensor.exact();
     AmpTensor {
         inner: G::Inner::float_to_device(tensor.inner, device),
         logical: tensor.logical,
@@ -77,6 +78,17 @@ fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
     let call = call.decide();
     call.result(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
+}
+
+fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_tanh);
+    call.float(&tensor);
+    let call = call.decide();
+    let x = call.cast(tensor);
+    let result = call.result(G::Inner::float_tanh(x.clone()));
+    call.saturating(Saturating::Tanh, x, result)
 }
 
 /// A cross entropy reads one log-probability per row of a log-softmax. It is computed from the operand of the
@@ -112,6 +124,7 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
+    let tensor = tensor.exact();
     AmpTensor {
         inner: G::Inner::float_detach(tensor.inner),
         logical: tensor.logical,
@@ -125,6 +138,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
+    let tensor = tensor.exact();
     AmpTensor {
         inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
         logical: tensor.logical,
@@ -138,6 +152,7 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
+    let tensor = tensor.exact();
     let inner = G::Inner::float_cast(tensor.inner, dtype);
     AmpTensor {
         logical: precision::of(&inner),

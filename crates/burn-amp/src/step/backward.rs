@@ -72,6 +72,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     }
 
     fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
+        let tensor = tensor.exact();
         AmpTensor {
             inner: tensor.inner.primitive,
             logical: tensor.logical,
@@ -94,6 +95,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
 
     /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
+        let tensor = tensor.exact();
         AmpTensor {
             inner: Autodiff::<B, C>::from_inner(tensor.inner),
             logical: tensor.logical,

@@ -98,8 +98,14 @@ impl<B: AmpBackend> Pass<B> {
                 (gradient, Passes::of(pass.clone()))
             }
         };
+        let stored = precision::of(&gradient);
         Some(AmpTensor {
-            logical: precision::of(&gradient).join(Precision::F32),
+            // Where the policy lowers nothing, the gradient of a half-precision leaf is in half precision, as in plain Burn.
+            logical: if context.policy.compute().is_low() {
+                stored.join(Precision::F32)
+            } else {
+                stored
+            },
             inner: gradient,
             context,
             nature: Nature::Gradient(passes),

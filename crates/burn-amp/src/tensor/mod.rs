@@ -1,8 +1,10 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
+//! * [`rounded`]: results of saturating ops, with their F32 values within reach
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
 mod nature;
+mod rounded;
 
 use std::{fmt, sync::Arc};
 
@@ -11,6 +13,7 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
+pub(crate) use rounded::{Rounded, Saturating};
 
 use crate::{
     graph::{Graph, NoGraph, Origin},
@@ -61,6 +64,37 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
+    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones.
+    pub(crate) fn exact(self) -> Self {
+        let inner = match &self.nature {
+            Nature::Rounded(rounded) => rounded.exact(),
+            Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::LogSoftmax(_) => return self,
+        };
+        Self {
+            inner,
+            logical: self.logical,
+            context: self.context,
+            nature: Nature::Plain,
+        }
+    }
+
+    /// The tensor stored in F32, or in F64 if it is.
+    pub(crate) fn in_f32(self) -> Self {
+        let exact = self.exact();
+        let wide = precision::of(&exact.inner).join(Precision::F32);
+        Self {
+            inner: precision::cast::<G::Inner>(exact.inner, wide),
+            logical: exact.logical.join(Precision::F32),
+            context: exact.context,
+            nature: exact.nature.after_cast(),
+        }
+    }
+
     /// Returns the dtype in which the values are stored.
     pub fn storage_dtype(&self) -> DType {
         self.inner.dtype()
@@ -71,7 +105,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     ///
     /// For ops outside the policy; [`Amp::custom_op`](crate::Amp::custom_op) runs an op under it.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
-        precision::cast::<G::Inner>(self.inner, self.logical)
+        let exact = self.exact();
+        precision::cast::<G::Inner>(exact.inner, exact.logical)
     }
 }
 

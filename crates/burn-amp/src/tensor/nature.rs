@@ -8,6 +8,7 @@ use std::sync::Arc;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
+use super::rounded::Rounded;
 use crate::{
     graph::{Graph, Leaf, Origin},
     loss_scale::Passes,
@@ -26,6 +27,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     Gradient(Passes<B>),
     /// All values are 0 or 1, which every dtype represents exactly.
     ZerosAndOnes,
+    /// The rounded result of a saturating op, whose F32 values can be computed.
+    Rounded(Arc<Rounded<B, G>>),
     /// The log-softmax of another tensor along the last dimension.
     LogSoftmax(Box<LogSoftmaxOperand<B, G>>),
 }
@@ -46,6 +49,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Leaf(_)
             | Self::Parameter(_)
             | Self::ZerosAndOnes
+            | Self::Rounded(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -55,7 +59,11 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         match self {
             Self::Leaf(leaf) => Some(leaf.origin()),
             Self::Parameter(origin) => Some(origin),
-            Self::Plain | Self::Gradient(_) | Self::ZerosAndOnes | Self::LogSoftmax(_) => None,
+            Self::Plain
+            | Self::Gradient(_)
+            | Self::ZerosAndOnes
+            | Self::Rounded(_)
+            | Self::LogSoftmax(_) => None,
         }
     }
 
@@ -69,6 +77,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Leaf(_)
             | Self::Parameter(_)
             | Self::ZerosAndOnes
+            | Self::Rounded(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -80,7 +89,9 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Leaf(leaf) => Nature::Parameter(leaf.origin().clone()),
             Self::Parameter(origin) => Nature::Parameter(origin),
             Self::Gradient(passes) => Nature::Gradient(passes),
-            Self::Plain | Self::ZerosAndOnes | Self::LogSoftmax(_) => Nature::Plain,
+            Self::Plain | Self::ZerosAndOnes | Self::Rounded(_) | Self::LogSoftmax(_) => {
+                Nature::Plain
+            }
         }
     }
 
@@ -90,9 +101,11 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         match self {
             Self::Leaf(leaf) => Self::Leaf(leaf),
             Self::Parameter(origin) => Self::Parameter(origin),
-            Self::Plain | Self::Gradient(_) | Self::ZerosAndOnes | Self::LogSoftmax(_) => {
-                Self::Plain
-            }
+            Self::Plain
+            | Self::Gradient(_)
+            | Self::ZerosAndOnes
+            | Self::Rounded(_)
+            | Self::LogSoftmax(_) => Self::Plain,
         }
     }
 }
@@ -106,6 +119,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Parameter(origin) => Self::Parameter(origin.clone()),
             Self::Gradient(passes) => Self::Gradient(passes.clone()),
             Self::ZerosAndOnes => Self::ZerosAndOnes,
+            Self::Rounded(rounded) => Self::Rounded(rounded.clone()),
             Self::LogSoftmax(operand) => Self::LogSoftmax(Box::new(LogSoftmaxOperand {
                 x: operand.x.clone(),
                 log_sum_exp: operand.log_sum_exp.clone(),
