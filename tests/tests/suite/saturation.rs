@@ -50,7 +50,6 @@ fn readers<B: Backend>() -> Vec<(&'static str, Reader<B>)> {
         ("cat", |p| {
             Tensor::cat(vec![p.clone(), p], 0).abs().log().sum()
         }),
-        ("repeat", |p| p.repeat_dim(0, 2).abs().log().sum()),
         ("clamp", |p| p.clamp_min(1e-6).log().sum()),
         ("sum", |p| p.sum()),
         ("mean", |p| p.mean()),
