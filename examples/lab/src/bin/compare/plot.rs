@@ -8,6 +8,9 @@ use plotters::{coord::Shift, prelude::*};
 
 use crate::run::Run;
 
+/// The points that a panel shows of a run.
+type PointsOf = fn(&Run) -> Vec<Point>;
+
 /// The weight of a step in the smoothed loss.
 const SMOOTHING: f64 = 0.1;
 
@@ -24,7 +27,7 @@ pub fn draw(path: &Path, title: &str, runs: &[Run]) -> Result<()> {
     let picture = picture
         .titled(title, ("sans-serif", 20))?
         .margin(0, 10, 10, 20);
-    let panels: [(&str, fn(&Run) -> Vec<Point>); 3] = [
+    let panels: [(&str, PointsOf); 3] = [
         ("training loss, smoothed", smoothed_losses),
         ("validation loss", validation_losses),
         ("loss scale, log2", loss_scales),
