@@ -138,12 +138,14 @@ fn reads_of_a_program<P: ConfigSource>() {
     let plain = sigmoid(activation(logits::<Plain>(&device)));
     let expected = numbers(plain.clone());
     let result = || sigmoid(activation(logits::<B<P>>(&device)));
-    assert!(storage_dtype(&result()) != DType::F32);
-    near(&numbers(result()), &expected, 1e-6, "data");
+    let stored = result();
+    assert!(storage_dtype(&stored) != DType::F32);
+    near(&numbers(stored), &expected, 1e-6, "data");
     near(&numbers(result().detach()), &expected, 1e-6, "detached");
     near(&numbers(result().inner()), &expected, 1e-6, "inner");
-    near(&numbers(to_f32(result())), &expected, 1e-6, "to_f32");
-    assert_eq!(storage_dtype(&to_f32(result())), DType::F32);
+    let in_f32 = to_f32(result());
+    assert_eq!(storage_dtype(&in_f32), DType::F32);
+    near(&numbers(in_f32), &expected, 1e-6, "to_f32");
     let entering = Tensor::<B<P>, 2>::from_inner(sigmoid(activation(logits::<Inner<P>>(&device))));
     near(&numbers(entering), &expected, 1e-6, "from_inner");
     let again = numbers(softmax(result(), 1));
