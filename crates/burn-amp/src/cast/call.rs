@@ -17,6 +17,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
+use super::callee::Callee;
 use crate::{
     backend::Amp,
     cast::{observe, scope},
@@ -42,36 +43,6 @@ pub(crate) struct Call<B: AmpBackend> {
     parameter: Option<Precision>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
-}
-
-/// The op that is called.
-#[derive(Clone, Copy)]
-enum Callee {
-    /// An op with a row in the table.
-    Op(Op),
-    /// An op that Burn does not know, with the class that its caller gives.
-    Custom(Class),
-}
-
-impl Callee {
-    /// Returns the op, or `None` if it is not in the table.
-    #[inline]
-    fn op(self) -> Option<Op> {
-        match self {
-            Self::Op(op) => Some(op),
-            Self::Custom(_) => None,
-        }
-    }
-
-    /// Whether the op reads a rounded result as it is stored: a product scales the rounding error, and does not
-    /// magnify it. Ops of class `Low` read it so as well, but their class says that.
-    #[inline]
-    fn reads_rounded(self) -> bool {
-        matches!(
-            self,
-            Self::Op(Op::float_mul | Op::float_mul_scalar | Op::float_div_scalar)
-        )
-    }
 }
 
 /// A call whose dtypes have been decided.
