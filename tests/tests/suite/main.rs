@@ -2,6 +2,7 @@
 //! need a process of their own, such as `warnings.rs`, are separate binaries.
 //!
 //! * [`laws`]: properties of every op of the table
+//! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
@@ -24,6 +25,7 @@ mod backward_pass;
 mod custom_op;
 mod effective_batch;
 mod grad_scaler;
+mod half_tensors;
 mod kernels;
 mod laws;
 // On a software driver, thousands of steps take minutes and measure the driver.

@@ -1,0 +1,71 @@
+//! Tensors that the user stores in half precision, and sums that half precision cannot hold.
+
+#[cfg(not(feature = "fusion"))]
+use burn::tensor::backend::Backend;
+use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
+use burn_amp::storage_dtype;
+use burn_amp_tests::{Amp, ConfigSource, for_each_low_policy};
+
+/// Under `o0`, ops of half-precision tensors are those of the plain backend.
+// Fusion rounds fewer intermediate results when it has seen the same ops before.
+#[cfg(not(feature = "fusion"))]
+mod off {
+    use burn::tensor::{TensorData, activation::log_softmax};
+    use burn_amp::config::Preset;
+    use burn_amp_tests::{Config, Plain, policy};
+
+    use super::{Amp, Backend, DType, Tensor};
+
+    policy!(
+        /// The plain backend.
+        Off,
+        Config {
+            preset: Preset::O0,
+            ..Config::default()
+        }
+    );
+
+    /// The dtype and the data of some ops of an F16 tensor; the table gives them classes of every kind.
+    fn of_f16<B: Backend>() -> Vec<(&'static str, DType, TensorData)> {
+        let data = TensorData::from([[0.5f32, -1.25, 3.0], [2.0, 0.125, -0.75]]);
+        let x = Tensor::<B, 2>::from_data(data, &Default::default()).cast(DType::F16);
+        let read = |name, x: Tensor<B, 2>| (name, x.dtype(), x.into_data());
+        vec![
+            read("exp", x.clone().exp()),
+            read("sum", x.clone().sum_dim(1)),
+            read("mean", x.clone().mean_dim(0)),
+            read("square", x.clone().square()),
+            read("log_softmax", log_softmax(x.clone(), 1)),
+            read("matmul", x.clone().matmul(x.clone().transpose())),
+            read("tanh", x.clone().tanh()),
+            read("times", x.clone() * 0.3),
+            read("plus", x.clone() + x),
+        ]
+    }
+
+    #[test]
+    fn with_everything_off_they_are_those_of_the_plain_backend() {
+        for ((name, dtype, data), (_, plain_dtype, plain)) in
+            of_f16::<Amp<Off>>().into_iter().zip(of_f16::<Plain>())
+        {
+            assert_eq!((dtype, data), (plain_dtype, plain), "{name}");
+        }
+    }
+}
+
+/// The sum of 4096 ones that are stored low, added one by one onto one element. In BF16 it would stop at 256.
+fn counts<P: ConfigSource>() {
+    type B<P> = Amp<P>;
+    let device = Default::default();
+    let ones = Tensor::<B<P>, 2>::ones([4096, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    assert!(storage_dtype(&ones) != DType::F32);
+    let indices = Tensor::<B<P>, 1, Int>::zeros([4096], &device);
+    let zero = Tensor::<B<P>, 2>::zeros([1, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    let sum = zero.select_assign(0, indices, ones, IndexingUpdateOp::Add);
+    assert_eq!(sum.into_data().iter::<f32>().next(), Some(4096.0));
+}
+
+#[test]
+fn sums_by_index_accumulate_in_f32() {
+    for_each_low_policy!(counts);
+}
