@@ -17,7 +17,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::callee::Callee;
+use super::{callee::Callee, recompute::Sizes};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
@@ -41,6 +41,7 @@ pub(crate) struct Call<B: AmpBackend> {
     passes: Passes<B>,
     /// The storage dtype of an operand that is a parameter outside the graph, as in the step of an optimizer.
     parameter: Option<Precision>,
+    sizes: Sizes,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -49,6 +50,8 @@ pub(crate) struct Call<B: AmpBackend> {
 pub(crate) struct Decided<B: AmpBackend> {
     call: Call<B>,
     pub(crate) casts: Casts,
+    /// Whether a graph computes the result again in the backward pass instead of keeping it.
+    recomputes: bool,
 }
 
 impl<B: AmpBackend> Call<B> {
@@ -74,6 +77,7 @@ impl<B: AmpBackend> Call<B> {
             level: 0,
             passes: Passes::none(),
             parameter: None,
+            sizes: Sizes::default(),
             context: None,
         }
     }
@@ -105,6 +109,9 @@ impl<B: AmpBackend> Call<B> {
         }
         if !G::RECORDS && matches!(tensor.nature, Nature::Parameter(_)) {
             self.parameter = Some(precision::of(&tensor.inner));
+        }
+        if G::RECORDS && tensor.context.policy.compute().is_low() {
+            self.sizes.add::<B, G>(&tensor.inner);
         }
         self.context.get_or_insert(tensor.context);
     }
@@ -147,7 +154,13 @@ impl<B: AmpBackend> Call<B> {
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
-        Decided { call: self, casts }
+        let in_f32 = casts.operands.or(operands.widest) == Some(Precision::F32);
+        let recomputes = in_f32 && self.sizes.costs_nothing(self.callee.op());
+        Decided {
+            call: self,
+            casts,
+            recomputes,
+        }
     }
 }
 
@@ -182,8 +195,14 @@ impl<B: AmpBackend> Decided<B> {
         if let Nature::Leaf(leaf) = nature {
             G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
         } else {
-            precision::cast::<G::Inner>(inner, to)
+            G::cast(inner, to, self.recomputes)
         }
+    }
+
+    /// Whether the result is recorded on [`Graph::Recomputed`].
+    #[inline]
+    pub(crate) fn recomputes(&self) -> bool {
+        self.recomputes
     }
 
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.

@@ -6,7 +6,10 @@ use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTens
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward},
+    cast::{
+        call::Call,
+        forward::{computed, forward},
+    },
     graph::Graph,
     policy::ConfigSource,
     precision,
@@ -53,7 +56,7 @@ fn sigmoid<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     let x = call.cast(x);
-    let result = call.result(G::Inner::sigmoid(x.clone()));
+    let result = call.result(computed!([F], call, sigmoid(x.clone())));
     call.saturating(Saturating::Sigmoid, x, result)
 }
 

@@ -11,7 +11,10 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward},
+    cast::{
+        call::Call,
+        forward::{computed, forward},
+    },
     graph::Graph,
     policy::{ConfigSource, Context},
     precision,
@@ -77,7 +80,11 @@ fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         }
     }
     let call = call.decide();
-    call.result(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
+    call.result(computed!(
+        [F],
+        call,
+        float_mul(call.cast(lhs), call.cast(rhs))
+    ))
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -87,7 +94,7 @@ fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let x = call.cast(tensor);
-    let result = call.result(G::Inner::float_tanh(x.clone()));
+    let result = call.result(computed!([F], call, float_tanh(x.clone())));
     call.saturating(Saturating::Tanh, x, result)
 }
 
