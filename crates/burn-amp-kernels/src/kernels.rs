@@ -10,7 +10,9 @@ use crate::{
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale, softmax, unscale,
+    loss_scale,
+    sign_mask::{self, SignMask},
+    softmax, unscale,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -51,6 +53,26 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        sign_mask::reference::<Self>(x)
+    }
+
+    /// Sets the elements to 0 that a [`SignMask`] marks.
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        sign_mask::reference_zeroed::<Self>(x, mask)
+    }
+
+    /// Burn's `relu`, of which a graph keeps a [`SignMask`].
+    fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::relu(x)
+    }
+
+    /// The product of `x` and a tensor of zeros and ones, of which a graph keeps a [`SignMask`].
+    fn mul_zeros_and_ones(x: FloatTensor<Self>, mask: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_mul(x, mask)
     }
 
     /// GELU in mixed precision; see [`gelu`].
@@ -134,7 +156,15 @@ pub trait AmpBackend: Backend {
 }
 
 #[cfg(feature = "flex")]
-impl AmpBackend for burn_flex::Flex {}
+impl AmpBackend for burn_flex::Flex {
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        sign_mask::not_positive_on_host(x)
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        sign_mask::zeroed_on_host(x, mask)
+    }
+}
 
 #[cfg(feature = "tch")]
 impl<E: burn_tch::TchElement> AmpBackend for burn_tch::LibTorch<E> {}

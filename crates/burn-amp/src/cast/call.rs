@@ -17,11 +17,11 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{callee::Callee, recompute::Sizes};
+use super::{callee::Callee, recompute::Chain};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
-    graph::Graph,
+    graph::{Graph, Recorded},
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
@@ -41,7 +41,8 @@ pub(crate) struct Call<B: AmpBackend> {
     passes: Passes<B>,
     /// The storage dtype of an operand that is a parameter outside the graph, as in the step of an optimizer.
     parameter: Option<Precision>,
-    sizes: Sizes,
+    /// What the operands say about recomputing the result; unused where nothing is recorded or lowered.
+    chain: Chain,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -77,7 +78,7 @@ impl<B: AmpBackend> Call<B> {
             level: 0,
             passes: Passes::none(),
             parameter: None,
-            sizes: Sizes::default(),
+            chain: Chain::default(),
             context: None,
         }
     }
@@ -111,7 +112,7 @@ impl<B: AmpBackend> Call<B> {
             self.parameter = Some(precision::of(&tensor.inner));
         }
         if G::RECORDS && tensor.context.policy.compute().is_low() {
-            self.sizes.add::<B, G>(&tensor.inner);
+            self.chain.add(tensor);
         }
         self.context.get_or_insert(tensor.context);
     }
@@ -154,8 +155,10 @@ impl<B: AmpBackend> Call<B> {
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
-        let in_f32 = casts.operands.or(operands.widest) == Some(Precision::F32);
-        let recomputes = in_f32 && self.sizes.costs_nothing(self.callee.op());
+        let recomputes = match casts.operands.or(operands.widest) {
+            Some(dtype) => self.chain.goes_on(self.callee.op(), dtype),
+            None => false,
+        };
         Decided {
             call: self,
             casts,
@@ -172,6 +175,7 @@ impl<B: AmpBackend> Decided<B> {
             inner,
             nature,
             context,
+            recorded,
             ..
         } = tensor;
         let to = self.casts.operands;
@@ -195,8 +199,15 @@ impl<B: AmpBackend> Decided<B> {
         if let Nature::Leaf(leaf) = nature {
             G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
         } else {
-            G::cast(inner, to, self.recomputes)
+            G::cast(inner, &recorded, to, self.recomputes)
         }
+    }
+
+    /// Whether the policy lowers anything.
+    pub(crate) fn lowers(&self) -> bool {
+        self.call
+            .context
+            .is_some_and(|context| context.policy.compute().is_low())
     }
 
     /// Whether the result is recorded on [`Graph::Recomputed`].
@@ -221,7 +232,14 @@ impl<B: AmpBackend> Decided<B> {
             .context
             .expect("an op with a float result has a float operand or a device");
         let logical = self.casts.logical;
+        let is_recomputed = self.recomputes && G::is_recomputed(&result);
+        let chain = if is_recomputed {
+            self.call.chain.next()
+        } else {
+            0
+        };
         AmpTensor {
+            recorded: AmpTensor::<B, G>::recorded(context, chain),
             logical: logical.unwrap_or_else(|| precision::of(&result)),
             inner: result,
             context,
@@ -257,8 +275,7 @@ impl<B: AmpBackend> Decided<B> {
     /// `None` under a policy that lowers nothing, where `Amp` must compute what the plain backend computes, bit for
     /// bit.
     pub(crate) fn in_f32(&self) -> Option<Precision> {
-        let lowers = self.call.context?.policy.compute().is_low();
-        (lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
+        (self.lowers() && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
@@ -271,14 +288,13 @@ impl<B: AmpBackend> Decided<B> {
         x: FloatTensor<G::Inner>,
         mut result: AmpTensor<B, G>,
     ) -> AmpTensor<B, G> {
-        let lowers = |context: &Context<B>| context.policy.compute().is_low();
         let is_rounded = precision::of(&result.inner).is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
-            && self.call.context.is_some_and(lowers)
+            && self.lowers()
             && matches!(result.nature, Nature::Plain);
         if is_rounded {
-            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
+            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x, Recorded::nothing())));
         }
         result
     }

@@ -15,7 +15,7 @@ use crate::{
         call::Call,
         forward::{computed, forward},
     },
-    graph::Graph,
+    graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
     tensor::{AmpTensor, Nature, Saturating},
@@ -55,36 +55,37 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: Context::of::<P>(device),
         nature: tensor.nature.after_move(),
+        recorded: Recorded::nothing(),
     }
 }
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
-/// and the mask is saved for the backward pass in low precision too.
+/// and the graph keeps one bit per element of it.
 fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let mut call = Call::new::<G>(Op::float_mul);
-    match (&lhs.nature, &rhs.nature) {
-        (Nature::ZerosAndOnes, _) => {
-            call.float(&rhs);
-            call.zeros_and_ones(&lhs);
-        }
-        (_, Nature::ZerosAndOnes) => {
-            call.float(&lhs);
-            call.zeros_and_ones(&rhs);
-        }
+    let (x, mask) = match (&lhs.nature, &rhs.nature) {
+        (_, Nature::ZerosAndOnes) => (lhs, rhs),
+        (Nature::ZerosAndOnes, _) => (rhs, lhs),
         _ => {
             call.float(&lhs);
             call.float(&rhs);
+            let call = call.decide();
+            let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+            return call.result(computed!([F], call, float_mul(lhs, rhs)));
         }
-    }
+    };
+    call.float(&x);
+    call.zeros_and_ones(&mask);
     let call = call.decide();
-    call.result(computed!(
-        [F],
-        call,
-        float_mul(call.cast(lhs), call.cast(rhs))
-    ))
+    let (x, mask) = (call.cast(x), call.cast(mask));
+    call.result(if call.lowers() {
+        G::Inner::mul_zeros_and_ones(x, mask)
+    } else {
+        G::Inner::float_mul(x, mask)
+    })
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -137,6 +138,7 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_move(),
+        recorded: Recorded::nothing(),
     }
     .enrolled()
 }
@@ -151,6 +153,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
+        recorded: Recorded::nothing(),
     }
     .enrolled()
 }
@@ -166,5 +169,6 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         inner,
         context: tensor.context,
         nature: tensor.nature.after_cast(),
+        recorded: Recorded::nothing(),
     }
 }

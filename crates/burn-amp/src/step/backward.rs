@@ -13,7 +13,7 @@ use super::{
 use crate::{
     backend::Amp,
     distributed::Trainable,
-    graph::{NoGraph, Tape},
+    graph::{NoGraph, Recorded, Tape},
     policy::ConfigSource,
     precision, ranks,
     tensor::{AmpTensor, Nature},
@@ -78,6 +78,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             logical: tensor.logical,
             context: tensor.context,
             nature: tensor.nature.after_move(),
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -101,6 +102,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             logical: tensor.logical,
             context: tensor.context,
             nature: Nature::Plain,
+            recorded: AmpTensor::<B, Tape<C>>::recorded(tensor.context, 0),
         }
     }
 

@@ -9,7 +9,7 @@ use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::{times, times_on_device};
 use crate::{
-    graph::Tape,
+    graph::{Recorded, Tape},
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
@@ -109,6 +109,7 @@ impl<B: AmpBackend> Pass<B> {
             inner: gradient,
             context,
             nature: Nature::Gradient(passes),
+            recorded: Recorded::nothing(),
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) use nature::{LogSoftmaxOperand, Nature};
 pub(crate) use rounded::{Rounded, Saturating};
 
 use crate::{
-    graph::{Graph, NoGraph, Origin},
+    graph::{Graph, NoGraph, Origin, Recorded},
     policy::Context,
     precision,
 };
@@ -32,6 +32,7 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The policy and the loss scale of the device that the values are on.
     pub(crate) context: &'static Context<B>,
     pub(crate) nature: Nature<B, G>,
+    pub(crate) recorded: Recorded<B>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
@@ -42,6 +43,16 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             inner,
             context,
             nature: Nature::Plain,
+            recorded: Self::recorded(context, 0),
+        }
+    }
+
+    /// What a graph knows about a new tensor, whose values it computes again in so many ops.
+    pub(crate) fn recorded(context: &Context<B>, chain: u8) -> Recorded<B> {
+        if G::RECORDS && context.policy.compute().is_low() {
+            Recorded::sharing(chain)
+        } else {
+            Recorded::nothing()
         }
     }
 
@@ -80,6 +91,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: self.logical,
             context: self.context,
             nature: Nature::Plain,
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -92,6 +104,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: exact.logical.join(Precision::F32),
             context: exact.context,
             nature: exact.nature.after_cast(),
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -118,6 +131,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
             logical: self.logical,
             context: self.context,
             nature: self.nature.clone(),
+            recorded: self.recorded.clone(),
         }
     }
 }
