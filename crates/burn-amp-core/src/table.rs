@@ -58,17 +58,24 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Pass        float_empty                      (Shape, &Device, FloatDType) -> F;
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
     Widest      float_add                        (F, F) -> F;
-    Keep        float_add_scalar                 (F, Scalar) -> F;
-    Keep        float_clamp_min                  (F, Scalar) -> F;
-    Keep        float_clamp_max                  (F, Scalar) -> F;
-    Keep        float_clamp                      (F, Scalar, Scalar) -> F;
+    Keep        float_add_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
+    Keep        float_clamp_min                  (F, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
+    Keep        float_clamp_max                  (F, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
+    Keep        float_clamp                      (F, Scalar, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
     Widest      float_sub                        (F, F) -> F;
-    Keep        float_sub_scalar                 (F, Scalar) -> F;
+    Keep        float_sub_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Widest      float_mul                        (F, F) -> F
                 by hand "zeros and ones take the dtype of the other operand";
-    Keep        float_mul_scalar                 (F, Scalar) -> F;
+    Keep        float_mul_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Full/Widest float_div                        (F, F) -> F;
-    Keep        float_div_scalar                 (F, Scalar) -> F;
+    Keep        float_div_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Full        float_remainder                  (F, F) -> F;
     Full        float_remainder_scalar           (F, Scalar) -> F;
     Low         float_matmul                     (F, F) -> F;
@@ -400,7 +407,8 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
 #[doc(hidden)]
 #[macro_export]
 macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ActivationOps {
-    Keep        leaky_relu                       (F, Scalar) -> F;
+    Keep        leaky_relu                       (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Keep        relu                             (F) -> F;
     Keep        relu_backward                    (F, F) -> F;
     Internal    gelu                             (F) -> F

@@ -19,10 +19,15 @@ use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    scalar::{self, ScalarOp},
     widen::cast,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        scalar::recorded::<B, C>(x, op, scalar)
+    }
+
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let output = B::mixed_gelu(x.primitive.clone());
         match Gelu.prepare::<C>([x.node]).compute_bound().stateful() {

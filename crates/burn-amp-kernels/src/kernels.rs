@@ -10,7 +10,9 @@ use crate::{
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale, softmax, unscale,
+    loss_scale,
+    scalar::{self, ScalarOp},
+    softmax, unscale,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -51,6 +53,11 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// An op of a tensor and a scalar in mixed precision; see [`scalar`].
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        scalar::reference::<Self>(x, op, scalar)
     }
 
     /// GELU in mixed precision; see [`gelu`].

@@ -4,6 +4,7 @@
 //! * [`laws`]: properties of every op of the table
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
+//! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -42,6 +43,7 @@ mod ranks;
 mod reads;
 mod resume;
 mod saturation;
+mod scalars;
 mod scenarios;
 mod skip_on_device;
 mod trace;

@@ -23,7 +23,9 @@ use crate::{
     AmpBackend, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale, softmax, unscale,
+    loss_scale,
+    scalar::{self, ScalarOp},
+    softmax, unscale,
     widen::cast,
 };
 
@@ -65,6 +67,13 @@ where
             return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
         loss_scale::unscale_unless_overflowed(gradient, before, after)
+    }
+
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        if has_f64([&x]) {
+            return scalar::reference::<Self>(x, op, scalar);
+        }
+        scalar::scalar(x, op, scalar as f32)
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {

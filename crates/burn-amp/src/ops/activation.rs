@@ -4,6 +4,7 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
+use super::scalar::leaky_relu;
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},

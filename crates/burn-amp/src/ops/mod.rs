@@ -6,5 +6,6 @@ mod custom;
 mod int_tensor;
 mod module;
 mod qtensor;
+mod scalar;
 mod tensor;
 mod transaction;

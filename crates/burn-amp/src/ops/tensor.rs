@@ -9,6 +9,10 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
+use super::scalar::{
+    float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
+    float_mul_scalar, float_sub_scalar,
+};
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},
