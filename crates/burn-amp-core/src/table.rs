@@ -394,7 +394,7 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Full        interpolate                      (F, [usize; 2], InterpolateOptions) -> F;
     Full        interpolate_backward             (F, F, [usize; 2], InterpolateOptions) -> F;
     Low         attention                        (F, F, F, Option<Bool>, Option<F>, AttentionModuleOptions) -> F
-                by hand "composed of Amp's own ops while a graph is recorded, so that its softmax runs in F32";
+                by hand "composed of Amp's own ops while a graph is recorded, or without a kernel, so that its softmax runs in F32";
     Internal    layer_norm                       (F, F, Option<F>, f64) -> F
                 by hand "one kernel reads x as it is stored";
     Full        ctc_loss                         (F, I, I, I, usize) -> F;

@@ -3,6 +3,7 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     Backend, FloatDType,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -53,6 +54,13 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// Whether Burn's `attention` is a kernel of this backend, which accumulates in F32, for calls with these options.
+    /// Otherwise the backend composes it of several ops in the dtype of its operands.
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        let _ = (options, has_bias);
+        true
     }
 
     /// An op of a tensor and a scalar in mixed precision; see [`scalar`].

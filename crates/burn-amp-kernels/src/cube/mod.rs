@@ -13,6 +13,7 @@ pub(crate) mod team;
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, TensorMetadata,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 use burn_cubecl::{
@@ -67,6 +68,10 @@ where
             return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
         loss_scale::unscale_unless_overflowed(gradient, before, after)
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        !has_bias && options.softcap.is_none() && options.scale.is_none()
     }
 
     fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {

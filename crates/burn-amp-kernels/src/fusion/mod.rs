@@ -8,6 +8,7 @@ mod operation;
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 use burn_fusion::{Fusion, FusionBackend};
@@ -60,6 +61,10 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
             move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
         );
         next
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
