@@ -91,8 +91,10 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full        float_scatter_add                (usize, F, I, F) -> F;
     Full        float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
-    Keep        float_gather_nd                  (F, I) -> F;
-    Keep        float_select                     (F, usize, I) -> F;
+    Keep        float_gather_nd                  (F, I) -> F
+                by hand "its gradient is summed in F32";
+    Keep        float_select                     (F, usize, I) -> F
+                by hand "its gradient is summed in F32";
     Full        float_select_add                 (F, usize, I, F) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
     Widest      float_slice_assign               (F, &[Slice], F) -> F;
@@ -123,8 +125,10 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_mean_dim                   (F, usize) -> F;
     Full        float_cumsum                     (F, usize) -> F;
     Full        float_cumprod                    (F, usize) -> F;
-    Keep        float_cummin                     (F, usize) -> F;
-    Keep        float_cummax                     (F, usize) -> F;
+    Keep        float_cummin                     (F, usize) -> F
+                by hand "its gradient is summed in F32";
+    Keep        float_cummax                     (F, usize) -> F
+                by hand "its gradient is summed in F32";
     Pass        float_cast                       (F, FloatDType) -> F
                 by hand "sets the logical dtype too";
     Full        float_exp                        (F) -> F;
@@ -180,7 +184,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_sort_with_indices          (F, usize, bool, IntDType) -> (F,I);
     Keep        float_argsort                    (F, usize, bool, IntDType) -> I;
     Widest      float_grid_sample_2d             (F, F, GridSampleOptions) -> F;
-    Keep        float_unfold                     (F, usize, usize, usize) -> F;
+    Keep        float_unfold                     (F, usize, usize, usize) -> F
+                by hand "its gradient is summed in F32";
     Keep        float_is_nan                     (F, BoolDType) -> Bool;
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
 } } } }
@@ -341,7 +346,8 @@ macro_rules! bool_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then
 #[doc(hidden)]
 #[macro_export]
 macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ModuleOps {
-    Keep        embedding                        (F, I) -> F;
+    Keep        embedding                        (F, I) -> F
+                by hand "its gradient is summed in F32";
     Full        embedding_backward               (F, F, I) -> F;
     Low         linear                           (F, F, Option<F>) -> F;
     Low         linear_x_backward                (F, F) -> F;

@@ -5,6 +5,7 @@
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`scalars`]: scalar operands of tensors in low precision
+//! * [`summed_gradients`]: gradients with many terms
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -46,5 +47,6 @@ mod saturation;
 mod scalars;
 mod scenarios;
 mod skip_on_device;
+mod summed_gradients;
 mod trace;
 mod training;

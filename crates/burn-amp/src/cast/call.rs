@@ -25,7 +25,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Rounded, Saturating},
+    tensor::{AmpTensor, Nature, Rounded, Saturating, is_summed_in_f32},
     warn,
 };
 
@@ -177,18 +177,16 @@ impl<B: AmpBackend> Decided<B> {
                 return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
             }
         }
-        let Some(to) = to else {
-            return inner;
-        };
         let from = precision::of(&inner);
-        if to == from {
-            return inner;
+        let to = to.unwrap_or(from);
+        if to != from {
+            observe::cast(self.call.callee.op(), from, to);
         }
-        observe::cast(self.call.callee.op(), from, to);
-        if let Nature::Leaf(leaf) = nature {
-            G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
-        } else {
-            precision::cast::<G::Inner>(inner, to)
+        match nature {
+            Nature::Leaf(leaf) if to != from || is_summed_in_f32(from, context) => {
+                G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
+            }
+            _ => precision::cast::<G::Inner>(inner, to),
         }
     }
 

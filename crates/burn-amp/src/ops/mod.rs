@@ -7,5 +7,6 @@ mod int_tensor;
 mod module;
 mod qtensor;
 mod scalar;
+mod summed;
 mod tensor;
 mod transaction;

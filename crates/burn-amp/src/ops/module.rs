@@ -12,6 +12,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
+use super::summed::embedding;
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},
@@ -68,7 +69,7 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        call.stored(G::Inner::mixed_layer_norm(x.exact().inner, gamma, beta, epsilon).output)
+        call.stored(G::Inner::mixed_layer_norm(x.operand().inner, gamma, beta, epsilon).output)
     } else {
         call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }

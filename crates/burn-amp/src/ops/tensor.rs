@@ -13,6 +13,7 @@ use super::scalar::{
     float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
     float_mul_scalar, float_sub_scalar,
 };
+use super::summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold};
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},
@@ -50,7 +51,7 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
+    let tensor = tensor.operand();
     AmpTensor {
         inner: G::Inner::float_to_device(tensor.inner, device),
         logical: tensor.logical,
@@ -113,7 +114,9 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
             call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
         }
-        _ => call.result(G::Inner::float_gather(dim, call.cast(tensor), indices)),
+        _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
+            G::Inner::float_gather(dim, tensor, indices)
+        })),
     }
 }
 
@@ -156,7 +159,7 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
+    let tensor = tensor.operand();
     let inner = G::Inner::float_cast(tensor.inner, dtype);
     AmpTensor {
         logical: precision::of(&inner),
