@@ -13,6 +13,7 @@
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
 //!   crate, as in programs
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
+//! * [`optimizer_state`]: what an optimizer computes from its state alone
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, in a `Learner`, on several
 //!   devices and in checkpoints
@@ -37,6 +38,7 @@ mod loss_scale_optimizer;
 mod master_weights;
 mod models;
 mod optimizers;
+mod optimizer_state;
 mod overflow;
 mod policy;
 mod presets;
