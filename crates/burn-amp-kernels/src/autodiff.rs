@@ -65,12 +65,18 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
     }
 
     fn log_softmax_at(
+        output: FloatTensor<Self>,
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         targets: IntTensor<Self>,
     ) -> FloatTensor<Self> {
         let log_sum_exp = log_sum_exp.primitive;
-        let output = B::log_softmax_at(x.primitive.clone(), log_sum_exp.clone(), targets.clone());
+        let output = B::log_softmax_at(
+            output.primitive,
+            x.primitive.clone(),
+            log_sum_exp.clone(),
+            targets.clone(),
+        );
         match LogSoftmaxAt
             .prepare::<C>([x.node])
             .compute_bound()

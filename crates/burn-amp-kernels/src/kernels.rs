@@ -107,13 +107,15 @@ pub trait AmpBackend: Backend {
         log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim)
     }
 
-    /// The log-probability of one target per row; see [`cross_entropy`].
+    /// The log-probability of one target per row, from the `output` of the log-softmax of `x`; see [`cross_entropy`].
     fn log_softmax_at(
+        output: FloatTensor<Self>,
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         targets: IntTensor<Self>,
     ) -> FloatTensor<Self> {
-        cross_entropy::reference::<Self>(x, log_sum_exp, targets)
+        let _ = (x, log_sum_exp);
+        cross_entropy::reference::<Self>(output, targets)
     }
 
     /// The gradient of [`log_softmax_at`](Self::log_softmax_at) with respect to `x`.

@@ -96,7 +96,7 @@ fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.saturating(Saturating::Tanh, x, result)
 }
 
-/// A cross entropy reads one log-probability per row of a log-softmax. It is computed from the operand of the
+/// A cross entropy reads one log-probability per row of a log-softmax. Its gradient is computed from the operand of the
 /// log-softmax, so the backward pass needs no tensor of the gradients of all log-probabilities.
 fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
@@ -107,12 +107,17 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Precision::F32;
-    match &tensor.nature {
-        Nature::LogSoftmax(operand)
+    match tensor.nature {
+        Nature::LogSoftmax(ref operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
         {
             let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
-            call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
+            call.stored(G::Inner::log_softmax_at(
+                tensor.inner,
+                x,
+                log_sum_exp,
+                indices,
+            ))
         }
         _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
             G::Inner::float_gather(dim, tensor, indices)
