@@ -178,7 +178,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_any_dim                    (F, usize, BoolDType) -> Bool;
     Keep        float_all                        (F, BoolDType) -> Bool;
     Keep        float_all_dim                    (F, usize, BoolDType) -> Bool;
-    Keep        float_sign                       (F) -> F;
+    Keep        float_sign                       (F) -> F
+                by hand "the signs of a gradient are no gradient";
     Keep        float_expand                     (F, Shape) -> F;
     Keep        float_sort                       (F, usize, bool) -> F;
     Keep        float_sort_with_indices          (F, usize, bool, IntDType) -> (F,I);

@@ -6,6 +6,7 @@
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
+//! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -26,6 +27,7 @@
 mod amp_optimizer;
 mod backward_pass;
 mod custom_op;
+mod cuts;
 mod effective_batch;
 mod grad_scaler;
 mod half_tensors;

@@ -141,9 +141,22 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         inner: G::Inner::float_detach(tensor.inner),
         logical: tensor.logical,
         context: tensor.context,
-        nature: tensor.nature.after_move(),
+        nature: tensor.nature.after_detach(),
     }
     .enrolled()
+}
+
+/// A sign has no digits to lose, so ops on the signs of a gradient follow the policy again: an input that was moved along
+/// them is evaluated as any other.
+fn float_sign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_sign);
+    call.float(&tensor);
+    let call = call.decide();
+    let mut signs = call.result::<G>(G::Inner::float_sign(call.cast(tensor)));
+    signs.nature = Nature::Plain;
+    signs
 }
 
 fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -151,8 +164,14 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
     let tensor = tensor.exact();
+    // A parameter whose first value is the result of an op in low precision is stored in the dtype that the model sees.
+    let values = if require_grad {
+        precision::cast::<G::Inner>(tensor.inner, tensor.logical)
+    } else {
+        tensor.inner
+    };
     AmpTensor {
-        inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
+        inner: G::Inner::float_set_require_grad(values, require_grad),
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
