@@ -6,7 +6,7 @@
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
-//! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor
+//! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -39,8 +39,9 @@ mod long_runs;
 mod loss_scale_optimizer;
 mod master_weights;
 mod models;
-mod optimizers;
 mod optimizer_state;
+mod optimizers;
+mod outside_policy;
 mod overflow;
 mod policy;
 mod presets;
