@@ -1,4 +1,6 @@
-//! The scalar guard, which detects scalar operands that a low dtype would change by more than rounding.
+//! Scalar operands of ops on tensors in low precision: whether the dtype would lose a scalar, and its neighbours there.
+
+use half::{bf16, f16};
 
 use crate::Precision;
 
@@ -20,9 +22,85 @@ pub fn is_lost_divisor(x: f64, dtype: Precision) -> bool {
     is_lost(x, dtype) || is_lost(reciprocal, dtype) || subnormal
 }
 
+/// Whether rounding to `dtype` changes `x`.
+pub fn is_rounded(x: f64, dtype: Precision) -> bool {
+    !x.is_nan() && dtype.round(x) != x
+}
+
+/// The largest value of `dtype` that is at most `x`; NaN for NaN.
+pub fn floor(x: f64, dtype: Precision) -> f64 {
+    match dtype.round(x) {
+        rounded if rounded > x => next_below(rounded, dtype),
+        rounded => rounded,
+    }
+}
+
+/// The smallest value of `dtype` that is at least `x`; NaN for NaN.
+pub fn ceil(x: f64, dtype: Precision) -> f64 {
+    -floor(-x, dtype)
+}
+
+/// The largest value of `dtype` below `x`, which is a value of `dtype` itself and not -inf.
+fn next_below(x: f64, dtype: Precision) -> f64 {
+    /// Of a format in sign and magnitude; `bits` are those of a positive or negative value other than zero.
+    fn below(bits: u16) -> u16 {
+        let is_negative = bits & 0x8000 != 0;
+        if is_negative { bits + 1 } else { bits - 1 }
+    }
+
+    /// The bits of the negative value next to zero.
+    const BELOW_ZERO: u16 = 0x8001;
+
+    match dtype {
+        Precision::F64 => x.next_down(),
+        Precision::F32 | Precision::Flex32 => f64::from((x as f32).next_down()),
+        Precision::F16 if x == 0.0 => f16::from_bits(BELOW_ZERO).to_f64(),
+        Precision::F16 => f16::from_bits(below(f16::from_f64(x).to_bits())).to_f64(),
+        Precision::BF16 if x == 0.0 => bf16::from_bits(BELOW_ZERO).to_f64(),
+        Precision::BF16 => bf16::from_bits(below(bf16::from_f64(x).to_bits())).to_f64(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_value_of_the_dtype_is_between_a_scalar_and_its_floor_or_ceiling(x in any::<f32>()) {
+            prop_assume!(!x.is_nan());
+            for dtype in [Precision::F16, Precision::BF16] {
+                let x = f64::from(x);
+                let (below, above) = (floor(x, dtype), ceil(x, dtype));
+                prop_assert!(below <= x && x <= above);
+                prop_assert_eq!(dtype.round(below), below);
+                prop_assert_eq!(dtype.round(above), above);
+                prop_assert_eq!(below == above, !is_rounded(x, dtype));
+                if below < above {
+                    prop_assert_eq!(next_below(above, dtype), below);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floor_and_ceil_step_over_zero_and_stop_at_the_ends() {
+        let smallest = f16::from_bits(1).to_f64();
+        assert_eq!(
+            (floor(1e-9, Precision::F16), ceil(1e-9, Precision::F16)),
+            (0.0, smallest)
+        );
+        assert_eq!(
+            (floor(-1e-9, Precision::F16), ceil(-1e-9, Precision::F16)),
+            (-smallest, 0.0)
+        );
+        assert_eq!(floor(1e9, Precision::F16), 65504.0);
+        assert_eq!(ceil(1e9, Precision::F16), f64::INFINITY);
+        assert_eq!(floor(0.3, Precision::F64), 0.3);
+        assert_eq!(floor(0.1, Precision::F32), f64::from(0.1f32.next_down()));
+        assert!(floor(f64::NAN, Precision::BF16).is_nan());
+    }
 
     #[test]
     fn zero_infinity_and_one_are_guarded() {

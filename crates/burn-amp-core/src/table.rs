@@ -58,17 +58,24 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Pass        float_empty                      (Shape, &Device, FloatDType) -> F;
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
     Widest      float_add                        (F, F) -> F;
-    Keep        float_add_scalar                 (F, Scalar) -> F;
-    Keep        float_clamp_min                  (F, Scalar) -> F;
-    Keep        float_clamp_max                  (F, Scalar) -> F;
-    Keep        float_clamp                      (F, Scalar, Scalar) -> F;
+    Keep        float_add_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
+    Keep        float_clamp_min                  (F, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
+    Keep        float_clamp_max                  (F, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
+    Keep        float_clamp                      (F, Scalar, Scalar) -> F
+                by hand "the bounds are compared with x in F32";
     Widest      float_sub                        (F, F) -> F;
-    Keep        float_sub_scalar                 (F, Scalar) -> F;
+    Keep        float_sub_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Widest      float_mul                        (F, F) -> F
                 by hand "zeros and ones take the dtype of the other operand";
-    Keep        float_mul_scalar                 (F, Scalar) -> F;
+    Keep        float_mul_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Full/Widest float_div                        (F, F) -> F;
-    Keep        float_div_scalar                 (F, Scalar) -> F;
+    Keep        float_div_scalar                 (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Full        float_remainder                  (F, F) -> F;
     Full        float_remainder_scalar           (F, Scalar) -> F;
     Low         float_matmul                     (F, F) -> F;
@@ -84,8 +91,10 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full        float_scatter_add                (usize, F, I, F) -> F;
     Full        float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
-    Keep        float_gather_nd                  (F, I) -> F;
-    Keep        float_select                     (F, usize, I) -> F;
+    Keep        float_gather_nd                  (F, I) -> F
+                by hand "its gradient is summed in F32";
+    Keep        float_select                     (F, usize, I) -> F
+                by hand "its gradient is summed in F32";
     Full        float_select_add                 (F, usize, I, F) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
     Widest      float_slice_assign               (F, &[Slice], F) -> F;
@@ -116,8 +125,10 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_mean_dim                   (F, usize) -> F;
     Full        float_cumsum                     (F, usize) -> F;
     Full        float_cumprod                    (F, usize) -> F;
-    Keep        float_cummin                     (F, usize) -> F;
-    Keep        float_cummax                     (F, usize) -> F;
+    Keep        float_cummin                     (F, usize) -> F
+                by hand "its gradient is summed in F32";
+    Keep        float_cummax                     (F, usize) -> F
+                by hand "its gradient is summed in F32";
     Pass        float_cast                       (F, FloatDType) -> F
                 by hand "sets the logical dtype too";
     Full        float_exp                        (F) -> F;
@@ -167,13 +178,15 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_any_dim                    (F, usize, BoolDType) -> Bool;
     Keep        float_all                        (F, BoolDType) -> Bool;
     Keep        float_all_dim                    (F, usize, BoolDType) -> Bool;
-    Keep        float_sign                       (F) -> F;
+    Keep        float_sign                       (F) -> F
+                by hand "the signs of a gradient are no gradient";
     Keep        float_expand                     (F, Shape) -> F;
     Keep        float_sort                       (F, usize, bool) -> F;
     Keep        float_sort_with_indices          (F, usize, bool, IntDType) -> (F,I);
     Keep        float_argsort                    (F, usize, bool, IntDType) -> I;
     Widest      float_grid_sample_2d             (F, F, GridSampleOptions) -> F;
-    Keep        float_unfold                     (F, usize, usize, usize) -> F;
+    Keep        float_unfold                     (F, usize, usize, usize) -> F
+                by hand "its gradient is summed in F32";
     Keep        float_is_nan                     (F, BoolDType) -> Bool;
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
 } } } }
@@ -334,7 +347,8 @@ macro_rules! bool_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then
 #[doc(hidden)]
 #[macro_export]
 macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ModuleOps {
-    Keep        embedding                        (F, I) -> F;
+    Keep        embedding                        (F, I) -> F
+                by hand "its gradient is summed in F32";
     Full        embedding_backward               (F, F, I) -> F;
     Low         linear                           (F, F, Option<F>) -> F;
     Low         linear_x_backward                (F, F) -> F;
@@ -387,7 +401,7 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Full        interpolate                      (F, [usize; 2], InterpolateOptions) -> F;
     Full        interpolate_backward             (F, F, [usize; 2], InterpolateOptions) -> F;
     Low         attention                        (F, F, F, Option<Bool>, Option<F>, AttentionModuleOptions) -> F
-                by hand "composed of Amp's own ops while a graph is recorded, so that its softmax runs in F32";
+                by hand "composed of Amp's own ops while a graph is recorded, or without a kernel, so that its softmax runs in F32";
     Internal    layer_norm                       (F, F, Option<F>, f64) -> F
                 by hand "one kernel reads x as it is stored";
     Full        ctc_loss                         (F, I, I, I, usize) -> F;
@@ -400,7 +414,8 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
 #[doc(hidden)]
 #[macro_export]
 macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ActivationOps {
-    Keep        leaky_relu                       (F, Scalar) -> F;
+    Keep        leaky_relu                       (F, Scalar) -> F
+                by hand "a scalar that the dtype of x would round acts in F32";
     Keep        relu                             (F) -> F
                 by hand "a graph keeps one bit per element";
     Keep        relu_backward                    (F, F) -> F;

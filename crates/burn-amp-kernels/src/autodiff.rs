@@ -25,6 +25,7 @@ use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    scalar::{self, ScalarOp},
     sign_mask::SignMask,
     widen::cast,
 };
@@ -53,6 +54,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
             OpsKind::Tracked(prep) => prep.finish(B::not_positive(mask.primitive), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
+    }
+
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        scalar::recorded::<B, C>(x, op, scalar)
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -92,12 +97,18 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
     }
 
     fn log_softmax_at(
+        output: FloatTensor<Self>,
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         targets: IntTensor<Self>,
     ) -> FloatTensor<Self> {
         let log_sum_exp = log_sum_exp.primitive;
-        let output = B::log_softmax_at(x.primitive.clone(), log_sum_exp.clone(), targets.clone());
+        let output = B::log_softmax_at(
+            output.primitive,
+            x.primitive.clone(),
+            log_sum_exp.clone(),
+            targets.clone(),
+        );
         match LogSoftmaxAt
             .prepare::<C>([x.node])
             .compute_bound()

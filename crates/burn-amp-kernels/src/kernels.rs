@@ -3,6 +3,7 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     Backend, FloatDType,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -11,6 +12,7 @@ use crate::{
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
+    scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax, unscale,
 };
@@ -75,6 +77,18 @@ pub trait AmpBackend: Backend {
         Self::float_mul(x, mask)
     }
 
+    /// Whether Burn's `attention` is a kernel of this backend, which accumulates in F32, for calls with these options.
+    /// Otherwise the backend composes it of several ops in the dtype of its operands.
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        let _ = (options, has_bias);
+        true
+    }
+
+    /// An op of a tensor and a scalar in mixed precision; see [`scalar`].
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        scalar::reference::<Self>(x, op, scalar)
+    }
+
     /// GELU in mixed precision; see [`gelu`].
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::reference::<Self>(x)
@@ -114,13 +128,15 @@ pub trait AmpBackend: Backend {
         log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim)
     }
 
-    /// The log-probability of one target per row; see [`cross_entropy`].
+    /// The log-probability of one target per row, from the `output` of the log-softmax of `x`; see [`cross_entropy`].
     fn log_softmax_at(
+        output: FloatTensor<Self>,
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         targets: IntTensor<Self>,
     ) -> FloatTensor<Self> {
-        cross_entropy::reference::<Self>(x, log_sum_exp, targets)
+        let _ = (x, log_sum_exp);
+        cross_entropy::reference::<Self>(output, targets)
     }
 
     /// The gradient of [`log_softmax_at`](Self::log_softmax_at) with respect to `x`.

@@ -24,7 +24,8 @@ pub struct Memory {
     pub weights: u64,
     /// The bytes of their F32 master weights.
     pub masters: u64,
-    /// The bytes of the gradients as a backward pass leaves them: one per parameter, in its dtype.
+    /// The bytes of the gradients as a backward pass leaves them: one per parameter, in its dtype. A parameter in half
+    /// precision that a pass uses several times has one in F32, which is not counted here.
     pub gradients: u64,
     /// The bytes of the optimizer's own state, such as Adam's two moments.
     pub optimizer_state: u64,

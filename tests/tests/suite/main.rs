@@ -4,6 +4,9 @@
 //! * [`laws`]: properties of every op of the table
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
+//! * [`scalars`]: scalar operands of tensors in low precision
+//! * [`summed_gradients`]: gradients with many terms
+//! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -11,6 +14,7 @@
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
 //!   crate, as in programs
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
+//! * [`optimizer_state`]: what an optimizer computes from its state alone
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, in a `Learner`, on several
 //!   devices and in checkpoints
@@ -23,6 +27,7 @@
 mod amp_optimizer;
 mod backward_pass;
 mod custom_op;
+mod cuts;
 mod effective_batch;
 mod grad_scaler;
 mod half_tensors;
@@ -34,7 +39,9 @@ mod long_runs;
 mod loss_scale_optimizer;
 mod master_weights;
 mod models;
+mod optimizer_state;
 mod optimizers;
+mod outside_policy;
 mod overflow;
 mod policy;
 mod presets;
@@ -42,7 +49,9 @@ mod ranks;
 mod reads;
 mod resume;
 mod saturation;
+mod scalars;
 mod scenarios;
 mod skip_on_device;
+mod summed_gradients;
 mod trace;
 mod training;

@@ -5,17 +5,13 @@ use burn_backend::{
 
 use crate::{
     log_softmax,
-    widen::{cast, wide_dtype, widen},
+    widen::{cast, wide_dtype},
 };
 
-/// Gathers the logits of the targets with Burn's ops, and subtracts the log-sum-exp.
-pub fn reference<B: Backend>(
-    x: FloatTensor<B>,
-    log_sum_exp: FloatTensor<B>,
-    targets: IntTensor<B>,
-) -> FloatTensor<B> {
-    let last = x.rank() - 1;
-    B::float_sub(widen::<B>(B::float_gather(last, x, targets)), log_sum_exp)
+/// Gathers the log-probabilities of the targets with Burn's op.
+pub fn reference<B: Backend>(output: FloatTensor<B>, targets: IntTensor<B>) -> FloatTensor<B> {
+    let last = output.rank() - 1;
+    B::float_gather(last, output, targets)
 }
 
 /// Computes the gradients of all log-probabilities with Burn's ops, then the backward pass of log-softmax.

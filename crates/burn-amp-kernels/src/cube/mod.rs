@@ -13,6 +13,7 @@ pub(crate) mod team;
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, TensorMetadata,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 use burn_cubecl::{
@@ -24,6 +25,7 @@ use crate::{
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
+    scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax, unscale,
     widen::cast,
@@ -81,6 +83,17 @@ where
             SignMask::Bits(mask) => sign_mask::zeroed(x, mask),
             SignMask::Bools(_) => sign_mask::reference_zeroed::<Self>(x, mask),
         }
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        !has_bias && options.softcap.is_none() && options.scale.is_none()
+    }
+
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        if has_f64([&x]) {
+            return scalar::reference::<Self>(x, op, scalar);
+        }
+        scalar::scalar(x, op, scalar as f32)
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {

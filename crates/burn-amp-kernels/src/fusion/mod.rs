@@ -1,13 +1,14 @@
 //! The ops under Fusion: each is an operation of the stream that computes on the backend below.
 //!
-//! Elementwise ops (`mixed_gelu`, `unscale_unless_overflowed`) keep the reference: Fusion fuses Burn's ops with their
-//! neighbours.
+//! Elementwise ops (`mixed_gelu`, `mixed_scalar`, `unscale_unless_overflowed`) keep the reference: Fusion fuses Burn's
+//! ops with their neighbours.
 
 mod operation;
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 use burn_fusion::{Fusion, FusionBackend};
@@ -92,6 +93,10 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         });
         let [output] = exactly(results);
         output
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {

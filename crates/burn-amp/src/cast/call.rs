@@ -25,7 +25,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Rounded, Saturating},
+    tensor::{AmpTensor, Nature, Rounded, Saturating, is_summed_in_f32},
     warn,
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct Call<B: AmpBackend> {
     parameter: Option<Precision>,
     /// What the operands say about recomputing the result; unused where nothing is recorded or lowered.
     chain: Chain,
+    /// Whether the storage dtype of the float operands would round a scalar operand.
+    rounds_scalar: bool,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -79,6 +81,7 @@ impl<B: AmpBackend> Call<B> {
             passes: Passes::none(),
             parameter: None,
             chain: Chain::default(),
+            rounds_scalar: false,
             context: None,
         }
     }
@@ -124,9 +127,12 @@ impl<B: AmpBackend> Call<B> {
             && dtype.is_low()
         {
             let value: f64 = value.elem();
+            let is_rounded = scalar::is_rounded(value, dtype);
+            self.rounds_scalar |= is_rounded;
             self.operands.guarded |= match self.callee {
                 Callee::Op(Op::float_div_scalar) => scalar::is_lost_divisor(value, dtype),
-                Callee::Op(_) | Callee::Custom(_) => scalar::is_lost(value, dtype),
+                Callee::Op(Op::float_equal_elem | Op::float_not_equal_elem) => is_rounded,
+                Callee::Op(_) | Callee::Custom(_) => is_rounded && scalar::is_lost(value, dtype),
             };
         }
     }
@@ -188,18 +194,54 @@ impl<B: AmpBackend> Decided<B> {
                 return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
             }
         }
-        let Some(to) = to else {
-            return inner;
-        };
         let from = precision::of(&inner);
-        if to == from {
-            return inner;
+        let to = to.unwrap_or(from);
+        if to != from {
+            observe::cast(self.call.callee.op(), from, to);
         }
-        observe::cast(self.call.callee.op(), from, to);
-        if let Nature::Leaf(leaf) = nature {
-            G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
-        } else {
-            G::cast(inner, &recorded, to, self.recomputes)
+        match nature {
+            Nature::Leaf(leaf) if to != from || is_summed_in_f32(from, context) => {
+                G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
+            }
+            _ => G::cast(inner, &recorded, to, self.recomputes),
+        }
+    }
+
+    /// Whether the op would run in low precision with a scalar operand that this rounds. Under a policy that lowers
+    /// nothing it is the op of the plain backend.
+    #[inline]
+    pub(crate) fn rounds_scalar(&self) -> bool {
+        self.call.rounds_scalar
+            && self.casts.operands.is_none_or(Precision::is_low)
+            && self.lowers()
+    }
+
+    /// Returns a scalar operand for the inner backend.
+    ///
+    /// A comparison with a scalar between two values of the low dtype gets the one of the two that gives the same answer
+    /// as the scalar itself.
+    #[inline]
+    pub(crate) fn scalar(&self, value: Scalar) -> Scalar {
+        match self.call.callee.op() {
+            Some(op) if self.call.rounds_scalar => self.scalar_for(op, value),
+            Some(_) | None => value,
+        }
+    }
+
+    /// Returns a scalar operand for `op` of the inner backend, over operands of this call.
+    pub(crate) fn scalar_for(&self, op: Op, value: Scalar) -> Scalar {
+        let Some(stored) = self.call.operands.widest.filter(|_| self.rounds_scalar()) else {
+            return value;
+        };
+        let dtype = self.casts.computes_in(stored);
+        match op {
+            Op::float_greater_elem | Op::float_lower_equal_elem => {
+                scalar::floor(value.elem(), dtype).into()
+            }
+            Op::float_greater_equal_elem | Op::float_lower_elem => {
+                scalar::ceil(value.elem(), dtype).into()
+            }
+            _ => value,
         }
     }
 

@@ -89,6 +89,9 @@ macro_rules! operand {
     ([Vec<F>], $call:ident, $x:ident) => {
         $x.into_iter().map(|x| $call.cast(x)).collect()
     };
+    ([Scalar], $call:ident, $x:ident) => {
+        $call.scalar($x)
+    };
     ([QuantizationParametersPrimitive], $call:ident, $x:ident) => {
         QuantizationParametersPrimitive {
             scales: $call.cast($x.scales),

@@ -37,12 +37,15 @@ struct Entry<B: Backend> {
     /// The leaf's node without its values. It does not keep the graph alive.
     handle: FloatTensor<Autodiff<B>>,
     shape: Shape,
+    dtype: Precision,
 }
 
 /// The gradient of a leaf, as a backward pass left it.
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     pub(crate) shape: Shape,
+    /// Whether the leaf is stored in half precision.
+    pub(crate) is_of_low: bool,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
@@ -92,6 +95,14 @@ impl<B: Backend> Leaves<B> {
         self.levels.node(level, || self.placeholder(like))
     }
 
+    /// Returns the node of a leaf without its values and without a claim on the graph.
+    pub(super) fn handle(&self, leaf: &FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>> {
+        let mut handle = leaf.clone();
+        handle.primitive = self.placeholder(&leaf.primitive);
+        handle.rc = Arc::new(*leaf.rc);
+        handle
+    }
+
     /// Enters a leaf. Its entry no longer counts once its last clone is dropped.
     pub(super) fn enroll(
         &self,
@@ -99,14 +110,11 @@ impl<B: Backend> Leaves<B> {
         origin: Arc<Origin>,
     ) -> Arc<Leaf<B>> {
         let leaf = Arc::new(Leaf::new(origin));
-        let mut handle = tensor.clone();
-        handle.primitive = self.placeholder(&tensor.primitive);
-        handle.rc = Arc::new(*tensor.rc);
-
         let entry = Entry {
             leaf: Arc::downgrade(&leaf),
-            handle,
+            handle: self.handle(tensor),
             shape: tensor.primitive.shape(),
+            dtype: precision::of(&tensor.primitive),
         };
         let mut entries = self.entries.lock();
         entries.list.push(entry);
@@ -129,6 +137,7 @@ impl<B: Backend> Leaves<B> {
                 Some(LeafGradient {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
+                    is_of_low: entry.dtype.is_low(),
                     handle: entry.handle.clone(),
                 })
             })

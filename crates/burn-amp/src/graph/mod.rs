@@ -13,7 +13,9 @@
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
+//! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
+mod f32_gradient;
 mod leaf;
 mod leaves;
 mod levels;
@@ -104,8 +106,9 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn is_tracked(tensor: &FloatTensor<Self::Inner>) -> bool;
 
-    /// Casts a leaf; all uses of the leaf share the cast values. `operands` is the highest level among the op's
-    /// operands.
+    /// Casts a leaf for one use; all uses of the leaf share the cast values. `operands` is the highest level among the
+    /// op's operands. A leaf stored in half precision may be "cast" to its own dtype: its gradients are then added in
+    /// F32.
     #[doc(hidden)]
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
@@ -113,6 +116,13 @@ pub trait Graph<B: AmpBackend>:
         to: Precision,
         operands: usize,
         leaves: &Leaves<B>,
+    ) -> FloatTensor<Self::Inner>;
+
+    /// Runs an op whose backward pass adds gradients onto the elements of `tensor`; they are added in F32.
+    #[doc(hidden)]
+    fn sum_gradient_in_f32(
+        tensor: FloatTensor<Self::Inner>,
+        op: impl FnOnce(FloatTensor<Self::Inner>) -> FloatTensor<Self::Inner>,
     ) -> FloatTensor<Self::Inner>;
 }
 
@@ -172,6 +182,14 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     ) -> FloatTensor<B> {
         leaf.cast(tensor, to)
     }
+
+    #[inline]
+    fn sum_gradient_in_f32(
+        tensor: FloatTensor<B>,
+        op: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+    ) -> FloatTensor<B> {
+        op(tensor)
+    }
 }
 
 impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
@@ -226,5 +244,12 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner> {
         weight_cast::cast::<B, C>(tensor, leaf, to, operands, leaves)
+    }
+
+    fn sum_gradient_in_f32(
+        tensor: FloatTensor<Self::Inner>,
+        op: impl FnOnce(FloatTensor<Self::Inner>) -> FloatTensor<Self::Inner>,
+    ) -> FloatTensor<Self::Inner> {
+        f32_gradient::sum_in_f32::<B, C>(tensor, op)
     }
 }

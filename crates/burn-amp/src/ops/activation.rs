@@ -4,6 +4,7 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
+use super::scalar::leaky_relu;
 use crate::{
     backend::Amp,
     cast::{
@@ -44,7 +45,7 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::mixed_gelu(x.exact().inner))
+        call.stored(G::Inner::mixed_gelu(x.operand().inner))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -58,7 +59,7 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        let x = x.exact().inner;
+        let x = x.operand().inner;
         let result = call.stored(G::Inner::mixed_softmax(x.clone(), dim));
         call.saturating(Saturating::Softmax { dim }, x, result)
     } else {
@@ -88,7 +89,7 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let Some(dtype) = call.in_f32() else {
         return call.result(G::Inner::log_softmax(call.cast(x), dim));
     };
-    let x = x.exact().inner;
+    let x = x.operand().inner;
     let is_last = dim + 1 == x.rank();
     let LogSoftmax {
         output,

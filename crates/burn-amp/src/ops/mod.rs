@@ -6,5 +6,7 @@ mod custom;
 mod int_tensor;
 mod module;
 mod qtensor;
+mod scalar;
+mod summed;
 mod tensor;
 mod transaction;

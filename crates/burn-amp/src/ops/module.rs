@@ -12,6 +12,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
+use super::summed::embedding;
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},
@@ -25,7 +26,7 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
 }
 
 /// While a graph is recorded, attention is composed of `Amp`'s own ops. Burn's `Autodiff` would compose it below `Amp`,
-/// where the policy does not see the parts.
+/// where the policy does not see the parts. So would burn-cubecl without a graph, if there is a bias, a soft cap or a scale.
 fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     query: FloatTensor<Amp<B, P, G>>,
     key: FloatTensor<Amp<B, P, G>>,
@@ -41,7 +42,8 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     attn_bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
     let stored = precision::of(&query.inner);
-    if G::RECORDS && call.casts.computes_in(stored).is_low() {
+    let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
+    if !has_kernel && call.casts.computes_in(stored).is_low() {
         return attention_fallback::<Amp<B, P, G>>(query, key, value, mask, attn_bias, options);
     }
     call.result(G::Inner::attention(
@@ -67,7 +69,7 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        call.stored(G::Inner::mixed_layer_norm(x.exact().inner, gamma, beta, epsilon).output)
+        call.stored(G::Inner::mixed_layer_norm(x.operand().inner, gamma, beta, epsilon).output)
     } else {
         call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }

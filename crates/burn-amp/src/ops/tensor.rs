@@ -9,6 +9,11 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
+use super::scalar::{
+    float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
+    float_mul_scalar, float_sub_scalar,
+};
+use super::summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold};
 use crate::{
     backend::Amp,
     cast::{
@@ -49,7 +54,7 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
+    let tensor = tensor.operand();
     AmpTensor {
         inner: G::Inner::float_to_device(tensor.inner, device),
         logical: tensor.logical,
@@ -99,7 +104,7 @@ fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.saturating(Saturating::Tanh, x, result)
 }
 
-/// A cross entropy reads one log-probability per row of a log-softmax. It is computed from the operand of the
+/// A cross entropy reads one log-probability per row of a log-softmax. Its gradient is computed from the operand of the
 /// log-softmax, so the backward pass needs no tensor of the gradients of all log-probabilities.
 fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
@@ -110,14 +115,21 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Precision::F32;
-    match &tensor.nature {
-        Nature::LogSoftmax(operand)
+    match tensor.nature {
+        Nature::LogSoftmax(ref operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
         {
             let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
-            call.stored(G::Inner::log_softmax_at(x, log_sum_exp, indices))
+            call.stored(G::Inner::log_softmax_at(
+                tensor.inner,
+                x,
+                log_sum_exp,
+                indices,
+            ))
         }
-        _ => call.result(G::Inner::float_gather(dim, call.cast(tensor), indices)),
+        _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
+            G::Inner::float_gather(dim, tensor, indices)
+        })),
     }
 }
 
@@ -137,10 +149,23 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         inner: G::Inner::float_detach(tensor.inner),
         logical: tensor.logical,
         context: tensor.context,
-        nature: tensor.nature.after_move(),
+        nature: tensor.nature.after_detach(),
         recorded: Recorded::nothing(),
     }
     .enrolled()
+}
+
+/// A sign has no digits to lose, so ops on the signs of a gradient follow the policy again: an input that was moved along
+/// them is evaluated as any other.
+fn float_sign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_sign);
+    call.float(&tensor);
+    let call = call.decide();
+    let mut signs = call.result::<G>(G::Inner::float_sign(call.cast(tensor)));
+    signs.nature = Nature::Plain;
+    signs
 }
 
 fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -148,8 +173,14 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
     let tensor = tensor.exact();
+    // A parameter whose first value is the result of an op in low precision is stored in the dtype that the model sees.
+    let values = if require_grad {
+        precision::cast::<G::Inner>(tensor.inner, tensor.logical)
+    } else {
+        tensor.inner
+    };
     AmpTensor {
-        inner: G::Inner::float_set_require_grad(tensor.inner, require_grad),
+        inner: G::Inner::float_set_require_grad(values, require_grad),
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
@@ -162,7 +193,7 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
+    let tensor = tensor.operand();
     let inner = G::Inner::float_cast(tensor.inner, dtype);
     AmpTensor {
         logical: precision::of(&inner),

@@ -12,13 +12,15 @@ use super::{
     effective_batch::{EffectiveBatch, Step},
     merge::merge,
 };
-use crate::{backend::Amped, graph::NoGraph, policy::Context};
+use crate::{backend::Amped, cast::scope::full_precision, graph::NoGraph, policy::Context};
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer::init`](super::AmpOptimizer::init) returns one.
 ///
 /// * It skips the step of a whole *effective batch*, the micro-batches or devices whose gradients are summed for one
 ///   step, if a part of it overflowed. Without the wrapper, the step would be made from the other parts.
 /// * It clips the gradients of all parameters together, after unscaling.
+/// * It steps in F32. Ops on gradients are never lowered anyway, but a checkpoint does not know which parts of the
+///   optimizer's state were computed from gradients.
 /// * Its record contains the loss scale, so that a checkpoint of a `Learner` resumes exactly.
 ///
 /// ```
@@ -127,7 +129,7 @@ where
             return module;
         }
         let [grads] = grads;
-        self.inner.step(lr, module, grads)
+        full_precision(|| self.inner.step(lr, module, grads))
     }
 
     fn step_multi(&mut self, lr: LearningRate, module: M, mut grads: MultiGradientsParams) -> M {
@@ -139,8 +141,10 @@ where
             return module;
         }
         let grads = grads.into_iter().zip(devices).collect();
-        self.inner
-            .step_multi(lr, module, MultiGradientsParams { grads })
+        full_precision(|| {
+            self.inner
+                .step_multi(lr, module, MultiGradientsParams { grads })
+        })
     }
 
     fn to_record(&self) -> Self::Record {

@@ -9,7 +9,6 @@ use crate::{
     graph::LeafGradient,
     loss_scale::Overflow,
     policy::{ConfigSource, Context},
-    precision,
 };
 
 /// Returns the gradients of all parameters that a backward pass reached, by device.
@@ -36,7 +35,7 @@ pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overf
 
 /// Returns the gradients that contain inf or NaN. Incurs one device-to-host read for each device that has gradients.
 ///
-/// Also unscales the gradients that are stored in half precision.
+/// Also unscales the gradients of leaves that are stored in half precision.
 ///
 /// # Panics
 ///
@@ -69,15 +68,14 @@ pub(super) fn overflowed<B: AmpBackend>(
 
 /// Returns the position of each gradient of one device, and in the same order a flag that is 1 if it is not finite.
 ///
-/// Gradients that are stored in half precision have to be rewritten in F32 anyway, so one pass checks and unscales
-/// them.
+/// Gradients of leaves in half precision have to be rewritten in F32 anyway, unless the leaf was used several times, so
+/// one pass checks and unscales them.
 fn flags<B: AmpBackend>(
     leaves: &[LeafGradient<B>],
     scale: f32,
     grads: &mut Gradients,
 ) -> Option<(Vec<usize>, FloatTensor<B>)> {
-    let (low, wide): (Vec<_>, Vec<_>) =
-        (0..leaves.len()).partition(|at| precision::of(&leaves[*at].gradient).is_low());
+    let (low, wide): (Vec<_>, Vec<_>) = (0..leaves.len()).partition(|at| leaves[*at].is_of_low);
     let gradients = |order: &[usize]| -> Vec<_> {
         order
             .iter()

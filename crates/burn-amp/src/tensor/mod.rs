@@ -95,9 +95,23 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// The tensor as an op reads it that computes in F32 from values as they are stored: with the F32 values of a
+    /// [`Rounded`] result, and as one of the uses of a leaf.
+    pub(crate) fn operand(self) -> Self {
+        let mut exact = self.exact();
+        let stored = precision::of(&exact.inner);
+        if let Nature::Leaf(leaf) = &exact.nature
+            && is_summed_in_f32(stored, exact.context)
+        {
+            let level = G::level(&exact.inner);
+            exact.inner = G::cast_leaf(exact.inner, leaf, stored, level, &exact.context.leaves);
+        }
+        exact
+    }
+
     /// The tensor stored in F32, or in F64 if it is.
     pub(crate) fn in_f32(self) -> Self {
-        let exact = self.exact();
+        let exact = self.operand();
         let wide = precision::of(&exact.inner).join(Precision::F32);
         Self {
             inner: precision::cast::<G::Inner>(exact.inner, wide),
@@ -118,9 +132,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     ///
     /// For ops outside the policy; [`Amp::custom_op`](crate::Amp::custom_op) runs an op under it.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
-        let exact = self.exact();
+        let exact = self.operand();
         precision::cast::<G::Inner>(exact.inner, exact.logical)
     }
+}
+
+/// Whether the gradients of a leaf stored in `dtype` must be added in F32: every use then reads it through a node of its
+/// own, even in the dtype in which it is stored.
+pub(crate) fn is_summed_in_f32<B: AmpBackend>(dtype: Precision, context: &Context<B>) -> bool {
+    dtype.is_low() && context.policy.compute().is_low()
 }
 
 impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {

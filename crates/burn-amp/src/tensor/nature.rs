@@ -95,6 +95,14 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
         }
     }
 
+    /// Returns the nature after `detach`: a parameter stays one, and ops on a gradient follow the policy from now on.
+    pub(crate) fn after_detach(self) -> Self {
+        match self.after_move() {
+            Self::Gradient(_) => Self::Plain,
+            other => other,
+        }
+    }
+
     /// Returns the nature after `require_grad` was set or cleared. A parameter stays one; ops on anything else follow
     /// the policy from now on.
     pub(crate) fn after_require_grad(self) -> Self {

@@ -6,6 +6,7 @@ mod layer_norm;
 mod log_softmax;
 mod loss_scale;
 mod rows;
+mod scalar;
 mod softmax;
 mod unscale;
 

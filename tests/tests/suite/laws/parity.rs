@@ -43,6 +43,12 @@ fn reads_as_stored(op: Op) -> bool {
     )
 }
 
+/// Whether Amp composes the op of its own ops, so that it equals no op of the plain backend: burn-cubecl has no kernel of an
+/// attention with a bias, and would compute the softmax in low precision.
+fn is_composed(op: Op) -> bool {
+    cfg!(feature = "cubecl") && op == Op::attention
+}
+
 /// Whether two runs of the op on the plain backend may differ in rounding, because CubeCL sums the gradient of the
 /// image with atomics, in no fixed order.
 fn adds_in_any_order(op: Op) -> bool {
@@ -89,6 +95,9 @@ fn are_equal_in_f32(a: &Read, b: &Read) -> bool {
 fn equals_by_hand<P: ConfigSource>() {
     let compute = compute::<P>();
     law::<P>(|op, class| {
+        if is_composed(op) {
+            return;
+        }
         for low in storages(op) {
             let stored: Vec<Precision> = (0..case::<Plain>(op).operands.len())
                 .map(|i| if low(i) { compute } else { Precision::F32 })

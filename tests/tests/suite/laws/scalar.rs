@@ -1,4 +1,5 @@
-//! An op with a scalar operand that the storage dtype would lose runs in F32.
+//! An op with a scalar operand that the storage dtype would lose runs in F32; one that the dtype would round acts in F32,
+//! and its result is rounded once.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::*;
@@ -59,4 +60,33 @@ fn stays_low<P: ConfigSource>() {
 #[test]
 fn a_scalar_that_the_dtype_holds_leaves_the_op_low() {
     for_each_low_policy!(stays_low);
+}
+
+fn rounds_once<P: ConfigSource>() {
+    let compute = compute::<P>();
+    law::<P>(|op, class| {
+        if !is_guarded(op, class) {
+            return;
+        }
+        for scalar in [0.3, 1.1, -0.7] {
+            assert_ne!(compute.round(scalar), scalar);
+            let outputs = read(run_amp::<P>(op, |_| true, Some(scalar)).0);
+            let in_f32 = read(run_plain(op, DType::F32, Some(scalar)));
+            for (output, mut in_f32) in outputs.into_iter().zip(in_f32) {
+                if output.stored.is_some() {
+                    assert_eq!(output.stored, Some(burn_dtype(compute)), "scalar {scalar}");
+                    in_f32
+                        .values
+                        .iter_mut()
+                        .for_each(|x| *x = compute.round(*x));
+                }
+                assert_eq!(output.bits(), in_f32.bits(), "scalar {scalar}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_scalar_that_the_dtype_would_round_acts_in_f32_and_the_result_stays_low() {
+    for_each_low_policy!(rounds_once);
 }

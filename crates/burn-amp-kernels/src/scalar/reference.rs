@@ -1,0 +1,18 @@
+use burn_backend::{Backend, Scalar, TensorMetadata, tensor::FloatTensor};
+
+use super::ScalarOp;
+use crate::widen::{cast, widen};
+
+/// Computes with Burn's ops, between casts.
+pub fn reference<B: Backend>(x: FloatTensor<B>, op: ScalarOp, scalar: f64) -> FloatTensor<B> {
+    let dtype = x.dtype();
+    let (x, scalar) = (widen::<B>(x), Scalar::from(scalar));
+    let result = match op {
+        ScalarOp::Add => B::float_add_scalar(x, scalar),
+        ScalarOp::Sub => B::float_sub_scalar(x, scalar),
+        ScalarOp::Mul => B::float_mul_scalar(x, scalar),
+        ScalarOp::Div => B::float_div_scalar(x, scalar),
+        ScalarOp::LeakyRelu => B::leaky_relu(x, scalar),
+    };
+    cast::<B>(result, dtype)
+}

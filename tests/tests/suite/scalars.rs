@@ -1,0 +1,233 @@
+//! Ops of a tensor in low precision and a scalar, for every finite value of the dtype: the op in F32, rounded once, as
+//! PyTorch computes it.
+
+use burn::{
+    nn::DropoutConfig,
+    tensor::{
+        Bool, DType, Tensor, TensorData, TensorPrimitive, activation::leaky_relu, backend::Backend,
+    },
+};
+use burn_amp::{
+    config::{Class, Precision},
+    storage_dtype,
+};
+use burn_amp_tests::{Amp, AmpAutodiff, Compute, ConfigSource, LossScaleMode, policy, scaling};
+
+policy!(
+    /// F16 without loss scaling, so that gradients can be compared bit by bit.
+    InF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
+policy!(
+    /// BF16 without loss scaling.
+    InBf16,
+    scaling(Compute::Bf16, LossScaleMode::Off)
+);
+
+macro_rules! for_each_dtype {
+    ($function:ident) => {{
+        #[cfg(not(feature = "vulkan"))]
+        $function::<InBf16>(Precision::BF16);
+        $function::<InF16>(Precision::F16);
+    }};
+}
+
+/// Scalars that neither dtype holds, and that neither loses.
+const SCALARS: [f64; 8] = [0.99, 0.9, 0.1, 1.0 / 0.9, 3.3, -0.7, 1e-3, 100.3];
+
+/// Every finite value of a low dtype.
+fn values(dtype: Precision) -> Vec<f32> {
+    let value = |bits: u32| match dtype {
+        Precision::BF16 => f32::from_bits(bits << 16),
+        _ => f16_from_bits(bits),
+    };
+    (0..1 << 16).map(value).filter(|x| x.is_finite()).collect()
+}
+
+/// The value of the F16 with these bits: sign, 5 bits of exponent, 10 bits of fraction.
+fn f16_from_bits(bits: u32) -> f32 {
+    let (exponent, fraction) = ((bits >> 10 & 0x1f) as i32, (bits & 0x3ff) as f32);
+    let size = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        0x1f => f32::INFINITY,
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits & 0x8000 == 0 { size } else { -size }
+}
+
+fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {
+    Tensor::from_data(TensorData::from(values), &Default::default())
+}
+
+/// The tensor, stored in the compute dtype.
+fn low<P: ConfigSource>(x: Tensor<AmpAutodiff<P>, 1>) -> Tensor<AmpAutodiff<P>, 1> {
+    let TensorPrimitive::Float(x) = x.into_primitive() else {
+        unreachable!("the tensor is float")
+    };
+    let x = AmpAutodiff::<P>::custom_op(Class::Low, [x], |[x]| x);
+    Tensor::from_primitive(TensorPrimitive::Float(x))
+}
+
+fn numbers<B: Backend>(x: Tensor<B, 1>) -> Vec<f32> {
+    x.into_data().into_vec().expect("the model sees F32")
+}
+
+/// Equal bit by bit, except that -0 may be 0.
+#[track_caller]
+fn assert_same(found: &[f32], expected: &[f32], of: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    for ((found, expected), x) in found.iter().zip(expected).zip(of) {
+        assert_eq!(found, expected, "{what} for {x}");
+    }
+}
+
+type OnTensor<B> = fn(Tensor<B, 1>, f64) -> Tensor<B, 1>;
+type OnNumber = fn(f32, f32) -> f32;
+
+/// The ops on a tensor, on a number in F32, and what they do with a gradient.
+fn arithmetic<B: Backend>() -> [(&'static str, OnTensor<B>, OnNumber, OnNumber); 5] {
+    [
+        ("+", |x, s| x + s, |x, s| x + s, |grad, _| grad),
+        ("-", |x, s| x - s, |x, s| x - s, |grad, _| grad),
+        ("*", |x, s| x * s, |x, s| x * s, |grad, s| grad * s),
+        ("/", |x, s| x / s, |x, s| x / s, |grad, s| grad / s),
+        (
+            "leaky_relu",
+            leaky_relu,
+            |x, s| if x < 0.0 { x * s } else { x },
+            // The gradients of the test are positive where its operands are.
+            |grad, s| if grad < 0.0 { grad * s } else { grad },
+        ),
+    ]
+}
+
+fn rounds_once<P: ConfigSource>(dtype: Precision) {
+    let round = |x: f32| dtype.round(f64::from(x)) as f32;
+    let all = values(dtype);
+    for (name, op, on_number, on_gradient) in arithmetic::<AmpAutodiff<P>>() {
+        for scalar in SCALARS {
+            let what = format!("{dtype} {name} {scalar}");
+            let x = tensor::<AmpAutodiff<P>>(&all).require_grad();
+            let result = op(low::<P>(x.clone()), scalar);
+            let stored = storage_dtype(&result);
+            assert_eq!(stored, storage_dtype(&low::<P>(x.clone())), "{what}");
+
+            let s = scalar as f32;
+            let expected: Vec<_> = all.iter().map(|x| round(on_number(*x, s))).collect();
+            assert_same(&numbers(result.clone()), &expected, &all, &what);
+
+            // A loss whose gradient with respect to the result is every value of the dtype.
+            let loss = (result * low::<P>(tensor(&all))).sum();
+            let grads = loss.backward();
+            let gradient = numbers(x.grad(&grads).expect("x is a leaf"));
+            let expected: Vec<_> = all.iter().map(|x| round(on_gradient(*x, s))).collect();
+            assert_same(&gradient, &expected, &all, &format!("gradient of {what}"));
+        }
+    }
+}
+
+#[test]
+fn arithmetic_and_its_gradient_act_on_the_scalar_in_f32() {
+    for_each_dtype!(rounds_once);
+}
+
+type Compare<B> = fn(Tensor<B, 1>, f64) -> Tensor<B, 1, Bool>;
+
+fn compares_in_f32<P: ConfigSource>(dtype: Precision) {
+    let ops: [(&str, Compare<AmpAutodiff<P>>, fn(f32, f32) -> bool); 6] = [
+        (">", |x, s| x.greater_elem(s), |x, s| x > s),
+        (">=", |x, s| x.greater_equal_elem(s), |x, s| x >= s),
+        ("<", |x, s| x.lower_elem(s), |x, s| x < s),
+        ("<=", |x, s| x.lower_equal_elem(s), |x, s| x <= s),
+        ("==", |x, s| x.equal_elem(s), |x, s| x == s),
+        ("!=", |x, s| x.not_equal_elem(s), |x, s| x != s),
+    ];
+    let all = values(dtype);
+    for (name, op, on_number) in ops {
+        for scalar in SCALARS.into_iter().chain([0.0, 0.5, 1.0001, 1e-9, -1e9]) {
+            let found = op(low::<P>(tensor(&all)), scalar).into_data();
+            for (found, x) in found.iter::<bool>().zip(&all) {
+                let expected = on_number(*x, scalar as f32);
+                assert_eq!(found, expected, "{dtype} {x} {name} {scalar}");
+            }
+        }
+    }
+}
+
+#[test]
+fn comparisons_compare_with_the_scalar_itself() {
+    for_each_dtype!(compares_in_f32);
+}
+
+fn clamps<P: ConfigSource>(dtype: Precision) {
+    let round = |x: f32| dtype.round(f64::from(x)) as f32;
+    let ops: [(&str, OnTensor<AmpAutodiff<P>>, OnNumber); 3] = [
+        ("at least", |x, s| x.clamp_min(s), |x, s| x.max(s)),
+        ("at most", |x, s| x.clamp_max(s), |x, s| x.min(s)),
+        (
+            "between 0.3 less and",
+            |x, s| x.clamp(s - 0.3, s),
+            |x, s| x.clamp((f64::from(s) - 0.3) as f32, s),
+        ),
+    ];
+    let all = values(dtype);
+    for (name, op, on_number) in ops {
+        for scalar in SCALARS {
+            let what = format!("{dtype} {name} {scalar}");
+            let x = tensor::<AmpAutodiff<P>>(&all).require_grad();
+            let result = op(low::<P>(x.clone()), scalar);
+            let clamped: Vec<_> = all.iter().map(|x| on_number(*x, scalar as f32)).collect();
+            let expected: Vec<_> = clamped.iter().map(|x| round(*x)).collect();
+            assert_same(&numbers(result.clone()), &expected, &all, &what);
+
+            let grads = result.sum().backward();
+            let gradient = numbers(x.grad(&grads).expect("x is a leaf"));
+            let passes = all.iter().zip(&clamped).map(|(x, clamped)| x == clamped);
+            let expected: Vec<_> = passes.map(|passes| f32::from(u8::from(passes))).collect();
+            assert_same(&gradient, &expected, &all, &format!("gradient of {what}"));
+        }
+    }
+}
+
+#[test]
+fn clamps_pass_the_gradient_of_what_is_within_the_bounds_themselves() {
+    for_each_dtype!(clamps);
+}
+
+fn dropout_keeps_the_mean<P: ConfigSource>(dtype: Precision) {
+    let between_one_and_two = |x: &f32| (1.0..2.0).contains(x);
+    let some: Vec<_> = values(dtype)
+        .into_iter()
+        .filter(between_one_and_two)
+        .collect();
+    let many = some.repeat(8192 / some.len());
+    let x = low::<P>(tensor(&many));
+    let kept = DropoutConfig::new(0.1).init().forward(x);
+    let ratios: Vec<f64> = numbers(kept)
+        .iter()
+        .zip(&many)
+        .filter(|(kept, _)| **kept != 0.0)
+        .map(|(kept, x)| f64::from(*kept) / f64::from(*x))
+        .collect();
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    // With the factor rounded to BF16, which is 1.109375, the mean would be off by 1.6e-3.
+    let error = mean * 0.9 - 1.0;
+    assert!(error.abs() < 4e-4, "{dtype}: the factor is off by {error}");
+}
+
+#[test]
+fn dropout_scales_by_the_factor_itself() {
+    for_each_dtype!(dropout_keeps_the_mean);
+}
+
+fn widens_if_lost<P: ConfigSource>(_: Precision) {
+    let x = || low::<P>(tensor(&[1.5, -2.0])).inner();
+    let is_low = |x: Tensor<Amp<P>, 1>| storage_dtype(&x) != DType::F32;
+    assert!(is_low(x() * 0.5) && is_low(x() * 0.3));
+    assert!(!is_low(x() * 1e-46) && !is_low(x() + 1e39));
+}
+
+#[test]
+fn a_scalar_that_would_be_lost_still_widens() {
+    for_each_dtype!(widens_if_lost);
+}

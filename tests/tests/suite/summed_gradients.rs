@@ -1,0 +1,193 @@
+//! Gradients that are sums of many terms, of tensors in low precision: F32 sums, rounded at most once.
+
+use burn::{
+    module::Module,
+    nn::{Embedding, EmbeddingConfig, Linear, LinearConfig},
+    tensor::{DType, Int, Tensor, TensorData, backend::Backend},
+};
+use burn_amp::{cast_params, config::Preset, storage_dtype};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
+    computing_in, policy, scaling,
+};
+
+policy!(
+    /// F16 without loss scaling: with it, a gradient of 4096 would overflow.
+    UnscaledF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
+policy!(
+    /// BF16 without loss scaling.
+    UnscaledBf16,
+    scaling(Compute::Bf16, LossScaleMode::Off)
+);
+
+/// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
+const TERMS: usize = 4096;
+
+fn ones<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
+    Tensor::ones(shape, &Default::default())
+}
+
+/// An activation in low precision with the values of `x`.
+fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    let columns = x.dims()[1];
+    let identity = Tensor::eye(columns, &x.device());
+    x.matmul(identity)
+}
+
+fn zeros<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D, Int> {
+    Tensor::zeros(shape, &Default::default())
+}
+
+/// Reads one element, the one at the start, many times.
+type Reader<B> = fn(Tensor<B, 2>) -> Tensor<B, 2>;
+
+fn readers<B: Backend>() -> [(&'static str, Reader<B>); 6] {
+    [
+        ("select", |x| x.select(0, zeros([TERMS]))),
+        ("gather", |x| x.gather(0, zeros([TERMS, 1]))),
+        ("gather_nd", |x| {
+            x.gather_nd::<2, 1>(zeros([TERMS, 2])).unsqueeze_dim(1)
+        }),
+        ("cummin", |x| {
+            x.expand([1, 1]).repeat_dim(0, TERMS).cummin(0)
+        }),
+        ("cummax", |x| {
+            // The first of the rows stays the largest.
+            let rows = ones::<B, 2>([TERMS - 1, 1]) * 0.5;
+            Tensor::cat(vec![x, activation(rows)], 0).cummax(0)
+        }),
+        ("unfold", |x| {
+            let row = x.reshape([1, 1]).repeat_dim(1, 2);
+            row.unfold::<3, usize>(1, 2, 1).reshape([-1, 1])
+        }),
+    ]
+}
+
+fn reads_of_one_element<P: ConfigSource>() {
+    type B<P> = AmpAutodiff<P>;
+    for (name, read) in readers::<B<P>>() {
+        let leaf = ones::<B<P>, 2>([1, 1]).require_grad();
+        let x = activation(leaf.clone());
+        assert!(storage_dtype(&x) != DType::F32);
+        let result = read(x);
+        assert!(storage_dtype(&result) != DType::F32, "{name}");
+        let terms = result.dims()[0];
+        let grads = result.sum().backward();
+        let gradient = leaf.grad(&grads).expect("finite").into_scalar();
+        assert_eq!(gradient, terms as f32, "{name}");
+    }
+}
+
+#[test]
+fn an_element_that_is_read_many_times_gets_the_sum() {
+    #[cfg(not(feature = "vulkan"))]
+    reads_of_one_element::<UnscaledBf16>();
+    reads_of_one_element::<UnscaledF16>();
+}
+
+/// Preset `o2`, with a first scale whose product with the gradients of these tests is finite.
+fn stored_low(compute: Compute) -> Config {
+    Config {
+        preset: Preset::O2,
+        loss_scale: LossScaleConfig {
+            rule: DynamicLossScale {
+                init: 4.0,
+                ..DynamicLossScale::default()
+            },
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(compute)
+    }
+}
+
+policy!(O2InF16, stored_low(Compute::F16));
+policy!(O2InBf16, stored_low(Compute::Bf16));
+
+macro_rules! for_each_o2 {
+    ($function:ident) => {{
+        #[cfg(not(feature = "vulkan"))]
+        $function::<O2InBf16>();
+        $function::<O2InF16>();
+    }};
+}
+
+fn looks_up_one_token<P: ConfigSource>() {
+    let device = Default::default();
+    let model: Embedding<AmpAutodiff<P>> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
+    let tokens = zeros([1, TERMS]);
+    let grads = model.forward(tokens).sum().backward();
+    let gradient = model.weight.grad(&grads).expect("finite").into_data();
+    let expected = [[TERMS as f32; 2], [0.0; 2], [0.0; 2]];
+    assert_eq!(gradient, TensorData::from(expected));
+}
+
+#[test]
+fn the_gradient_of_a_frequent_token_counts_its_places() {
+    for_each_o2!(looks_up_one_token);
+}
+
+/// The gradient of a weight that is used `uses` times, each time with a gradient of 1.
+fn gradient_of_uses<P: ConfigSource>(uses: usize, use_once: Reader<AmpAutodiff<P>>) -> TensorData {
+    let device = Default::default();
+    let config = LinearConfig::new(1, 1).with_bias(false);
+    let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device));
+    let weight = model.weight.val();
+    assert!(weight.dtype() != DType::F32);
+    let results = (0..uses).map(|_| use_once(weight.clone())).collect();
+    let grads = Tensor::cat(results, 0).sum().backward();
+    model.weight.grad(&grads).expect("finite").into_data()
+}
+
+fn accumulates<P: ConfigSource>() {
+    let uses: [(&str, Reader<AmpAutodiff<P>>); 7] = [
+        ("matmul", |w| ones::<_, 2>([1, 1]).matmul(w)),
+        ("product", |w| w * ones::<_, 2>([1, 1])),
+        ("transposed", |w| w.transpose().matmul(ones::<_, 2>([1, 1]))),
+        ("sum", |w| w.sum_dim(0)),
+        ("cast", |w| w.cast(DType::F32)),
+        ("to_f32", |w| burn_amp::to_f32(w)),
+        ("to device", |w| w.to_device(&Default::default())),
+    ];
+    for (name, use_once) in uses {
+        for count in [1, 300] {
+            let gradient = gradient_of_uses::<P>(count, use_once);
+            assert_eq!(gradient.dtype, DType::F32);
+            assert_eq!(gradient.iter::<f32>().next(), Some(count as f32), "{name}");
+        }
+    }
+    // Uses of every kind together, some of which have a gradient in low precision and some in F32.
+    let all: Reader<AmpAutodiff<P>> = |w| {
+        let low = ones::<_, 2>([1, 1]).matmul(w.clone());
+        let in_f32 = w.clone().exp() * 0.0 + w.clone();
+        let softmax = burn::tensor::activation::softmax(w.clone(), 1) * 0.0;
+        let gelu = burn::tensor::activation::gelu(w) * 0.0;
+        low + in_f32 + softmax + gelu
+    };
+    let gradient = gradient_of_uses::<P>(300, all);
+    assert_eq!(gradient.iter::<f32>().next(), Some(600.0));
+}
+
+#[test]
+fn the_uses_of_a_parameter_stored_low_add_up_in_f32() {
+    for_each_o2!(accumulates);
+}
+
+fn two_losses<P: ConfigSource>() {
+    let device = Default::default();
+    let config = LinearConfig::new(1, 1).with_bias(false);
+    let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device)).no_grad();
+    let weight = model.weight.val().require_grad();
+    let (first, second) = (weight.clone() * 3.0, weight.clone() * 5.0);
+    let gradient = |loss: Tensor<AmpAutodiff<P>, 2>| {
+        let grads = loss.sum().backward();
+        weight.grad(&grads).expect("finite").into_scalar()
+    };
+    assert_eq!((gradient(first), gradient(second)), (3.0, 5.0));
+}
+
+#[test]
+fn two_losses_of_a_parameter_have_their_own_gradients() {
+    for_each_o2!(two_losses);
+}
