@@ -13,7 +13,7 @@ pub fn heap() -> u64 {
     Meter::Heap.in_use().expect("the heap is always known")
 }
 
-/// Returns the bytes that the graph keeps after the forward pass.
+/// Returns the bytes that the graph and the output keep after the forward pass.
 ///
 /// A first graph of another batch stays alive meanwhile. It holds the low copies of the parameters, which both share.
 pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
@@ -21,11 +21,11 @@ pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
     let net = fresh::<B, S>(subject, &device);
     let first = subject.batch::<B>(&device);
     let second = subject.batch::<B>(&device);
-    let with_copies = subject.loss(&net, &first);
+    let with_copies = subject.forward(&net, &first);
     let before = heap();
-    let loss = subject.loss(&net, &second);
+    let output = subject.forward(&net, &second);
     let kept = heap().saturating_sub(before);
-    drop((with_copies, loss));
+    drop((with_copies, output));
     kept
 }
 

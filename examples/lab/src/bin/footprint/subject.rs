@@ -1,5 +1,7 @@
 //! What is measured: a net with its batch and its loss, from the zoo or from the blocks.
 
+use std::any::Any;
+
 use anyhow::Result;
 use burn::{
     module::AutodiffModule,
@@ -38,6 +40,15 @@ pub trait Subject {
     ) -> Result<Self::Batch<B>>;
 
     fn loss<B: AutodiffBackend>(&self, net: &Self::Net<B>, batch: &Self::Batch<B>) -> Tensor<B, 1>;
+
+    /// Computes what a net that holds this one would go on with, and returns it with its graph: by default the loss.
+    fn forward<B: AutodiffBackend>(
+        &self,
+        net: &Self::Net<B>,
+        batch: &Self::Batch<B>,
+    ) -> Box<dyn Any> {
+        Box::new(self.loss(net, batch))
+    }
 
     /// Returns the gradient of the input, where it is computed.
     fn input_gradient<B: AutodiffBackend>(

@@ -9,6 +9,8 @@ mod conv;
 mod feed_forward;
 mod recurrent;
 
+use std::any::Any;
+
 use anyhow::Result;
 use burn::{
     module::AutodiffModule,
@@ -76,6 +78,11 @@ impl<T: Block<D>, const D: usize> Subject for Of<T, D> {
 
     fn loss<B: AutodiffBackend>(&self, net: &T::Net<B>, batch: &Batch<B, D>) -> Tensor<B, 1> {
         (T::forward(net, batch.x.clone()) * batch.weights.clone()).mean()
+    }
+
+    /// The output, which the next block reads.
+    fn forward<B: AutodiffBackend>(&self, net: &T::Net<B>, batch: &Batch<B, D>) -> Box<dyn Any> {
+        Box::new(T::forward(net, batch.x.clone()))
     }
 
     fn input_gradient<B: AutodiffBackend>(
