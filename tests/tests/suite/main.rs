@@ -6,6 +6,8 @@
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
+//! * [`first_scale`], [`floor`], [`own_loss_scale`]: how the loss scale begins, how far it falls, and whose it is;
+//!   [`single_gradients`]: programs that read gradients one by one
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
 //!   thousands of steps
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
@@ -24,6 +26,8 @@ mod amp_optimizer;
 mod backward_pass;
 mod custom_op;
 mod effective_batch;
+mod first_scale;
+mod floor;
 mod grad_scaler;
 mod half_tensors;
 mod kernels;
@@ -36,6 +40,7 @@ mod master_weights;
 mod models;
 mod optimizers;
 mod overflow;
+mod own_loss_scale;
 mod policy;
 mod presets;
 mod ranks;
@@ -43,6 +48,7 @@ mod reads;
 mod resume;
 mod saturation;
 mod scenarios;
+mod single_gradients;
 mod skip_on_device;
 mod trace;
 mod training;
