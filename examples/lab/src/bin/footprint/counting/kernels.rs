@@ -5,9 +5,12 @@ use burn_amp_kernels::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    scalar::ScalarOp,
+    sign_mask::SignMask,
 };
 use burn_backend::{
     FloatDType,
+    ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -47,6 +50,34 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         let read = Size::default().and(&gradient).and(&before).and(&after);
         let result = B::unscale_unless_overflowed(gradient, before, after);
         one("unscale_unless_overflowed", read, result)
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
+    }
+
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        let read = Size::default().and(&x);
+        one("mixed_scalar", read, B::mixed_scalar(x, op, scalar))
+    }
+
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        let read = Size::default().and(&x);
+        let mask = match B::not_positive(x) {
+            SignMask::Bits(mask) => SignMask::Bits(mask),
+            SignMask::Bools(mask) => SignMask::Bools(mask),
+        };
+        record("not_positive", read, size(&mask));
+        mask
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        let read = size(&mask).and(&x);
+        let mask = match mask {
+            SignMask::Bits(mask) => SignMask::Bits(mask),
+            SignMask::Bools(mask) => SignMask::Bools(mask),
+        };
+        one("zeroed", read, B::zeroed(x, mask))
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -99,8 +130,9 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         one("mixed_log_softmax_backward", read, result)
     }
 
-    /// Reads one element per row, not all of `x`.
+    /// Reads one element per row, not all of `output`.
     fn log_softmax_at(
+        output: FloatTensor<Self>,
         x: FloatTensor<Self>,
         log_sum_exp: FloatTensor<Self>,
         targets: IntTensor<Self>,
@@ -109,7 +141,7 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
             .and(&log_sum_exp)
             .and(&log_sum_exp)
             .and(&targets);
-        let result = B::log_softmax_at(x, log_sum_exp, targets);
+        let result = B::log_softmax_at(output, x, log_sum_exp, targets);
         one("log_softmax_at", read, result)
     }
 
@@ -174,4 +206,12 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
 fn one<T: burn_backend::TensorMetadata>(op: &'static str, read: Size, result: T) -> T {
     record(op, read, Size::default().and(&result));
     result
+}
+
+/// The size of a mask, in the form that it has.
+fn size<B: AmpBackend>(mask: &SignMask<B>) -> Size {
+    match mask {
+        SignMask::Bits(words) => Size::default().and(words),
+        SignMask::Bools(bools) => Size::default().and(bools),
+    }
 }
