@@ -4,7 +4,7 @@ use burn::{module::Module, optim::GradientsParams, tensor::backend::AutodiffBack
 use lab::machine::Meter;
 
 use crate::{
-    counting::{Launch, recorded},
+    counting::{Launch, highest, recorded},
     subject::Subject,
 };
 
@@ -13,30 +13,32 @@ pub fn heap() -> u64 {
     Meter::Heap.in_use().expect("the heap is always known")
 }
 
-/// Returns the bytes that the graph and the output keep after the forward pass.
+/// Returns the bytes that the graph and the output keep after the forward pass, with the batch as far as the graph keeps
+/// it: a training loop moves its batch into the model.
 ///
 /// A first graph of another batch stays alive meanwhile. It holds the low copies of the parameters, which both share.
 pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
     let device = Default::default();
     let net = fresh::<B, S>(subject, &device);
     let first = subject.batch::<B>(&device);
-    let second = subject.batch::<B>(&device);
     let with_copies = subject.forward(&net, &first);
     let before = heap();
+    let second = subject.batch::<B>(&device);
     let output = subject.forward(&net, &second);
+    drop(second);
     let kept = heap().saturating_sub(before);
     drop((with_copies, output));
     kept
 }
 
-/// Returns the most bytes that a forward and a backward pass hold, above the parameters and the batch.
+/// Returns the most bytes that a forward and a backward pass hold between their ops, above the parameters and the batch.
 pub fn peak<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
     let device = Default::default();
     let net = fresh::<B, S>(subject, &device);
     let batch = subject.batch::<B>(&device);
     let before = heap();
-    let (peak, _) = Meter::Heap.peak_during(|| both_passes::<B, S>(subject, &net, &batch));
-    peak.unwrap_or_default().saturating_sub(before)
+    let (peak, _) = highest(|| both_passes::<B, S>(subject, &net, &batch));
+    peak.saturating_sub(before)
 }
 
 /// Returns the launches of a forward and a backward pass.

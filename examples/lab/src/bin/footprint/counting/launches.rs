@@ -1,8 +1,9 @@
 //! The launches of a thread, while they are recorded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use burn_backend::{DType, TensorMetadata};
+use lab::machine::Meter;
 
 /// One op: what it read and wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ const FREE: [&str; 15] = [
 ];
 
 thread_local! {
+    /// The most bytes on the heap so far; `None` while nobody measures.
+    static HIGHEST: Cell<Option<u64>> = const { Cell::new(None) };
     /// The launches so far; `None` while nobody records.
     static LAUNCHES: RefCell<Option<Vec<Launch>>> = const { RefCell::new(None) };
 }
@@ -59,8 +62,21 @@ pub fn recorded<T>(work: impl FnOnce() -> T) -> (Vec<Launch>, T) {
     (LAUNCHES.take().unwrap_or_default(), output)
 }
 
+/// Runs `work` and returns the most bytes on the heap after any of its ops on this thread, and its output.
+///
+/// What an op needs while it runs is not counted: Flex computes in BF16 by copies in F32, and a GPU does not.
+pub fn highest<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    HIGHEST.set(Some(0));
+    let output = work();
+    (HIGHEST.take().unwrap_or_default(), output)
+}
+
 /// Records a launch, unless the op is free or a cast to the dtype that the operand already has.
 pub(super) fn record(op: &'static str, operands: Size, results: Size) {
+    if let Some(highest) = HIGHEST.get() {
+        let heap = Meter::Heap.in_use().unwrap_or_default();
+        HIGHEST.set(Some(highest.max(heap)));
+    }
     let name = ["float_", "int_", "bool_", "q_"]
         .iter()
         .find_map(|kind| op.strip_prefix(kind))
