@@ -13,6 +13,7 @@
 //! | measure | what it is |
 //! |---|---|
 //! | kept | bytes on the heap that the graph and its output hold after the forward pass, without parameters, the batch, and the low copies of parameters, which a step needs once and not per item |
+//! | kept of each further batch | the bytes that doubling the batch adds to kept: saved tensors alone, without the nodes of the graph; compared with the storages that PyTorch's autograd saves |
 //! | kept under checkpointing | the same with Burn's `BalancedCheckpointing` |
 //! | peak | the most bytes on the heap during a forward and a backward pass, without parameters and the batch |
 //! | traffic | bytes that the ops of both passes read and write, without matrix products and convolutions, whose traffic depends on their tiling; see [`counting`] |

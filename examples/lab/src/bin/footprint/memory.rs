@@ -13,14 +13,14 @@ pub fn heap() -> u64 {
     Meter::Heap.in_use().expect("the heap is always known")
 }
 
-/// Returns the bytes that the graph and the output keep after the forward pass.
+/// Returns the bytes that the graph and the output keep after the forward pass of `times` as many items as the subject's.
 ///
 /// A first graph of another batch stays alive meanwhile. It holds the low copies of the parameters, which both share.
-pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
+pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S, times: usize) -> u64 {
     let device = Default::default();
     let net = fresh::<B, S>(subject, &device);
-    let first = subject.batch::<B>(&device);
-    let second = subject.batch::<B>(&device);
+    let first = subject.batch::<B>(times, &device);
+    let second = subject.batch::<B>(times, &device);
     let with_copies = subject.forward(&net, &first);
     let before = heap();
     let output = subject.forward(&net, &second);
@@ -29,11 +29,17 @@ pub fn kept<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
     kept
 }
 
+/// Returns the bytes that the graph and the output keep of each further batch: their tensors, without what does not grow
+/// with the batch, such as the nodes of the graph.
+pub fn tensors<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
+    kept::<B, S>(subject, 2).saturating_sub(kept::<B, S>(subject, 1))
+}
+
 /// Returns the most bytes that a forward and a backward pass hold, above the parameters and the batch.
 pub fn peak<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
     let device = Default::default();
     let net = fresh::<B, S>(subject, &device);
-    let batch = subject.batch::<B>(&device);
+    let batch = subject.batch::<B>(1, &device);
     let before = heap();
     let (peak, _) = Meter::Heap.peak_during(|| both_passes::<B, S>(subject, &net, &batch));
     peak.unwrap_or_default().saturating_sub(before)
@@ -43,7 +49,7 @@ pub fn peak<B: AutodiffBackend, S: Subject>(subject: &S) -> u64 {
 pub fn launches<B: AutodiffBackend, S: Subject>(subject: &S) -> Vec<Launch> {
     let device = Default::default();
     let net = fresh::<B, S>(subject, &device);
-    let batch = subject.batch::<B>(&device);
+    let batch = subject.batch::<B>(1, &device);
     recorded(|| both_passes::<B, S>(subject, &net, &batch)).0
 }
 
@@ -60,7 +66,7 @@ fn both_passes<B: AutodiffBackend, S: Subject>(
 /// registries of a backend, has been made for another net.
 fn fresh<B: AutodiffBackend, S: Subject>(subject: &S, device: &B::Device) -> S::Net<B> {
     let another = subject.init::<B>(device);
-    both_passes::<B, S>(subject, &another, &subject.batch::<B>(device));
+    both_passes::<B, S>(subject, &another, &subject.batch::<B>(1, device));
     drop(another);
     let net = subject.init::<B>(device);
     net.num_params(); // draws the parameters, which are lazy

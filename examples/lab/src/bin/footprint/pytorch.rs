@@ -16,8 +16,10 @@ use crate::gradients::GradientError;
 pub struct PyTorch {
     /// The version of PyTorch.
     pub version: String,
+    /// The number of draws of weights and batch that gradient errors are taken over.
+    pub draws: usize,
     pub rows: Vec<PyTorchRow>,
-    /// The folder that holds the weights, batches and gradients.
+    /// The folder that holds the weights, batches and gradients of each draw, in folders named by their numbers.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -28,8 +30,11 @@ pub struct PyTorch {
 pub struct PyTorchRow {
     pub subject: String,
     pub precision: String,
-    /// The bytes that autograd saves, without parameters, the batch, and the low copies of parameters.
+    /// The bytes that autograd saves and the output holds, without parameters, the batch, and the low copies of
+    /// parameters.
     pub kept_bytes: u64,
+    /// The bytes that a further batch adds to them.
+    pub tensor_bytes: u64,
     /// The bytes of the low copies of parameters.
     pub weight_cast_bytes: u64,
     pub gradient_error: GradientError,

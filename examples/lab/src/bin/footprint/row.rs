@@ -17,6 +17,7 @@ pub struct Row {
     pub subject: String,
     pub precision: String,
     pub kept_bytes: u64,
+    pub tensor_bytes: u64,
     pub checkpointed_bytes: u64,
     pub peak_bytes: u64,
     pub traffic_bytes: u64,
@@ -55,7 +56,7 @@ impl Measure<'_> {
     fn row<P: Precision, S: Subject>(&self, subject: &S) -> Result<(Row, Vec<Launch>)> {
         let name = self.name;
         let gradient_error = self.pytorch.map(|pytorch| {
-            let error = || gradients::error::<P::Training, S>(subject, &pytorch.folder, name);
+            let error = || gradients::error::<P::Training, S>(subject, pytorch, name);
             P::scaled_afresh(error).with_context(|| format!("{name} in {}", P::NAME))
         });
         let launches = P::scaled_afresh(|| memory::launches::<P::Training, S>(subject));
@@ -63,8 +64,9 @@ impl Measure<'_> {
         let row = Row {
             subject: name.to_owned(),
             precision: P::NAME.to_owned(),
-            kept_bytes: P::scaled_afresh(|| memory::kept::<P::Training, S>(subject)),
-            checkpointed_bytes: P::scaled_afresh(|| memory::kept::<P::Checkpointed, S>(subject)),
+            kept_bytes: P::scaled_afresh(|| memory::kept::<P::Training, S>(subject, 1)),
+            tensor_bytes: P::scaled_afresh(|| memory::tensors::<P::Training, S>(subject)),
+            checkpointed_bytes: P::scaled_afresh(|| memory::kept::<P::Checkpointed, S>(subject, 1)),
             peak_bytes: P::scaled_afresh(|| memory::peak::<P::Training, S>(subject)),
             traffic_bytes: moved.map(Launch::bytes).sum(),
             launches: launches.len() as u64,

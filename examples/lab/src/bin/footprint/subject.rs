@@ -25,8 +25,8 @@ pub trait Subject {
 
     fn init<B: AutodiffBackend>(&self, device: &B::Device) -> Self::Net<B>;
 
-    /// Draws a batch.
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> Self::Batch<B>;
+    /// Draws a batch of `times` as many items as the subject's.
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> Self::Batch<B>;
 
     /// Reads the batch that PyTorch saved.
     ///
@@ -81,8 +81,8 @@ impl<M: ZooModel> Subject for Model<M> {
         M::TrainNet::init(&self.model, device)
     }
 
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> M::Batch<B> {
-        self.model.batch(Draw::train(self.items, 0), device)
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> M::Batch<B> {
+        self.model.batch(Draw::train(times * self.items, 0), device)
     }
 
     fn read_batch<B: AutodiffBackend>(
@@ -109,8 +109,8 @@ impl Subject for Generator {
         self.0.init(device)
     }
 
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> Images<B> {
-        self.0.batch(device)
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> Images<B> {
+        self.0.batch(times, device)
     }
 
     fn read_batch<B: AutodiffBackend>(

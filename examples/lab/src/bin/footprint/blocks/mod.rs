@@ -56,8 +56,11 @@ impl<T: Block<D>, const D: usize> Subject for Of<T, D> {
         T::init(device)
     }
 
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> Batch<B, D> {
-        let normal = |shape| Tensor::random(shape, Distribution::Normal(0.0, 1.0), device);
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> Batch<B, D> {
+        let normal = |mut shape: [usize; D]| {
+            shape[0] *= times;
+            Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+        };
         Batch {
             x: normal(T::INPUT).set_require_grad(T::INPUT_REQUIRES_GRAD),
             weights: normal(T::OUTPUT),
