@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p lab --bin footprint -- --subject resnet18 bn-residual
-//! cargo run --release -p lab --bin footprint -- --pytorch DIR --markdown --json footprint.json
+//! cargo run --release -p lab --bin footprint -- --pytorch DIR --into docs/footprint.md --json footprint.json
 //! cargo run --release -p lab --bin footprint -- --subject lstm --ops
 //! ```
 //!
@@ -78,6 +78,13 @@ fn main() -> Result<()> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.into {
+        let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let page = report
+            .into_page(&page)
+            .with_context(|| path.display().to_string())?;
+        fs::write(path, page).with_context(|| path.display().to_string())?;
     }
     print!("{}{ops}", report.text(args.markdown));
     Ok(())

@@ -72,3 +72,7 @@ fn fresh<B: AutodiffBackend, S: Subject>(subject: &S, device: &B::Device) -> S::
     net.num_params(); // draws the parameters, which are lazy
     net
 }
+
+/// Held by tests that measure the heap or use much of it, because all threads share it.
+#[cfg(test)]
+pub static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());

@@ -62,3 +62,35 @@ impl PyTorch {
             .find(|row| row.precision == precision)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{"version": "2.6.0", "draws": 4, "rows": [{"subject": "mlp", "precision": "bf16",
+        "kept_bytes": 300, "tensor_bytes": 200, "weight_cast_bytes": 100,
+        "gradient_error": {"overall": 0.01, "largest": 0.02, "parameter": "layers.0.weight"}}]}"#;
+
+    #[test]
+    fn reads_what_footprint_py_writes() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("footprint.json"), TEXT).unwrap();
+        let read = PyTorch::open(directory.path()).unwrap();
+        assert_eq!(read.row("mlp", "bf16").unwrap().tensor_bytes, 200);
+        assert!(read.row("mlp", "f16").is_none());
+        assert_eq!(read.folder, directory.path());
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = PyTorch::open(directory.path()).unwrap_err().to_string();
+        assert!(error.ends_with("footprint.json"), "{error}");
+        fs::write(
+            directory.path().join("footprint.json"),
+            TEXT.replace("draws", "seeds"),
+        )
+        .unwrap();
+        assert!(PyTorch::open(directory.path()).is_err());
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result};
 use lab::table::{Table, cell};
 use serde::Serialize;
 
@@ -25,6 +26,9 @@ mod goal {
     /// Of a block of BERT-base, in MiB.
     pub const BERT_BLOCK: f64 = 205.0;
 }
+
+/// The line of a page after which the tables stand.
+const MARK: &str = "<!-- footprint -->\n";
 
 /// All numbers of a session.
 #[derive(Serialize)]
@@ -77,6 +81,18 @@ impl Report {
             format!("{heading}{title}\n\n{table}\n")
         });
         text.collect()
+    }
+
+    /// The page with the tables in place of what follows its mark.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the page has no mark.
+    pub fn into_page(&self, page: &str) -> Result<String> {
+        let (head, _) = page
+            .split_once(MARK)
+            .with_context(|| format!("no line `{}`", MARK.trim_end()))?;
+        Ok(format!("{head}{MARK}\n{}\n", self.text(true).trim_end()))
     }
 
     /// A measure of every subject: in F32, and in BF16 and F16 with their ratios to F32.
@@ -254,6 +270,24 @@ pub fn ops(name: &str, launches: &[Vec<Launch>; 3]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_replace_what_follows_the_mark() {
+        let report = Report {
+            rows: Vec::new(),
+            heavy: None,
+            pytorch: None,
+        };
+        let page = report
+            .into_page("# Page\n\n<!-- footprint -->\nold\n")
+            .unwrap();
+        assert!(
+            page.starts_with("# Page\n\n<!-- footprint -->\n\n## Kept"),
+            "{page}"
+        );
+        assert!(!page.contains("old"));
+        assert!(report.into_page("# Page\n").is_err());
+    }
 
     #[test]
     fn what_misses_its_goal_is_marked() {

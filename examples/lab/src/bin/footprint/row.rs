@@ -75,3 +75,42 @@ impl Measure<'_> {
         Ok((row, launches))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject;
+
+    fn measured(name: &'static str) -> Measured {
+        let measure = Measure {
+            name,
+            pytorch: None,
+        };
+        subject::visit(name, measure).unwrap().unwrap()
+    }
+
+    #[test]
+    fn attention_keeps_less_than_half_and_launches_are_those_that_are_counted() {
+        let _alone = memory::ALONE.lock();
+        let Measured { rows, launches } = measured("mha");
+        let [f32, bf16, f16] = &rows;
+        assert_eq!(
+            rows.each_ref().map(|row| row.precision.as_str()),
+            ["f32", "bf16", "f16"]
+        );
+        assert!(2 * bf16.tensor_bytes < f32.tensor_bytes, "{bf16:?} {f32:?}");
+        assert!(
+            f16.tensor_bytes <= f16.kept_bytes,
+            "the nodes of the graph come on top: {f16:?}"
+        );
+        assert!(f32.checkpointed_bytes < f32.kept_bytes, "{f32:?}");
+        for (row, launches) in rows.iter().zip(&launches) {
+            assert_eq!(row.launches, launches.len() as u64);
+            let all: u64 = launches.iter().map(Launch::bytes).sum();
+            assert!(
+                0 < row.traffic_bytes && row.traffic_bytes < all,
+                "products do not count"
+            );
+        }
+    }
+}

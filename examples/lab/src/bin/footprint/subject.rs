@@ -161,3 +161,46 @@ impl<V: Visitor> zoo::Visitor for OfZoo<V> {
         self.0.visit(&Model { model, items })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::{Autodiff, Flex};
+
+    use super::*;
+    use crate::memory;
+
+    type B = Autodiff<Flex>;
+
+    /// The loss of a batch.
+    struct Loss;
+
+    impl Visitor for Loss {
+        type Output = f32;
+
+        fn visit<S: Subject>(self, subject: &S) -> f32 {
+            let device = Default::default();
+            let batch = subject.batch::<B>(1, &device);
+            subject.loss(&subject.init(&device), &batch).into_scalar()
+        }
+    }
+
+    #[test]
+    fn every_block_has_a_loss_and_a_generator_another_than_its_critic() {
+        let _alone = memory::ALONE.lock();
+        for name in BLOCKS {
+            let loss = visit(name, Loss).unwrap();
+            assert!(loss.is_finite() && loss != 0.0, "{name}: {loss}");
+        }
+        assert_ne!(visit("wgan", Loss), visit(GENERATOR, Loss));
+        assert_eq!(visit("vgg", Loss), None);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names = names();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
