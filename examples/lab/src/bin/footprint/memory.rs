@@ -58,8 +58,7 @@ fn both_passes<B: AutodiffBackend, S: Subject>(
     net: &S::Net<B>,
     batch: &S::Batch<B>,
 ) -> GradientsParams {
-    let grads = subject.loss(net, batch).backward();
-    GradientsParams::from_grads(grads, net)
+    GradientsParams::from_grads(subject.both_passes(net, batch), net)
 }
 
 /// Makes a net whose parameters are drawn and have no low copies yet. What is made once in a process, such as the

@@ -50,6 +50,15 @@ pub trait Subject {
         Box::new(self.loss(net, batch))
     }
 
+    /// Runs a forward and a backward pass: by default from the loss.
+    fn both_passes<B: AutodiffBackend>(
+        &self,
+        net: &Self::Net<B>,
+        batch: &Self::Batch<B>,
+    ) -> B::Gradients {
+        self.loss(net, batch).backward()
+    }
+
     /// Returns the gradient of the input, where it is computed.
     fn input_gradient<B: AutodiffBackend>(
         &self,

@@ -1,6 +1,6 @@
 //! The launches of a thread, while they are recorded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use burn_backend::{DType, TensorMetadata};
 
@@ -48,15 +48,23 @@ const FREE: [&str; 15] = [
 ];
 
 thread_local! {
+    /// The op up to which launches are skipped.
+    static SKIPPED: Cell<Option<&'static str>> = const { Cell::new(None) };
     /// The launches so far; `None` while nobody records.
     static LAUNCHES: RefCell<Option<Vec<Launch>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` and returns the launches that it made on this thread, and its output.
 pub fn recorded<T>(work: impl FnOnce() -> T) -> (Vec<Launch>, T) {
+    SKIPPED.set(None);
     LAUNCHES.set(Some(Vec::new()));
     let output = work();
     (LAUNCHES.take().unwrap_or_default(), output)
+}
+
+/// Leaves out the launches on this thread from now on, up to the next one of `op`, which is left out too.
+pub fn skip_through(op: &'static str) {
+    SKIPPED.set(Some(op));
 }
 
 /// Records a launch, unless the op is free or a cast to the dtype that the operand already has.
@@ -67,6 +75,12 @@ pub(super) fn record(op: &'static str, operands: Size, results: Size) {
         .unwrap_or(op);
     let idle_cast = name == "cast" && operands.dtype == results.dtype;
     if idle_cast || FREE.contains(&name) {
+        return;
+    }
+    if let Some(last) = SKIPPED.get() {
+        if last == op {
+            SKIPPED.set(None);
+        }
         return;
     }
     LAUNCHES.with_borrow_mut(|launches| {
