@@ -51,12 +51,15 @@ const FREE: [&str; 15] = [
 thread_local! {
     /// The most bytes on the heap so far; `None` while nobody measures.
     static HIGHEST: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The op up to which launches are skipped.
+    static SKIPPED: Cell<Option<&'static str>> = const { Cell::new(None) };
     /// The launches so far; `None` while nobody records.
     static LAUNCHES: RefCell<Option<Vec<Launch>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` and returns the launches that it made on this thread, and its output.
 pub fn recorded<T>(work: impl FnOnce() -> T) -> (Vec<Launch>, T) {
+    SKIPPED.set(None);
     LAUNCHES.set(Some(Vec::new()));
     let output = work();
     (LAUNCHES.take().unwrap_or_default(), output)
@@ -71,6 +74,11 @@ pub fn highest<T>(work: impl FnOnce() -> T) -> (u64, T) {
     (HIGHEST.take().unwrap_or_default(), output)
 }
 
+/// Leaves out the launches on this thread from now on, up to the next one of `op`, which is left out too.
+pub fn skip_through(op: &'static str) {
+    SKIPPED.set(Some(op));
+}
+
 /// Records a launch, unless the op is free or a cast to the dtype that the operand already has.
 pub(super) fn record(op: &'static str, operands: Size, results: Size) {
     if let Some(highest) = HIGHEST.get() {
@@ -83,6 +91,12 @@ pub(super) fn record(op: &'static str, operands: Size, results: Size) {
         .unwrap_or(op);
     let idle_cast = name == "cast" && operands.dtype == results.dtype;
     if idle_cast || FREE.contains(&name) {
+        return;
+    }
+    if let Some(last) = SKIPPED.get() {
+        if last == op {
+            SKIPPED.set(None);
+        }
         return;
     }
     LAUNCHES.with_borrow_mut(|launches| {
