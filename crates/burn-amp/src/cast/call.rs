@@ -17,7 +17,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::callee::Callee;
+use super::{callee::Callee, recompute::Sizes};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
@@ -43,6 +43,7 @@ pub(crate) struct Call<B: AmpBackend> {
     parameter: Option<Precision>,
     /// Whether the storage dtype of the float operands would round a scalar operand.
     rounds_scalar: bool,
+    sizes: Sizes,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -51,6 +52,8 @@ pub(crate) struct Call<B: AmpBackend> {
 pub(crate) struct Decided<B: AmpBackend> {
     call: Call<B>,
     pub(crate) casts: Casts,
+    /// Whether a graph computes the result again in the backward pass instead of keeping it.
+    recomputes: bool,
 }
 
 impl<B: AmpBackend> Call<B> {
@@ -77,6 +80,7 @@ impl<B: AmpBackend> Call<B> {
             passes: Passes::none(),
             parameter: None,
             rounds_scalar: false,
+            sizes: Sizes::default(),
             context: None,
         }
     }
@@ -108,6 +112,9 @@ impl<B: AmpBackend> Call<B> {
         }
         if !G::RECORDS && matches!(tensor.nature, Nature::Parameter(_)) {
             self.parameter = Some(precision::of(&tensor.inner));
+        }
+        if G::RECORDS && tensor.context.policy.compute().is_low() {
+            self.sizes.add::<B, G>(&tensor.inner);
         }
         self.context.get_or_insert(tensor.context);
     }
@@ -153,7 +160,13 @@ impl<B: AmpBackend> Call<B> {
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
-        Decided { call: self, casts }
+        let in_f32 = casts.operands.or(operands.widest) == Some(Precision::F32);
+        let recomputes = in_f32 && self.sizes.costs_nothing(self.callee.op());
+        Decided {
+            call: self,
+            casts,
+            recomputes,
+        }
     }
 }
 
@@ -186,7 +199,7 @@ impl<B: AmpBackend> Decided<B> {
             Nature::Leaf(leaf) if to != from || is_summed_in_f32(from, context) => {
                 G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
             }
-            _ => precision::cast::<G::Inner>(inner, to),
+            _ => G::cast(inner, to, self.recomputes),
         }
     }
 
@@ -227,6 +240,12 @@ impl<B: AmpBackend> Decided<B> {
             }
             _ => value,
         }
+    }
+
+    /// Whether the result is recorded on [`Graph::Recomputed`].
+    #[inline]
+    pub(crate) fn recomputes(&self) -> bool {
+        self.recomputes
     }
 
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.

@@ -18,7 +18,9 @@ macro_rules! forward {
             let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
             $($crate::cast::forward::look!($result $kind, call, $x);)*
             let call = call.decide();
-            let result = G::Inner::$op($($crate::cast::forward::operand!($kind, call, $x)),*)$(.$await)?;
+            let result = $crate::cast::forward::computed!(
+                $result, call, $op($($crate::cast::forward::operand!($kind, call, $x)),*)$(.$await)?
+            );
             $crate::cast::forward::result!($result, call, result)
         }
     };
@@ -100,6 +102,22 @@ macro_rules! operand {
     };
 }
 
+/// Calls the inner backend, which records a float result as the call decided.
+///
+/// A macro for the same reason as [`look!`].
+macro_rules! computed {
+    ([F], $call:ident, $op:ident($($operand:expr),*)) => {
+        if $call.recomputes() {
+            G::Recomputed::$op($($operand),*)
+        } else {
+            G::Inner::$op($($operand),*)
+        }
+    };
+    ($result:tt, $call:ident, $op:ident($($operand:expr),*)$(.$await:ident)?) => {
+        G::Inner::$op($($operand),*)$(.$await)?
+    };
+}
+
 /// Wraps a result of the inner backend as a result of `Amp`.
 ///
 /// A macro for the same reason as [`look!`].
@@ -156,4 +174,4 @@ macro_rules! result {
     }};
 }
 
-pub(crate) use {forward, look, operand, result};
+pub(crate) use {computed, forward, look, operand, result};

@@ -3,6 +3,7 @@
 //! * [`forward`]: a macro that turns each row of `burn_amp_core`'s table into a method
 //! * [`call`]: one call: the method shows it the operands, it asks the policy for the casts and wraps the result
 //! * [`callee`]: the op that is called, of the table or of the user's own
+//! * [`recompute`]: which results a graph computes again in the backward pass
 //! * [`scope`]: a scope in which every op runs in F32
 //! * [`observe`]: a hook that sees every cast
 
@@ -10,4 +11,5 @@ pub(crate) mod call;
 mod callee;
 pub(crate) mod forward;
 pub(crate) mod observe;
+mod recompute;
 pub(crate) mod scope;

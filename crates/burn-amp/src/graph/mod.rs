@@ -11,12 +11,14 @@
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
+//! * [`operand_cast`]: the graph node of any other cast
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
 mod f32_gradient;
 mod leaf;
 mod leaves;
 mod levels;
+mod operand_cast;
 mod origin;
 mod weight_cast;
 
@@ -24,8 +26,12 @@ use std::{fmt::Debug, marker::PhantomData, sync::Arc};
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
-use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
+use burn_autodiff::checkpoint::strategy::{
+    BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
+};
 use burn_backend::{BackendTypes, tensor::FloatTensor};
+
+use crate::precision;
 
 pub use leaf::Leaf;
 pub use leaves::Leaves;
@@ -50,6 +56,17 @@ pub trait Graph<B: AmpBackend>:
             QuantizedTensorPrimitive = B::QuantizedTensorPrimitive,
         >;
 
+    /// [`Inner`](Self::Inner), but the graph keeps no result of elementwise ops and views: the backward pass computes
+    /// what it needs of them again.
+    type Recomputed: AmpBackend
+        + BackendTypes<
+            Device = B::Device,
+            FloatTensorPrimitive = FloatTensor<Self::Inner>,
+            IntTensorPrimitive = B::IntTensorPrimitive,
+            BoolTensorPrimitive = B::BoolTensorPrimitive,
+            QuantizedTensorPrimitive = B::QuantizedTensorPrimitive,
+        >;
+
     /// Whether [`Inner`](Self::Inner) records the ops for a backward pass.
     const RECORDS: bool;
 
@@ -67,6 +84,19 @@ pub trait Graph<B: AmpBackend>:
     /// Returns the level of a tensor in the graph: its distance from the leaves.
     #[doc(hidden)]
     fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
+
+    /// Casts an operand. For an op that `recomputes` its result, the graph keeps the operand as it is stored and casts it
+    /// again in the backward pass.
+    #[doc(hidden)]
+    fn cast(
+        tensor: FloatTensor<Self::Inner>,
+        to: Precision,
+        recomputes: bool,
+    ) -> FloatTensor<Self::Inner>;
+
+    /// Whether a backward pass computes the tensor again.
+    #[doc(hidden)]
+    fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool;
 
     /// Casts a leaf for one use; all uses of the leaf share the cast values. `operands` is the highest level among the
     /// op's operands. A leaf stored in half precision may be "cast" to its own dtype: its gradients are then added in
@@ -105,6 +135,7 @@ impl<C> sealed::Sealed for Tape<C> {}
 
 impl<B: AmpBackend> Graph<B> for NoGraph {
     type Inner = B;
+    type Recomputed = B;
 
     const RECORDS: bool = false;
 
@@ -116,6 +147,16 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     #[inline]
     fn level(_: &FloatTensor<B>) -> usize {
         0
+    }
+
+    #[inline]
+    fn cast(tensor: FloatTensor<B>, to: Precision, _: bool) -> FloatTensor<B> {
+        precision::cast::<B>(tensor, to)
+    }
+
+    #[inline]
+    fn is_recomputed(_: &FloatTensor<B>) -> bool {
+        false
     }
 
     #[inline]
@@ -140,6 +181,7 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
 
 impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     type Inner = burn_autodiff::Autodiff<B, C>;
+    type Recomputed = burn_autodiff::Autodiff<B, BalancedCheckpointing>;
 
     const RECORDS: bool = true;
 
@@ -159,6 +201,20 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     #[inline]
     fn level(tensor: &FloatTensor<Self::Inner>) -> usize {
         tensor.node.order
+    }
+
+    #[inline]
+    fn cast(
+        tensor: FloatTensor<Self::Inner>,
+        to: Precision,
+        recomputes: bool,
+    ) -> FloatTensor<Self::Inner> {
+        operand_cast::cast::<B, C>(tensor, to, recomputes)
+    }
+
+    #[inline]
+    fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool {
+        operand_cast::is_recomputed::<B, C>(tensor)
     }
 
     fn cast_leaf(

@@ -7,7 +7,10 @@ use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTens
 use super::scalar::leaky_relu;
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward},
+    cast::{
+        call::Call,
+        forward::{computed, forward},
+    },
     graph::Graph,
     policy::ConfigSource,
     precision,
@@ -54,7 +57,7 @@ fn sigmoid<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     let x = call.cast(x);
-    let result = call.result(G::Inner::sigmoid(x.clone()));
+    let result = call.result(computed!([F], call, sigmoid(x.clone())));
     call.saturating(Saturating::Sigmoid, x, result)
 }
 

@@ -14,22 +14,27 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::call::{Call, Decided},
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
     graph::Graph,
     policy::ConfigSource,
     tensor::AmpTensor,
 };
 
+/// An op of the inner backend.
 type Plain<G, B> =
     fn(FloatTensor<<G as Graph<B>>::Inner>, Scalar) -> FloatTensor<<G as Graph<B>>::Inner>;
 
-/// Computes `plain`, or `mixed` if that would round the scalar.
+/// Computes `mixed` if Burn's op would round the scalar. Otherwise computes Burn's op, on [`Graph::Inner`] or on
+/// [`Graph::Recomputed`].
 fn arithmetic<B: AmpBackend, G: Graph<B>>(
     op: Op,
     x: AmpTensor<B, G>,
     scalar: Scalar,
     mixed: ScalarOp,
-    plain: Plain<G, B>,
+    [inner, recomputed]: [Plain<G, B>; 2],
 ) -> AmpTensor<B, G> {
     let mut call = Call::new::<G>(op);
     call.float(&x);
@@ -38,6 +43,7 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     if call.rounds_scalar() {
         call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))
     } else {
+        let plain = if call.recomputes() { recomputed } else { inner };
         call.result(plain(call.cast(x), scalar))
     }
 }
@@ -46,7 +52,7 @@ pub(super) fn float_add_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain = G::Inner::float_add_scalar;
+    let plain: [Plain<G, B>; 2] = [G::Inner::float_add_scalar, G::Recomputed::float_add_scalar];
     arithmetic(Op::float_add_scalar, lhs, rhs, ScalarOp::Add, plain)
 }
 
@@ -54,7 +60,7 @@ pub(super) fn float_sub_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain = G::Inner::float_sub_scalar;
+    let plain: [Plain<G, B>; 2] = [G::Inner::float_sub_scalar, G::Recomputed::float_sub_scalar];
     arithmetic(Op::float_sub_scalar, lhs, rhs, ScalarOp::Sub, plain)
 }
 
@@ -62,7 +68,7 @@ pub(super) fn float_mul_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain = G::Inner::float_mul_scalar;
+    let plain: [Plain<G, B>; 2] = [G::Inner::float_mul_scalar, G::Recomputed::float_mul_scalar];
     arithmetic(Op::float_mul_scalar, lhs, rhs, ScalarOp::Mul, plain)
 }
 
@@ -70,7 +76,7 @@ pub(super) fn float_div_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain = G::Inner::float_div_scalar;
+    let plain: [Plain<G, B>; 2] = [G::Inner::float_div_scalar, G::Recomputed::float_div_scalar];
     arithmetic(Op::float_div_scalar, lhs, rhs, ScalarOp::Div, plain)
 }
 
@@ -78,7 +84,8 @@ pub(super) fn leaky_relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     negative_slope: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let (mixed, plain) = (ScalarOp::LeakyRelu, G::Inner::leaky_relu);
+    let plain: [Plain<G, B>; 2] = [G::Inner::leaky_relu, G::Recomputed::leaky_relu];
+    let mixed = ScalarOp::LeakyRelu;
     arithmetic(Op::leaky_relu, tensor, negative_slope, mixed, plain)
 }
 
@@ -93,7 +100,7 @@ pub(super) fn float_clamp_min<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(if G::RECORDS && call.rounds_scalar() {
         at_least::<B, G>(&call, x, min)
     } else {
-        G::Inner::float_clamp_min(x, min)
+        computed!([F], call, float_clamp_min(x, min))
     })
 }
 
@@ -106,7 +113,7 @@ pub(super) fn float_clamp_max<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(if G::RECORDS && call.rounds_scalar() {
         at_most::<B, G>(&call, x, max)
     } else {
-        G::Inner::float_clamp_max(x, max)
+        computed!([F], call, float_clamp_max(x, max))
     })
 }
 
@@ -121,7 +128,7 @@ pub(super) fn float_clamp<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         let x = at_most::<B, G>(&call, x, max);
         at_least::<B, G>(&call, x, min)
     } else {
-        G::Inner::float_clamp(x, min, max)
+        computed!([F], call, float_clamp(x, min, max))
     })
 }
 

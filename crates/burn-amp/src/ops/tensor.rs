@@ -16,7 +16,10 @@ use super::scalar::{
 use super::summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold};
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward},
+    cast::{
+        call::Call,
+        forward::{computed, forward},
+    },
     graph::Graph,
     policy::{ConfigSource, Context},
     precision,
@@ -82,7 +85,11 @@ fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         }
     }
     let call = call.decide();
-    call.result(G::Inner::float_mul(call.cast(lhs), call.cast(rhs)))
+    call.result(computed!(
+        [F],
+        call,
+        float_mul(call.cast(lhs), call.cast(rhs))
+    ))
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -92,7 +99,7 @@ fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let x = call.cast(tensor);
-    let result = call.result(G::Inner::float_tanh(x.clone()));
+    let result = call.result(computed!([F], call, float_tanh(x.clone())));
     call.saturating(Saturating::Tanh, x, result)
 }
 
@@ -154,7 +161,7 @@ fn float_sign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_sign);
     call.float(&tensor);
     let call = call.decide();
-    let mut signs = call.result::<G>(G::Inner::float_sign(call.cast(tensor)));
+    let mut signs = call.result::<G>(computed!([F], call, float_sign(call.cast(tensor))));
     signs.nature = Nature::Plain;
     signs
 }

@@ -1,0 +1,87 @@
+//! Which results a graph computes again in the backward pass instead of keeping them.
+//!
+//! A chain of F32 ops on a tensor that is stored in low precision, such as a batch norm on the output of a convolution,
+//! would keep each intermediate result in F32 for its backward pass. The low tensor and a few statistics give all of
+//! them back, bit for bit. So the ops of such a chain are recorded as *memory bound* in the words of burn-autodiff: the
+//! graph keeps a closure that computes the result again, and those of its operands that are not recomputed themselves.
+//!
+//! A chain starts with the cast of a low operand to F32 and goes on while no large operand has to be kept in F32 for
+//! it. Low results are kept as they are, as PyTorch keeps them.
+
+use burn_amp_core::Op;
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
+
+use crate::{graph::Graph, precision};
+
+/// A result of fewer elements is not worth another kernel launch.
+const LARGE: usize = 4096;
+
+/// An operand that is broadcast to so many times its size is small beside the result.
+const BROADCAST: usize = 16;
+
+/// The operands of an op, as far as they decide whether its result is recomputed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sizes {
+    /// The elements of the largest operand.
+    largest: usize,
+    /// The elements of the largest operand that is stored in F32 and not recomputed.
+    stored: usize,
+}
+
+impl Sizes {
+    #[inline]
+    pub(super) fn add<B: AmpBackend, G: Graph<B>>(&mut self, operand: &FloatTensor<G::Inner>) {
+        let elements = operand.shape().num_elements();
+        self.largest = self.largest.max(elements);
+        if !precision::of(operand).is_low() && !G::is_recomputed(operand) {
+            self.stored = self.stored.max(elements);
+        }
+    }
+
+    /// Whether recomputing the result of `op` in F32 keeps no large F32 tensor that the graph would not keep anyway.
+    #[inline]
+    pub(super) fn costs_nothing(self, op: Option<Op>) -> bool {
+        self.largest >= LARGE
+            && (self.stored * BROADCAST <= self.largest || op.is_some_and(reads_operands))
+    }
+}
+
+/// Whether the backward pass of the op reads the op's operands, so that the graph keeps them in any case.
+fn reads_operands(op: Op) -> bool {
+    matches!(
+        op,
+        Op::float_mul
+            | Op::float_div
+            | Op::float_remainder
+            | Op::float_recip
+            | Op::float_exp
+            | Op::float_log
+            | Op::float_log1p
+            | Op::float_powf
+            | Op::float_powi
+            | Op::float_powi_scalar
+            | Op::float_powi_scalar_impl
+            | Op::float_powf_scalar
+            | Op::float_powf_scalar_impl
+            | Op::float_sqrt
+            | Op::float_abs
+            | Op::float_cos
+            | Op::float_sin
+            | Op::float_tan
+            | Op::float_cosh
+            | Op::float_sinh
+            | Op::float_tanh
+            | Op::float_acos
+            | Op::float_acosh
+            | Op::float_asin
+            | Op::float_asinh
+            | Op::float_atan
+            | Op::float_atanh
+            | Op::float_atan2
+            | Op::float_erf
+            | Op::gelu
+            | Op::sigmoid
+            | Op::log_sigmoid
+    )
+}
