@@ -19,6 +19,7 @@ use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    product,
     scalar::{self, ScalarOp},
     widen::cast,
 };
@@ -26,6 +27,10 @@ use crate::{
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
     fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
         scalar::recorded::<B, C>(x, op, scalar)
+    }
+
+    fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        product::recorded::<B, C>(lhs, rhs)
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -13,7 +13,7 @@
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
-//!   [`cross_entropy`], [`scalar`]
+//!   [`cross_entropy`], [`scalar`], [`product`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
 //! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
@@ -34,6 +34,7 @@ mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
+pub mod product;
 pub mod scalar;
 pub mod softmax;
 pub mod unscale;

@@ -25,7 +25,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Rounded, Saturating, is_summed_in_f32},
+    tensor::{AmpTensor, Nature, Product, Rounded, Saturating, is_summed_in_f32},
     warn,
 };
 
@@ -190,6 +190,9 @@ impl<B: AmpBackend> Decided<B> {
                 return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
             }
         }
+        if let (Nature::Product(product), Some(Precision::F32)) = (&nature, to) {
+            return product.in_f32();
+        }
         let from = precision::of(&inner);
         let to = to.unwrap_or(from);
         if to != from {
@@ -324,6 +327,19 @@ impl<B: AmpBackend> Decided<B> {
             result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
         }
         result
+    }
+
+    /// Makes a product stored in F16 remember its operands, unless it is a gradient or the policy lowers nothing.
+    pub(crate) fn product<G: Graph<B>>(
+        &self,
+        [lhs, rhs]: [FloatTensor<G::Inner>; 2],
+        mut product: AmpTensor<B, G>,
+    ) -> AmpTensor<B, G> {
+        let lowers = |context: &Context<B>| context.policy.compute().is_low();
+        if self.call.context.is_some_and(lowers) && matches!(product.nature, Nature::Plain) {
+            product.nature = Nature::Product(Arc::new(Product::new(lhs, rhs)));
+        }
+        product
     }
 
     /// Whether an op of [`AmpBackend`] should compute in F32 and store its result in the dtype of the operand.

@@ -65,6 +65,8 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
 /// and the mask is saved for the backward pass in low precision too.
+///
+/// A product in F16 remembers its operands; see [`Product`](crate::tensor::Product).
 fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: FloatTensor<Amp<B, P, G>>,
@@ -84,12 +86,17 @@ fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             call.float(&rhs);
         }
     }
+    // A factor of at most 1 makes no product overflow.
+    let is_bounded =
+        |x: &AmpTensor<B, G>| matches!(x.nature, Nature::ZerosAndOnes | Nature::Rounded(_));
+    let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
     let call = call.decide();
-    call.result(computed!(
-        [F],
-        call,
-        float_mul(call.cast(lhs), call.cast(rhs))
-    ))
+    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+    if !is_bounded && precision::of(&lhs) == Precision::F16 {
+        let product = call.result(G::Inner::float_mul(lhs.clone(), rhs.clone()));
+        return call.product([lhs, rhs], product);
+    }
+    call.result(computed!([F], call, float_mul(lhs, rhs)))
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
