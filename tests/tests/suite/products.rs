@@ -1,4 +1,5 @@
-//! Products of two tensors in F16 that are read in F32: dot products, similarities, norms.
+//! Products of two tensors in F16 that are read in F32 (dot products, similarities, norms), and of a tensor with one
+//! number on the device.
 
 use burn::{
     nn::loss::CosineEmbeddingLossConfig,
@@ -144,4 +145,68 @@ fn a_product_with_a_mask_is_as_before() {
     let product = x.clone() * mask;
     assert_eq!(storage_dtype(&product), DType::F16);
     assert_eq!(product.into_data(), x.into_data());
+}
+
+/// A result of a function, its gradients with respect to a tensor and to a single number, and whether it is stored low.
+fn with_one_element<B: AutodiffBackend>(
+    op: fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
+    is_low: impl Fn(&Tensor<B, 2>) -> bool,
+) -> (Vec<f32>, Vec<f32>, f32, bool) {
+    let leaf = (large::<B>(0, [4, 8]) / 256.0).require_grad();
+    let one = Tensor::<B, 2>::full([1, 1], 0.3, &leaf.device()).require_grad();
+    let result = op(activation(leaf.clone()), one.clone());
+    let low = is_low(&result);
+    let values = result.clone().into_data().iter().collect();
+    let grads = result.sum().backward();
+    let gradient = leaf.grad(&grads).expect("finite").into_data();
+    let of_one = one.grad(&grads).expect("finite").into_data();
+    let of_one = of_one.iter().next().expect("one element");
+    (values, gradient.iter().collect(), of_one, low)
+}
+
+fn does_not_widen<P: ConfigSource>(epsilon: f32) {
+    type Op<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>;
+    fn ops<B: Backend>() -> [(&'static str, Op<B>); 4] {
+        [
+            ("times", |x, one| x * one),
+            ("one times", |x, one| one * x),
+            ("plus", |x, one| x + one),
+            ("minus", |x, one| one - x),
+        ]
+    }
+    for ((name, op), (_, plain)) in ops().into_iter().zip(ops()) {
+        let (found, gradient, of_one, low) =
+            with_one_element::<AmpAutodiff<P>>(op, |x| storage_dtype(x) != DType::F32);
+        let (expected, expected_gradient, expected_of_one, _) =
+            with_one_element::<PlainAutodiff>(plain, |_| false);
+        assert!(low, "{name}");
+        // The operand and the result are rounded once each, and so is the gradient.
+        let near = |a: f32, b: f32| (a - b).abs() <= 2.0 * epsilon * b.abs();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!(near(*found, *expected), "{name}: {found}, {expected}");
+        }
+        for (found, expected) in gradient.iter().zip(&expected_gradient) {
+            assert!(
+                near(*found, *expected),
+                "gradient of {name}: {found}, {expected}"
+            );
+        }
+        assert!(
+            near(of_one, expected_of_one),
+            "{name}: {of_one}, {expected_of_one}"
+        );
+    }
+    // Two tensors of one element, such as losses, and any other F32 tensor widen as before.
+    let x = || activation(large::<AmpAutodiff<P>>(0, [4, 8]));
+    let single = |x: Tensor<AmpAutodiff<P>, 2>| x.slice([0..1, 0..1]);
+    let one = Tensor::full([1, 1], 0.3, &Default::default());
+    assert_eq!(storage_dtype(&(single(x()) * one)), DType::F32);
+    assert_eq!(storage_dtype(&(x() * large(1, [1, 8]))), DType::F32);
+}
+
+#[test]
+fn a_single_f32_number_on_the_device_does_not_widen() {
+    #[cfg(not(feature = "vulkan"))]
+    does_not_widen::<InBf16>(2f32.powi(-8));
+    does_not_widen::<Unscaled>(2f32.powi(-11));
 }

@@ -9,11 +9,14 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use super::scalar::{
-    float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
-    float_mul_scalar, float_sub_scalar,
+use super::{
+    binary::{float_add, float_div, float_mul, float_sub},
+    scalar::{
+        float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
+        float_mul_scalar, float_sub_scalar,
+    },
+    summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold},
 };
-use super::summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold};
 use crate::{
     backend::Amp,
     cast::{
@@ -61,42 +64,6 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         context: Context::of::<P>(device),
         nature: tensor.nature.after_move(),
     }
-}
-
-/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
-/// and the mask is saved for the backward pass in low precision too.
-///
-/// A product in F16 remembers its operands; see [`Product`](crate::tensor::Product).
-fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_mul);
-    match (&lhs.nature, &rhs.nature) {
-        (Nature::ZerosAndOnes, _) => {
-            call.float(&rhs);
-            call.zeros_and_ones(&lhs);
-        }
-        (_, Nature::ZerosAndOnes) => {
-            call.float(&lhs);
-            call.zeros_and_ones(&rhs);
-        }
-        _ => {
-            call.float(&lhs);
-            call.float(&rhs);
-        }
-    }
-    // A factor of at most 1 makes no product overflow.
-    let is_bounded =
-        |x: &AmpTensor<B, G>| matches!(x.nature, Nature::ZerosAndOnes | Nature::Rounded(_));
-    let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
-    let call = call.decide();
-    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    if !is_bounded && precision::of(&lhs) == Precision::F16 {
-        let product = call.result(G::Inner::float_mul(lhs.clone(), rhs.clone()));
-        return call.product([lhs, rhs], product);
-    }
-    call.result(computed!([F], call, float_mul(lhs, rhs)))
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
