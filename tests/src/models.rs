@@ -320,8 +320,8 @@ pub fn run<E: Example, B: AutodiffBackend>(
         let output = E::forward(&model, x.clone());
         let weights = noise(output.dims()[0], &device) + 0.5;
         let loss = (output.clone() * weights).square().mean();
-        let grads = loss.backward();
-        let Some(gradient) = x.grad(&grads) else {
+        let mut grads = loss.backward();
+        let Some(gradient) = x.grad_remove(&mut grads) else {
             continue;
         };
         inspect(&model, &grads);

@@ -13,8 +13,8 @@ use burn_amp::{
     optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights, SkipOnDevice},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleConfig, computing_in, policy,
-    warnings::warnings_with,
+    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, InF16, LossScaleConfig, LossScaleMode,
+    computing_in, policy, warnings::warnings_with,
 };
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {
@@ -128,4 +128,53 @@ fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_on
         panic!("{} warnings", on_device());
     };
     assert!(warning.contains(REMEDY), "{warning}");
+}
+
+policy!(
+    TooLarge,
+    Config {
+        loss_scale: LossScaleConfig {
+            mode: LossScaleMode::Static,
+            rule: DynamicLossScale {
+                init: 2f32.powi(40),
+                ..DynamicLossScale::default()
+            },
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn a_static_scale_that_overflows_step_after_step_is_warned_of_once() {
+    type B = AmpAutodiff<TooLarge>;
+    let of_static = || warnings_with("static loss scale").len();
+
+    assert_eq!(of_static(), 0);
+    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let pass = |factor: f32| {
+        (weight.clone() * factor).sum().backward();
+    };
+    for _ in 0..3 {
+        // Nine overflows in a row are not yet step after step.
+        (0..9).for_each(|_| pass(f32::NAN));
+        pass(1.0);
+    }
+    assert_eq!(of_static(), 0);
+
+    let losses = train::<B>(layer(), SgdConfig::new().init());
+    assert_eq!(losses[0], losses[19]);
+    let [warning] = &warnings_with("static loss scale")[..] else {
+        panic!("{} warnings", of_static());
+    };
+    for part in [
+        "10 steps in a row",
+        "2^40",
+        "2 of 2 gradients",
+        "loss_scale.init",
+    ] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    let _ = train::<B>(layer(), SgdConfig::new().init());
+    assert_eq!(of_static(), 1);
 }

@@ -36,6 +36,6 @@ pub use config::{
     Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
 };
 pub use dtype::Precision;
-pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
+pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};
 pub use op::Op;
 pub use policy::{Casts, Operands, Policy};

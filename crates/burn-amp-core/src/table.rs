@@ -419,7 +419,8 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
 macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ActivationOps {
     Keep        leaky_relu                       (F, Scalar) -> F
                 by hand "a scalar that the dtype of x would round acts in F32";
-    Keep        relu                             (F) -> F;
+    Keep        relu                             (F) -> F
+                by hand "a graph keeps one bit per element";
     Keep        relu_backward                    (F, F) -> F;
     Internal    gelu                             (F) -> F
                 by hand "one kernel reads x as it is stored";

@@ -2,16 +2,22 @@
 //!
 //! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves its operands. One node saves the output of a
 //! softmax, or the input of a log-softmax or a layer norm, in the dtype that it has in memory, and F32 numbers per row.
+//! A ReLU and a dropout keep one bit per element.
+
+use std::any::TypeId;
 
 use burn_autodiff::{
     Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    checkpoint::{
+        base::Checkpointer,
+        strategy::{CheckpointStrategy, NoCheckpointing},
+    },
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
 use burn_backend::{
     FloatDType, TensorMetadata,
-    ops::FloatTensorOps,
+    ops::{ActivationOps, FloatTensorOps},
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -21,10 +27,36 @@ use crate::{
     log_softmax::LogSoftmax,
     product,
     scalar::{self, ScalarOp},
+    sign_mask::SignMask,
     widen::cast,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
+    fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        // Any other strategy recomputes results, and a mask would cut the chain of recomputed ops.
+        if TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
+            return Self::relu(x);
+        }
+        match Masked.prepare::<C>([x.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let mask = B::not_positive(x.primitive.clone());
+                prep.finish(mask, B::relu(x.primitive))
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::relu(x.primitive)),
+        }
+    }
+
+    fn mul_zeros_and_ones(x: FloatTensor<Self>, mask: FloatTensor<Self>) -> FloatTensor<Self> {
+        if mask.is_tracked() || x.primitive.shape() != mask.primitive.shape() {
+            return Self::float_mul(x, mask);
+        }
+        let output = B::float_mul(x.primitive, mask.primitive.clone());
+        match Masked.prepare::<C>([x.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(B::not_positive(mask.primitive), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
     fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
         scalar::recorded::<B, C>(x, op, scalar)
     }
@@ -149,6 +181,21 @@ fn untracked<B: AmpBackend, C: CheckpointStrategy>(
     let mut tensor = like.clone();
     tensor.primitive = primitive;
     Autodiff::<B, C>::float_set_require_grad(tensor, false)
+}
+
+/// An op through which a gradient passes unchanged, or not at all.
+#[derive(Debug)]
+struct Masked;
+
+impl<B: AmpBackend> Backward<B, 1> for Masked {
+    /// The elements whose gradient is 0.
+    type State = SignMask<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::zeroed(grad, ops.state)
+        });
+    }
 }
 
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::{
     log_softmax::{self, LogSoftmax},
     loss_scale, product,
     scalar::{self, ScalarOp},
+    sign_mask::{self, SignMask},
     softmax, unscale,
 };
 
@@ -54,6 +55,26 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        sign_mask::reference::<Self>(x)
+    }
+
+    /// Sets the elements to 0 that a [`SignMask`] marks.
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        sign_mask::reference_zeroed::<Self>(x, mask)
+    }
+
+    /// Burn's `relu`, of which a graph keeps a [`SignMask`].
+    fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::relu(x)
+    }
+
+    /// The product of `x` and a tensor of zeros and ones, of which a graph keeps a [`SignMask`].
+    fn mul_zeros_and_ones(x: FloatTensor<Self>, mask: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_mul(x, mask)
     }
 
     /// Whether Burn's `attention` is a kernel of this backend, which accumulates in F32, for calls with these options.
@@ -156,7 +177,15 @@ pub trait AmpBackend: Backend {
 }
 
 #[cfg(feature = "flex")]
-impl AmpBackend for burn_flex::Flex {}
+impl AmpBackend for burn_flex::Flex {
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        sign_mask::not_positive_on_host(x)
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        sign_mask::zeroed_on_host(x, mask)
+    }
+}
 
 #[cfg(feature = "tch")]
 impl<E: burn_tch::TchElement> AmpBackend for burn_tch::LibTorch<E> {}

@@ -14,6 +14,7 @@
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
 //!   [`cross_entropy`], [`scalar`], [`product`]
+//! * for what a graph keeps: [`sign_mask`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
 //! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
@@ -36,6 +37,7 @@ pub mod log_softmax;
 pub mod loss_scale;
 pub mod product;
 pub mod scalar;
+pub mod sign_mask;
 pub mod softmax;
 pub mod unscale;
 mod widen;

@@ -18,7 +18,9 @@
 //! | train or evaluate | [`Autodiff<Amp<B>>`](Autodiff), or [`Amp<B>`](Amp) |
 //! | configure in code | [`configure`], with the types in [`config`]; [`effective_config`] returns the configuration in force |
 //! | run a block of code, or store a tensor, in f32 | [`full_precision`], [`to_f32`] |
-//! | see the loss scale, and why a step was skipped | [`loss_scale()`], [`scaling`] |
+//! | see the loss scale, and why a step was skipped; start afresh | [`loss_scale()`], [`scaling`] |
+//! | train a model per thread | [`scaling::own_loss_scale`] |
+//! | repeat a backward pass until its gradients are finite | [`scaling::backward_until_finite`] |
 //! | see the dtype in which a tensor is stored | [`storage_dtype`] |
 //! | follow any configuration in the optimizer, clip gradients, resume exactly | [`optim::AmpOptimizer`] |
 //! | store parameters in half precision | [`cast_params`], [`cast_params_to`], [`memory`] |
@@ -86,13 +88,14 @@ pub mod config {
     pub use crate::policy::{ConfigSource, FromFile, SetupError};
 }
 
-/// Gradient scaling: the current loss scale, and the outcome of backward passes.
+/// Gradient scaling: the current loss scale, one for each thread, and the outcome of backward passes.
 pub mod scaling {
     pub use burn_amp_core::Outcome;
 
     pub use crate::{
-        loss_scale::{LossScale, LossScaleRecord, Overflow, Skip},
-        step::Gradients,
+        loss_scale::{LossScale, LossScaleRecord, Overflow, OwnLossScale, Skip},
+        setup::own_loss_scale,
+        step::{Gradients, backward_until_finite},
     };
 }
 

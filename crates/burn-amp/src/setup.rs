@@ -6,7 +6,7 @@ use burn_backend::{DType, TensorMetadata, TensorPrimitive};
 
 use crate::{
     backend::Amped,
-    loss_scale::LossScale,
+    loss_scale::{LossScale, OwnLossScale},
     policy::{Context, SetupError},
 };
 
@@ -46,7 +46,8 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
 
 /// Returns a handle to the loss scale of backend `A` on `device`.
 ///
-/// There is one loss scale for each plain backend, configuration source and device.
+/// There is one loss scale for each plain backend, configuration source and device; all threads share it, except those
+/// that have [one of their own](crate::scaling::own_loss_scale).
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::Tensor};
@@ -64,14 +65,48 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
 /// assert_eq!(weight.grad(&grads).unwrap().to_data().to_vec::<f32>().unwrap(), [1.0, 1.0]);
 ///
 /// let scale = burn_amp::loss_scale::<B>(&device);
-/// assert_eq!((scale.scale(), scale.growth_tracker(), scale.skipped_steps()), (65536.0, 1, 0));
+/// // The search for the first scale has begun at 16, and 16 was not too large.
+/// assert_eq!((scale.scale(), scale.steps(), scale.skipped_steps()), (32.0, 1, 0));
 /// ```
 ///
 /// # Panics
 ///
 /// Panics if no policy is in force yet and the configuration is wrong; see [`effective_config`].
 pub fn loss_scale<A: Amped>(device: &A::Device) -> LossScale {
-    LossScale(&Context::<A::Plain>::of::<A::Source>(device).scaling)
+    LossScale(Context::<A::Plain>::of::<A::Source>(device).scaling())
+}
+
+/// Gives this thread a loss scale of its own for the backward passes of backend `A` on `device`, until the guard is
+/// dropped. It starts afresh.
+///
+/// For threads that train different models: each finds the scale that its own gradients need. Otherwise the smallest
+/// scale that one of the models needs is used for all, and a model whose gradients overflow at every scale ends the runs
+/// of the others.
+///
+/// ```
+/// # use burn::{backend::Flex, tensor::Tensor};
+/// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+/// # let train = |_model: usize| ();
+/// std::thread::scope(|scope| {
+///     for model in 0..3 {
+///         scope.spawn(move || {
+///             let _own = burn_amp::scaling::own_loss_scale::<B>(&Default::default());
+///             train(model);
+///         });
+///     }
+/// });
+/// ```
+///
+/// * A pass is scaled by the loss scale of the thread that calls `backward()`. Its gradients are unscaled by the scale of
+///   their pass, on whichever thread they are taken out.
+/// * On this thread [`loss_scale`] returns the handle of the own scale, and an optimizer saves and restores it.
+/// * A loss scale is never freed: some hundred bytes for each call.
+///
+/// # Panics
+///
+/// Panics if no policy is in force yet and the configuration is wrong; see [`effective_config`].
+pub fn own_loss_scale<A: Amped>(device: &A::Device) -> OwnLossScale {
+    Context::<A::Plain>::of::<A::Source>(device).own_loss_scale()
 }
 
 /// Returns the dtype in which a tensor's values are stored.

@@ -1,6 +1,6 @@
 //! Warnings that are given once per process.
 
-use std::sync::Once;
+use std::{fmt::Display, sync::Once};
 
 use burn_amp_core::{Op, Precision};
 
@@ -49,6 +49,23 @@ pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
              false`): after an overflow they are zeros, and the step is not skipped, so that Adam moves by its \
              momentum; `AmpOptimizer::new(AdamConfig::new()).init()` skips it"
                 .to_string()
+        });
+    }
+}
+
+/// Warns if gradients have overflowed in many steps in a row at a static loss scale; `last` describes the last of them.
+pub(crate) fn of_static_scale(in_a_row: u32, last: impl Display) {
+    static STATIC: Warning = Warning::new();
+    /// So many bad batches in a row are no accident.
+    const STEPS: u32 = 10;
+
+    if in_a_row >= STEPS {
+        STATIC.give(|| {
+            format!(
+                "{in_a_row} steps in a row were skipped, because gradients overflow at a static loss scale: nothing is \
+                 learned; the last: {last}; set a smaller `loss_scale.init`, or `loss_scale.mode = \"dynamic\"`, which \
+                 finds a scale"
+            )
         });
     }
 }

@@ -16,20 +16,23 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from models.spec import Spec
 from models.zoo import ZOO
 from training import SEED, make_batch
 
 
-def write(model_name: str, size: str, batch_size: int | None, folder: Path) -> tuple[Path, Path]:
-    """Returns the paths of the weights and of the example."""
-    spec = ZOO[model_name]
+def write(
+    model_name: str, size: str, batch_size: int | None, folder: Path, spec: Spec | None = None
+) -> tuple[Path, Path]:
+    """Returns the paths of the weights and of the example. A `spec` that is given is not looked up."""
+    spec = spec or ZOO[model_name]
     config = spec.config(size)
     torch.manual_seed(SEED)
     model = spec.build(config).train()
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
     batch = make_batch(spec, config, batch_size or spec.batch_size_tiny, torch.device("cpu"))
-    example = {f"batch.{name}": tensor for name, tensor in batch.items()}
+    example = {f"batch.{name}": tensor.detach() for name, tensor in batch.items()}
     with torch.no_grad():
         example["output"] = spec.output(model, batch).contiguous()
         for goal in spec.objectives:
@@ -37,7 +40,7 @@ def write(model_name: str, size: str, batch_size: int | None, folder: Path) -> t
             example[name] = goal.loss(model, batch).reshape(1)
 
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"model": model_name, "size": size, "config": json.dumps(asdict(config))}
+    about = {"model": model_name, "size": size, "config": json.dumps(config, default=asdict)}
     weights_path = folder / f"{model_name}-{size}.weights.safetensors"
     example_path = folder / f"{model_name}-{size}.example.safetensors"
     save_file(state, weights_path, metadata=about)

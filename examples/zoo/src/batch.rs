@@ -4,8 +4,9 @@ use burn::{prelude::*, tensor::TensorData};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Draw,
+    Draw, Example,
     draw::{indices, normal_data},
+    weights::WeightsError,
 };
 
 /// A batch of items with their classes.
@@ -71,6 +72,37 @@ impl<B: Backend, const D: usize> Labelled<B, D> {
             x: Tensor::from_data(TensorData::new(x, shape), device),
             target: indices(target, [draw.items], device),
         }
+    }
+}
+
+impl<B: Backend, const D: usize> Labelled<B, D> {
+    /// Reads `batch.x` and `batch.target`.
+    pub(crate) fn read(example: &Example, device: &B::Device) -> Result<Self, WeightsError> {
+        Ok(Self {
+            x: example.floats("batch.x", device)?,
+            target: example.ints("batch.target", device)?,
+        })
+    }
+}
+
+impl<B: Backend> Masked<B> {
+    /// Reads `batch.x` and `batch.target`, which is a float in PyTorch.
+    pub(crate) fn read(example: &Example, device: &B::Device) -> Result<Self, WeightsError> {
+        let target: Tensor<B, 4> = example.floats("batch.target", device)?;
+        Ok(Self {
+            x: example.floats("batch.x", device)?,
+            target: target.int(),
+        })
+    }
+}
+
+impl<B: Backend> Sequences<B> {
+    /// Reads `batch.tokens` and `batch.target`.
+    pub(crate) fn read(example: &Example, device: &B::Device) -> Result<Self, WeightsError> {
+        Ok(Self {
+            tokens: example.ints("batch.tokens", device)?,
+            target: example.ints("batch.target", device)?,
+        })
     }
 }
 

@@ -37,12 +37,13 @@
 //! * [`ZooModel`], [`Net`]: the traits of a model: the module, its batches, its loss, a training step
 //! * [`models`]: one file per model
 //! * [`Draw`]: says which batch to draw; batches are drawn on the host, from a play or from random numbers
-//! * [`weights`]: loads weights that PyTorch saved
+//! * [`weights`], [`Example`]: load weights, and the batch next to them, that PyTorch saved
 //! * [`parameters`]: counts a model's parameters without allocating them
 
 mod accuracy;
 mod batch;
 mod draw;
+mod example;
 mod loss;
 mod model;
 pub mod models;
@@ -55,6 +56,7 @@ pub mod weights;
 
 pub use batch::{Labelled, Masked, Sequences};
 pub use draw::{Draw, Part};
+pub use example::Example;
 pub use model::{Net, ZooModel};
 pub use parameters::parameters;
 pub use size::{Size, UnknownSize};

@@ -9,7 +9,7 @@ use burn::{
     tensor::backend::AutodiffBackend,
 };
 
-use crate::Draw;
+use crate::{Draw, Example, weights::WeightsError};
 
 /// A model's configuration, from which the net, its batches and its training step follow.
 pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
@@ -32,6 +32,16 @@ pub trait ZooModel: Clone + Debug + Send + Sync + 'static {
 
     /// Draws a synthetic batch: the same values on every backend.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Self::Batch<B>;
+
+    /// Reads the batch that the twin in PyTorch saved.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the example lacks a tensor of the batch.
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Self::Batch<B>, WeightsError>;
 
     /// Returns the number called `name` in the configuration, so that a command line can change it; `None` if there is
     /// none.

@@ -38,10 +38,14 @@ pub enum WeightsError {
 /// The gates of PyTorch's `nn.LSTM`, in the order of its tensors.
 const GATES: [&str; 4] = ["input", "forget", "cell", "output"];
 
+/// The input projections of PyTorch's `nn.MultiheadAttention`, in the order of its tensors.
+const PROJECTIONS: [&str; 3] = ["query", "key", "value"];
+
 /// Loads a PyTorch state dict from a safetensors file into a model.
 ///
-/// Fields have the same names as in PyTorch. Linear weights are transposed, norms renamed, and the gates of an LSTM
-/// separated. Tensors that the model lacks, such as the counters of batch norms, are ignored.
+/// Fields have the same names as in PyTorch. Linear weights are transposed, norms renamed, and the gates of an LSTM and
+/// the projections of a multi-head attention separated. Tensors that the model lacks, such as the counters of batch
+/// norms, are ignored.
 ///
 /// # Errors
 ///
@@ -54,17 +58,17 @@ pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, We
     let mut store = SafetensorsStore::from_file(path);
     let mut tensors = Vec::new();
     for (name, tensor) in store.get_all_snapshots().map_err(read)? {
-        match gates(name) {
-            Some(names) => {
-                let data = tensor.to_data().map_err(|source| WeightsError::Tensor {
-                    path: path.to_owned(),
-                    tensor: name.clone(),
-                    source,
-                })?;
-                tensors.extend(names.into_iter().zip(quarters(data)).map(snapshot));
-            }
-            None => tensors.push(tensor.clone()),
-        }
+        let Some(names) = parts(name) else {
+            tensors.push(tensor.clone());
+            continue;
+        };
+        let data = tensor.to_data().map_err(|source| WeightsError::Tensor {
+            path: path.to_owned(),
+            tensor: name.clone(),
+            source,
+        })?;
+        let data = split(data, names.len());
+        tensors.extend(names.into_iter().zip(data).map(snapshot));
     }
 
     let adapter = Box::new(PyTorchToBurnAdapter);
@@ -84,24 +88,40 @@ pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, We
     Ok(model)
 }
 
-/// Returns the names of the four gates in the model, for the name of an LSTM's tensor such as `lstm.weight_ih_l0`.
-fn gates(name: &str) -> Option<[String; 4]> {
+/// Returns the names in the model of the tensors that PyTorch keeps in one, below each other along the first dimension:
+/// the gates of an LSTM, such as `lstm.weight_ih_l0`, or the projections of a multi-head attention, such as
+/// `attention.in_proj_weight`. `out_proj`, which is called `output` in the model, is a tensor of one part.
+fn parts(name: &str) -> Option<Vec<String>> {
     let (module, tensor) = name.rsplit_once('.')?;
+    if let Some(kind) = tensor.strip_prefix("in_proj_") {
+        return Some(
+            PROJECTIONS
+                .map(|part| format!("{module}.{part}.{kind}"))
+                .into(),
+        );
+    }
+    if let Some(module) = module.strip_suffix(".out_proj") {
+        return Some(vec![format!("{module}.output.{tensor}")]);
+    }
     let (kind, of) = tensor.strip_suffix("_l0")?.split_once('_')?;
     let transform = match of {
         "ih" => "input_transform",
         "hh" => "hidden_transform",
         _ => return None,
     };
-    Some(GATES.map(|gate| format!("{module}.{gate}_gate.{transform}.{kind}")))
+    Some(
+        GATES
+            .map(|gate| format!("{module}.{gate}_gate.{transform}.{kind}"))
+            .into(),
+    )
 }
 
-/// Returns four equal parts of a tensor along its first dimension.
-fn quarters(data: TensorData) -> Vec<TensorData> {
+/// Returns equal parts of a tensor along its first dimension.
+fn split(data: TensorData, parts: usize) -> Vec<TensorData> {
     let mut shape = data.shape.clone();
-    shape[0] /= 4;
+    shape[0] /= parts;
     data.as_bytes()
-        .chunks(data.as_bytes().len() / 4)
+        .chunks(data.as_bytes().len() / parts)
         .map(|part| TensorData::from_bytes_vec(part.to_vec(), shape.clone(), data.dtype))
         .collect()
 }
@@ -130,11 +150,28 @@ mod tests {
 
     #[test]
     fn the_tensors_of_an_lstm_are_taken_apart_by_gate() {
-        let names = gates("lstm.weight_hh_l0").unwrap();
+        let names = parts("lstm.weight_hh_l0").unwrap();
         assert_eq!(names[2], "lstm.cell_gate.hidden_transform.weight");
-        assert_eq!(gates("head.weight"), None);
+        assert_eq!(parts("head.weight"), None);
 
         let data = TensorData::from([[0.0f32, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]);
-        assert_eq!(quarters(data)[3], TensorData::from([[6.0f32, 7.0]]));
+        assert_eq!(split(data, 4)[3], TensorData::from([[6.0f32, 7.0]]));
+    }
+
+    #[test]
+    fn the_tensors_of_an_attention_are_taken_apart_by_projection() {
+        let names = parts("attention.in_proj_bias").unwrap();
+        assert_eq!(
+            names,
+            [
+                "attention.query.bias",
+                "attention.key.bias",
+                "attention.value.bias"
+            ]
+        );
+        assert_eq!(
+            parts("attention.out_proj.weight").unwrap(),
+            ["attention.output.weight"]
+        );
     }
 }

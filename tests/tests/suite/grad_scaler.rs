@@ -23,17 +23,18 @@ use burn_amp_tests::{
 
 type B = PlainAutodiff;
 
-/// PyTorch's rule, which has no minimum and no maximum.
+/// PyTorch's rule. It has no limits; here they are those of normal F32 numbers.
 fn pytorch(init: f32, growth_factor: f32, backoff_factor: f32, growth_interval: u32) -> GradScaler {
     GradScaler::new(DynamicLossScale {
         init,
         growth_factor,
         backoff_factor,
         growth_interval,
-        hysteresis: 1,
-        min: 0.0,
-        max: f32::INFINITY,
+        min: 2f32.powi(-126),
+        max: 2f32.powi(127),
+        ..DynamicLossScale::default()
     })
+    .unwrap()
 }
 
 /// The scaler that PyTorch's `_run_scaling_case` uses.
@@ -167,7 +168,7 @@ fn the_state_goes_from_one_scaler_to_another() {
 /// PyTorch accepts any number. Here a scale is a power of two, and a record with any other could not be loaded.
 #[test]
 fn a_scale_that_is_set_can_be_saved_and_read_again() {
-    let mut scaler = GradScaler::new(DynamicLossScale::default());
+    let mut scaler = GradScaler::new(DynamicLossScale::default()).unwrap();
     let read_again = |scaler: &GradScaler| {
         let record = serde_json::to_string(&scaler.record()).unwrap();
         serde_json::from_str::<burn_amp::scaling::LossScaleRecord>(&record).unwrap()
@@ -207,19 +208,84 @@ fn a_saved_state_obeys_the_configuration_that_loads_it() {
         init: 2f32.powi(30),
         max: 2f32.powi(40),
         ..DynamicLossScale::default()
-    });
+    })
+    .unwrap();
     let record = large.record();
-    let mut capped = GradScaler::new(DynamicLossScale::default());
+    let mut capped = GradScaler::new(DynamicLossScale::default()).unwrap();
     capped.load(record);
     assert_eq!(capped.current_scale(), 2f32.powi(24));
-    let mut fixed = GradScaler::new(LossScaling::Static(128.0));
+    let mut fixed = GradScaler::new(LossScaling::Static(128.0)).unwrap();
     fixed.load(record);
     assert_eq!(fixed.current_scale(), 128.0);
-    let mut off = GradScaler::new(LossScaling::NoScale);
+    let mut off = GradScaler::new(LossScaling::NoScale).unwrap();
     off.load(record);
     assert_eq!(off.current_scale(), 1.0);
     large.load(capped.record());
     assert_eq!(large.current_scale(), 2f32.powi(24));
+}
+
+/// PyTorch asserts two of these; the others would be a scale that no record can hold, or arithmetic that fails later.
+#[test]
+fn settings_are_checked_as_in_a_file() {
+    let refused = |rule: DynamicLossScale, expected: &str| {
+        let message = GradScaler::new(rule).unwrap_err().to_string();
+        assert_eq!(message, format!("code: loss_scale.{expected}"));
+    };
+    let default = DynamicLossScale::default();
+    refused(
+        DynamicLossScale {
+            growth_interval: 0,
+            ..default
+        },
+        "growth_interval: expected a whole number from 1 to 4294967295, found 0",
+    );
+    refused(
+        DynamicLossScale {
+            growth_factor: 1.0,
+            ..default
+        },
+        "growth_factor: expected a power of two from 2 to 2^127, found 1",
+    );
+    refused(
+        DynamicLossScale {
+            init: 1000.0,
+            ..default
+        },
+        "init: expected a power of two from 2^-126 to 2^127, found 1000; the nearest is 1024",
+    );
+    refused(
+        DynamicLossScale {
+            min: 4.0,
+            max: 1.0,
+            init: 2.0,
+            ..default
+        },
+        "init: expected loss_scale.min <= loss_scale.init <= loss_scale.max, found 4 <= 2 <= 1",
+    );
+    assert!(GradScaler::new(LossScaling::Static(3.0)).is_err());
+}
+
+/// Outside the limits, an overflow never raises the scale and a finite step never lowers it.
+#[test]
+fn a_scale_set_outside_the_limits_moves_towards_them_only() {
+    let model = Params::<B>::new(&[DType::F32]);
+    let mut scaler = GradScaler::new(DynamicLossScale {
+        min: 1.0,
+        growth_interval: 1,
+        ..DynamicLossScale::default()
+    })
+    .unwrap();
+    let mut after = |scale: f32, value: f32| {
+        scaler.set_scale(scale).unwrap();
+        let grads = gradients(&model, &scaler, &[value]);
+        let _ = scaler.unscale(grads, &model).unwrap();
+        scaler.update().unwrap();
+        scaler.current_scale()
+    };
+    assert_eq!(after(0.5, f32::INFINITY), 0.5);
+    assert_eq!(after(0.5, 1.0), 1.0);
+    assert_eq!(after(2f32.powi(30), 1.0), 2f32.powi(30));
+    assert_eq!(after(2f32.powi(30), f32::INFINITY), 2f32.powi(29));
 }
 
 type Net<B> = (Linear<B>, Linear<B>);
@@ -286,7 +352,7 @@ fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
 #[test]
 fn a_scaler_that_is_off_is_the_plain_loop() {
     let (mut found, mut control) = (net(), net());
-    let mut scaler = GradScaler::new(LossScaling::NoScale);
+    let mut scaler = GradScaler::new(LossScaling::NoScale).unwrap();
     let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
     for batch in 0..4 {
         let mut grads = scaler.scale(mse(&found, batch)).backward();
@@ -481,20 +547,23 @@ fn a_gradient_penalty_is_made_of_unscaled_gradients() {
 
     let weight = noise::<B>(8, &Default::default()).reshape([4, 2]);
     let scaled = step(&of_the_scaling_case(), weight.clone());
-    assert_eq!(scaled, step(&GradScaler::new(LossScaling::NoScale), weight));
+    assert_eq!(
+        scaled,
+        step(&GradScaler::new(LossScaling::NoScale).unwrap(), weight)
+    );
     assert!(scaled.iter::<f32>().all(|x| x.is_finite() && x != 0.0));
 }
 
 #[test]
 fn the_scale_does_not_grow_into_infinity() {
     let model = Params::<B>::new(&[DType::F32]);
-    let mut scaler = pytorch(1e38, 16.0, 0.5, 1);
+    let mut scaler = pytorch(2f32.powi(126), 16.0, 0.5, 1);
     for _ in 0..2 {
         let grads = gradients(&model, &scaler, &[1.0]);
         let unscaled = scaler.unscale(grads, &model).unwrap();
         assert_eq!(unscaled.outcome(), Outcome::Finite);
         scaler.update().unwrap();
-        assert_eq!(scaler.current_scale(), 1e38);
+        assert_eq!(scaler.current_scale(), 2f32.powi(127));
     }
 }
 
@@ -531,7 +600,8 @@ fn keras_finite_and_infinite_steps() {
     let mut scaler = GradScaler::new(DynamicLossScale {
         init: 1024.0,
         ..DynamicLossScale::default()
-    });
+    })
+    .unwrap();
     let mut sgd = SgdConfig::new().init();
     for (gradient, expected) in [
         ([1.0, 6.0, 7.0, 2.0], [0.5, -1.0, -0.5, 3.0]),

@@ -10,6 +10,8 @@
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
+//! * [`first_scale`], [`floor`], [`own_loss_scale`]: how the loss scale begins, how far it falls, and whose it is;
+//!   [`single_gradients`]: programs that read gradients one by one
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
 //!   thousands of steps
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
@@ -30,6 +32,8 @@ mod backward_pass;
 mod custom_op;
 mod cuts;
 mod effective_batch;
+mod first_scale;
+mod floor;
 mod grad_scaler;
 mod half_tensors;
 mod kernels;
@@ -44,6 +48,7 @@ mod optimizer_state;
 mod optimizers;
 mod outside_policy;
 mod overflow;
+mod own_loss_scale;
 mod policy;
 mod presets;
 mod products;
@@ -53,6 +58,7 @@ mod resume;
 mod saturation;
 mod scalars;
 mod scenarios;
+mod single_gradients;
 mod skip_on_device;
 mod summed_gradients;
 mod trace;

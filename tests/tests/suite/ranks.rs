@@ -31,6 +31,7 @@ fn growing() -> Config {
     Config {
         loss_scale: DynamicLossScale {
             init: 256.0,
+            search: false,
             growth_interval: 4,
             max: 1024.0,
             ..DynamicLossScale::default()
@@ -43,7 +44,20 @@ fn growing() -> Config {
 policy!(TwoRanks, growing());
 policy!(FourRanks, growing());
 policy!(WithoutJoining, growing());
-policy!(AtTheMinimum, growing());
+policy!(
+    AtTheMinimum,
+    Config {
+        loss_scale: DynamicLossScale {
+            init: 256.0,
+            search: false,
+            min: 1.0,
+            patience: 2,
+            ..DynamicLossScale::default()
+        }
+        .into(),
+        ..computing_in(Compute::F16)
+    }
+);
 
 type B<P> = AmpAutodiff<P>;
 type Inner<P> = <B<P> as AutodiffBackend>::InnerBackend;
@@ -184,9 +198,9 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
     let backward = || (weight.clone() * 2.0).sum().backward();
     {
         let _joined = ranks::join::<B<P>>(&device, Says(Ok(true)));
-        let grads = backward();
+        let mut grads = backward();
         assert_eq!(grads.outcome(), Outcome::Overflowed);
-        assert!(weight.grad(&grads).is_none());
+        assert!(weight.grad_remove(&mut grads).is_none());
         let skip = loss_scale::<B<P>>(&device).last_skip().unwrap();
         assert_eq!(
             skip.to_string(),
@@ -211,8 +225,8 @@ fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
             let device = Default::default();
             let _joined = ranks::join::<B<P>>(&device, Overflows(barrier));
             let weight = noise::<B<P>>(4, &device).require_grad();
-            // 256 = 2^8: the ninth overflow finds the scale at 1.
-            for _ in 0..9 {
+            // 256 = 2^8: the ninth overflow finds the scale at 1, and so does the tenth.
+            for _ in 0..10 {
                 let _ = weight.clone().sum().backward();
             }
         })
@@ -222,7 +236,9 @@ fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
         let panic = rank.join().unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(
-            message.starts_with("loss scale: overflow at the minimum 1"),
+            message.starts_with(
+                "loss scale: gradients overflowed in 10 steps in a row, 2 of them at the smallest scale 1"
+            ),
             "{message}"
         );
     }

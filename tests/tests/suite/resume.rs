@@ -219,17 +219,47 @@ fn a_killed_run_resumes_exactly() {
     println!("{kills} kills in {runs} runs, {skipped} of {STEPS} steps skipped");
 }
 
+/// A record as it was written before there was a search for the first scale.
+fn of_version_1() -> LossScaleRecord {
+    serde_json::from_value(serde_json::json!({
+        "loss_scale_version": 1, "scale": 65536.0, "growth_tracker": 7, "hysteresis": 1, "steps": 9, "skipped_steps": 2,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_record_of_version_1_goes_on_without_a_search() {
+    policy!(Old, computing_in(Compute::F16));
+    type B = AmpAutodiff<Old>;
+    let handle = loss_scale::<B>(&Default::default());
+    assert_eq!(handle.scale(), 16.0);
+    handle.load(of_version_1());
+    let weight = burn::tensor::Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    weight.clone().sum().backward();
+    assert_eq!(
+        (handle.scale(), handle.growth_tracker(), handle.steps()),
+        (65536.0, 8, 10)
+    );
+    assert_eq!(handle.skipped_steps(), 2);
+}
+
 /// The state survives every recorder, half precision included.
 #[test]
 fn the_loss_scale_survives_every_recorder() {
     fn survives<FR: FileRecorder<B>>(recorder: FR) {
         let device = Default::default();
         let file = tempfile::tempdir().unwrap();
-        let record = loss_scale::<B>(&device).record();
-        assert!(record.scale() >= 65536.0);
-        recorder.record(record, file.path().join("scale")).unwrap();
-        let loaded: LossScaleRecord = recorder.load(file.path().join("scale"), &device).unwrap();
-        assert_eq!(loaded, record);
+        let searching = loss_scale::<B>(&device).record();
+        assert_eq!(searching.scale(), 16.0);
+        for record in [of_version_1(), searching] {
+            recorder
+                .clone()
+                .record(record, file.path().join("scale"))
+                .unwrap();
+            let loaded: LossScaleRecord =
+                recorder.load(file.path().join("scale"), &device).unwrap();
+            assert_eq!(loaded, record);
+        }
     }
     survives(DefaultRecorder::new());
     survives(CompactRecorder::new());
@@ -259,7 +289,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("scale");
     let json = PrettyJsonFileRecorder::<FullPrecisionSettings>::new();
-    let record = loss_scale::<B>(&Default::default()).record();
+    let record = of_version_1();
     Recorder::<Plain>::record(&json, record, path.clone()).unwrap();
     let good = fs::read_to_string(path.with_extension("json")).unwrap();
     let says = |content: &str, expected: &str| {
@@ -267,8 +297,8 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
         assert!(message.contains(expected), "{message}");
     };
     says(
-        &good.replace("\"loss_scale_version\": 1", "\"loss_scale_version\": 2"),
-        "loss scale record of version 2, but this burn-amp reads version 1: the file is from a newer burn-amp",
+        &good.replace("\"loss_scale_version\": 2", "\"loss_scale_version\": 3"),
+        "loss scale record of version 3, but this burn-amp reads versions 1 to 2: the file is from a newer burn-amp",
     );
     says(
         &good.replace("65536.0", "65537.0"),

@@ -34,6 +34,7 @@ fn config(sync: bool) -> Config {
             sync,
             rule: DynamicLossScale {
                 init: 256.0,
+                search: false,
                 growth_interval: 4,
                 hysteresis: 2,
                 max: 1024.0,
@@ -230,7 +231,9 @@ fn a_gradient_put_in_place_is_handed_out_as_it_is() {
 }
 
 #[test]
-#[should_panic(expected = "overflow at the minimum 1")]
+#[should_panic(
+    expected = "loss scale: gradients overflowed in 2 steps in a row, 2 of them at the smallest scale 1"
+)]
 fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     policy!(
         AtMinimum,
@@ -240,6 +243,8 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
                 sync: false,
                 rule: DynamicLossScale {
                     init: 1.0,
+                    min: 1.0,
+                    patience: 2,
                     ..DynamicLossScale::default()
                 },
             },
@@ -249,7 +254,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     type B = AmpAutodiff<AtMinimum>;
     let mut net = net::<B>();
     let mut optimizer = SkipOnDevice::new(AdamConfig::new()).init::<B, Net<B>>();
-    for _ in 0..3 {
+    for _ in 0..4 {
         let loss = poisoned(&net, 0, f32::INFINITY).0;
         let grads = GradientsParams::from_grads(loss.backward(), &net);
         net = optimizer.step(0.1, net, grads);

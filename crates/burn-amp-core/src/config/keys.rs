@@ -57,7 +57,9 @@ keys! {
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),
         "auto is dynamic for f16, else off; static stays at init";
     "loss_scale.init" => loss_scale.rule.init: Power(-126..=127),
-        "the first scale";
+        "the first scale; with search, where the search ends at the latest";
+    "loss_scale.search" => loss_scale.rule.search: Flag,
+        "true: start 2^12 below init and double until a step overflows; false: start at init";
     "loss_scale.growth_factor" => loss_scale.rule.growth_factor: Power(1..=127),
         "multiplies the scale after growth_interval finite steps in a row";
     "loss_scale.backoff_factor" => loss_scale.rule.backoff_factor: Power(-126..=-1),
@@ -67,9 +69,11 @@ keys! {
     "loss_scale.hysteresis" => loss_scale.rule.hysteresis: Whole(1..=u32::MAX),
         "overflows in a row before the scale backs off";
     "loss_scale.min" => loss_scale.rule.min: Power(-126..=127),
-        "the smallest scale";
+        "the smallest scale; the default is 2^-24";
     "loss_scale.max" => loss_scale.rule.max: Power(-126..=127),
         "the largest scale";
+    "loss_scale.patience" => loss_scale.rule.patience: Whole(1..=u32::MAX),
+        "overflows in a row at min before training is given up";
     "loss_scale.sync" => loss_scale.sync: Flag,
         "false: the host does not wait for the finite check; needs an AmpOptimizer";
 }

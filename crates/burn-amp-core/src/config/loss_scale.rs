@@ -1,6 +1,6 @@
 //! The `[loss_scale]` table.
 
-use super::LossScaleMode;
+use super::{Config, ConfigError, LossScaleMode};
 use crate::{DynamicLossScale, LossScaling, Precision};
 
 /// How the loss is scaled.
@@ -65,6 +65,36 @@ impl LossScaleConfig {
     }
 }
 
+impl LossScaling {
+    /// Checks the numbers as they would be checked in a file.
+    ///
+    /// # Errors
+    ///
+    /// The first mistake, with `code` in place of a file.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let (mode, rule) = match *self {
+            Self::NoScale => return Ok(()),
+            Self::Static(init) => (
+                LossScaleMode::Static,
+                DynamicLossScale {
+                    init,
+                    ..DynamicLossScale::default()
+                },
+            ),
+            Self::Dynamic(rule) => (LossScaleMode::Dynamic, rule),
+        };
+        let loss_scale = LossScaleConfig {
+            mode,
+            ..rule.into()
+        };
+        Config {
+            loss_scale,
+            ..Config::default()
+        }
+        .validate()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +130,30 @@ mod tests {
             assert_eq!(scaling(LossScaleMode::Static), LossScaling::Static(4.0));
             assert_eq!(scaling(LossScaleMode::Dynamic), LossScaling::Dynamic(rule));
         }
+    }
+
+    #[test]
+    fn a_loss_scaling_is_checked_like_a_file() {
+        let rule = |growth_interval| {
+            LossScaling::from(DynamicLossScale {
+                growth_interval,
+                ..DynamicLossScale::default()
+            })
+        };
+        assert!(rule(1).validate().is_ok());
+        assert!(LossScaling::NoScale.validate().is_ok());
+        // The limits do not concern a static scale.
+        assert!(LossScaling::Static(2f32.powi(100)).validate().is_ok());
+        assert_eq!(
+            rule(0).validate().unwrap_err().to_string(),
+            "code: loss_scale.growth_interval: expected a whole number from 1 to 4294967295, found 0"
+        );
+        assert_eq!(
+            LossScaling::Static(1000.0)
+                .validate()
+                .unwrap_err()
+                .to_string(),
+            "code: loss_scale.init: expected a power of two from 2^-126 to 2^127, found 1000; the nearest is 1024"
+        );
     }
 }

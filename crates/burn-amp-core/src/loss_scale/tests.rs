@@ -6,7 +6,7 @@ use super::*;
 /// The pattern whose traces in other frameworks are known.
 const PATTERN: [Outcome; 18] = [F, F, F, I, F, F, F, F, I, I, F, F, F, F, F, F, I, I];
 
-/// PyTorch's rule: no floor, no cap, no hysteresis.
+/// PyTorch's rule: no search, no floor, no cap, no hysteresis.
 fn pytorch(
     init: f32,
     growth_factor: f32,
@@ -15,12 +15,14 @@ fn pytorch(
 ) -> DynamicLossScale {
     DynamicLossScale {
         init,
+        search: false,
         growth_factor,
         backoff_factor,
         growth_interval,
         hysteresis: 1,
         min: 0.0,
         max: f32::INFINITY,
+        patience: 1,
     }
 }
 
@@ -155,9 +157,128 @@ fn deepspeed_floor() {
     );
     let at_min: Vec<_> = trace(rule, [I; 5])
         .into_iter()
-        .map(|state| rule.is_at_min(state))
+        .map(|state| rule.is_exhausted(state))
         .collect();
     assert_eq!(at_min, [false, false, false, true, true]);
+}
+
+#[test]
+fn an_overflow_that_the_hysteresis_tolerates_does_not_exhaust_the_scale() {
+    let rule = DynamicLossScale {
+        init: 1.0,
+        min: 1.0,
+        hysteresis: 3,
+        ..pytorch(1.0, 2.0, 0.5, 1000)
+    };
+    let exhausted = |outcomes: &[Outcome]| -> Vec<bool> {
+        let states = trace(rule, outcomes.iter().copied());
+        states
+            .into_iter()
+            .map(|now| rule.is_exhausted(now))
+            .collect()
+    };
+    assert!(!rule.is_exhausted(LossScaling::from(rule).start()));
+    assert_eq!(
+        exhausted(&[I, I, I, I, F, I]),
+        [false, true, true, true, false, false]
+    );
+}
+
+#[test]
+fn a_scale_outside_its_limits_moves_only_towards_them() {
+    let rule = LossScaling::from(DynamicLossScale {
+        min: 1.0,
+        growth_interval: 1,
+        search: false,
+        ..DynamicLossScale::default()
+    });
+    let at = |scale| LossScaleState {
+        scale,
+        ..rule.start()
+    };
+    assert_eq!(rule.next(at(0.5), I).scale, 0.5);
+    assert_eq!(rule.next(at(0.5), F).scale, 1.0);
+    assert_eq!(rule.next(at(2f32.powi(30)), F).scale, 2f32.powi(30));
+    assert_eq!(rule.next(at(2f32.powi(30)), I).scale, 2f32.powi(29));
+}
+
+/// Runs steps that overflow above `threshold` until the search is over; returns the scale and the skipped steps.
+fn search(rule: DynamicLossScale, threshold: f32) -> (f32, u32) {
+    let scaling = LossScaling::from(rule);
+    let (mut state, mut skipped) = (scaling.start(), 0);
+    while state.search != Search::Over {
+        let overflows = state.scale > threshold;
+        skipped += u32::from(overflows);
+        state = scaling.next(state, Outcome::of(overflows));
+    }
+    (state.scale, skipped)
+}
+
+#[test]
+fn the_search_goes_up_to_init_or_to_the_first_overflow() {
+    let rule = DynamicLossScale::default();
+    let mut expected: Vec<_> = (4..=16).map(|e| 2f32.powi(e)).collect();
+    assert_eq!(LossScaling::from(rule).start().scale, expected.remove(0));
+    let all = trace(rule, [F; 14]);
+    assert_eq!(
+        all.iter()
+            .map(|state| state.scale)
+            .take(12)
+            .collect::<Vec<_>>(),
+        expected
+    );
+    assert!(
+        all[..12]
+            .iter()
+            .all(|state| state.search == Search::Up && state.streak == 0)
+    );
+    // PyTorch's rule goes on from here.
+    assert_eq!(
+        all[13],
+        LossScaleState {
+            scale: 65536.0,
+            streak: 1,
+            hysteresis: 1,
+            search: Search::Over
+        }
+    );
+
+    assert_eq!(scales(rule, [F, F, I, I, F]), [32., 64., 32., 16., 16.]);
+    assert_eq!(
+        scales(rule, [I, F, F, I, F]),
+        [-12, -11, -10, -11, -11].map(|e| 2f32.powi(e))
+    );
+    assert_eq!(scales(rule, [I; 3])[1..], [rule.min, rule.min]);
+}
+
+/// PyTorch's descent from 65536 to 2^-3 skips 19 steps, and to 4096 four.
+#[test]
+fn a_search_skips_one_or_two_steps() {
+    let rule = DynamicLossScale::default();
+    for exponent in -24..=30 {
+        let threshold = 2f32.powi(exponent);
+        let (scale, skipped) = search(rule, threshold);
+        assert_eq!(scale, threshold.min(rule.init));
+        let expected = match exponent {
+            16.. => 0,
+            4..16 => 1,
+            -12..4 => 2,
+            // Gradients above 2^28.
+            _ => 3,
+        };
+        assert_eq!(skipped, expected, "2^{exponent}");
+    }
+}
+
+#[test]
+fn the_search_does_not_wait_for_the_hysteresis() {
+    let rule = DynamicLossScale {
+        hysteresis: 4,
+        ..DynamicLossScale::default()
+    };
+    assert_eq!(search(rule, 1024.0), (1024.0, 1));
+    let ended = trace(rule, [F, F, I])[2];
+    assert_eq!((ended.search, ended.hysteresis), (Search::Over, 4));
 }
 
 /// Why there is a floor: from 1/scale = inf on, a zero gradient would become NaN.
@@ -205,19 +326,22 @@ fn any_rule() -> impl Strategy<Value = DynamicLossScale> {
         -126i32..=-1,
         1u32..5,
         1u32..4,
+        any::<bool>(),
     )
         .prop_map(
-            |(mut scales, growth, backoff, growth_interval, hysteresis)| {
+            |(mut scales, growth, backoff, growth_interval, hysteresis, search)| {
                 scales.sort_unstable();
                 let power = |e: i32| 2f64.powi(e) as f32;
                 DynamicLossScale {
                     init: power(scales[1]),
+                    search,
                     growth_factor: power(growth),
                     backoff_factor: power(backoff),
                     growth_interval,
                     hysteresis,
                     min: power(scales[0]),
                     max: power(scales[2]),
+                    patience: 1,
                 }
             },
         )
@@ -254,7 +378,7 @@ proptest! {
         outcomes in any_outcomes(),
     ) {
         let states = trace(rule, outcomes.clone());
-        let mut before = rule.init;
+        let mut before = LossScaling::from(rule).start().scale;
         for (state, outcome) in states.into_iter().zip(outcomes) {
             match outcome {
                 I => prop_assert!(state.scale <= before && state.streak == 0),
@@ -262,6 +386,59 @@ proptest! {
             }
             before = state.scale;
         }
+    }
+
+    #[test]
+    fn from_any_scale_an_overflow_never_raises_and_a_finite_step_never_lowers_it(
+        rule in any_rule(),
+        exponent in -126i32..=127,
+        stage in select([Search::Over, Search::Down, Search::Up].as_slice()),
+        left in 0u32..4,
+    ) {
+        let now = LossScaleState { scale: 2f32.powi(exponent), streak: 0, hysteresis: left, search: stage };
+        let rule = LossScaling::from(rule);
+        prop_assert!(rule.next(now, I).scale <= now.scale);
+        prop_assert!(rule.next(now, F).scale >= now.scale);
+    }
+
+    #[test]
+    fn a_search_ends_at_the_largest_finite_scale(rule in any_rule(), above_min in 0i32..=253) {
+        let rule = DynamicLossScale { search: true, ..rule };
+        let threshold = (f64::from(rule.min) * 2f64.powi(above_min)).min(2f64.powi(127)) as f32;
+        let (scale, skipped) = search(rule, threshold);
+        prop_assert_eq!(scale, threshold.min(rule.init));
+        // One step for each fall by 2^16 from 2^12 below `init`, and one to find the end.
+        let below = f64::from(rule.init / scale).log2();
+        prop_assert!(f64::from(skipped) <= ((below - 12.0) / 16.0).max(0.0).ceil() + 1.0);
+    }
+
+    #[test]
+    fn after_the_search_the_rule_is_the_one_without_a_search(
+        rule in any_rule(),
+        first in any_outcomes(),
+        outcomes in any_outcomes(),
+    ) {
+        let with = LossScaling::from(DynamicLossScale { search: true, ..rule });
+        let without = LossScaling::from(DynamicLossScale { search: false, ..rule });
+        let mut state = first.into_iter().fold(with.start(), |now, outcome| with.next(now, outcome));
+        while state.search != Search::Over {
+            state = with.next(state, F);
+        }
+        prop_assert_eq!(without.start().search, Search::Over);
+        for outcome in outcomes {
+            prop_assert_eq!(with.next(state, outcome), without.next(state, outcome));
+            state = with.next(state, outcome);
+        }
+    }
+
+    #[test]
+    fn a_resumed_search_goes_on_as_if_uninterrupted(rule in any_rule(), outcomes in any_outcomes()) {
+        let scaling = LossScaling::from(rule);
+        for state in trace(rule, outcomes) {
+            prop_assert_eq!(scaling.resume(state), state);
+        }
+        let without = LossScaling::from(DynamicLossScale { search: false, ..rule });
+        prop_assert_eq!(without.resume(scaling.start()).search, Search::Over);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::{
     log_softmax::{self, LogSoftmax},
     loss_scale,
     scalar::{self, ScalarOp},
+    sign_mask::{self, SignMask},
     softmax, unscale,
     widen::cast,
 };
@@ -68,6 +69,20 @@ where
             return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
         loss_scale::unscale_unless_overflowed(gradient, before, after)
+    }
+
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        if has_f64([&x]) {
+            return sign_mask::reference::<Self>(x);
+        }
+        SignMask::Bits(sign_mask::not_positive(x))
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        match mask {
+            SignMask::Bits(mask) => sign_mask::zeroed(x, mask),
+            SignMask::Bools(_) => sign_mask::reference_zeroed::<Self>(x, mask),
+        }
     }
 
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {

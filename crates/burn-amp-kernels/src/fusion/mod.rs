@@ -13,11 +13,12 @@ use burn_backend::{
 };
 use burn_fusion::{Fusion, FusionBackend};
 
-use self::operation::{Operands, custom, exactly, register};
+use self::operation::{Operands, custom, exactly, register, to_int};
 use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    sign_mask::{self, SignMask},
     widen::wide_dtype,
 };
 
@@ -61,6 +62,37 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
             move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
         );
         next
+    }
+
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        if x.dtype() == DType::F64 {
+            return sign_mask::reference::<Self>(x);
+        }
+        let words = Shape::new([sign_mask::words(x.shape().num_elements())]);
+        let name = "burn_amp::not_positive";
+        let mask = to_int::<B>(name, x, (words, DType::U32), |x| match B::not_positive(x) {
+            SignMask::Bits(mask) => mask,
+            SignMask::Bools(_) => unreachable!("the kernels pack masks of every dtype but F64"),
+        });
+        SignMask::Bits(mask)
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        let mask = match mask {
+            SignMask::Bits(mask) => mask,
+            SignMask::Bools(_) => return sign_mask::reference_zeroed::<Self>(x, mask),
+        };
+        let results = vec![like(&x)];
+        let operands = Operands {
+            floats: vec![x],
+            ints: vec![mask],
+        };
+        let results = register::<B>("burn_amp::zeroed", operands, results, |floats, ints| {
+            let ([x], [mask]) = (exactly(floats), exactly(ints));
+            vec![B::zeroed(x, SignMask::Bits(mask))]
+        });
+        let [output] = exactly(results);
+        output
     }
 
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {

@@ -76,6 +76,54 @@ pub(super) fn register<B: FusionBackend>(
     )
 }
 
+/// Registers an op with one float operand and one result, an int tensor.
+pub(super) fn to_int<B: FusionBackend>(
+    name: &'static str,
+    operand: Tensor<B>,
+    result: (Shape, DType),
+    compute: impl Fn(FloatTensor<B>) -> IntTensor<B> + Send + Sync + 'static,
+) -> Tensor<B> {
+    let client = operand.client.clone();
+    let streams = OperationStreams::with_inputs([&operand]);
+    let result = TensorIr::uninit(client.create_empty_handle(), result.0, result.1);
+    let desc = CustomOpIr::new(name, &[operand.into_ir()], &[result]);
+    let operation = ToInt {
+        desc: desc.clone(),
+        compute,
+        backend: PhantomData::<fn() -> B>,
+    };
+    let [result] = exactly(client.register(streams, OperationIr::Custom(desc), operation));
+    result
+}
+
+/// Like [`Custom`], from a float tensor to an int tensor.
+struct ToInt<B, F> {
+    desc: CustomOpIr,
+    compute: F,
+    backend: PhantomData<fn() -> B>,
+}
+
+impl<B, F> fmt::Debug for ToInt<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToInt").field(&self.desc).finish()
+    }
+}
+
+impl<B, F> Operation<B::FusionRuntime> for ToInt<B, F>
+where
+    B: FusionBackend,
+    F: Fn(FloatTensor<B>) -> IntTensor<B> + Send + Sync,
+{
+    fn execute(
+        &self,
+        handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
+    ) {
+        let operand = handles.get_float_tensor::<B>(&self.desc.inputs[0]);
+        let result = (self.compute)(operand);
+        handles.register_int_tensor::<B>(&self.desc.outputs[0].id, result);
+    }
+}
+
 /// An operation of the stream: its description, and how the backend below computes it.
 struct Custom<B, F> {
     desc: CustomOpIr,

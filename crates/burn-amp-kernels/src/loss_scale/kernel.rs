@@ -9,14 +9,16 @@ use cubecl::{
     tensor_vector_size_parallel,
 };
 
-use super::{HYSTERESIS, OVERFLOWED, SCALE, STATE, STREAK};
+use super::{DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STATE, STREAK, UP};
 
-/// One unit does everything: there are four numbers and some hundreds of flags.
+/// One unit does everything: there are five numbers and some hundreds of flags.
 #[cube(launch)]
 fn next_loss_scale_kernel(
     state: &Array<f32>,
     flags: &Array<f32>,
     next: &mut Array<f32>,
+    init: f32,
+    search_fall: f32,
     growth_factor: f32,
     backoff_factor: f32,
     growth_interval: f32,
@@ -29,17 +31,30 @@ fn next_loss_scale_kernel(
         overflowed = max(overflowed, flags[at]);
     }
     let scale = state[SCALE];
+    let searches = state[SEARCH] > OVER;
     if overflowed > 0.0 {
-        let left = max(state[HYSTERESIS] - 1.0, 0.0);
-        next[SCALE] = select(left > 0.0, scale, max(scale * backoff_factor, smallest));
+        let is_down = state[SEARCH] == DOWN;
+        let left = select(searches, hysteresis, max(state[HYSTERESIS] - 1.0, 0.0));
+        let factor = select(
+            is_down,
+            search_fall,
+            select(searches, 0.5f32, backoff_factor),
+        );
+        let lowered = min(max(scale * factor, smallest), scale);
+        let tolerated = !searches && left > 0.0;
+        next[SCALE] = select(tolerated, scale, lowered);
         next[STREAK] = 0.0;
         next[HYSTERESIS] = left;
+        next[SEARCH] = select(is_down, DOWN, OVER);
     } else {
+        let goes_on = searches && scale < init;
         let streak = state[STREAK] + 1.0;
-        let grows = streak >= growth_interval;
-        next[SCALE] = select(grows, min(scale * growth_factor, largest), scale);
-        next[STREAK] = select(grows, 0.0, streak);
+        let grows = !searches && streak >= growth_interval;
+        let grown = max(min(scale * growth_factor, largest), scale);
+        next[SCALE] = select(goes_on, scale * 2.0, select(grows, grown, scale));
+        next[STREAK] = select(searches || grows, 0.0f32, streak);
         next[HYSTERESIS] = hysteresis;
+        next[SEARCH] = select(goes_on, UP, OVER);
     }
     next[OVERFLOWED] = overflowed;
 }
@@ -61,6 +76,8 @@ pub(crate) fn next_loss_scale<R: CubeRuntime>(
         into_contiguous(state).into_array_arg(),
         into_contiguous(flags).into_array_arg(),
         next.clone().into_array_arg(),
+        scaling.init,
+        DynamicLossScale::SEARCH_FALL,
         scaling.growth_factor,
         scaling.backoff_factor,
         scaling.growth_interval as f32,

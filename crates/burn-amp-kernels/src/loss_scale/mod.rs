@@ -1,8 +1,9 @@
 //! The dynamic loss scale on the device, for loops in which the host does not wait for the finite check.
 //!
 //! The state is an F32 tensor of [`STATE`] numbers: the scale, the streak of finite steps since it last changed, the
-//! overflows that are still tolerated, and whether the last pass overflowed (1) or not (0). [`state`] makes one on the
-//! host, [`scale_of`] and [`overflowed`] read one on the device.
+//! overflows that are still tolerated, whether the last pass overflowed (1) or not (0), and the stage of the search for
+//! the first scale (over 0, down 1, up 2). [`state`] makes one on the host, [`scale_of`] and [`overflowed`] read one on
+//! the device.
 //!
 //! * [`AmpBackend::next_loss_scale`](crate::AmpBackend::next_loss_scale): the state after a backward pass, from the state
 //!   before it and the flags of the [finite check](crate::finite). It is
@@ -19,20 +20,26 @@ mod reference;
 pub(crate) use kernel::{next_loss_scale, unscale_unless_overflowed};
 pub use reference::{reference_next, reference_unscale};
 
-use burn_amp_core::LossScaleState;
+use burn_amp_core::{LossScaleState, Search};
 use burn_backend::{
     Backend, Slice, get_device_settings,
     tensor::{BoolTensor, FloatTensor},
 };
 
 /// The number of numbers in a state.
-pub const STATE: usize = 4;
+pub const STATE: usize = 5;
 
 // Where each of them is.
 const SCALE: usize = 0;
 const STREAK: usize = 1;
 const HYSTERESIS: usize = 2;
 const OVERFLOWED: usize = 3;
+const SEARCH: usize = 4;
+
+// The stages of the search, as numbers in a state.
+const OVER: f32 = 0.0;
+const DOWN: f32 = 1.0;
+const UP: f32 = 2.0;
 
 /// Converts a state of the host to that of the device, after a pass that did not overflow.
 pub fn state(host: LossScaleState) -> [f32; STATE] {
@@ -40,11 +47,17 @@ pub fn state(host: LossScaleState) -> [f32; STATE] {
         scale,
         streak,
         hysteresis,
+        search,
     } = host;
     let mut state = [0.0; STATE];
     state[SCALE] = scale;
     state[STREAK] = streak as f32;
     state[HYSTERESIS] = hysteresis as f32;
+    state[SEARCH] = match search {
+        Search::Over => OVER,
+        Search::Down => DOWN,
+        Search::Up => UP,
+    };
     state
 }
 

@@ -17,15 +17,15 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{callee::Callee, recompute::Sizes};
+use super::{callee::Callee, recompute::Chain};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
-    graph::Graph,
+    graph::{Graph, Recorded},
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Product, Rounded, Saturating, is_summed_in_f32},
+    tensor::{AmpTensor, Nature, Rounded, Saturating, is_summed_in_f32},
     warn,
 };
 
@@ -41,9 +41,10 @@ pub(crate) struct Call<B: AmpBackend> {
     passes: Passes<B>,
     /// The storage dtype of an operand that is a parameter outside the graph, as in the step of an optimizer.
     parameter: Option<Precision>,
+    /// What the operands say about recomputing the result; unused where nothing is recorded or lowered.
+    chain: Chain,
     /// Whether the storage dtype of the float operands would round a scalar operand.
     rounds_scalar: bool,
-    sizes: Sizes,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
 }
@@ -79,8 +80,8 @@ impl<B: AmpBackend> Call<B> {
             level: 0,
             passes: Passes::none(),
             parameter: None,
+            chain: Chain::default(),
             rounds_scalar: false,
-            sizes: Sizes::default(),
             context: None,
         }
     }
@@ -123,7 +124,7 @@ impl<B: AmpBackend> Call<B> {
             self.parameter = Some(precision::of(&tensor.inner));
         }
         if G::RECORDS && tensor.context.policy.compute().is_low() {
-            self.sizes.add::<B, G>(&tensor.inner);
+            self.chain.add(tensor);
         }
         self.context.get_or_insert(tensor.context);
     }
@@ -169,8 +170,10 @@ impl<B: AmpBackend> Call<B> {
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
-        let in_f32 = casts.operands.or(operands.widest) == Some(Precision::F32);
-        let recomputes = in_f32 && self.sizes.costs_nothing(self.callee.op());
+        let recomputes = match casts.operands.or(operands.widest) {
+            Some(dtype) => self.chain.goes_on(self.callee.op(), dtype),
+            None => false,
+        };
         Decided {
             call: self,
             casts,
@@ -187,6 +190,7 @@ impl<B: AmpBackend> Decided<B> {
             inner,
             nature,
             context,
+            recorded,
             ..
         } = tensor;
         let to = self.casts.operands;
@@ -211,7 +215,7 @@ impl<B: AmpBackend> Decided<B> {
             Nature::Leaf(leaf) if to != from || is_summed_in_f32(from, context) => {
                 G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
             }
-            _ => G::cast(inner, to, self.recomputes),
+            _ => G::cast(inner, &recorded, to, self.recomputes),
         }
     }
 
@@ -219,10 +223,9 @@ impl<B: AmpBackend> Decided<B> {
     /// nothing it is the op of the plain backend.
     #[inline]
     pub(crate) fn rounds_scalar(&self) -> bool {
-        let lowers = |context: &Context<B>| context.policy.compute().is_low();
         self.call.rounds_scalar
             && self.casts.operands.is_none_or(Precision::is_low)
-            && self.call.context.is_some_and(lowers)
+            && self.lowers()
     }
 
     /// Returns a scalar operand for the inner backend.
@@ -254,6 +257,13 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
+    /// Whether the policy lowers anything.
+    pub(crate) fn lowers(&self) -> bool {
+        self.call
+            .context
+            .is_some_and(|context| context.policy.compute().is_low())
+    }
+
     /// Whether the result is recorded on [`Graph::Recomputed`].
     #[inline]
     pub(crate) fn recomputes(&self) -> bool {
@@ -276,7 +286,14 @@ impl<B: AmpBackend> Decided<B> {
             .context
             .expect("an op with a float result has a float operand or a device");
         let logical = self.casts.logical;
+        let is_recomputed = self.recomputes && G::is_recomputed(&result);
+        let chain = if is_recomputed {
+            self.call.chain.next()
+        } else {
+            0
+        };
         AmpTensor {
+            recorded: AmpTensor::<B, G>::recorded(context, chain),
             logical: logical.unwrap_or_else(|| precision::of(&result)),
             inner: result,
             context,
@@ -312,8 +329,7 @@ impl<B: AmpBackend> Decided<B> {
     /// `None` under a policy that lowers nothing, where `Amp` must compute what the plain backend computes, bit for
     /// bit.
     pub(crate) fn in_f32(&self) -> Option<Precision> {
-        let lowers = self.call.context?.policy.compute().is_low();
-        (lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
+        (self.lowers() && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
@@ -326,29 +342,15 @@ impl<B: AmpBackend> Decided<B> {
         x: FloatTensor<G::Inner>,
         mut result: AmpTensor<B, G>,
     ) -> AmpTensor<B, G> {
-        let lowers = |context: &Context<B>| context.policy.compute().is_low();
         let is_rounded = precision::of(&result.inner).is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
-            && self.call.context.is_some_and(lowers)
+            && self.lowers()
             && matches!(result.nature, Nature::Plain);
         if is_rounded {
-            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
+            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x, Recorded::nothing())));
         }
         result
-    }
-
-    /// Makes a product stored in F16 remember its operands, unless it is a gradient or the policy lowers nothing.
-    pub(crate) fn product<G: Graph<B>>(
-        &self,
-        [lhs, rhs]: [FloatTensor<G::Inner>; 2],
-        mut product: AmpTensor<B, G>,
-    ) -> AmpTensor<B, G> {
-        let lowers = |context: &Context<B>| context.policy.compute().is_low();
-        if self.call.context.is_some_and(lowers) && matches!(product.nature, Nature::Plain) {
-            product.nature = Nature::Product(Arc::new(Product::new(lhs, rhs)));
-        }
-        product
     }
 
     /// Whether an op of [`AmpBackend`] should compute in F32 and store its result in the dtype of the operand.

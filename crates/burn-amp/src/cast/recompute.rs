@@ -8,42 +8,69 @@
 //! A chain starts with the cast of a low operand to F32 and goes on while no large operand has to be kept in F32 for
 //! it. Low results are kept as they are, as PyTorch keeps them.
 
-use burn_amp_core::Op;
+use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_backend::TensorMetadata;
 
-use crate::{graph::Graph, precision};
+use crate::{graph::Graph, precision, tensor::AmpTensor};
 
 /// A result of fewer elements is not worth another kernel launch.
-const LARGE: usize = 4096;
+const LARGE: usize = 1024;
 
 /// An operand that is broadcast to so many times its size is small beside the result.
 const BROADCAST: usize = 16;
 
+/// The most ops in a row that are recomputed. burn-autodiff walks each path through a chain, and the number of paths may
+/// double with each op.
+const LONGEST: u8 = 12;
+
 /// The operands of an op, as far as they decide whether its result is recomputed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sizes {
+pub(super) struct Chain {
+    operands: u8,
     /// The elements of the largest operand.
     largest: usize,
     /// The elements of the largest operand that is stored in F32 and not recomputed.
     stored: usize,
+    /// Whether an operand is in no graph. burn-autodiff does not recompute a result of such an operand.
+    untracked: bool,
+    /// The length of the longest chain that ends in an operand.
+    length: u8,
 }
 
-impl Sizes {
+impl Chain {
     #[inline]
-    pub(super) fn add<B: AmpBackend, G: Graph<B>>(&mut self, operand: &FloatTensor<G::Inner>) {
-        let elements = operand.shape().num_elements();
+    pub(super) fn add<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
+        let elements = operand.inner.shape().num_elements();
+        self.operands = self.operands.saturating_add(1);
         self.largest = self.largest.max(elements);
-        if !precision::of(operand).is_low() && !G::is_recomputed(operand) {
+        self.length = self.length.max(operand.recorded.chain);
+        self.untracked |= !G::is_tracked(&operand.inner);
+        if !precision::of(&operand.inner).is_low() && operand.recorded.chain == 0 {
             self.stored = self.stored.max(elements);
         }
     }
 
-    /// Whether recomputing the result of `op` in F32 keeps no large F32 tensor that the graph would not keep anyway.
+    /// Whether the result of `op`, computed in `dtype`, should be recomputed: that keeps no large F32 tensor which the
+    /// graph would not keep anyway.
     #[inline]
-    pub(super) fn costs_nothing(self, op: Option<Op>) -> bool {
-        self.largest >= LARGE
-            && (self.stored * BROADCAST <= self.largest || op.is_some_and(reads_operands))
+    pub(super) fn goes_on(self, op: Option<Op>, dtype: Precision) -> bool {
+        if self.largest < LARGE || self.untracked || self.length >= LONGEST {
+            return false;
+        }
+        let reads_operands = op.is_some_and(reads_operands);
+        match dtype {
+            Precision::F32 => reads_operands || self.stored * BROADCAST <= self.largest,
+            // PyTorch keeps the result of these ops, which the next op keeps too. To keep the operand instead loses no
+            // digits.
+            Precision::F16 | Precision::BF16 => reads_operands && self.operands == 1,
+            Precision::F64 | Precision::Flex32 => false,
+        }
+    }
+
+    /// The length of the chain that ends in the result of an op on these operands.
+    pub(super) fn next(self) -> u8 {
+        self.length + 1
     }
 }
 

@@ -10,7 +10,12 @@ use burn_backend::{
     tensor::FloatTensor,
 };
 
-use crate::{backend::Amp, graph::Graph, policy::ConfigSource, tensor::AmpTensor};
+use crate::{
+    backend::Amp,
+    graph::{Graph, Recorded},
+    policy::ConfigSource,
+    tensor::AmpTensor,
+};
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
 where
@@ -48,6 +53,7 @@ where
             logical,
             context,
             nature,
+            ..
         } = tensor.exact();
         // SAFETY: the tensor is wrapped again at once, and the caller resolves what is returned.
         let inner = unsafe { G::Inner::all_reduce(inner, op, device_ids).assume_resolved() };
@@ -56,6 +62,7 @@ where
             logical,
             context,
             nature: nature.after_move(),
+            recorded: Recorded::nothing(),
         })
     }
 

@@ -12,6 +12,7 @@
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
+//! * [`recorded`]: what a graph knows about a tensor besides its node
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
 mod f32_gradient;
@@ -20,6 +21,7 @@ mod leaves;
 mod levels;
 mod operand_cast;
 mod origin;
+mod recorded;
 mod weight_cast;
 
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
@@ -36,6 +38,7 @@ use crate::precision;
 pub use leaf::Leaf;
 pub use leaves::Leaves;
 pub use origin::Origin;
+pub use recorded::Recorded;
 
 pub(crate) use leaves::LeafGradient;
 pub(crate) use origin::Moment;
@@ -85,11 +88,12 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
 
-    /// Casts an operand. For an op that `recomputes` its result, the graph keeps the operand as it is stored and casts it
-    /// again in the backward pass.
+    /// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`. For an op that `recomputes`
+    /// its result, the graph keeps the operand as it is stored and casts it again in the backward pass.
     #[doc(hidden)]
     fn cast(
         tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
         to: Precision,
         recomputes: bool,
     ) -> FloatTensor<Self::Inner>;
@@ -97,6 +101,10 @@ pub trait Graph<B: AmpBackend>:
     /// Whether a backward pass computes the tensor again.
     #[doc(hidden)]
     fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool;
+
+    /// Whether the tensor is in a graph.
+    #[doc(hidden)]
+    fn is_tracked(tensor: &FloatTensor<Self::Inner>) -> bool;
 
     /// Casts a leaf for one use; all uses of the leaf share the cast values. `operands` is the highest level among the
     /// op's operands. A leaf stored in half precision may be "cast" to its own dtype: its gradients are then added in
@@ -150,12 +158,17 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     }
 
     #[inline]
-    fn cast(tensor: FloatTensor<B>, to: Precision, _: bool) -> FloatTensor<B> {
+    fn cast(tensor: FloatTensor<B>, _: &Recorded<B>, to: Precision, _: bool) -> FloatTensor<B> {
         precision::cast::<B>(tensor, to)
     }
 
     #[inline]
     fn is_recomputed(_: &FloatTensor<B>) -> bool {
+        false
+    }
+
+    #[inline]
+    fn is_tracked(_: &FloatTensor<B>) -> bool {
         false
     }
 
@@ -206,15 +219,21 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     #[inline]
     fn cast(
         tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
         to: Precision,
         recomputes: bool,
     ) -> FloatTensor<Self::Inner> {
-        operand_cast::cast::<B, C>(tensor, to, recomputes)
+        operand_cast::cast::<B, C>(tensor, recorded, to, recomputes)
     }
 
     #[inline]
     fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool {
         operand_cast::is_recomputed::<B, C>(tensor)
+    }
+
+    #[inline]
+    fn is_tracked(tensor: &FloatTensor<Self::Inner>) -> bool {
+        tensor.is_tracked()
     }
 
     fn cast_leaf(

@@ -19,42 +19,101 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+use burn_backend::{Backend, FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+use super::recorded::{Recorded, SharedCasts};
 use crate::precision;
 
-/// Casts an operand. For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the
-/// graph keeps the operand as it is stored, and the backward pass casts it again. Burn's own cast keeps the result.
+/// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`.
+///
+/// For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the graph keeps the
+/// operand as it is stored, and the backward pass casts it again. Burn's own cast keeps the result.
 pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
+    recorded: &Recorded<B>,
     to: Precision,
     recomputes: bool,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let from = precision::of(&tensor.primitive);
-    if from == to {
+    if precision::of(&tensor.primitive) == to {
         return tensor;
     }
-    if recomputes {
-        let output = node::<B, C, BalancedCheckpointing>(tensor, from, to);
-        if output.is_tracked() {
-            learn_memory_bound(&output.node.properties);
-        }
-        output
-    } else {
-        node::<B, C, C>(tensor, from, to)
+    let casts = recorded.casts.as_deref();
+    if to.is_low() {
+        let values = narrowed::<B>(tensor.primitive.clone(), casts, to);
+        return if !tensor.is_tracked() {
+            untracked(tensor, values)
+        } else if recomputes {
+            node::<B, BalancedCheckpointing>(tensor, values)
+        } else {
+            node::<B, C>(tensor, values)
+        };
+    }
+    let values = precision::cast::<B>(tensor.primitive.clone(), to);
+    match casts {
+        _ if !tensor.is_tracked() => untracked(tensor, values),
+        _ if !recomputes => node::<B, C>(tensor, values),
+        Some(casts) if to == Precision::F32 => widened::<B>(tensor, casts, values),
+        _ => recomputed::<B>(tensor, values),
     }
 }
 
-/// Makes the node under the checkpointing strategy `S`.
-fn node<B: Backend, C: CheckpointStrategy, S: CheckpointStrategy>(
-    tensor: FloatTensor<Autodiff<B, C>>,
-    from: Precision,
+/// Makes a tensor in no graph. It is known to the graph by a number of its own, since an op may keep its values.
+fn untracked<B: Backend>(
+    mut tensor: FloatTensor<Autodiff<B>>,
+    values: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B>> {
+    tensor.primitive = values;
+    Autodiff::<B>::float_set_require_grad(tensor, false)
+}
+
+/// Casts to a low dtype: all uses share the values.
+fn narrowed<B: Backend>(
+    tensor: FloatTensor<B>,
+    casts: Option<&SharedCasts<B>>,
     to: Precision,
-) -> FloatTensor<Autodiff<B, C>> {
-    let to = precision::to_float(to);
-    let output = B::float_cast(tensor.primitive.clone(), to);
+) -> FloatTensor<B> {
+    let cast = || precision::cast::<B>(tensor.clone(), to);
+    match casts.map(|casts| casts.low.get_or_init(|| (to, cast()))) {
+        Some((dtype, values)) if *dtype == to => values.clone(),
+        _ => cast(),
+    }
+}
+
+/// Casts to F32: all uses share the node.
+fn widened<B: Backend>(
+    tensor: FloatTensor<Autodiff<B>>,
+    casts: &SharedCasts<B>,
+    values: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B>> {
+    let shared = casts.wide.get_or_init(|| {
+        let stored = tensor.primitive.clone();
+        let mut cast = recomputed::<B>(tensor, values.clone());
+        cast.primitive = stored;
+        cast
+    });
+    let mut cast = shared.clone();
+    cast.primitive = values;
+    cast
+}
+
+/// Casts a tensor in a graph that keeps the tensor, and casts it again in the backward pass.
+fn recomputed<B: Backend>(
+    tensor: FloatTensor<Autodiff<B>>,
+    values: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B>> {
+    let cast = node::<B, BalancedCheckpointing>(tensor, values);
+    learn_memory_bound(&cast.node.properties);
+    cast
+}
+
+/// Makes the node of a cast from `tensor` to `values`, under the checkpointing strategy `C`.
+fn node<B: Backend, C: CheckpointStrategy>(
+    tensor: FloatTensor<Autodiff<B>>,
+    values: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B>> {
+    let [from, to] = [&tensor.primitive, &values].map(|tensor| tensor.dtype().into());
     let prep = Cast
-        .prepare::<S>([tensor.node.clone()])
+        .prepare::<C>([tensor.node.clone()])
         .memory_bound()
         .retro_forward(CastAgain::<B> {
             operand: tensor.node.id,
@@ -64,8 +123,8 @@ fn node<B: Backend, C: CheckpointStrategy, S: CheckpointStrategy>(
         .parents([&tensor])
         .stateful();
     match prep {
-        OpsKind::Tracked(prep) => prep.finish(precision::to_float(from), output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
+        OpsKind::Tracked(prep) => prep.finish(from, values),
+        OpsKind::UnTracked(prep) => prep.finish(values),
     }
 }
 

@@ -20,14 +20,14 @@ use std::{
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
 use burn_amp_kernels::{AmpBackend, loss_scale};
-use burn_backend::{Backend, Shape, TensorData, tensor::FloatTensor};
+use burn_backend::{Backend, Shape, TensorData, read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::{
     Scaling,
     flags::Flags,
     host::HostScale,
-    skip::{Decision, Overflow},
+    skip::{Checked, Decision, Overflow},
 };
 
 /// A backward pass whose outcome may still be on the device.
@@ -40,8 +40,10 @@ pub struct DeferredPass<B: Backend> {
     scaling: &'static Scaling<B>,
     /// The position among all deferred passes of the process.
     number: u64,
-    /// The scale and the outcome, once they have reached the host.
-    arrived: OnceLock<(f32, Outcome)>,
+    /// The outcome, once it has reached the host.
+    arrived: OnceLock<Outcome>,
+    /// The scale of the pass, once the host has asked for it.
+    scale: OnceLock<f32>,
 }
 
 /// The number of deferred passes so far.
@@ -59,17 +61,36 @@ impl<B: Backend> DeferredPass<B> {
             scaling,
             number: COUNT.fetch_add(1, Ordering::Relaxed),
             arrived: OnceLock::new(),
+            scale: OnceLock::new(),
         }
     }
 
     /// Stores the outcome, once the flags of this pass have been read.
-    fn arrive(&self, scale: f32, outcome: Outcome) {
+    fn arrive(&self, outcome: Outcome) {
         // The flags are taken from the queue only once, so the outcome has not been stored before.
-        let _ = self.arrived.set((scale, outcome));
+        let _ = self.arrived.set(outcome);
     }
 
-    /// Returns the scale and the outcome. Waits for the device.
-    pub(crate) fn wait(&self) -> (f32, Outcome) {
+    /// Returns the scale of this pass, which need not be that of the host. Incurs a device-to-host read.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the device cannot deliver it.
+    pub(crate) fn scale_on_host(&self) -> f32 {
+        *self.scale.get_or_init(|| {
+            let scale = loss_scale::scale_of::<B>(self.before.clone());
+            let scale = read_sync(B::float_into_data(scale)).unwrap_or_else(|error| {
+                panic!("cannot read the loss scale from the device: {error}")
+            });
+            scale
+                .iter::<f32>()
+                .next()
+                .expect("a state of the loss scale has a scale")
+        })
+    }
+
+    /// Returns the outcome. Waits for the device.
+    pub(crate) fn wait(&self) -> Outcome {
         while self.arrived.get().is_none() && self.scaling.device.settle_next(&self.scaling.host) {}
         *self
             .arrived
@@ -86,8 +107,8 @@ impl<B: Backend> DeferredPass<B> {
     pub(super) fn matters(&self) -> bool {
         match self.arrived.get() {
             None => true,
-            Some((_, Outcome::Finite)) => false,
-            Some((_, Outcome::Overflowed)) => {
+            Some(Outcome::Finite) => false,
+            Some(Outcome::Overflowed) => {
                 COUNT.load(Ordering::Relaxed) - self.number <= Self::REMEMBERED
             }
         }
@@ -137,29 +158,55 @@ impl<B: Backend> DeviceScale<B> {
         self.0.lock().current = None;
     }
 
+    /// Reads the flags of all pending passes without moving the host's scale, because it is about to be set, and forgets
+    /// the state on the device.
+    pub(crate) fn discard(&self) {
+        let mut state = self.0.lock();
+        while state.read_next().is_some() {}
+        state.current = None;
+    }
+
     /// Reads the flags of the oldest pending pass and moves the host's scale. Returns whether there was one.
     pub(crate) fn settle_next(&self, host: &HostScale) -> bool {
         // The host must count the passes in order, so the lock is held until its scale has moved.
         let mut state = self.0.lock();
-        let Some(Pending {
+        let Some((pass, overflowed, gradients)) = state.read_next() else {
+            return false;
+        };
+        let found_inf = !overflowed.is_empty();
+        host.update(Checked {
+            // Only the report of an overflow needs the scale of this very pass.
+            scale: if found_inf {
+                pass.scale_on_host()
+            } else {
+                host.loss_scale().scale
+            },
+            overflowed,
+            gradients,
+            decision: Decision::alone(found_inf),
+            later: state.pending.len(),
+        });
+        true
+    }
+}
+
+impl<B: Backend> State<B> {
+    /// Takes the oldest pending pass and reads its flags. Returns the pass, the gradients that overflowed, and the number
+    /// of all its gradients.
+    fn read_next(&mut self) -> Option<(Arc<DeferredPass<B>>, Vec<Overflow>, usize)> {
+        let Pending {
             pass,
             flags,
             gradients,
-        }) = state.pending.pop_front()
-        else {
-            return false;
-        };
+        } = self.pending.pop_front()?;
         let count = gradients.len();
         let overflowed: Vec<_> = gradients
             .into_iter()
             .zip(flags.wait())
             .filter_map(|(gradient, overflowed)| overflowed.then_some(gradient))
             .collect();
-        let found_inf = !overflowed.is_empty();
-        let scale = host.loss_scale().scale;
-        pass.arrive(scale, Outcome::of(found_inf));
-        host.update(scale, overflowed, count, Decision::alone(found_inf));
-        true
+        pass.arrive(Outcome::of(!overflowed.is_empty()));
+        Some((pass, overflowed, count))
     }
 }
 

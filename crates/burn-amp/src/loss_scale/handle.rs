@@ -1,4 +1,4 @@
-//! The public, read-only view of a loss scale.
+//! The public view of a loss scale.
 
 use std::fmt;
 
@@ -22,6 +22,9 @@ pub(crate) trait AnyScaling: fmt::Debug + Send + Sync {
 
     /// Continues from a saved state.
     fn load(&self, record: LossScaleRecord);
+
+    /// Starts afresh.
+    fn reset(&self);
 }
 
 impl<B: Backend> AnyScaling for Scaling<B> {
@@ -43,6 +46,10 @@ impl<B: Backend> AnyScaling for Scaling<B> {
 
     fn load(&self, record: LossScaleRecord) {
         Scaling::load(self, record);
+    }
+
+    fn reset(&self) {
+        Scaling::reset(self);
     }
 }
 
@@ -67,7 +74,7 @@ impl LossScale {
         self.0.settle();
     }
 
-    /// Returns the number of finite steps since the scale last changed.
+    /// Returns the number of finite steps since the scale last changed; 0 while the first scale is searched for.
     pub fn growth_tracker(&self) -> u32 {
         self.0.host().loss_scale().streak
     }
@@ -112,5 +119,24 @@ impl LossScale {
     /// clamped between its `min` and `max`.
     pub fn load(&self, record: LossScaleRecord) {
         self.0.load(record);
+    }
+
+    /// Starts afresh: the scale, the counters and the last skip are those before the first step.
+    ///
+    /// Call it between two runs in one process, or the second begins at the scale at which the first ended. Outcomes that
+    /// are still on the device are waited for, and then do not count.
+    ///
+    /// ```
+    /// # use burn::{backend::Flex, tensor::Tensor};
+    /// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
+    /// # let device = Default::default();
+    /// # let train = |_rate: f64| ();
+    /// for learning_rate in [1e-2, 1e-3] {
+    ///     burn_amp::loss_scale::<B>(&device).reset();
+    ///     train(learning_rate);
+    /// }
+    /// ```
+    pub fn reset(&self) {
+        self.0.reset();
     }
 }

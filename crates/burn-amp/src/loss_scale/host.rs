@@ -4,9 +4,11 @@ use burn_amp_core::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
+    give_up::GivenUp,
     record::LossScaleRecord,
-    skip::{Decision, Overflow, Skip},
+    skip::{Checked, Readable, Skip},
 };
+use crate::warn;
 
 /// The loss scale on the host, with the rule by which it moves.
 #[derive(Debug)]
@@ -25,24 +27,47 @@ pub(crate) struct State {
     pub(crate) last_skip: Option<Skip>,
     /// The number of backward passes that the ranks of a data-parallel run made together.
     rounds: u64,
-    /// The last skip, if the scale could not fall any further.
-    exhausted: Option<Skip>,
+    /// The overflowed steps since the last finite one.
+    in_a_row: u32,
+    /// Those of them that the smallest scale did not prevent.
+    at_min: u32,
+    /// The reason why training was given up, if it was.
+    given_up: Option<GivenUp>,
 }
 
-impl HostScale {
-    pub(crate) fn new(rule: LossScaling) -> Self {
-        let state = State {
+impl State {
+    fn start(rule: &LossScaling) -> Self {
+        Self {
             loss_scale: rule.start(),
             steps: 0,
             skipped_steps: 0,
             last_skip: None,
             rounds: 0,
-            exhausted: None,
-        };
-        Self {
-            rule,
-            state: Mutex::new(state),
+            in_a_row: 0,
+            at_min: 0,
+            given_up: None,
         }
+    }
+
+    /// Forgets that steps overflowed in a row.
+    fn begin_row(&mut self) {
+        self.in_a_row = 0;
+        self.at_min = 0;
+        self.given_up = None;
+    }
+}
+
+impl HostScale {
+    pub(crate) fn new(rule: LossScaling) -> Self {
+        Self {
+            state: Mutex::new(State::start(&rule)),
+            rule,
+        }
+    }
+
+    /// Returns the rule by which the scale moves.
+    pub(crate) fn rule(&self) -> LossScaling {
+        self.rule
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -68,6 +93,7 @@ impl HostScale {
             LossScaling::NoScale => None,
             LossScaling::Static(scale) => Some(DynamicLossScale {
                 init: scale,
+                search: false,
                 growth_factor: 1.0,
                 backoff_factor: 1.0,
                 min: scale,
@@ -102,31 +128,42 @@ impl HostScale {
         state.loss_scale = self.rule.resume(loss_scale);
         state.steps = steps;
         state.skipped_steps = skipped_steps;
+        state.begin_row();
     }
 
-    /// Moves the scale after a backward pass whose loss was scaled by `scale`.
+    /// Starts afresh, as before the first step. The rounds of a data-parallel run go on: the ranks count them too.
+    pub(crate) fn reset(&self) {
+        let mut state = self.state();
+        *state = State {
+            rounds: state.rounds,
+            ..State::start(&self.rule)
+        };
+    }
+
+    /// Moves the scale after a backward pass.
     ///
     /// Ranks that share a device share its scale: the first of them to arrive moves it, once per round.
     ///
     /// # Panics
     ///
-    /// Panics if the gradients overflowed although the scale was at its minimum: a smaller scale would not help.
-    pub(crate) fn update(
-        &self,
-        scale: f32,
-        overflowed: Vec<Overflow>,
-        gradients: usize,
-        decision: Decision,
-    ) -> Outcome {
+    /// Panics if the gradients overflowed at the smallest scale as often in a row as `loss_scale.patience` says.
+    pub(crate) fn update(&self, pass: Checked) -> Outcome {
+        let Checked {
+            scale,
+            overflowed,
+            gradients,
+            decision,
+            later,
+        } = pass;
         let outcome = Outcome::of(decision.found_inf);
         let mut state = self.state();
         match decision.round {
             // Another rank has moved the scale in this round.
             Some(round) if round < state.rounds => {
-                let exhausted = state.exhausted.clone();
+                let given_up = state.given_up.clone();
                 drop(state);
-                return match (outcome, exhausted) {
-                    (Outcome::Overflowed, Some(skip)) => panic_at_min(&skip),
+                return match (outcome, given_up) {
+                    (Outcome::Overflowed, Some(given_up)) => given_up.panic(),
                     (Outcome::Overflowed, None) | (Outcome::Finite, _) => outcome,
                 };
             }
@@ -135,8 +172,10 @@ impl HostScale {
         }
         let step = state.steps;
         state.steps += 1;
+        let before = state.loss_scale;
+        state.loss_scale = self.rule.next(before, outcome);
         if outcome == Outcome::Finite {
-            state.loss_scale = self.rule.next(state.loss_scale, outcome);
+            state.begin_row();
             return outcome;
         }
 
@@ -146,32 +185,38 @@ impl HostScale {
             overflowed,
             gradients,
         };
-        let exhausted = match &self.rule {
-            LossScaling::Dynamic(dynamic) => dynamic.is_at_min(state.loss_scale),
-            LossScaling::NoScale | LossScaling::Static(_) => false,
-        };
-        state.loss_scale = self.rule.next(state.loss_scale, outcome);
         state.skipped_steps += 1;
         state.last_skip = Some(skip.clone());
-        state.exhausted = exhausted.then(|| skip.clone());
+        state.in_a_row = state.in_a_row.saturating_add(1);
+        let in_a_row = state.in_a_row;
+        if let LossScaling::Dynamic(rule) = &self.rule
+            // Another thread may have lowered the scale since this pass began.
+            && scale <= before.scale
+            && rule.is_exhausted(before)
+        {
+            state.at_min = state.at_min.saturating_add(1);
+            if state.at_min >= rule.patience {
+                let given_up = GivenUp {
+                    skip,
+                    in_a_row,
+                    at_min: state.at_min,
+                    later,
+                };
+                state.given_up = Some(given_up.clone());
+                drop(state);
+                given_up.panic();
+            }
+        }
         let next = state.loss_scale.scale;
         drop(state);
 
-        if exhausted {
-            panic_at_min(&skip);
+        if let LossScaling::Static(_) = self.rule {
+            warn::of_static_scale(in_a_row, &skip);
         }
         tracing::info!(
             "burn-amp: step skipped: {skip}; the next scale is {}",
-            f64::from(next)
+            Readable(next)
         );
         outcome
     }
-}
-
-fn panic_at_min(skip: &Skip) -> ! {
-    panic!(
-        "loss scale: overflow at the minimum {}, so the loss or an activation overflows by itself (loss_scale.min in \
-         amp.toml); {skip}",
-        f64::from(skip.scale)
-    )
 }

@@ -1,17 +1,20 @@
 //! The loss scale of one device: its state, the rule by which it moves, and how it is read and saved.
 //!
-//! * [`skip`]: the report of a skipped step
+//! * [`skip`]: the report of a skipped step; [`give_up`]: the end of a run that only skips
 //! * [`record`]: the loss scale in a checkpoint
 //! * [`host`]: the scale as the host knows it; it moves when the outcome of a backward pass is known
 //! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; its overflow [`flags`] reach the host
 //!   later
 //! * [`passes`]: the backward passes that a gradient depends on and whose outcome may still be on the device
-//! * [`handle`]: the public, read-only view
+//! * [`own`]: a loss scale of a thread's own
+//! * [`handle`]: the public view
 
 mod device;
 mod flags;
+mod give_up;
 mod handle;
 mod host;
+mod own;
 mod passes;
 mod record;
 mod skip;
@@ -20,6 +23,7 @@ use burn_amp_core::{DynamicLossScale, LossScaling};
 use burn_backend::Backend;
 
 pub use handle::LossScale;
+pub use own::OwnLossScale;
 pub use record::LossScaleRecord;
 pub use skip::{Overflow, Skip};
 
@@ -27,7 +31,7 @@ pub(crate) use device::{DeferredPass, DeviceScale, scale_of};
 pub(crate) use host::HostScale;
 pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
-pub(crate) use skip::Decision;
+pub(crate) use skip::{Checked, Decision};
 
 /// The loss scale of one configuration source, backend and device.
 #[derive(Debug)]
@@ -47,6 +51,11 @@ impl<B: Backend> Scaling<B> {
             device: DeviceScale::new(),
             sync,
         }
+    }
+
+    /// Returns a loss scale in its first state that moves by the same rule.
+    fn afresh(&self) -> Self {
+        Self::new(self.host.rule(), self.sync)
     }
 
     /// Returns the rule by which the scale moves on the device; `None` if it moves on the host or the loss is not
@@ -72,8 +81,13 @@ impl<B: Backend> Scaling<B> {
 
     /// Continues from a saved state.
     pub(crate) fn load(&self, record: LossScaleRecord) {
-        self.settle();
+        self.device.discard();
         self.host.load(record);
-        self.device.reset();
+    }
+
+    /// Starts afresh, as before the first step.
+    pub(crate) fn reset(&self) {
+        self.device.discard();
+        self.host.reset();
     }
 }

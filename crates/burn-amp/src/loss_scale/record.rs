@@ -1,7 +1,7 @@
 //! The loss scale in a checkpoint.
 
 use burn::record::{PrecisionSettings, Record};
-use burn_amp_core::{LossScaleState, LossScaling, Outcome};
+use burn_amp_core::{LossScaleState, LossScaling, Outcome, Search};
 use burn_backend::{Backend, DeviceId};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// It holds numbers and no tensor, because a recorder with half-precision settings would turn 65536 into inf.
 ///
 /// Loading a file that holds something else, or that a newer burn-amp wrote, is an error that names both versions.
+/// Version 1 knew no search for the first scale; its records load as those of a search that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct LossScaleRecord {
@@ -20,7 +21,7 @@ pub struct LossScaleRecord {
 
 impl LossScaleRecord {
     /// The version that is written, and the newest that is read.
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     /// Returns the state before the first step.
     pub(crate) fn start(scaling: &LossScaling) -> Self {
@@ -53,7 +54,7 @@ impl LossScaleRecord {
         self.loss_scale.scale
     }
 
-    /// Returns the number of finite steps since the scale last changed.
+    /// Returns the number of finite steps since the scale last changed; 0 while the first scale is searched for.
     pub fn growth_tracker(&self) -> u32 {
         self.loss_scale.streak
     }
@@ -126,14 +127,26 @@ struct Stored {
     hysteresis: u32,
     steps: u64,
     skipped_steps: u64,
+    #[serde(default)]
+    search: Stage,
+}
+
+/// [`Search`] in a file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stage {
+    #[default]
+    Over,
+    Down,
+    Up,
 }
 
 /// The reason why the fields in a file are not a loss scale.
 #[derive(Debug, thiserror::Error)]
 enum NoLossScale {
     #[error(
-        "loss scale record of version {found}, but this burn-amp reads version {}: the file is from a newer burn-amp, \
-         or holds something else",
+        "loss scale record of version {found}, but this burn-amp reads versions 1 to {}: the file is from a newer \
+         burn-amp, or holds something else",
         LossScaleRecord::VERSION
     )]
     Version { found: u32 },
@@ -151,6 +164,7 @@ impl From<LossScaleRecord> for Stored {
                     scale,
                     streak,
                     hysteresis,
+                    search,
                 },
             steps,
             skipped_steps,
@@ -162,6 +176,11 @@ impl From<LossScaleRecord> for Stored {
             hysteresis,
             steps,
             skipped_steps,
+            search: match search {
+                Search::Over => Stage::Over,
+                Search::Down => Stage::Down,
+                Search::Up => Stage::Up,
+            },
         }
     }
 }
@@ -177,8 +196,9 @@ impl TryFrom<Stored> for LossScaleRecord {
             hysteresis,
             steps,
             skipped_steps,
+            search,
         } = stored;
-        if loss_scale_version != Self::VERSION {
+        if !(1..=Self::VERSION).contains(&loss_scale_version) {
             return Err(NoLossScale::Version {
                 found: loss_scale_version,
             });
@@ -191,6 +211,11 @@ impl TryFrom<Stored> for LossScaleRecord {
                 scale,
                 streak: growth_tracker,
                 hysteresis,
+                search: match search {
+                    Stage::Over => Search::Over,
+                    Stage::Down => Search::Down,
+                    Stage::Up => Search::Up,
+                },
             },
             steps,
             skipped_steps,

@@ -5,6 +5,8 @@ use std::fmt;
 use burn_amp_core::Precision;
 use burn_backend::Shape;
 
+use super::record::is_loss_scale;
+
 /// The report of a skipped step: which gradients overflowed, at which loss scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skip {
@@ -27,6 +29,19 @@ pub struct Overflow {
     pub shape: Shape,
     /// The dtype of the gradient.
     pub dtype: Precision,
+}
+
+/// What is known of a scaled backward pass whose gradients were checked.
+pub(crate) struct Checked {
+    /// The loss scale of the pass.
+    pub(crate) scale: f32,
+    /// The gradients that were not finite.
+    pub(crate) overflowed: Vec<Overflow>,
+    /// The number of gradients that were checked.
+    pub(crate) gradients: usize,
+    pub(crate) decision: Decision,
+    /// The number of backward passes made since, while the outcome of this one was on the device.
+    pub(crate) later: usize,
 }
 
 /// The verdict on one backward pass, after all ranks of a data-parallel run have been asked.
@@ -60,7 +75,7 @@ impl fmt::Display for Skip {
             overflowed,
             gradients,
         } = self;
-        write!(f, "step {step}, loss scale {}: ", f64::from(*scale))?;
+        write!(f, "step {step}, loss scale {}: ", Readable(*scale))?;
         if overflowed.is_empty() {
             return f.write_str("gradients not finite on another rank");
         }
@@ -78,6 +93,20 @@ impl fmt::Display for Skip {
         } else {
             ")"
         })
+    }
+}
+
+/// A loss scale for a reader: `65536`, `0.25`, and `2^-24` or `2^40` where the digits would be many.
+pub(crate) struct Readable(pub(crate) f32);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(scale) = *self;
+        if is_loss_scale(scale) && !(0.1..1e8).contains(&scale) {
+            write!(f, "2^{}", scale.log2())
+        } else {
+            write!(f, "{}", f64::from(scale))
+        }
     }
 }
 

@@ -21,6 +21,23 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B,
     activation_ops! { forward! }
 }
 
+/// The graph keeps one bit per element, unless it recomputes the operand.
+fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::relu);
+    call.float(&x);
+    let call = call.decide();
+    let result = if call.recomputes() {
+        G::Recomputed::relu(call.cast(x))
+    } else if call.lowers() {
+        G::Inner::masked_relu(call.cast(x))
+    } else {
+        G::Inner::relu(call.cast(x))
+    };
+    call.result(result)
+}
+
 fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {

@@ -1,16 +1,21 @@
 //! Sums, differences, products and quotients of two tensors.
 
+use std::sync::Arc;
+
 use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::computed},
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Product},
 };
 
 /// Shows two operands to a call.
@@ -81,7 +86,7 @@ pub(super) fn float_div<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 }
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
-/// and the mask is saved for the backward pass in low precision too.
+/// and the graph keeps one bit per element of it.
 ///
 /// A product in F16 remembers its operands; see [`Product`](crate::tensor::Product).
 pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -89,26 +94,50 @@ pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     rhs: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let mut call = Call::new::<G>(Op::float_mul);
-    match (&lhs.nature, &rhs.nature) {
-        (Nature::ZerosAndOnes, _) => {
-            call.float(&rhs);
-            call.zeros_and_ones(&lhs);
+    let (x, mask) = match (&lhs.nature, &rhs.nature) {
+        (_, Nature::ZerosAndOnes) => (lhs, rhs),
+        (Nature::ZerosAndOnes, _) => (rhs, lhs),
+        _ => {
+            look(&mut call, &lhs, &rhs);
+            return product(call.decide(), lhs, rhs);
         }
-        (_, Nature::ZerosAndOnes) => {
-            call.float(&lhs);
-            call.zeros_and_ones(&rhs);
-        }
-        _ => look(&mut call, &lhs, &rhs),
-    }
-    // A factor of at most 1 makes no product overflow.
-    let is_bounded =
-        |x: &AmpTensor<B, G>| matches!(x.nature, Nature::ZerosAndOnes | Nature::Rounded(_));
-    let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
+    };
+    call.float(&x);
+    call.zeros_and_ones(&mask);
     let call = call.decide();
+    let (x, mask) = (call.cast(x), call.cast(mask));
+    call.result(if call.lowers() {
+        G::Inner::mul_zeros_and_ones(x, mask)
+    } else {
+        G::Inner::float_mul(x, mask)
+    })
+}
+
+fn product<B: AmpBackend, G: Graph<B>>(
+    call: Decided<B>,
+    lhs: AmpTensor<B, G>,
+    rhs: AmpTensor<B, G>,
+) -> AmpTensor<B, G> {
+    // A factor of at most 1 makes no product overflow.
+    let is_bounded = |x: &AmpTensor<B, G>| matches!(x.nature, Nature::Rounded(_));
+    let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    if !is_bounded && precision::of(&lhs) == Precision::F16 {
-        let product = call.result(G::Inner::float_mul(lhs.clone(), rhs.clone()));
-        return call.product([lhs, rhs], product);
+    if !is_bounded && call.lowers() && precision::of(&lhs) == Precision::F16 {
+        let product = computed!([F], call, float_mul(lhs.clone(), rhs.clone()));
+        let product = call.result(product);
+        return remembered(product, lhs, rhs);
     }
     call.result(computed!([F], call, float_mul(lhs, rhs)))
+}
+
+/// Makes a product remember its operands, unless it is a gradient.
+fn remembered<B: AmpBackend, G: Graph<B>>(
+    mut product: AmpTensor<B, G>,
+    lhs: FloatTensor<G::Inner>,
+    rhs: FloatTensor<G::Inner>,
+) -> AmpTensor<B, G> {
+    if matches!(product.nature, Nature::Plain) {
+        product.nature = Nature::Product(Arc::new(Product::new(lhs, rhs)));
+    }
+    product
 }

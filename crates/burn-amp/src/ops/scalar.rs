@@ -27,14 +27,14 @@ use crate::{
 type Plain<G, B> =
     fn(FloatTensor<<G as Graph<B>>::Inner>, Scalar) -> FloatTensor<<G as Graph<B>>::Inner>;
 
-/// Computes `mixed` if Burn's op would round the scalar. Otherwise computes Burn's op, on [`Graph::Inner`] or on
-/// [`Graph::Recomputed`].
+/// Computes `plain` or, in a chain that the backward pass computes again, `recomputed`; `mixed` if they would round the
+/// scalar.
 fn arithmetic<B: AmpBackend, G: Graph<B>>(
     op: Op,
     x: AmpTensor<B, G>,
     scalar: Scalar,
     mixed: ScalarOp,
-    [inner, recomputed]: [Plain<G, B>; 2],
+    [plain, recomputed]: [Plain<G, B>; 2],
 ) -> AmpTensor<B, G> {
     let mut call = Call::new::<G>(op);
     call.float(&x);
@@ -43,8 +43,8 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     if call.rounds_scalar() {
         call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))
     } else {
-        let plain = if call.recomputes() { recomputed } else { inner };
-        call.result(plain(call.cast(x), scalar))
+        let compute = if call.recomputes() { recomputed } else { plain };
+        call.result(compute(call.cast(x), scalar))
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn float_add_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain: [Plain<G, B>; 2] = [G::Inner::float_add_scalar, G::Recomputed::float_add_scalar];
+    let plain = [G::Inner::float_add_scalar, G::Recomputed::float_add_scalar];
     arithmetic(Op::float_add_scalar, lhs, rhs, ScalarOp::Add, plain)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn float_sub_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain: [Plain<G, B>; 2] = [G::Inner::float_sub_scalar, G::Recomputed::float_sub_scalar];
+    let plain = [G::Inner::float_sub_scalar, G::Recomputed::float_sub_scalar];
     arithmetic(Op::float_sub_scalar, lhs, rhs, ScalarOp::Sub, plain)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn float_mul_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain: [Plain<G, B>; 2] = [G::Inner::float_mul_scalar, G::Recomputed::float_mul_scalar];
+    let plain = [G::Inner::float_mul_scalar, G::Recomputed::float_mul_scalar];
     arithmetic(Op::float_mul_scalar, lhs, rhs, ScalarOp::Mul, plain)
 }
 
@@ -76,7 +76,7 @@ pub(super) fn float_div_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain: [Plain<G, B>; 2] = [G::Inner::float_div_scalar, G::Recomputed::float_div_scalar];
+    let plain = [G::Inner::float_div_scalar, G::Recomputed::float_div_scalar];
     arithmetic(Op::float_div_scalar, lhs, rhs, ScalarOp::Div, plain)
 }
 
@@ -84,8 +84,10 @@ pub(super) fn leaky_relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     negative_slope: Scalar,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let plain: [Plain<G, B>; 2] = [G::Inner::leaky_relu, G::Recomputed::leaky_relu];
-    let mixed = ScalarOp::LeakyRelu;
+    let (mixed, plain) = (
+        ScalarOp::LeakyRelu,
+        [G::Inner::leaky_relu, G::Recomputed::leaky_relu],
+    );
     arithmetic(Op::leaky_relu, tensor, negative_slope, mixed, plain)
 }
 

@@ -23,7 +23,7 @@ use crate::{
         call::Call,
         forward::{computed, forward},
     },
-    graph::Graph,
+    graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
     tensor::{AmpTensor, Nature, Saturating},
@@ -63,6 +63,7 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: Context::of::<P>(device),
         nature: tensor.nature.after_move(),
+        recorded: Recorded::nothing(),
     }
 }
 
@@ -123,6 +124,7 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_detach(),
+        recorded: Recorded::nothing(),
     }
     .enrolled()
 }
@@ -156,6 +158,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
+        recorded: Recorded::nothing(),
     }
     .enrolled()
 }
@@ -171,5 +174,6 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         inner,
         context: tensor.context,
         nature: tensor.nature.after_cast(),
+        recorded: Recorded::nothing(),
     }
 }

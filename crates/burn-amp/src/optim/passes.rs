@@ -17,7 +17,7 @@ use crate::{
 pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
     passes
         .iter()
-        .any(|pass: &Arc<DeferredPass<B>>| pass.wait().1 == Outcome::Overflowed)
+        .any(|pass: &Arc<DeferredPass<B>>| pass.wait() == Outcome::Overflowed)
 }
 
 /// Separates a gradient from the passes that it was computed from.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::Amped,
-    graph::NoGraph,
+    graph::{NoGraph, Recorded},
     loss_scale::{DeferredPass, Passes},
     precision,
     tensor::{AmpTensor, Nature},
@@ -189,6 +189,7 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
         logical: new.logical,
         context: new.context,
         nature: Nature::Plain,
+        recorded: Recorded::nothing(),
     };
     Tensor::from_primitive(TensorPrimitive::Float(selected))
 }

@@ -4,14 +4,18 @@ use burn_amp_core::{Compute, Config, Policy, Precision, Preset};
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, source::SetupError};
-use crate::{graph::Leaves, loss_scale::Scaling};
+use crate::{
+    graph::Leaves,
+    loss_scale::{OwnLossScale, Scaling},
+};
 
 /// The state that burn-amp keeps for one configuration source, backend and device.
 #[derive(Debug)]
 pub struct Context<B: Backend> {
     pub(crate) policy: Policy,
     pub(crate) config: Config,
-    pub(crate) scaling: Scaling<B>,
+    /// The loss scale of all threads that have none of their own.
+    pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
 }
 
@@ -27,10 +31,25 @@ impl<B: Backend> Context<B> {
         let scaling = Scaling::new(config.loss_scale.scaling(compute), config.loss_scale.sync);
         Ok(Self {
             policy,
-            scaling,
+            shared_scaling: scaling,
             leaves: Leaves::new(),
             config,
         })
+    }
+
+    /// Returns the loss scale of this thread.
+    pub(crate) fn scaling(&'static self) -> &'static Scaling<B> {
+        self.shared_scaling.of_this_thread()
+    }
+
+    /// Gives this thread a loss scale of its own.
+    pub(crate) fn own_loss_scale(&'static self) -> OwnLossScale {
+        OwnLossScale::in_place_of(&self.shared_scaling)
+    }
+
+    /// Whether this thread has a loss scale of its own.
+    pub(super) fn has_own_loss_scale(&'static self) -> bool {
+        !std::ptr::eq(self.scaling(), &self.shared_scaling)
     }
 
     /// Returns the configuration with the compute dtype that was chosen for this device.

@@ -14,7 +14,7 @@ use super::{
     context::Context,
     source::{ConfigSource, SetupError},
 };
-use crate::loss_scale::DeviceLossScale;
+use crate::loss_scale::{DeviceLossScale, Scaling};
 
 /// A configuration source and a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,33 +96,35 @@ impl<B: Backend> Context<B> {
         contexts
     }
 
-    /// Returns the loss scales of the configuration source `P` on all devices.
+    /// Returns the loss scales of the configuration source `P` on all devices, as this thread uses them.
     pub(crate) fn loss_scales<P: ConfigSource>() -> Vec<DeviceLossScale> {
         let contexts = Self::on_all_devices::<P>().into_iter();
         contexts
             .map(|(device, context)| DeviceLossScale {
                 device_type: device.type_id,
                 device_index: device.index_id.into(),
-                loss_scale: context.scaling.record(),
+                loss_scale: context.scaling().record(),
             })
             .collect()
     }
 
     /// Sets the loss scales of the configuration source `P` on all devices, including devices that are used later.
     ///
-    /// A device without a record of its own gets the first record.
+    /// A device without a record of its own gets the first record. A thread that has loss scales of its own sets those
+    /// only.
     pub(crate) fn load_loss_scales<P: ConfigSource>(records: Vec<DeviceLossScale>) {
         let mut loaded = LOADED.write();
-        for (device, context) in Self::on_all_devices::<P>() {
-            context.load_from(&records, device);
+        let contexts = Self::on_all_devices::<P>();
+        let own = contexts
+            .iter()
+            .any(|(_, context)| context.has_own_loss_scale());
+        for (device, context) in contexts {
+            if !own || context.has_own_loss_scale() {
+                load_from(context.scaling(), &records, device);
+            }
         }
-        loaded.insert(Owner::of::<P, B>(), records);
-    }
-
-    fn load_from(&self, records: &[DeviceLossScale], device: DeviceId) {
-        let own = records.iter().find(|record| record.is_of(device));
-        if let Some(record) = own.or(records.first()) {
-            self.scaling.load(record.loss_scale);
+        if !own {
+            loaded.insert(Owner::of::<P, B>(), records);
         }
     }
 
@@ -130,7 +132,7 @@ impl<B: Backend> Context<B> {
     fn resumed(config: Config, device: &B::Device, owner: Owner) -> Result<Self, SetupError> {
         let new = Self::new(config, device)?;
         if let Some(records) = LOADED.read().get(&owner) {
-            new.load_from(records, device.id());
+            load_from(&new.shared_scaling, records, device.id());
         }
         Ok(new)
     }
@@ -144,5 +146,13 @@ impl<B: Backend> Context<B> {
         context
             .downcast_ref()
             .expect("the key names the backend, so the context is the backend's")
+    }
+}
+
+/// Continues from the record of a device, or else from the first record.
+fn load_from<B: Backend>(scaling: &Scaling<B>, records: &[DeviceLossScale], device: DeviceId) {
+    let own = records.iter().find(|record| record.is_of(device));
+    if let Some(record) = own.or(records.first()) {
+        scaling.load(record.loss_scale);
     }
 }

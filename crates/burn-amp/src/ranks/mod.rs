@@ -49,17 +49,19 @@ struct Member {
     /// The number of scaled backward passes of this rank. Ranks that share a device share its scale, and one of them
     /// moves it.
     passes: u64,
+    /// The address of the loss scale that counts these passes as its rounds.
+    scaling: usize,
 }
 
 thread_local! {
-    /// The memberships of this thread, by the address of the loss scale, which is never freed.
+    /// The memberships of this thread, by the address of the device's context, which is never freed.
     static MEMBERS: RefCell<HashMap<usize, Member>> = RefCell::new(HashMap::new());
 }
 
 /// A thread's membership in a data-parallel run; dropping it leaves the run.
 #[must_use = "the thread leaves the ranks when this is dropped"]
 pub struct Membership {
-    scaling: usize,
+    context: usize,
     /// Keeps the membership on the thread that joined.
     _thread: PhantomData<*const ()>,
 }
@@ -73,40 +75,49 @@ pub struct Membership {
 /// Panics if no policy is in force yet and the configuration is wrong; see
 /// [`effective_config`](crate::effective_config).
 pub fn join<A: Amped>(device: &A::Device, ranks: impl Ranks + 'static) -> Membership {
-    let scaling = &Context::<A::Plain>::of::<A::Source>(device).scaling;
+    let context = Context::<A::Plain>::of::<A::Source>(device);
+    let scaling = context.scaling();
     let member = Member {
         ranks: Arc::new(ranks),
         passes: scaling.host.rounds(),
+        scaling: address(scaling),
     };
-    let scaling = std::ptr::from_ref(scaling).addr();
-    MEMBERS.with_borrow_mut(|members| members.insert(scaling, member));
+    let context = address(context);
+    MEMBERS.with_borrow_mut(|members| members.insert(context, member));
     Membership {
-        scaling,
+        context,
         _thread: PhantomData,
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        MEMBERS.with_borrow_mut(|members| members.remove(&self.scaling));
+        MEMBERS.with_borrow_mut(|members| members.remove(&self.context));
     }
 }
 
 /// Whether this thread is a rank.
-pub(crate) fn has_joined<B: Backend>(scaling: &'static Scaling<B>) -> bool {
-    let scaling = std::ptr::from_ref(scaling).addr();
-    MEMBERS.with_borrow(|members| members.contains_key(&scaling))
+pub(crate) fn has_joined<B: Backend>(context: &'static Context<B>) -> bool {
+    MEMBERS.with_borrow(|members| members.contains_key(&address(context)))
 }
 
-/// Asks the other ranks, if this thread has joined any.
+/// Asks the other ranks, if this thread has joined any. `scaling` is the loss scale of the pass.
 ///
 /// # Panics
 ///
 /// Panics if the ranks cannot be reached.
-pub(crate) fn decide<B: Backend>(scaling: &'static Scaling<B>, found_inf: bool) -> Decision {
-    let scaling = std::ptr::from_ref(scaling).addr();
+pub(crate) fn decide<B: Backend>(
+    context: &'static Context<B>,
+    scaling: &'static Scaling<B>,
+    found_inf: bool,
+) -> Decision {
     let member = MEMBERS.with_borrow_mut(|members| {
-        let member = members.get_mut(&scaling)?;
+        let member = members.get_mut(&address(context))?;
+        if member.scaling != address(scaling) {
+            // Since it joined, the thread has been given a loss scale of its own, or has given it up.
+            member.scaling = address(scaling);
+            member.passes = scaling.host.rounds();
+        }
         member.passes += 1;
         Some((member.ranks.clone(), member.passes - 1))
     });
@@ -119,4 +130,8 @@ pub(crate) fn decide<B: Backend>(scaling: &'static Scaling<B>, found_inf: bool) 
             round: Some(round),
         },
     }
+}
+
+fn address<T>(of: &'static T) -> usize {
+    std::ptr::from_ref(of).addr()
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     backend::Amp,
     distributed::Trainable,
-    graph::{NoGraph, Tape},
+    graph::{NoGraph, Recorded, Tape},
     policy::ConfigSource,
     precision, ranks,
     tensor::{AmpTensor, Nature},
@@ -28,16 +28,17 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
         let AmpTensor { inner, context, .. } = root;
         context.leaves.count_pass();
-        if let Some(rule) = context.scaling.on_device() {
-            if !ranks::has_joined(&context.scaling) {
-                return on_device::backward::<B, P, C>(inner, context, rule);
+        let scaling = context.scaling();
+        if let Some(rule) = scaling.on_device() {
+            if !ranks::has_joined(context) {
+                return on_device::backward::<B, P, C>(inner, scaling, rule);
             }
             // The ranks of a data-parallel run agree on the host, so the scale moves there from now on.
-            context.scaling.settle();
-            context.scaling.device.reset();
+            scaling.settle();
+            scaling.device.reset();
         }
-        match context.scaling.host.scale() {
-            Some(scale) => on_host::backward::<B, P, C>(inner, context, scale),
+        match scaling.host.scale() {
+            Some(scale) => on_host::backward::<B, P, C>(inner, context, scaling, scale),
             None => Gradients {
                 inner: Autodiff::<B, C>::backward(inner),
                 pass: Pass::UNSCALED,
@@ -45,14 +46,18 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         }
     }
 
+    /// After an overflow this is zeros: whoever looks at one gradient usually unwraps it, and a step made by hand from
+    /// zeros is no step.
     fn grad(
         tensor: &FloatTensor<Self>,
         grads: &Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
         let gradient = tensor.inner.grad(&grads.inner)?;
-        grads.pass.unscale_for(tensor, gradient)
+        let unscaled = grads.pass.unscale_for(tensor, gradient.clone());
+        unscaled.or_else(|| Some(Pass::zeros(&gradient, tensor.context)))
     }
 
+    /// After an overflow this is `None`: an optimizer leaves a parameter without a gradient as it is.
     fn grad_remove(
         tensor: &FloatTensor<Self>,
         grads: &mut Gradients<B>,
@@ -78,6 +83,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             logical: tensor.logical,
             context: tensor.context,
             nature: tensor.nature.after_move(),
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -101,6 +107,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             logical: tensor.logical,
             context: tensor.context,
             nature: Nature::Plain,
+            recorded: AmpTensor::<B, Tape<C>>::recorded(tensor.context, 0),
         }
     }
 

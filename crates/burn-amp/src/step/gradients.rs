@@ -9,7 +9,7 @@ use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::{times, times_on_device};
 use crate::{
-    graph::Tape,
+    graph::{Recorded, Tape},
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
@@ -35,17 +35,19 @@ impl<B: AmpBackend> Gradients<B> {
     pub fn scale(&self) -> f32 {
         match &self.pass {
             Pass::Checked { scale, .. } => *scale,
-            Pass::Deferred(pass) => pass.wait().0,
+            Pass::Deferred(pass) => pass.scale_on_host(),
         }
     }
 
-    /// Returns whether all gradients were finite. After an overflow `grad` returns `None` for every tensor.
+    /// Returns whether all gradients were finite. With `loss_scale.sync = false` this waits for the device.
     ///
-    /// With `loss_scale.sync = false` this waits for the device, and after an overflow all gradients are zeros instead.
+    /// After an overflow `tensor.grad(&grads)` returns zeros, and `tensor.grad_remove(&mut grads)`, with which
+    /// `GradientsParams` takes the gradients of an optimizer's step, returns `None`; with `loss_scale.sync = false` it
+    /// returns zeros too. [`backward_until_finite`](crate::scaling::backward_until_finite) repeats such a pass.
     pub fn outcome(&self) -> Outcome {
         match &self.pass {
             Pass::Checked { outcome, .. } => *outcome,
-            Pass::Deferred(pass) => pass.wait().1,
+            Pass::Deferred(pass) => pass.wait(),
         }
     }
 }
@@ -98,8 +100,16 @@ impl<B: AmpBackend> Pass<B> {
                 (gradient, Passes::of(pass.clone()))
             }
         };
+        Some(Self::wrap(gradient, context, passes))
+    }
+
+    fn wrap(
+        gradient: FloatTensor<B>,
+        context: &'static Context<B>,
+        passes: Passes<B>,
+    ) -> AmpTensor<B> {
         let stored = precision::of(&gradient);
-        Some(AmpTensor {
+        AmpTensor {
             // Where the policy lowers nothing, the gradient of a half-precision leaf is in half precision, as in plain Burn.
             logical: if context.policy.compute().is_low() {
                 stored.join(Precision::F32)
@@ -109,7 +119,19 @@ impl<B: AmpBackend> Pass<B> {
             inner: gradient,
             context,
             nature: Nature::Gradient(passes),
-        })
+            recorded: Recorded::nothing(),
+        }
+    }
+
+    /// Returns zeros in place of a gradient that overflowed.
+    pub(super) fn zeros(gradient: &FloatTensor<B>, context: &'static Context<B>) -> AmpTensor<B> {
+        let dtype = precision::of(gradient).join(Precision::F32);
+        let zeros = B::float_zeros(
+            gradient.shape(),
+            &B::float_device(gradient),
+            precision::to_float(dtype),
+        );
+        Self::wrap(zeros, context, Passes::none())
     }
 
     /// Scales a gradient as it is stored: the inverse of [`unscale`](Self::unscale).

@@ -11,6 +11,7 @@
 //! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients
 //! * [`gradients`]: the gradients of a pass, unscaled when they are taken out
+//! * [`until_finite`]: a pass that is repeated until its gradients are finite
 
 mod backward;
 mod finite;
@@ -18,6 +19,8 @@ mod gradients;
 mod on_device;
 mod on_host;
 mod scaled;
+mod until_finite;
 
 pub use gradients::Gradients;
 pub(crate) use scaled::times;
+pub use until_finite::backward_until_finite;

@@ -13,19 +13,19 @@ use super::{
 use crate::{
     distributed::Trainable,
     graph::LeafGradient,
-    loss_scale::scale_of,
-    policy::{ConfigSource, Context},
+    loss_scale::{Scaling, scale_of},
+    policy::ConfigSource,
 };
 
-/// Scales the loss by the scale on the device, runs Burn's backward pass and moves the scale. Incurs no device-to-host
+/// Scales the loss by the scale of `scaling`, which is on the device, runs Burn's backward pass and moves the scale. Incurs no device-to-host
 /// read.
 pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
-    context: &'static Context<B>,
+    scaling: &'static Scaling<B>,
     rule: DynamicLossScale,
 ) -> Gradients<B> {
     let device = B::float_device(&root.primitive);
-    let before = context.scaling.state_on(&device);
+    let before = scaling.state_on(&device);
     let scale = scale_of::<B>(before.clone(), root.rank());
     let scale = Autodiff::<B, C>::from_inner(scale);
     let node = Root::<B, C>::of(&root);
@@ -40,9 +40,7 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
         };
     }
     let flags = flags(&gradients, &device);
-    let pass = context
-        .scaling
-        .advance(before, flags, finite::names(&gradients), rule);
+    let pass = scaling.advance(before, flags, finite::names(&gradients), rule);
     Gradients {
         inner,
         pass: Pass::Deferred(pass),

@@ -11,20 +11,22 @@ use super::{
 };
 use crate::{
     distributed::Trainable,
+    loss_scale::{Checked, Scaling},
     policy::{ConfigSource, Context},
     ranks,
 };
 
-/// Scales the loss by `scale`, runs Burn's backward pass, checks the gradients and moves the scale.
+/// Scales the loss by `scale`, runs Burn's backward pass, checks the gradients and moves `scaling`.
 ///
 /// Incurs one device-to-host read for each device that has gradients.
 ///
 /// # Panics
 ///
-/// Panics if the gradients overflow at the minimum scale, or if the ranks of a data-parallel run cannot agree.
+/// Panics if the gradients overflow again and again at the smallest scale, or if the ranks of a data-parallel run cannot agree.
 pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
     context: &'static Context<B>,
+    scaling: &'static Scaling<B>,
     scale: f32,
 ) -> Gradients<B> {
     let node = Root::<B, C>::of(&root);
@@ -32,15 +34,20 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     let mut inner = scaled::backward(&node, scaled);
     let gradients = finite::leaf_gradients::<B, P>(&inner);
     let overflowed = finite::overflowed(&gradients, scale, &mut inner);
-    let decision = ranks::decide(&context.scaling, !overflowed.is_empty());
+    let decision = ranks::decide(context, scaling, !overflowed.is_empty());
     let count = gradients.iter().flatten().count();
     // A pass that reached no parameter says nothing about the scale. The ranks of a data-parallel run count it all the
     // same, to stay in step.
     let outcome = if count == 0 && decision.round.is_none() {
         Outcome::Finite
     } else {
-        let host = &context.scaling.host;
-        host.update(scale, overflowed, count, decision)
+        scaling.host.update(Checked {
+            scale,
+            overflowed,
+            gradients: count,
+            decision,
+            later: 0,
+        })
     };
     Gradients {
         inner,

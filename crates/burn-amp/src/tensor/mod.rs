@@ -19,7 +19,7 @@ pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
 
 use crate::{
-    graph::{Graph, NoGraph, Origin},
+    graph::{Graph, NoGraph, Origin, Recorded},
     policy::Context,
     precision,
 };
@@ -35,6 +35,7 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The policy and the loss scale of the device that the values are on.
     pub(crate) context: &'static Context<B>,
     pub(crate) nature: Nature<B, G>,
+    pub(crate) recorded: Recorded<B>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
@@ -45,6 +46,16 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             inner,
             context,
             nature: Nature::Plain,
+            recorded: Self::recorded(context, 0),
+        }
+    }
+
+    /// What a graph knows about a new tensor, whose values it computes again in so many ops.
+    pub(crate) fn recorded(context: &Context<B>, chain: u8) -> Recorded<B> {
+        if G::RECORDS && context.policy.compute().is_low() {
+            Recorded::sharing(chain)
+        } else {
+            Recorded::nothing()
         }
     }
 
@@ -55,7 +66,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             if !matches!(self.nature, Nature::Leaf(_)) {
                 let origin = self.nature.origin().cloned();
                 let origin = origin.unwrap_or_else(|| Arc::new(Origin::default()));
-                let checked = self.context.scaling.host.scale().is_some();
+                let checked = self.context.scaling().host.scale().is_some();
                 let leaf = G::enroll(&self.inner, origin, &self.context.leaves, checked);
                 if let Some(leaf) = leaf {
                     self.nature = Nature::Leaf(leaf);
@@ -84,6 +95,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: self.logical,
             context: self.context,
             nature: Nature::Plain,
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -109,6 +121,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
                 logical: self.logical,
                 context: self.context,
                 nature: Nature::Plain,
+                recorded: Recorded::nothing(),
             },
             _ => self.operand(),
         }
@@ -123,6 +136,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: exact.logical.join(Precision::F32),
             context: exact.context,
             nature: exact.nature.after_cast(),
+            recorded: Recorded::nothing(),
         }
     }
 
@@ -155,6 +169,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
             logical: self.logical,
             context: self.context,
             nature: self.nature.clone(),
+            recorded: self.recorded.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use crate::{graph::Graph, precision};
+use crate::graph::{Graph, Recorded};
 
 /// An op whose results pile up at the ends of their range.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +34,17 @@ impl Saturating {
 pub(crate) struct Rounded<B: AmpBackend, G: Graph<B>> {
     op: Saturating,
     x: FloatTensor<G::Inner>,
+    recorded: Recorded<B>,
     /// The result in F32, computed when it is first needed.
     exact: OnceLock<FloatTensor<G::Inner>>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
-    pub(crate) fn new(op: Saturating, x: FloatTensor<G::Inner>) -> Self {
+    pub(crate) fn new(op: Saturating, x: FloatTensor<G::Inner>, recorded: Recorded<B>) -> Self {
         Self {
             op,
             x,
+            recorded,
             exact: OnceLock::new(),
         }
     }
@@ -50,8 +52,8 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
     /// The result in F32. All clones of the tensor share it, as they share the result itself.
     pub(crate) fn exact(&self) -> FloatTensor<G::Inner> {
         let compute = || {
-            let x = precision::cast::<G::Inner>(self.x.clone(), Precision::F32);
-            self.op.apply::<G::Inner>(x)
+            let x = G::cast(self.x.clone(), &self.recorded, Precision::F32, true);
+            self.op.apply::<G::Recomputed>(x)
         };
         self.exact.get_or_init(compute).clone()
     }

@@ -11,7 +11,8 @@ use rand::RngExt;
 
 use super::attention::{FeedForward, SelfAttention};
 use crate::{
-    Draw, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy, text,
+    Draw, Example, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy,
+    text, weights::WeightsError,
 };
 
 /// The ε of the layer norms, as in the published model.
@@ -176,6 +177,16 @@ impl ZooModel for BertConfig {
             "inner_width" => Some(&mut self.inner_width),
             _ => None,
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Passages<B>, WeightsError> {
+        Ok(Passages {
+            sequences: Sequences::read(example, device)?,
+            types: example.ints("batch.types", device)?,
+        })
     }
 }
 

@@ -10,7 +10,8 @@ use burn::{
 
 use super::attention::{FeedForward, SelfAttention, future};
 use crate::{
-    Draw, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy, text,
+    Draw, Example, Net, Sequences, ZooModel, accuracy, draw::indices, loss::token_cross_entropy,
+    text, weights::WeightsError,
 };
 
 #[derive(Clone, Debug)]
@@ -139,6 +140,13 @@ impl ZooModel for GptConfig {
             "inner_width" => Some(&mut self.inner_width),
             _ => None,
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Sequences<B>, WeightsError> {
+        Sequences::read(example, device)
     }
 }
 

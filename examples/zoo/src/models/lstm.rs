@@ -7,7 +7,9 @@ use burn::{
     tensor::backend::AutodiffBackend,
 };
 
-use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
+use crate::{
+    Draw, Example, Labelled, Net, ZooModel, accuracy, loss::cross_entropy, weights::WeightsError,
+};
 
 /// The amplitude of a class's pattern, in standard deviations of the noise: visible only by summing over the sequence.
 const SIGNAL: f32 = 0.25;
@@ -77,6 +79,13 @@ impl ZooModel for LstmConfig {
             "classes" => Some(&mut self.classes),
             _ => None,
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Labelled<B, 3>, WeightsError> {
+        Labelled::read(example, device)
     }
 }
 

@@ -7,7 +7,9 @@ use burn::{
     tensor::{activation::relu, backend::AutodiffBackend},
 };
 
-use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
+use crate::{
+    Draw, Example, Labelled, Net, ZooModel, accuracy, loss::cross_entropy, weights::WeightsError,
+};
 
 /// The amplitude of a class's pattern, in standard deviations of the noise: two classes of 784 features are 4 apart, so
 /// that some items are confused.
@@ -90,6 +92,13 @@ impl ZooModel for MlpConfig {
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Labelled<B, 2> {
         let item = [1, self.features()];
         Labelled::draw(draw, item, item, self.classes(), SIGNAL, device)
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Labelled<B, 2>, WeightsError> {
+        Labelled::read(example, device)
     }
 }
 

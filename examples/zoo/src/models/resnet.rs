@@ -14,7 +14,9 @@ use burn::{
 };
 
 use self::block::{BasicBlock, Block, Bottleneck, EXPANSION, conv, norm};
-use crate::{Draw, Labelled, Net, ZooModel, accuracy, loss::cross_entropy};
+use crate::{
+    Draw, Example, Labelled, Net, ZooModel, accuracy, loss::cross_entropy, weights::WeightsError,
+};
 
 #[derive(Clone, Debug)]
 pub struct ResNetConfig {
@@ -129,6 +131,13 @@ impl ZooModel for ResNetConfig {
             "image" => Some(&mut self.image),
             _ => None,
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Labelled<B, 4>, WeightsError> {
+        Labelled::read(example, device)
     }
 }
 

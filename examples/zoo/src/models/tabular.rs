@@ -9,9 +9,10 @@ use burn::{
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Draw, Net, ZooModel, accuracy,
+    Draw, Example, Net, ZooModel, accuracy,
     draw::{indices, normal_data},
     loss::binary_cross_entropy,
+    weights::WeightsError,
 };
 
 #[derive(Clone, Debug)]
@@ -129,6 +130,18 @@ impl ZooModel for TabularConfig {
             ),
             target: indices(target, [items], device),
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Rows<B>, WeightsError> {
+        let target: Tensor<B, 1> = example.floats("batch.target", device)?;
+        Ok(Rows {
+            categorical: example.ints("batch.categorical", device)?,
+            numeric: example.floats("batch.numeric", device)?,
+            target: target.int(),
+        })
     }
 }
 

@@ -11,7 +11,10 @@ use burn::{
     tensor::{activation::relu, backend::AutodiffBackend},
 };
 
-use crate::{Draw, Masked, Net, ZooModel, accuracy, draw::normal, loss::binary_cross_entropy};
+use crate::{
+    Draw, Example, Masked, Net, ZooModel, accuracy, draw::normal, loss::binary_cross_entropy,
+    weights::WeightsError,
+};
 
 #[derive(Clone, Debug)]
 pub struct UNetConfig {
@@ -127,6 +130,13 @@ impl ZooModel for UNetConfig {
             "levels" => Some(&mut self.levels),
             _ => None,
         }
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Masked<B>, WeightsError> {
+        Masked::read(example, device)
     }
 }
 

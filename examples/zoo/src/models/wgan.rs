@@ -14,7 +14,7 @@ use burn::{
 use rand::{RngExt, rngs::StdRng};
 
 use self::nets::{Critic, Generator};
-use crate::{Draw, Net, ZooModel, draw::normal};
+use crate::{Draw, Example, Net, ZooModel, draw::normal, weights::WeightsError};
 
 /// Bound of the critic's weights, from the paper.
 const CLIP: f32 = 0.01;
@@ -167,6 +167,16 @@ impl ZooModel for WganConfig {
             optimizer.step(learning_rate, net, grads),
             critic_loss.inner(),
         )
+    }
+
+    fn read_batch<B: Backend>(
+        example: &Example,
+        device: &B::Device,
+    ) -> Result<Images<B>, WeightsError> {
+        Ok(Images {
+            images: example.floats("batch.images", device)?,
+            noise: example.floats("batch.noise", device)?,
+        })
     }
 }
 

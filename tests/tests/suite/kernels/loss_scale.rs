@@ -30,12 +30,14 @@ fn the_scale_moves_as_on_the_host() {
         DynamicLossScale::default(),
         DynamicLossScale {
             init: 8.0,
+            search: false,
             growth_factor: 4.0,
             backoff_factor: 0.25,
             growth_interval: 3,
             hysteresis: 3,
             min: 0.5,
             max: 64.0,
+            patience: 1,
         },
         DynamicLossScale {
             init: 2f32.powi(126),
@@ -45,38 +47,71 @@ fn the_scale_moves_as_on_the_host() {
         },
     ];
     for scaling in scalings {
-        let host = LossScaling::from(scaling);
-        let mut expected = host.start();
-        let mut kernel = tensor(&loss_scale::state(expected));
-        let mut reference = kernel.clone();
-        for step in 0..60 {
-            // Several overflows and several finite steps in a row, and lists of flags of various lengths.
-            let overflows = (step * step) % 7 < 3;
-            let mut flags = vec![0.0; 1 + step % 5];
-            if overflows {
-                *flags.last_mut().unwrap() = 1.0;
-            }
-            let outcome = match overflows {
-                true => Outcome::Overflowed,
-                false => Outcome::Finite,
-            };
-            expected = host.next(expected, outcome);
-            kernel = Plain::next_loss_scale(kernel, tensor(&flags), scaling);
-            reference = loss_scale::reference_next::<Plain>(reference, tensor(&flags), scaling);
-            let mut expected = loss_scale::state(expected);
-            expected[3] = f32::from(u8::from(overflows));
-            assert_eq!(read(kernel.clone()), expected, "step {step}");
-            assert_eq!(read(reference.clone()), expected, "step {step}");
+        // Several overflows and several finite steps in a row.
+        moves_as_on_the_host(scaling, (0..60).map(|step| (step * step) % 7 < 3));
+    }
+}
+
+/// Asserts that the kernel and its reference move the state as the host does, bit for bit.
+fn moves_as_on_the_host(scaling: DynamicLossScale, steps: impl Iterator<Item = bool>) {
+    let host = LossScaling::from(scaling);
+    let mut expected = host.start();
+    let mut kernel = tensor(&loss_scale::state(expected));
+    let mut reference = kernel.clone();
+    for (step, overflows) in steps.enumerate() {
+        // Lists of flags of various lengths.
+        let mut flags = vec![0.0; 1 + step % 5];
+        if overflows {
+            *flags.last_mut().unwrap() = 1.0;
         }
+        expected = host.next(expected, Outcome::of(overflows));
+        kernel = Plain::next_loss_scale(kernel, tensor(&flags), scaling);
+        reference = loss_scale::reference_next::<Plain>(reference, tensor(&flags), scaling);
+        let mut expected = loss_scale::state(expected);
+        expected[3] = f32::from(u8::from(overflows));
+        assert_eq!(read(kernel.clone()), expected, "{scaling:?}, step {step}");
+        assert_eq!(
+            read(reference.clone()),
+            expected,
+            "{scaling:?}, step {step}"
+        );
+    }
+}
+
+#[test]
+fn the_scale_moves_as_on_the_host_in_random_sequences() {
+    const SEQUENCES: usize = if cfg!(feature = "cubecl") { 20 } else { 300 };
+
+    let mut state = 77u32;
+    let mut below = |n: u32| {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        (state >> 8) % n
+    };
+    for _ in 0..SEQUENCES {
+        let exponent = below(40) as i32 - 15;
+        let scaling = DynamicLossScale {
+            init: 2f32.powi(exponent),
+            search: below(2) == 0,
+            growth_factor: [2.0, 4.0][below(2) as usize],
+            backoff_factor: [0.5, 0.25][below(2) as usize],
+            growth_interval: 1 + below(4),
+            hysteresis: 1 + below(3),
+            min: 2f32.powi(exponent - below(30) as i32),
+            max: 2f32.powi(exponent + below(30) as i32),
+            patience: 1,
+        };
+        let overflowing = below(100);
+        let steps: Vec<_> = (0..40).map(|_| below(100) < overflowing).collect();
+        moves_as_on_the_host(scaling, steps.into_iter());
     }
 }
 
 #[test]
 fn gradients_are_unscaled_or_zeros() {
-    let before = tensor(&[64.0, 0.0, 1.0, 1.0]);
+    let before = tensor(&[64.0, 0.0, 1.0, 1.0, 0.0]);
     for dtype in dtypes().into_iter().filter(|dtype| *dtype != DType::F64) {
         for (overflowed, factor) in [(0.0, 1.0 / 64.0), (1.0, 0.0)] {
-            let after = tensor(&[64.0, 0.0, 1.0, overflowed]);
+            let after = tensor(&[64.0, 0.0, 1.0, overflowed, 0.0]);
             for shape in [[1, 1, 1], [2, 3, 5], [4, 8, 64], [0, 2, 2]] {
                 let elements: usize = shape.iter().product();
                 let values: Vec<_> = (0..elements).map(|at| at as f64 - 7.0).collect();

@@ -27,8 +27,7 @@ fn with(loss_scale: impl Into<LossScaleConfig>) -> Config {
 const KEYS: &str = "preset, compute, ops, loss_scale";
 
 /// The keys of `[loss_scale]`.
-const LOSS_SCALE: &str =
-    "mode, init, growth_factor, backoff_factor, growth_interval, hysteresis, min, max, sync";
+const LOSS_SCALE: &str = "mode, init, search, growth_factor, backoff_factor, growth_interval, hysteresis, min, max, patience, sync";
 
 #[test]
 fn syntax() {
@@ -349,19 +348,20 @@ fn numbers_out_of_range() {
 fn scales_out_of_order() {
     let order = "expected loss_scale.min <= loss_scale.init <= loss_scale.max, found";
     refused(
-        "loss_scale.init = 0.5",
-        &format!("amp.toml:1: loss_scale.init: {order} 1 <= 0.5 <= 16777216"),
+        "loss_scale.min = 1\nloss_scale.init = 0.5\n",
+        &format!("amp.toml:2: loss_scale.init: {order} 1 <= 0.5 <= 16777216"),
     );
     refused(
         "loss_scale.min = 131072",
         &format!("amp.toml:1: loss_scale.min: {order} 131072 <= 65536 <= 16777216"),
     );
     refused(
-        "[loss_scale]\nmax = 4\ninit = 8\n",
-        &format!("amp.toml:3: loss_scale.init: {order} 1 <= 8 <= 4"),
+        "[loss_scale]\nmax = 4\nmin = 1\ninit = 8\n",
+        &format!("amp.toml:4: loss_scale.init: {order} 1 <= 8 <= 4"),
     );
     refused_in_code(
         with(DynamicLossScale {
+            min: 1.0,
             max: 4.0,
             ..DynamicLossScale::default()
         }),

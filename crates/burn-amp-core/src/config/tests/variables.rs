@@ -28,12 +28,14 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_OPS", "float_exp=keep, softmax = low"),
         ("BURN_AMP_LOSS_SCALE_MODE", "dynamic"),
         ("BURN_AMP_LOSS_SCALE_INIT", "1024"),
+        ("BURN_AMP_LOSS_SCALE_SEARCH", "false"),
         ("BURN_AMP_LOSS_SCALE_GROWTH_FACTOR", "4.0"),
         ("BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR", "0.25"),
         ("BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL", "100"),
         ("BURN_AMP_LOSS_SCALE_HYSTERESIS", "2"),
         ("BURN_AMP_LOSS_SCALE_MIN", "0.5"),
         ("BURN_AMP_LOSS_SCALE_MAX", "1.7014118e38"),
+        ("BURN_AMP_LOSS_SCALE_PATIENCE", "3"),
         ("BURN_AMP_LOSS_SCALE_SYNC", "false"),
         ("PATH", "/bin"),
         ("BURN", "AMP"),
@@ -46,12 +48,14 @@ fn each_key_has_a_variable() {
             mode: LossScaleMode::Dynamic,
             rule: DynamicLossScale {
                 init: 1024.0,
+                search: false,
                 growth_factor: 4.0,
                 backoff_factor: 0.25,
                 growth_interval: 100,
                 hysteresis: 2,
                 min: 0.5,
                 max: 2f32.powi(127),
+                patience: 3,
             },
             sync: false,
         },
@@ -64,7 +68,8 @@ fn unknown_variables() {
     let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
                    BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
-                   BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
+                   BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
+                   BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
                    BURN_AMP_PRESET";
     refused(
         "BURN_AMP_PREST",
@@ -111,7 +116,7 @@ fn bad_values_name_the_variable() {
         "BURN_AMP_LOSS_SCALE_MAX",
         "1024",
         "BURN_AMP_LOSS_SCALE_MAX: expected loss_scale.min <= loss_scale.init <= loss_scale.max, \
-         found 1 <= 65536 <= 1024",
+         found 5.9604645e-8 <= 65536 <= 1024",
     );
     refused(
         "BURN_AMP_LOSS_SCALE_HYSTERESIS",

@@ -18,10 +18,13 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp_core::{LossScaling, Outcome};
+use burn_amp_core::{ConfigError, DynamicLossScale, LossScaling, Outcome};
 use burn_amp_kernels::AmpBackend;
 
-use crate::loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale};
+use crate::{
+    loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale},
+    warn,
+};
 
 pub use scaled::{Scaled, Unscaled};
 
@@ -36,7 +39,7 @@ pub use scaled::{Scaled, Unscaled};
 /// let device = Default::default();
 /// let mut model: Linear<B> = LinearConfig::new(4, 2).init(&device);
 /// let mut optimizer = SgdConfig::new().init();
-/// let mut scaler = GradScaler::new(DynamicLossScale::default());
+/// let mut scaler = GradScaler::new(DynamicLossScale::default())?;
 ///
 /// for _ in 0..3 {
 ///     let loss = model.forward(Tensor::<B, 2>::ones([1, 4], &device)).square().mean();
@@ -46,8 +49,10 @@ pub use scaled::{Scaled, Unscaled};
 ///     scaler.update()?;
 /// }
 /// assert_eq!((scaler.current_scale(), scaler.growth_tracker()), (65536.0, 3));
-/// # Ok::<(), burn_amp::optim::ScalerError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The scale moves by PyTorch's rule from its first step on: `search` and `patience` have no part in it.
 ///
 /// On backends of [`Autodiff`](crate::Autodiff) `backward()` does all this itself; there, set `loss_scale.mode = "off"`
 /// before using this.
@@ -58,6 +63,8 @@ pub struct GradScaler {
     progress: LossScaleRecord,
     /// Whether gradients overflowed since the last update; `None` if none were unscaled.
     found_inf: Option<bool>,
+    /// The overflowed updates since the last finite one.
+    in_a_row: u32,
 }
 
 /// The reason why a [`GradScaler`] refuses a call.
@@ -98,15 +105,27 @@ pub enum ScalerError {
 }
 
 impl GradScaler {
-    /// Makes a scaler at its initial scale. A [`DynamicLossScale`](crate::config::DynamicLossScale) can be passed
-    /// directly.
-    pub fn new(scaling: impl Into<LossScaling>) -> Self {
-        let scaling = scaling.into();
-        Self {
+    /// Makes a scaler at its initial scale. A [`DynamicLossScale`] can be passed directly.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the numbers would be refused in `amp.toml`: a scale or factor that is not a power of
+    /// two, an interval of 0, limits in the wrong order.
+    pub fn new(scaling: impl Into<LossScaling>) -> Result<Self, ConfigError> {
+        let scaling = match scaling.into() {
+            LossScaling::Dynamic(rule) => LossScaling::Dynamic(DynamicLossScale {
+                search: false,
+                ..rule
+            }),
+            scaling @ (LossScaling::NoScale | LossScaling::Static(_)) => scaling,
+        };
+        scaling.validate()?;
+        Ok(Self {
             progress: LossScaleRecord::start(&scaling),
             scaling,
             found_inf: None,
-        }
+            in_a_row: 0,
+        })
     }
 
     /// Returns the factor on the next loss; 1 without scaling.
@@ -192,6 +211,13 @@ impl GradScaler {
             }
         };
         self.progress = self.progress.next(&self.scaling, outcome);
+        self.in_a_row = match outcome {
+            Outcome::Finite => 0,
+            Outcome::Overflowed => self.in_a_row.saturating_add(1),
+        };
+        if let LossScaling::Static(scale) = self.scaling {
+            warn::of_static_scale(self.in_a_row, format_args!("loss scale {scale}"));
+        }
         Ok(outcome)
     }
 
@@ -204,6 +230,7 @@ impl GradScaler {
     pub fn load(&mut self, record: LossScaleRecord) {
         self.progress = record.resumed(&self.scaling);
         self.found_inf = None;
+        self.in_a_row = 0;
     }
 }
 

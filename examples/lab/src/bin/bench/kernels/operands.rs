@@ -61,7 +61,7 @@ impl<B: AmpBackend> Operands<B> {
         };
         let targets: Vec<i64> = (0..rows).map(|row| (row % columns) as i64).collect();
         let targets = Tensor::<B, 2, Int>::from_data(TensorData::new(targets, [rows, 1]), device);
-        let state = [65536.0, 0.0, 1.0, 0.0];
+        let state = [65536.0, 0.0, 1.0, 0.0, 0.0];
         assert_eq!(state.len(), loss_scale::STATE);
         Self {
             log_sum_exp: B::mixed_log_softmax(x.clone(), 1, FloatDType::F32).log_sum_exp,

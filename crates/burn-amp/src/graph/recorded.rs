@@ -1,0 +1,47 @@
+//! What a graph knows about a tensor besides its node.
+
+use std::sync::{Arc, OnceLock};
+
+use burn_amp_core::Precision;
+use burn_autodiff::Autodiff;
+use burn_backend::{Backend, tensor::FloatTensor};
+
+/// What a graph knows about a tensor besides its node. All clones of the tensor share it.
+#[derive(Clone, Debug)]
+pub struct Recorded<B: Backend> {
+    /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.
+    pub(crate) chain: u8,
+    pub(super) casts: Option<Arc<SharedCasts<B>>>,
+}
+
+/// The casts of a tensor that its uses share.
+#[derive(Debug)]
+pub(super) struct SharedCasts<B: Backend> {
+    /// The values in the low dtype that they were cast to first. Each use has a node of its own, so that the gradients
+    /// of the uses are added in the tensor's own dtype.
+    pub(super) low: OnceLock<(Precision, FloatTensor<B>)>,
+    /// The node of the cast to F32, in which the gradients of the uses are added. Its values are those of the tensor as
+    /// it is stored: each use casts them again, so that the F32 values do not outlive the use.
+    pub(super) wide: OnceLock<FloatTensor<Autodiff<B>>>,
+}
+
+impl<B: Backend> Recorded<B> {
+    /// Nothing is known, and nothing is shared.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            chain: 0,
+            casts: None,
+        }
+    }
+
+    /// A tensor whose casts will be shared by its uses.
+    pub(crate) fn sharing(chain: u8) -> Self {
+        Self {
+            chain,
+            casts: Some(Arc::new(SharedCasts {
+                low: OnceLock::new(),
+                wide: OnceLock::new(),
+            })),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The ops of burn-amp-kernels for [`Counting`]: one launch each.
+
+use burn_amp_core::DynamicLossScale;
+use burn_amp_kernels::{
+    AmpBackend,
+    layer_norm::{LayerNorm, LayerNormGradients},
+    log_softmax::LogSoftmax,
+    scalar::ScalarOp,
+    sign_mask::SignMask,
+};
+use burn_backend::{
+    FloatDType,
+    ops::AttentionModuleOptions,
+    tensor::{FloatTensor, IntTensor},
+};
+
+use super::{
+    Counting,
+    launches::{Size, record},
+};
+
+impl<B: AmpBackend> AmpBackend for Counting<B> {
+    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        let read = Size::default().all(&tensors);
+        one("not_finite", read, B::not_finite(tensors))
+    }
+
+    fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
+        let read = Size::default().all(&tensors);
+        let results = B::unscale(tensors, factor);
+        record("unscale", read, Size::default().all(&results));
+        results
+    }
+
+    fn next_loss_scale(
+        state: FloatTensor<Self>,
+        flags: FloatTensor<Self>,
+        scaling: DynamicLossScale,
+    ) -> FloatTensor<Self> {
+        let read = Size::default().and(&state).and(&flags);
+        let next = B::next_loss_scale(state, flags, scaling);
+        one("next_loss_scale", read, next)
+    }
+
+    fn unscale_unless_overflowed(
+        gradient: FloatTensor<Self>,
+        before: FloatTensor<Self>,
+        after: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let read = Size::default().and(&gradient).and(&before).and(&after);
+        let result = B::unscale_unless_overflowed(gradient, before, after);
+        one("unscale_unless_overflowed", read, result)
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
+    }
+
+    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
+        let read = Size::default().and(&x);
+        one("mixed_scalar", read, B::mixed_scalar(x, op, scalar))
+    }
+
+    fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
+        let read = Size::default().and(&x);
+        let mask = match B::not_positive(x) {
+            SignMask::Bits(mask) => SignMask::Bits(mask),
+            SignMask::Bools(mask) => SignMask::Bools(mask),
+        };
+        record("not_positive", read, size(&mask));
+        mask
+    }
+
+    fn zeroed(x: FloatTensor<Self>, mask: SignMask<Self>) -> FloatTensor<Self> {
+        let read = size(&mask).and(&x);
+        let mask = match mask {
+            SignMask::Bits(mask) => SignMask::Bits(mask),
+            SignMask::Bools(mask) => SignMask::Bools(mask),
+        };
+        one("zeroed", read, B::zeroed(x, mask))
+    }
+
+    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let read = Size::default().and(&x);
+        one("mixed_gelu", read, B::mixed_gelu(x))
+    }
+
+    fn mixed_gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        let read = Size::default().and(&x).and(&grad);
+        one("mixed_gelu_backward", read, B::mixed_gelu_backward(x, grad))
+    }
+
+    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+        let read = Size::default().and(&x);
+        one("mixed_softmax", read, B::mixed_softmax(x, dim))
+    }
+
+    fn mixed_softmax_backward(
+        output: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        dim: usize,
+    ) -> FloatTensor<Self> {
+        let read = Size::default().and(&output).and(&grad);
+        let result = B::mixed_softmax_backward(output, grad, dim);
+        one("mixed_softmax_backward", read, result)
+    }
+
+    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
+        let read = Size::default().and(&x);
+        let LogSoftmax {
+            output,
+            log_sum_exp,
+        } = B::mixed_log_softmax(x, dim, dtype);
+        let written = Size::default().and(&output).and(&log_sum_exp);
+        record("mixed_log_softmax", read, written);
+        LogSoftmax {
+            output,
+            log_sum_exp,
+        }
+    }
+
+    fn mixed_log_softmax_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        dim: usize,
+    ) -> FloatTensor<Self> {
+        let read = Size::default().and(&x).and(&log_sum_exp).and(&grad);
+        let result = B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim);
+        one("mixed_log_softmax_backward", read, result)
+    }
+
+    /// Reads one element per row, not all of `output`.
+    fn log_softmax_at(
+        output: FloatTensor<Self>,
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let read = Size::default()
+            .and(&log_sum_exp)
+            .and(&log_sum_exp)
+            .and(&targets);
+        let result = B::log_softmax_at(output, x, log_sum_exp, targets);
+        one("log_softmax_at", read, result)
+    }
+
+    fn log_softmax_at_backward(
+        x: FloatTensor<Self>,
+        log_sum_exp: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let read = Size::default()
+            .and(&x)
+            .and(&log_sum_exp)
+            .and(&targets)
+            .and(&grad);
+        let result = B::log_softmax_at_backward(x, log_sum_exp, targets, grad);
+        one("log_softmax_at_backward", read, result)
+    }
+
+    fn mixed_layer_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: Option<FloatTensor<Self>>,
+        epsilon: f64,
+    ) -> LayerNorm<Self> {
+        let read = Size::default().and(&x).and(&gamma).all(&beta);
+        let LayerNorm {
+            output,
+            mean,
+            inverse_std,
+        } = B::mixed_layer_norm(x, gamma, beta, epsilon);
+        let written = Size::default().and(&output).and(&mean).and(&inverse_std);
+        record("mixed_layer_norm", read, written);
+        LayerNorm {
+            output,
+            mean,
+            inverse_std,
+        }
+    }
+
+    fn mixed_layer_norm_backward(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        inverse_std: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> LayerNormGradients<Self> {
+        let read = Size::default()
+            .and(&x)
+            .and(&gamma)
+            .and(&mean)
+            .and(&inverse_std);
+        let read = read.and(&grad);
+        let LayerNormGradients { x, gamma, beta } =
+            B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
+        let written = Size::default().and(&x).and(&gamma).and(&beta);
+        record("mixed_layer_norm_backward", read, written);
+        LayerNormGradients { x, gamma, beta }
+    }
+}
+
+/// Records a launch with one result.
+fn one<T: burn_backend::TensorMetadata>(op: &'static str, read: Size, result: T) -> T {
+    record(op, read, Size::default().and(&result));
+    result
+}
+
+/// The size of a mask, in the form that it has.
+fn size<B: AmpBackend>(mask: &SignMask<B>) -> Size {
+    match mask {
+        SignMask::Bits(words) => Size::default().and(words),
+        SignMask::Bools(bools) => Size::default().and(bools),
+    }
+}

@@ -1,0 +1,109 @@
+//! The launches of a thread, while they are recorded.
+
+use std::cell::RefCell;
+
+use burn_backend::{DType, TensorMetadata};
+
+/// One op: what it read and wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub op: &'static str,
+    /// The dtype of its first result, else of its first operand.
+    pub dtype: Option<DType>,
+    pub read: u64,
+    pub written: u64,
+}
+
+impl Launch {
+    /// The bytes that it moves.
+    pub fn bytes(&self) -> u64 {
+        self.read + self.written
+    }
+
+    /// Whether it is a matrix product or a convolution, whose traffic depends on how it is tiled.
+    pub fn is_product(&self) -> bool {
+        let sums = self.op.ends_with("_bias_backward");
+        let product = |name| self.op.contains(name);
+        !sums && ["matmul", "conv", "linear"].into_iter().any(product)
+    }
+}
+
+/// What an op only looks at in another way, or leaves where it is: no launch.
+const FREE: [&str; 15] = [
+    "reshape",
+    "transpose",
+    "swap_dims",
+    "permute",
+    "expand",
+    "slice",
+    "unfold",
+    "device",
+    "to_device",
+    "from_data",
+    "into_data",
+    "detach",
+    "set_require_grad",
+    "is_require_grad",
+    "empty",
+];
+
+thread_local! {
+    /// The launches so far; `None` while nobody records.
+    static LAUNCHES: RefCell<Option<Vec<Launch>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` and returns the launches that it made on this thread, and its output.
+pub fn recorded<T>(work: impl FnOnce() -> T) -> (Vec<Launch>, T) {
+    LAUNCHES.set(Some(Vec::new()));
+    let output = work();
+    (LAUNCHES.take().unwrap_or_default(), output)
+}
+
+/// Records a launch, unless the op is free or a cast to the dtype that the operand already has.
+pub(super) fn record(op: &'static str, operands: Size, results: Size) {
+    let name = ["float_", "int_", "bool_", "q_"]
+        .iter()
+        .find_map(|kind| op.strip_prefix(kind))
+        .unwrap_or(op);
+    let idle_cast = name == "cast" && operands.dtype == results.dtype;
+    if idle_cast || FREE.contains(&name) {
+        return;
+    }
+    LAUNCHES.with_borrow_mut(|launches| {
+        if let Some(launches) = launches {
+            launches.push(Launch {
+                op,
+                dtype: results.dtype.or(operands.dtype),
+                read: operands.bytes,
+                written: results.bytes,
+            });
+        }
+    });
+}
+
+/// The bytes of some tensors, and the dtype of the first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
+    bytes: u64,
+    dtype: Option<DType>,
+}
+
+impl Size {
+    /// Adds a tensor: its logical elements, so that a broadcast one counts in full.
+    pub(super) fn and<T: TensorMetadata>(mut self, tensor: &T) -> Self {
+        let dtype = tensor.dtype();
+        self.bytes += (tensor.shape().num_elements() * dtype.size()) as u64;
+        self.dtype.get_or_insert(dtype);
+        self
+    }
+
+    /// Adds all tensors of a list.
+    pub(super) fn all<'a, T: TensorMetadata + 'a>(
+        self,
+        tensors: impl IntoIterator<Item = &'a T>,
+    ) -> Self {
+        tensors
+            .into_iter()
+            .fold(self, |size, tensor| size.and(tensor))
+    }
+}

@@ -1,0 +1,84 @@
+use burn::{
+    backend::{Autodiff, Flex},
+    prelude::*,
+    tensor::activation::softmax,
+};
+
+use super::*;
+
+type B = Counting<Flex>;
+
+fn ops(launches: &[Launch]) -> Vec<&'static str> {
+    launches.iter().map(|launch| launch.op).collect()
+}
+
+#[test]
+fn counts_what_is_read_and_written_but_not_views() {
+    let device = Default::default();
+    let x = Tensor::<B, 2>::ones([4, 8], &device);
+    let (launches, sum) = recorded(|| x.clone().transpose().reshape([32]).neg().sum());
+    assert_eq!(sum.into_scalar(), -32.0);
+    assert_eq!(ops(&launches), ["float_neg", "float_sum"]);
+    let moved: Vec<_> = launches.iter().map(|it| (it.read, it.written)).collect();
+    assert_eq!(moved, [(128, 128), (128, 4)]);
+}
+
+#[test]
+fn nothing_is_recorded_outside_and_other_kinds_of_tensors_count() {
+    let device = Default::default();
+    let x = Tensor::<B, 1>::ones([8], &device);
+    let (launches, mask) = recorded(|| x.clone().greater_elem(0));
+    assert_eq!((launches[0].read, launches[0].written), (32, 8));
+    let (launches, _) = recorded(|| x.mask_fill(mask, 0));
+    assert_eq!((launches[0].read, launches[0].written), (40, 32));
+}
+
+#[test]
+fn a_cast_counts_unless_it_changes_nothing() {
+    let device = Default::default();
+    let x = Tensor::<B, 1>::ones([8], &device);
+    let (launches, _) = recorded(|| x.clone().cast(DType::F32).cast(DType::BF16));
+    assert_eq!(ops(&launches), ["float_cast"]);
+    assert_eq!((launches[0].read, launches[0].written), (32, 16));
+}
+
+#[test]
+fn a_product_is_told_from_the_sum_of_its_bias() {
+    let launch = |op| Launch {
+        op,
+        dtype: None,
+        read: 0,
+        written: 0,
+    };
+    let products = [
+        "float_matmul",
+        "linear_x_backward",
+        "conv2d_weight_backward",
+    ];
+    assert!(products.iter().all(|op| launch(op).is_product()));
+    let others = ["conv2d_bias_backward", "linear_bias_backward", "float_add"];
+    assert!(others.iter().all(|op| !launch(op).is_product()));
+}
+
+#[test]
+fn a_kernel_is_one_launch_also_below_a_graph() {
+    type Training = burn_amp::Autodiff<burn_amp::Amp<B, crate::precision::InBf16>>;
+    let device = Default::default();
+    let x = Tensor::<Training, 2>::ones([4, 8], &device).require_grad();
+    let w = Tensor::<Training, 2>::ones([8, 8], &device);
+    let (launches, _) = recorded(|| {
+        let weights = softmax(x.matmul(w.clone()), 1);
+        weights.matmul(w).sum().backward()
+    });
+    let names = ops(&launches);
+    for kernel in ["mixed_softmax", "mixed_softmax_backward"] {
+        assert_eq!(
+            names.iter().filter(|name| **name == kernel).count(),
+            1,
+            "{names:?}"
+        );
+    }
+    let plain = Tensor::<Autodiff<B>, 2>::ones([4, 8], &device).require_grad();
+    let (launches, _) = recorded(|| softmax(plain, 1).sum().backward());
+    assert!(!ops(&launches).contains(&"mixed_softmax"));
+}

@@ -1,0 +1,240 @@
+//! Threads that train different models have a loss scale each, and everything follows the scale of its pass.
+
+use std::thread;
+
+use burn::{
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer},
+    tensor::{Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{
+    loss_scale,
+    optim::AmpOptimizer,
+    ranks::{self, Ranks, RanksError},
+    scaling::{LossScale, Outcome, own_loss_scale},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, PlainAutodiff, computing_in,
+    models::{load, noise, seeded},
+    policy,
+};
+
+fn config(sync: bool) -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            sync,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+fn layer<B: AutodiffBackend>() -> Linear<B> {
+    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
+        LinearConfig::new(8, 4).init(device)
+    });
+    load::<B, _>(LinearConfig::new(8, 4).init(&Default::default()), record)
+}
+
+/// Trains for 30 steps with a loss multiplied by `size`; returns the weights.
+fn train<B>(size: f32) -> Vec<f32>
+where
+    B: AutodiffBackend<InnerBackend: burn_amp::extend::Amped<Graph = burn_amp::extend::NoGraph>>
+        + burn_amp::extend::Amped,
+{
+    let device = Default::default();
+    let mut model = layer::<B>();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
+    for _ in 0..30 {
+        let x = noise::<B>(64, &device).reshape([8, 8]);
+        let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
+            .square()
+            .mean();
+        let grads = GradientsParams::from_grads((loss * size).backward(), &model);
+        model = optimizer.step(0.01, model, grads);
+    }
+    model.weight.val().into_data().to_vec().unwrap()
+}
+
+#[test]
+fn a_diverging_model_leaves_the_others_alone() {
+    policy!(Together, config(true));
+    policy!(TogetherOnDevice, config(false));
+    fn alone_and_together<P: ConfigSource>() {
+        type B<P> = AmpAutodiff<P>;
+        fn own<P: ConfigSource>(size: f32) -> (Vec<f32>, LossScale) {
+            let own = own_loss_scale::<B<P>>(&Default::default());
+            let weights = train::<B<P>>(size);
+            own.loss_scale().settle();
+            (weights, own.loss_scale())
+        }
+        let shared = loss_scale::<B<P>>(&Default::default());
+        let (expected, scale) = own::<P>(1.0);
+        assert_eq!((scale.scale(), scale.skipped_steps()), (65536.0, 0));
+
+        let runs = [1.0, f32::INFINITY, 1.0].map(|size| thread::spawn(move || own::<P>(size)));
+        let [first, diverging, last] = runs.map(thread::JoinHandle::join);
+        for healthy in [first, last] {
+            let (weights, scale) = healthy.unwrap();
+            assert_eq!(weights, expected);
+            assert_eq!(
+                (scale.scale(), scale.steps(), scale.skipped_steps()),
+                (65536.0, 30, 0)
+            );
+        }
+        let message = *diverging.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("at the smallest scale 2^-24"), "{message}");
+        assert_eq!(
+            (shared.scale(), shared.steps(), shared.pending_steps()),
+            (16.0, 0, 0)
+        );
+    }
+    alone_and_together::<Together>();
+    alone_and_together::<TogetherOnDevice>();
+}
+
+#[test]
+fn a_guard_ends_with_its_scope() {
+    policy!(Scoped, config(true));
+    type B = AmpAutodiff<Scoped>;
+    let device = Default::default();
+    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
+    let scale = || loss_scale::<B>(&device).scale();
+    weight.clone().sum().backward();
+    assert_eq!(scale(), 32.0);
+
+    let outer = own_loss_scale::<B>(&device);
+    assert_eq!(scale(), 16.0);
+    let inner = own_loss_scale::<B>(&device);
+    let kept = inner.loss_scale();
+    for _ in 0..3 {
+        weight.clone().sum().backward();
+    }
+    assert_eq!(scale(), 128.0);
+    // In whatever order the guards are dropped.
+    drop(outer);
+    assert_eq!(scale(), 128.0);
+    drop(inner);
+    assert_eq!(scale(), 32.0);
+    assert_eq!((kept.scale(), kept.steps()), (128.0, 3));
+    // Another thread has the shared one.
+    thread::scope(|scope| {
+        let _own = own_loss_scale::<B>(&device);
+        let there = scope.spawn(|| loss_scale::<B>(&Default::default()).scale());
+        assert_eq!(there.join().unwrap(), 32.0);
+    });
+}
+
+/// Gradients are unscaled by the scale of their pass, on any thread and after the guard is gone.
+#[test]
+fn gradients_follow_the_scale_of_their_pass() {
+    policy!(Followed, config(true));
+    policy!(FollowedOnDevice, config(false));
+    fn follow<P: ConfigSource>() {
+        type B<P> = AmpAutodiff<P>;
+        let pass = |passes: usize| {
+            let weight = Tensor::<B<P>, 1>::ones([2], &Default::default()).require_grad();
+            for _ in 0..passes {
+                weight.clone().sum().backward();
+            }
+            let grads = (weight.clone() * 3.0).sum().backward();
+            (weight, grads)
+        };
+        let there = thread::spawn(move || {
+            let _own = own_loss_scale::<B<P>>(&Default::default());
+            pass(5)
+        });
+        let (here, there) = (pass(2), there.join().unwrap());
+        for ((weight, mut grads), scale) in [(here, 64.0), (there, 512.0)] {
+            assert_eq!((grads.scale(), grads.outcome()), (scale, Outcome::Finite));
+            let gradient = weight.grad_remove(&mut grads).unwrap().into_data();
+            assert_eq!(gradient.to_vec::<f32>().unwrap(), [3.0, 3.0]);
+        }
+    }
+    follow::<Followed>();
+    follow::<FollowedOnDevice>();
+}
+
+/// Two threads on one shared scale: the scale of a pass is that of its loss, not the one that the host knows by then.
+#[test]
+fn a_pass_on_the_device_tells_its_own_scale() {
+    policy!(Told, config(false));
+    type B = AmpAutodiff<Told>;
+    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let passes: Vec<_> = (0..4)
+        .map(|at| {
+            let factor = if at == 2 { f32::INFINITY } else { 1.0 };
+            (weight.clone() * factor).sum().backward()
+        })
+        .collect();
+    // Asked in another order than made.
+    let scales = [3, 1, 2, 0].map(|at| passes[at].scale());
+    assert_eq!(scales, [32.0, 32.0, 64.0, 16.0]);
+    loss_scale::<B>(&Default::default()).settle();
+    let skip = loss_scale::<B>(&Default::default()).last_skip().unwrap();
+    assert_eq!((skip.step, skip.scale), (2, 64.0));
+}
+
+#[test]
+fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
+    policy!(Saved, config(true));
+    type B = AmpAutodiff<Saved>;
+    type Optim = burn_amp::optim::LossScaleOptimizer<
+        burn::optim::adaptor::OptimizerAdaptor<
+            burn_amp::optim::MasterWeights<burn_amp::optim::SkipOnDevice<burn::optim::Adam>>,
+            Linear<B>,
+            B,
+        >,
+    >;
+    let device = Default::default();
+    let optimizer = || -> Optim { AmpOptimizer::new(AdamConfig::new()).init() };
+    let shared = loss_scale::<B>(&device);
+    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
+    let record = {
+        let _own = own_loss_scale::<B>(&device);
+        weight.clone().sum().backward();
+        weight.clone().sum().backward();
+        Optimizer::<Linear<B>, B>::to_record(&optimizer())
+    };
+    assert_eq!(record.loss_scale(&device).unwrap().scale(), 64.0);
+    {
+        let own = own_loss_scale::<B>(&device);
+        let _restored = optimizer().load_record(record.clone());
+        assert_eq!(own.loss_scale().scale(), 64.0);
+    }
+    assert_eq!(shared.scale(), 16.0);
+    let _restored = optimizer().load_record(record);
+    assert_eq!(shared.scale(), 64.0);
+}
+
+/// A rank may have a loss scale of its own, made before or after it joined.
+#[test]
+fn ranks_agree_whichever_scale_they_use() {
+    struct Always;
+    impl Ranks for Always {
+        fn any(&self, _: bool) -> Result<bool, RanksError> {
+            Ok(true)
+        }
+    }
+    policy!(Joined, config(true));
+    type B = AmpAutodiff<Joined>;
+    let device = Default::default();
+    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
+    let outcome = || weight.clone().sum().backward().outcome();
+    {
+        let _joined = ranks::join::<B>(&device, Always);
+        let own = own_loss_scale::<B>(&device);
+        assert_eq!(outcome(), Outcome::Overflowed);
+        assert_eq!(own.loss_scale().skipped_steps(), 1);
+        drop(own);
+        assert_eq!(outcome(), Outcome::Overflowed);
+        assert_eq!(loss_scale::<B>(&device).skipped_steps(), 1);
+    }
+    {
+        let own = own_loss_scale::<B>(&device);
+        let _joined = ranks::join::<B>(&device, Always);
+        assert_eq!(outcome(), Outcome::Overflowed);
+        assert_eq!(own.loss_scale().skipped_steps(), 1);
+    }
+    assert_eq!(outcome(), Outcome::Finite);
+}

@@ -1,0 +1,193 @@
+//! Programs that read single gradients, or need every pass: they do not fail when a pass overflows.
+
+use burn::{
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, LBFGSConfig, LineSearchFn, Optimizer},
+    tensor::{Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{
+    loss_scale,
+    scaling::{Outcome, backward_until_finite},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
+    PlainAutodiff, computing_in, for_each_low_policy,
+    models::{load, noise, seeded},
+    policy,
+};
+
+fn layer<B: AutodiffBackend>() -> Linear<B> {
+    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
+        LinearConfig::new(8, 1).init(device)
+    });
+    load::<B, _>(LinearConfig::new(8, 1).init(&Default::default()), record)
+}
+
+fn batch<B: AutodiffBackend>() -> Tensor<B, 2> {
+    noise::<B>(64, &Default::default()).reshape([8, 8])
+}
+
+fn loss<B: AutodiffBackend>(model: &Linear<B>, x: Tensor<B, 2>) -> Tensor<B, 1> {
+    (model.forward(x) - 1.0).square().mean() * 1e4
+}
+
+/// Adversarial training with the fast gradient sign method: each batch is moved along the sign of its own gradient.
+/// The loss is large, so that the first passes in F16 overflow.
+fn adversarial<B: AutodiffBackend>() -> (f32, f32) {
+    let mut model = layer::<B>();
+    let mut optimizer = AdamConfig::new().init();
+    let (mut first, mut last) = (f32::NAN, f32::NAN);
+    for step in 0..60 {
+        let x = batch::<B>().require_grad();
+        let grads = loss(&model, x.clone()).backward();
+        let sign = x.grad(&grads).unwrap().sign();
+        let x = Tensor::from_inner(x.inner() + sign * 0.01);
+        let loss = loss(&model, x);
+        last = loss.clone().into_data().iter().next().unwrap();
+        if step == 0 {
+            first = last;
+        }
+        let grads = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(0.02, model, grads);
+    }
+    (first, last)
+}
+
+policy!(
+    /// F16 from a scale that is too large.
+    TooLarge,
+    Config {
+        loss_scale: DynamicLossScale {
+            init: 2f32.powi(24),
+            search: false,
+            ..DynamicLossScale::default()
+        }
+        .into(),
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn adversarial_training_unwraps_its_gradients() {
+    fn trains<P: ConfigSource>() {
+        let (_, found) = adversarial::<AmpAutodiff<P>>();
+        let (first, expected) = adversarial::<PlainAutodiff>();
+        assert!(expected < 0.3 * first, "{first} -> {expected}");
+        assert!(found < 0.4 * first, "{first} -> {found}, in f32 {expected}");
+    }
+    for_each_low_policy!(trains);
+    trains::<TooLarge>();
+    let scale = loss_scale::<AmpAutodiff<TooLarge>>(&Default::default());
+    assert!(scale.skipped_steps() > 2);
+}
+
+/// With the host and without it, a gradient that is looked at is zeros after an overflow; a gradient that is taken for a
+/// step is absent, or zeros that an `AmpOptimizer` knows to be undecided.
+#[test]
+fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
+    fn zeros<P: ConfigSource>(removed: bool) {
+        type B<P> = AmpAutodiff<P>;
+        let device = Default::default();
+        let weight = Tensor::<B<P>, 2>::ones([2, 3], &device).require_grad();
+        for poison in [f32::INFINITY, f32::NAN] {
+            let mut grads = (weight.clone() * poison).sum().backward();
+            let gradient = weight.grad(&grads).unwrap().into_data();
+            assert_eq!(gradient.to_vec::<f32>().unwrap(), [0.0; 6]);
+            assert_eq!(weight.grad_remove(&mut grads).is_some(), removed);
+            assert_eq!(grads.outcome(), Outcome::Overflowed);
+            assert!(weight.grad(&grads).is_none());
+        }
+        // A tensor that the pass did not reach has no gradient, as on the plain backend.
+        let other = Tensor::<B<P>, 2>::ones([2, 3], &device).require_grad();
+        let grads = (weight.clone() * f32::NAN).sum().backward();
+        assert!(other.grad(&grads).is_none());
+    }
+    policy!(Looked, computing_in(Compute::F16));
+    policy!(
+        LookedOnDevice,
+        Config {
+            loss_scale: LossScaleConfig {
+                sync: false,
+                ..LossScaleConfig::default()
+            },
+            ..computing_in(Compute::F16)
+        }
+    );
+    zeros::<Looked>(false);
+    zeros::<LookedOnDevice>(true);
+}
+
+/// The losses of five steps of L-BFGS whose passes are repeated until their gradients are finite.
+fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
+    type B<P> = AmpAutodiff<P>;
+    let mut model = layer::<B<P>>();
+    let mut optimizer = LBFGSConfig::new()
+        .with_line_search_fn(search)
+        .init::<B<P>>();
+    (0..5)
+        .map(|_| {
+            let (stepped, loss) = optimizer.step(0.5, model.clone(), |model: Linear<B<P>>| {
+                let mut value = f64::NAN;
+                let grads = backward_until_finite(|| {
+                    let loss = loss(&model, batch()) * size;
+                    value = loss.clone().into_data().iter().next().unwrap();
+                    loss
+                });
+                (value, GradientsParams::from_grads(grads, &model))
+            });
+            model = stepped;
+            loss
+        })
+        .collect()
+}
+
+#[test]
+fn lbfgs_converges_with_passes_that_are_repeated() {
+    fn converges<P: ConfigSource>() {
+        for size in [1e-4, 1.0, 1e4] {
+            for search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
+                let losses = lbfgs::<P>(size, search);
+                println!("× {size}, {search:?}: {losses:?}");
+                let first = loss(&layer::<PlainAutodiff>(), batch()) * size;
+                let first: f64 = first.into_data().iter().next().unwrap();
+                assert!(losses[4] < 1e-3 * first, "{first} -> {losses:?}");
+            }
+        }
+    }
+    for_each_low_policy!(converges);
+    converges::<TooLarge>();
+}
+
+#[test]
+fn a_pass_is_repeated_only_where_that_helps() {
+    fn config(mode: LossScaleMode, sync: bool) -> Config {
+        Config {
+            loss_scale: LossScaleConfig {
+                mode,
+                sync,
+                ..LossScaleConfig::default()
+            },
+            ..computing_in(Compute::F16)
+        }
+    }
+    policy!(Moves, config(LossScaleMode::Dynamic, true));
+    policy!(MovesOnDevice, config(LossScaleMode::Dynamic, false));
+    policy!(Stays, config(LossScaleMode::Static, true));
+    policy!(Off, config(LossScaleMode::Off, true));
+    fn repetitions<P: ConfigSource>() -> (usize, Outcome) {
+        type B<P> = AmpAutodiff<P>;
+        let weight = Tensor::<B<P>, 2>::ones([2, 2], &Default::default()).require_grad();
+        let mut repetitions = 0;
+        let grads = backward_until_finite(|| {
+            repetitions += 1;
+            // Finite at a scale of 2^-4 or less.
+            weight.clone().matmul(weight.clone()).sum() * 2f32.powi(19)
+        });
+        (repetitions, grads.outcome())
+    }
+    // The first overflow takes the scale from 16 to 2^-12.
+    assert_eq!(repetitions::<Moves>(), (2, Outcome::Finite));
+    assert_eq!(repetitions::<MovesOnDevice>(), (2, Outcome::Finite));
+    assert_eq!(repetitions::<Stays>(), (1, Outcome::Overflowed));
+    assert_eq!(repetitions::<Off>(), (1, Outcome::Finite));
+}
