@@ -21,6 +21,8 @@ pub struct Operands {
     pub logical: Option<Precision>,
     /// Whether the float operands have different storage dtypes.
     pub mixed: bool,
+    /// Whether an F32 operand of one element stands beside low operands: it does not count for `widest`.
+    pub one_element: bool,
     /// Whether the [scalar guard](crate::scalar) found a scalar operand that is lost in the storage dtype.
     pub guarded: bool,
     /// Whether the call must not be lowered: it is inside `full_precision`, or an operand is a gradient that has left
@@ -63,6 +65,16 @@ impl Operands {
             }
         } else {
             self.and(stored, logical)
+        }
+    }
+
+    /// Adds an F32 operand of one element, after a larger operand in low precision.
+    #[inline]
+    pub fn and_one_element(self, logical: Precision) -> Self {
+        Self {
+            mixed: true,
+            one_element: true,
+            ..self.and_logical(logical)
         }
     }
 
@@ -168,7 +180,10 @@ impl Policy {
         let Some(widest) = operands.widest else {
             return (None, None);
         };
-        let promoted = operands.mixed.then_some(widest);
+        let promoted = match operands.one_element {
+            true => Some(widest.join(Precision::F32)),
+            false => operands.mixed.then_some(widest),
+        };
         if widest == Precision::F64 || !self.compute.is_low() {
             return (promoted, None);
         }
@@ -179,6 +194,7 @@ impl Policy {
             Class::Low => (Some(self.compute), None),
             Class::Full => (Some(Precision::F32), None),
             Class::Internal => (Some(Precision::F32), Some(widest)),
+            Class::Widest if operands.one_element => (Some(Precision::F32), Some(widest)),
             Class::Widest | Class::Keep if operands.guarded => (Some(Precision::F32), None),
             Class::Widest | Class::Keep => (promoted, None),
         }
@@ -246,6 +262,21 @@ mod tests {
         }
         assert_eq!(product(Flex32, F32), Some(F32));
         assert_eq!(product(F32, F32), None);
+    }
+
+    #[test]
+    fn one_element_in_f32_is_read_in_f32_and_widens_no_low_operand() {
+        use Precision::{BF16, F16, F32};
+        let operands = |low| Operands::default().and(low, F32).and_one_element(F32);
+        let storage = |compute, op, low| {
+            let policy = Policy::new(compute, &BTreeMap::new());
+            let casts = policy.casts(op, operands(low));
+            (casts.operands, casts.results)
+        };
+        assert_eq!(storage(BF16, Op::float_mul, BF16), (Some(F32), Some(BF16)));
+        assert_eq!(storage(BF16, Op::float_add, F16), (Some(F32), Some(F16)));
+        assert_eq!(storage(F16, Op::float_div, F16), (Some(F32), None));
+        assert_eq!(storage(F32, Op::float_mul, BF16), (Some(F32), None));
     }
 
     #[test]

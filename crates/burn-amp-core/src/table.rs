@@ -57,7 +57,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_into_int                   (F, IntDType) -> I;
     Pass        float_empty                      (Shape, &Device, FloatDType) -> F;
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
-    Widest      float_add                        (F, F) -> F;
+    Widest      float_add                        (F, F) -> F
+                by hand "an F32 tensor of one element does not widen the other operand";
     Keep        float_add_scalar                 (F, Scalar) -> F
                 by hand "a scalar that the dtype of x would round acts in F32";
     Keep        float_clamp_min                  (F, Scalar) -> F
@@ -66,14 +67,16 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "the bounds are compared with x in F32";
     Keep        float_clamp                      (F, Scalar, Scalar) -> F
                 by hand "the bounds are compared with x in F32";
-    Widest      float_sub                        (F, F) -> F;
+    Widest      float_sub                        (F, F) -> F
+                by hand "an F32 tensor of one element does not widen the other operand";
     Keep        float_sub_scalar                 (F, Scalar) -> F
                 by hand "a scalar that the dtype of x would round acts in F32";
     Widest      float_mul                        (F, F) -> F
-                by hand "zeros and ones take the dtype of the other operand";
+                by hand "zeros and ones, and an F32 tensor of one element, do not widen the other operand";
     Keep        float_mul_scalar                 (F, Scalar) -> F
                 by hand "a scalar that the dtype of x would round acts in F32";
-    Full/Widest float_div                        (F, F) -> F;
+    Full/Widest float_div                        (F, F) -> F
+                by hand "an F32 tensor of one element does not widen the other operand";
     Keep        float_div_scalar                 (F, Scalar) -> F
                 by hand "a scalar that the dtype of x would round acts in F32";
     Full        float_remainder                  (F, F) -> F;

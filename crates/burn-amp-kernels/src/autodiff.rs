@@ -16,6 +16,7 @@ use crate::{
     cross_entropy, gelu,
     layer_norm::{self, LayerNorm},
     log_softmax::{self, LogSoftmax},
+    product,
     scalar::{self, ScalarOp},
     sign_mask, softmax,
 };
@@ -31,6 +32,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 
     fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
         scalar::recorded::<B, C>(x, op, scalar)
+    }
+
+    fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        product::recorded::<B, C>(lhs, rhs)
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -12,7 +12,7 @@ use crate::{
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale,
+    loss_scale, product,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax, unscale,
@@ -88,6 +88,11 @@ pub trait AmpBackend: Backend {
     /// An op of a tensor and a scalar in mixed precision; see [`scalar`].
     fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
         scalar::reference::<Self>(x, op, scalar)
+    }
+
+    /// The product of two tensors, in F32; see [`product`].
+    fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        product::reference::<Self>(lhs, rhs)
     }
 
     /// GELU in mixed precision; see [`gelu`].

@@ -13,7 +13,7 @@
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
-//!   [`cross_entropy`], [`scalar`]
+//!   [`cross_entropy`], [`scalar`], [`product`]
 //! * for what a graph keeps: [`sign_mask`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
@@ -36,6 +36,7 @@ mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
+pub mod product;
 pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;

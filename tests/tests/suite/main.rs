@@ -4,6 +4,7 @@
 //! * [`laws`]: properties of every op of the table
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
+//! * [`products`]: products in F16 that are read in F32
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
@@ -50,6 +51,7 @@ mod overflow;
 mod own_loss_scale;
 mod policy;
 mod presets;
+mod products;
 mod ranks;
 mod reads;
 mod resume;

@@ -132,9 +132,10 @@ fn arithmetic_and_its_gradient_act_on_the_scalar_in_f32() {
 }
 
 type Compare<B> = fn(Tensor<B, 1>, f64) -> Tensor<B, 1, Bool>;
+type CompareNumbers = fn(f32, f32) -> bool;
 
 fn compares_in_f32<P: ConfigSource>(dtype: Precision) {
-    let ops: [(&str, Compare<AmpAutodiff<P>>, fn(f32, f32) -> bool); 6] = [
+    let ops: [(&str, Compare<AmpAutodiff<P>>, CompareNumbers); 6] = [
         (">", |x, s| x.greater_elem(s), |x, s| x > s),
         (">=", |x, s| x.greater_equal_elem(s), |x, s| x >= s),
         ("<", |x, s| x.lower_elem(s), |x, s| x < s),

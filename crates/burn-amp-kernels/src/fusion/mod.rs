@@ -1,7 +1,7 @@
 //! The ops under Fusion: each is an operation of the stream that computes on the backend below.
 //!
-//! Elementwise ops (`mixed_gelu`, `mixed_scalar`, `unscale_unless_overflowed`) keep the reference: Fusion fuses Burn's
-//! ops with their neighbours.
+//! Elementwise ops (`mixed_gelu`, `mixed_scalar`, `mixed_product`, `unscale_unless_overflowed`) keep the reference: Fusion
+//! fuses Burn's ops with their neighbours.
 
 mod operation;
 

@@ -97,6 +97,15 @@ impl<B: AmpBackend> Call<B> {
         self.join(tensor);
     }
 
+    /// Adds an F32 operand of one element, after a larger operand in low precision.
+    pub(crate) fn one_element<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        self.operands = match self.operands.widest {
+            Some(widest) if widest.is_low() => self.operands.and_one_element(tensor.logical),
+            _ => self.operands.and(Precision::F32, tensor.logical),
+        };
+        self.join(tensor);
+    }
+
     /// Adds a float operand of zeros and ones, after the operands that it multiplies.
     pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         let stored = precision::of(&tensor.inner);
@@ -193,6 +202,9 @@ impl<B: AmpBackend> Decided<B> {
             if !reads_rounded {
                 return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
             }
+        }
+        if let (Nature::Product(product), Some(Precision::F32)) = (&nature, to) {
+            return product.in_f32();
         }
         let from = precision::of(&inner);
         let to = to.unwrap_or(from);

@@ -1,6 +1,7 @@
 //! The implementations of Burn's op traits, in files named as in Burn.
 
 mod activation;
+mod binary;
 mod bool_tensor;
 mod custom;
 mod int_tensor;

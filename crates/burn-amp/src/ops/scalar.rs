@@ -14,12 +14,16 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::call::{Call, Decided},
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
     graph::Graph,
     policy::ConfigSource,
     tensor::AmpTensor,
 };
 
+/// An op of the inner backend.
 type Plain<G, B> =
     fn(FloatTensor<<G as Graph<B>>::Inner>, Scalar) -> FloatTensor<<G as Graph<B>>::Inner>;
 
@@ -98,7 +102,7 @@ pub(super) fn float_clamp_min<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(if G::RECORDS && call.rounds_scalar() {
         at_least::<B, G>(&call, x, min)
     } else {
-        G::Inner::float_clamp_min(x, min)
+        computed!([F], call, float_clamp_min(x, min))
     })
 }
 
@@ -111,7 +115,7 @@ pub(super) fn float_clamp_max<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(if G::RECORDS && call.rounds_scalar() {
         at_most::<B, G>(&call, x, max)
     } else {
-        G::Inner::float_clamp_max(x, max)
+        computed!([F], call, float_clamp_max(x, max))
     })
 }
 
@@ -126,7 +130,7 @@ pub(super) fn float_clamp<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         let x = at_most::<B, G>(&call, x, max);
         at_least::<B, G>(&call, x, min)
     } else {
-        G::Inner::float_clamp(x, min, max)
+        computed!([F], call, float_clamp(x, min, max))
     })
 }
 

@@ -12,26 +12,35 @@ use burn_backend::{
 };
 
 use crate::{
-    backend::Amp, cast::call::Call, graph::Graph, policy::ConfigSource, tensor::AmpTensor,
+    backend::Amp,
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
+    graph::Graph,
+    policy::ConfigSource,
+    tensor::AmpTensor,
 };
 
 fn summed<B: AmpBackend, G: Graph<B>>(
     op: Op,
     tensor: AmpTensor<B, G>,
-    compute: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+    compute: impl FnOnce(&Decided<B>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
 ) -> AmpTensor<B, G> {
     let mut call = Call::new::<G>(op);
     call.float(&tensor);
     let call = call.decide();
-    call.result(G::sum_gradient_in_f32(call.cast(tensor), compute))
+    call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
+        compute(&call, tensor)
+    }))
 }
 
 pub(super) fn embedding<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     weights: FloatTensor<Amp<B, P, G>>,
     indices: IntTensor<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::embedding, weights, |weights| {
-        G::Inner::embedding(weights, indices)
+    summed(Op::embedding, weights, |call, weights| {
+        computed!([F], call, embedding(weights, indices))
     })
 }
 
@@ -40,8 +49,8 @@ pub(super) fn float_select<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
     indices: IntTensor<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::float_select, tensor, |tensor| {
-        G::Inner::float_select(tensor, dim, indices)
+    summed(Op::float_select, tensor, |call, tensor| {
+        computed!([F], call, float_select(tensor, dim, indices))
     })
 }
 
@@ -49,8 +58,8 @@ pub(super) fn float_gather_nd<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     data: FloatTensor<Amp<B, P, G>>,
     indices: IntTensor<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::float_gather_nd, data, |data| {
-        G::Inner::float_gather_nd(data, indices)
+    summed(Op::float_gather_nd, data, |call, data| {
+        computed!([F], call, float_gather_nd(data, indices))
     })
 }
 
@@ -58,8 +67,8 @@ pub(super) fn float_cummin<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::float_cummin, tensor, |tensor| {
-        G::Inner::float_cummin(tensor, dim)
+    summed(Op::float_cummin, tensor, |call, tensor| {
+        computed!([F], call, float_cummin(tensor, dim))
     })
 }
 
@@ -67,8 +76,8 @@ pub(super) fn float_cummax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::float_cummax, tensor, |tensor| {
-        G::Inner::float_cummax(tensor, dim)
+    summed(Op::float_cummax, tensor, |call, tensor| {
+        computed!([F], call, float_cummax(tensor, dim))
     })
 }
 
@@ -78,7 +87,7 @@ pub(super) fn float_unfold<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     size: usize,
     step: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
-    summed(Op::float_unfold, tensor, |tensor| {
-        G::Inner::float_unfold(tensor, dim, size, step)
+    summed(Op::float_unfold, tensor, |call, tensor| {
+        computed!([F], call, float_unfold(tensor, dim, size, step))
     })
 }

@@ -9,11 +9,14 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use super::scalar::{
-    float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
-    float_mul_scalar, float_sub_scalar,
+use super::{
+    binary::{float_add, float_div, float_mul, float_sub},
+    scalar::{
+        float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
+        float_mul_scalar, float_sub_scalar,
+    },
+    summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold},
 };
-use super::summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold};
 use crate::{
     backend::Amp,
     cast::{
@@ -62,35 +65,6 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         nature: tensor.nature.after_move(),
         recorded: Recorded::nothing(),
     }
-}
-
-/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
-/// and the graph keeps one bit per element of it.
-fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_mul);
-    let (x, mask) = match (&lhs.nature, &rhs.nature) {
-        (_, Nature::ZerosAndOnes) => (lhs, rhs),
-        (Nature::ZerosAndOnes, _) => (rhs, lhs),
-        _ => {
-            call.float(&lhs);
-            call.float(&rhs);
-            let call = call.decide();
-            let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-            return call.result(computed!([F], call, float_mul(lhs, rhs)));
-        }
-    };
-    call.float(&x);
-    call.zeros_and_ones(&mask);
-    let call = call.decide();
-    let (x, mask) = (call.cast(x), call.cast(mask));
-    call.result(if call.lowers() {
-        G::Inner::mul_zeros_and_ones(x, mask)
-    } else {
-        G::Inner::float_mul(x, mask)
-    })
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -163,7 +137,7 @@ fn float_sign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_sign);
     call.float(&tensor);
     let call = call.decide();
-    let mut signs = call.result::<G>(G::Inner::float_sign(call.cast(tensor)));
+    let mut signs = call.result::<G>(computed!([F], call, float_sign(call.cast(tensor))));
     signs.nature = Nature::Plain;
     signs
 }

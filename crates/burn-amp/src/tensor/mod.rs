@@ -1,9 +1,11 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
 //! * [`rounded`]: results of saturating ops, with their F32 values within reach
+//! * [`product`]: products in F16, with their F32 values within reach
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
 mod nature;
+mod product;
 mod rounded;
 
 use std::{fmt, sync::Arc};
@@ -13,6 +15,7 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
+pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
 
 use crate::{
@@ -84,6 +87,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             | Nature::Parameter(_)
             | Nature::Gradient(_)
             | Nature::ZerosAndOnes
+            | Nature::Product(_)
             | Nature::LogSoftmax(_) => return self,
         };
         Self {
@@ -109,9 +113,23 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         exact
     }
 
+    /// The tensor as a reader of F32 values gets it.
+    fn unrounded(self) -> Self {
+        match &self.nature {
+            Nature::Product(product) if self.logical == Precision::F32 => Self {
+                inner: product.in_f32(),
+                logical: self.logical,
+                context: self.context,
+                nature: Nature::Plain,
+                recorded: Recorded::nothing(),
+            },
+            _ => self.operand(),
+        }
+    }
+
     /// The tensor stored in F32, or in F64 if it is.
     pub(crate) fn in_f32(self) -> Self {
-        let exact = self.operand();
+        let exact = self.unrounded();
         let wide = precision::of(&exact.inner).join(Precision::F32);
         Self {
             inner: precision::cast::<G::Inner>(exact.inner, wide),
@@ -132,7 +150,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     ///
     /// For ops outside the policy; [`Amp::custom_op`](crate::Amp::custom_op) runs an op under it.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
-        let exact = self.operand();
+        let exact = self.unrounded();
         precision::cast::<G::Inner>(exact.inner, exact.logical)
     }
 }

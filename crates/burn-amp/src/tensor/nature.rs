@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use super::rounded::Rounded;
+use super::{product::Product, rounded::Rounded};
 use crate::{
     graph::{Graph, Leaf, Origin},
     loss_scale::Passes,
@@ -29,6 +29,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     ZerosAndOnes,
     /// The rounded result of a saturating op, whose F32 values can be computed.
     Rounded(Arc<Rounded<B, G>>),
+    /// A product stored in F16, whose F32 values can be computed.
+    Product(Arc<Product<B, G>>),
     /// The log-softmax of another tensor along the last dimension.
     LogSoftmax(Box<LogSoftmaxOperand<B, G>>),
 }
@@ -50,6 +52,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Parameter(_)
             | Self::ZerosAndOnes
             | Self::Rounded(_)
+            | Self::Product(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -63,6 +66,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Gradient(_)
             | Self::ZerosAndOnes
             | Self::Rounded(_)
+            | Self::Product(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -78,6 +82,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Parameter(_)
             | Self::ZerosAndOnes
             | Self::Rounded(_)
+            | Self::Product(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -89,9 +94,11 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Leaf(leaf) => Nature::Parameter(leaf.origin().clone()),
             Self::Parameter(origin) => Nature::Parameter(origin),
             Self::Gradient(passes) => Nature::Gradient(passes),
-            Self::Plain | Self::ZerosAndOnes | Self::Rounded(_) | Self::LogSoftmax(_) => {
-                Nature::Plain
-            }
+            Self::Plain
+            | Self::ZerosAndOnes
+            | Self::Rounded(_)
+            | Self::Product(_)
+            | Self::LogSoftmax(_) => Nature::Plain,
         }
     }
 
@@ -113,6 +120,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Gradient(_)
             | Self::ZerosAndOnes
             | Self::Rounded(_)
+            | Self::Product(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -128,6 +136,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Gradient(passes) => Self::Gradient(passes.clone()),
             Self::ZerosAndOnes => Self::ZerosAndOnes,
             Self::Rounded(rounded) => Self::Rounded(rounded.clone()),
+            Self::Product(product) => Self::Product(product.clone()),
             Self::LogSoftmax(operand) => Self::LogSoftmax(Box::new(LogSoftmaxOperand {
                 x: operand.x.clone(),
                 log_sum_exp: operand.log_sum_exp.clone(),

@@ -81,9 +81,13 @@ fn are_equal(op: Op, a: &Read, b: &Read) -> bool {
     a.values.len() == b.values.len() && a.values.iter().zip(&b.values).all(near)
 }
 
-/// Whether the op's result, stored in low precision, is read as the op computed in F32.
-fn saturates(op: Op) -> bool {
-    matches!(op, Op::softmax | Op::sigmoid | Op::float_tanh)
+/// Whether the op's result, stored in `stored`, is read as the op computed in F32: it saturates, or a product overflows.
+fn is_read_in_f32(op: Op, stored: Precision) -> bool {
+    match op {
+        Op::softmax | Op::sigmoid | Op::float_tanh => stored.is_low(),
+        Op::float_mul => stored == Precision::F16,
+        _ => false,
+    }
 }
 
 /// Equal up to some roundings of F32, for results of at most 1.
@@ -122,12 +126,12 @@ fn equals_by_hand<P: ConfigSource>() {
                 "casts, operands stored in {stored:?}"
             );
 
-            let saturates = saturates(op) && result.is_low();
-            let computed_in = if saturates { Precision::F32 } else { inside };
+            let reads_f32 = is_read_in_f32(op, result);
+            let computed_in = if reads_f32 { Precision::F32 } else { inside };
             let expected: Vec<Output<Plain>> = run_plain(op, burn_dtype(computed_in), None)
                 .into_iter()
                 .map(|output| match output {
-                    Output::Float(x) if !saturates => {
+                    Output::Float(x) if !reads_f32 => {
                         Output::Float(cast::<Plain>(x, burn_dtype(result)))
                     }
                     other => other,
@@ -136,7 +140,7 @@ fn equals_by_hand<P: ConfigSource>() {
             let (outputs, expected) = (read(outputs), read(expected));
             assert_eq!(outputs.len(), expected.len());
             for (output, expected) in outputs.iter().zip(&expected) {
-                let expected_dtype = if saturates {
+                let expected_dtype = if reads_f32 {
                     Some(burn_dtype(result))
                 } else {
                     expected.stored
@@ -146,7 +150,7 @@ fn equals_by_hand<P: ConfigSource>() {
                     "operands stored in {stored:?}"
                 );
                 assert_eq!(output.logical, output.stored.map(|_| DType::F32));
-                let equal = if saturates {
+                let equal = if reads_f32 {
                     are_equal_in_f32(output, expected)
                 } else {
                     are_equal(op, output, expected)

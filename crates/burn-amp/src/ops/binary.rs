@@ -1,0 +1,143 @@
+//! Sums, differences, products and quotients of two tensors.
+
+use std::sync::Arc;
+
+use burn_amp_core::{Op, Precision};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+
+use crate::{
+    backend::Amp,
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
+    graph::Graph,
+    policy::ConfigSource,
+    precision,
+    tensor::{AmpTensor, Nature, Product},
+};
+
+/// Shows two operands to a call.
+///
+/// An F32 tensor of one element, such as a learned temperature, does not widen a tensor in low precision: the op reads
+/// both in F32, and its result is stored as the larger operand is. In PyTorch, a tensor without dimensions does not
+/// take part in promotion.
+fn look<B: AmpBackend, G: Graph<B>>(
+    call: &mut Call<B>,
+    lhs: &AmpTensor<B, G>,
+    rhs: &AmpTensor<B, G>,
+) {
+    if is_one_element_beside(lhs, rhs) {
+        call.float(rhs);
+        call.one_element(lhs);
+    } else {
+        call.float(lhs);
+        if is_one_element_beside(rhs, lhs) {
+            call.one_element(rhs);
+        } else {
+            call.float(rhs);
+        }
+    }
+}
+
+/// Whether `one` is an F32 tensor of one element, and `low` a larger tensor in low precision.
+fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
+    one: &AmpTensor<B, G>,
+    low: &AmpTensor<B, G>,
+) -> bool {
+    precision::of(&one.inner) == Precision::F32
+        && precision::of(&low.inner).is_low()
+        && one.inner.shape().num_elements() == 1
+        && low.inner.shape().num_elements() > 1
+}
+
+pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    lhs: FloatTensor<Amp<B, P, G>>,
+    rhs: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_add);
+    look(&mut call, &lhs, &rhs);
+    let call = call.decide();
+    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+    call.result(computed!([F], call, float_add(lhs, rhs)))
+}
+
+pub(super) fn float_sub<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    lhs: FloatTensor<Amp<B, P, G>>,
+    rhs: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_sub);
+    look(&mut call, &lhs, &rhs);
+    let call = call.decide();
+    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+    call.result(computed!([F], call, float_sub(lhs, rhs)))
+}
+
+pub(super) fn float_div<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    lhs: FloatTensor<Amp<B, P, G>>,
+    rhs: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_div);
+    look(&mut call, &lhs, &rhs);
+    let call = call.decide();
+    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+    call.result(computed!([F], call, float_div(lhs, rhs)))
+}
+
+/// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
+/// and the graph keeps one bit per element of it.
+///
+/// A product in F16 remembers its operands; see [`Product`](crate::tensor::Product).
+pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    lhs: FloatTensor<Amp<B, P, G>>,
+    rhs: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::float_mul);
+    let (x, mask) = match (&lhs.nature, &rhs.nature) {
+        (_, Nature::ZerosAndOnes) => (lhs, rhs),
+        (Nature::ZerosAndOnes, _) => (rhs, lhs),
+        _ => {
+            look(&mut call, &lhs, &rhs);
+            return product(call.decide(), lhs, rhs);
+        }
+    };
+    call.float(&x);
+    call.zeros_and_ones(&mask);
+    let call = call.decide();
+    let (x, mask) = (call.cast(x), call.cast(mask));
+    call.result(if call.lowers() {
+        G::Inner::mul_zeros_and_ones(x, mask)
+    } else {
+        G::Inner::float_mul(x, mask)
+    })
+}
+
+fn product<B: AmpBackend, G: Graph<B>>(
+    call: Decided<B>,
+    lhs: AmpTensor<B, G>,
+    rhs: AmpTensor<B, G>,
+) -> AmpTensor<B, G> {
+    // A factor of at most 1 makes no product overflow.
+    let is_bounded = |x: &AmpTensor<B, G>| matches!(x.nature, Nature::Rounded(_));
+    let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
+    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
+    if !is_bounded && call.lowers() && precision::of(&lhs) == Precision::F16 {
+        let product = computed!([F], call, float_mul(lhs.clone(), rhs.clone()));
+        let product = call.result(product);
+        return remembered(product, lhs, rhs);
+    }
+    call.result(computed!([F], call, float_mul(lhs, rhs)))
+}
+
+/// Makes a product remember its operands, unless it is a gradient.
+fn remembered<B: AmpBackend, G: Graph<B>>(
+    mut product: AmpTensor<B, G>,
+    lhs: FloatTensor<G::Inner>,
+    rhs: FloatTensor<G::Inner>,
+) -> AmpTensor<B, G> {
+    if matches!(product.nature, Nature::Plain) {
+        product.nature = Nature::Product(Arc::new(Product::new(lhs, rhs)));
+    }
+    product
+}
