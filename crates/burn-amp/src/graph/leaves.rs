@@ -43,6 +43,8 @@ struct Entry<B: Backend> {
 pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) gradient: FloatTensor<B>,
     pub(crate) shape: Shape,
+    /// The name of the parameter, if it is known.
+    pub(crate) name: Option<Arc<str>>,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
@@ -129,6 +131,10 @@ impl<B: Backend> Leaves<B> {
                 Some(LeafGradient {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
+                    name: entry
+                        .leaf
+                        .upgrade()
+                        .and_then(|leaf| leaf.origin().name().cloned()),
                     handle: entry.handle.clone(),
                 })
             })

@@ -42,6 +42,11 @@ impl<B: Backend> Context<B> {
         self.shared_scaling.of_this_thread()
     }
 
+    /// Whether losses are scaled, and gradients checked.
+    pub(crate) fn scales_losses(&'static self) -> bool {
+        self.scaling().host.scale().is_some()
+    }
+
     /// Gives this thread a loss scale of its own.
     pub(crate) fn own_loss_scale(&'static self) -> OwnLossScale {
         OwnLossScale::in_place_of(&self.shared_scaling)
