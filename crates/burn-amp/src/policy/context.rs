@@ -1,6 +1,6 @@
 //! The policy, loss scale and leaves of one device.
 
-use burn_amp_core::{Compute, Config, Policy, Precision, Preset};
+use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset};
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, source::SetupError};
@@ -43,8 +43,12 @@ impl<B: Backend> Context<B> {
     }
 
     /// Whether losses are scaled, and gradients checked.
-    pub(crate) fn scales_losses(&'static self) -> bool {
-        self.scaling().host.scale().is_some()
+    pub(crate) fn scales_losses(&self) -> bool {
+        // A thread's own loss scale has the same rule.
+        match self.shared_scaling.host.rule() {
+            LossScaling::NoScale => false,
+            LossScaling::Static(_) | LossScaling::Dynamic(_) => true,
+        }
     }
 
     /// Gives this thread a loss scale of its own.
