@@ -7,7 +7,7 @@
 //! is its distance from the leaves.
 //!
 //! * [`leaf`]: a parameter, with the cast that all its uses share
-//! * [`origin`]: the identity of a parameter, and when a gradient of it was withheld
+//! * [`origin`]: the identity of a parameter, its name, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
