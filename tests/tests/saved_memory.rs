@@ -3,8 +3,18 @@
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
-    nn::transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
-    tensor::{Distribution, Tensor, backend::AutodiffBackend},
+    module::Module,
+    nn::{
+        BatchNorm, BatchNormConfig, Linear, LinearConfig, Lstm, LstmConfig, PaddingConfig2d,
+        conv::{Conv2d, Conv2dConfig},
+        transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
+    },
+    tensor::{
+        Distribution, Tensor,
+        activation::relu,
+        backend::{AutodiffBackend, Backend},
+        module::attention,
+    },
 };
 use burn_amp::config::{Class, Op};
 use burn_amp_tests::*;
@@ -20,6 +30,8 @@ const HEADS: usize = 12;
 const FEED_FORWARD: usize = 3072;
 
 policy!(WithKernels, computing_in(Compute::Bf16));
+type Low = AmpAutodiff<WithKernels>;
+
 policy!(
     /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
@@ -65,4 +77,110 @@ fn a_bert_block_keeps_half_of_what_it_keeps_in_f32() {
         "{:.2} of f32",
         kernels as f64 / plain as f64
     );
+}
+
+/// The bytes that the graph of a block keeps after its second forward pass, when its parameters have their low copies,
+/// with its input.
+fn kept<B: AutodiffBackend, const D: usize, const E: usize>(
+    shape: [usize; D],
+    block: impl Fn(Tensor<B, D>) -> Tensor<B, E>,
+) -> usize {
+    let input = || Tensor::random(shape, Distribution::Default, &Default::default());
+    let first = block(input()).sum();
+    let before = HEAP.current_usage();
+    // The sum keeps nothing.
+    let second = block(input()).sum();
+    let kept = HEAP.current_usage() - before;
+    drop((first, second));
+    kept
+}
+
+fn residual_block<B: AutodiffBackend>() -> usize {
+    let device = Default::default();
+    let conv = || {
+        Conv2dConfig::new([16, 16], [3, 3])
+            .with_padding(PaddingConfig2d::Same)
+            .with_bias(false)
+            .init::<B>(&device)
+    };
+    let layers: [(Conv2d<B>, BatchNorm<B>); 2] =
+        [(); 2].map(|()| (conv(), BatchNormConfig::new(16).init(&device)));
+    kept::<B, 4, 4>([8, 16, 16, 16], |x| {
+        let [(first, first_norm), (second, second_norm)] = &layers;
+        let y = relu(first_norm.forward(first.forward(x.clone())));
+        relu(second_norm.forward(second.forward(y)) + x)
+    })
+}
+
+fn lstm<B: AutodiffBackend>() -> usize {
+    let lstm: Lstm<B> = LstmConfig::new(64, 128, true).init(&Default::default());
+    kept::<B, 3, 3>([256, 8, 64], |x| lstm.forward(x, None).0)
+}
+
+/// Queries, keys and values are products of one input, as in a transformer.
+fn self_attention<B: AutodiffBackend>() -> usize {
+    let linear = || -> Linear<B> { LinearConfig::new(64, 64).init(&Default::default()) };
+    let layers = [linear(), linear(), linear()];
+    kept::<B, 3, 4>([2, 256, 64], |x| {
+        let heads = |layer: &Linear<B>| {
+            let y = layer.forward(x.clone());
+            y.reshape([2, 256, 4, 16]).swap_dims(1, 2)
+        };
+        let [query, key, value] = layers.each_ref().map(heads);
+        attention(query, key, value, None, None, Default::default())
+    })
+}
+
+#[test]
+fn nets_of_every_kind_keep_about_half_of_what_they_keep_in_f32() {
+    let kept = [
+        (
+            "residual block",
+            residual_block::<PlainAutodiff>(),
+            residual_block::<Low>(),
+        ),
+        ("LSTM", lstm::<PlainAutodiff>(), lstm::<Low>()),
+        (
+            "attention",
+            self_attention::<PlainAutodiff>(),
+            self_attention::<Low>(),
+        ),
+    ];
+    for (name, plain, low) in kept {
+        println!("{name}: f32 {plain} bytes, o1 {low} bytes");
+        assert!(100 * low <= 55 * plain, "{name}: {low} of {plain} bytes");
+    }
+}
+
+#[derive(Module, Debug)]
+struct Mlp<B: Backend> {
+    layers: Vec<Linear<B>>,
+}
+
+#[test]
+fn the_low_copies_of_parameters_are_gone_after_the_backward_pass() {
+    const WIDTH: usize = 256;
+    const LAYERS: usize = 4;
+
+    let device = Default::default();
+    let linear = |_| LinearConfig::new(WIDTH, WIDTH).init(&device);
+    let model = Mlp::<Low> {
+        layers: (0..LAYERS).map(linear).collect(),
+    };
+    model.num_params(); // draws the parameters, which are lazy
+    let input = || Tensor::<Low, 2>::random([2, WIDTH], Distribution::Default, &device);
+    let loss = |x| {
+        model
+            .layers
+            .iter()
+            .fold(x, |x, layer| layer.forward(x))
+            .sum()
+    };
+    let before = HEAP.current_usage();
+    let grads = loss(input()).backward();
+    let gradients = LAYERS * (WIDTH * WIDTH + WIDTH) * size_of::<f32>();
+    let held = HEAP.current_usage() - before - gradients;
+    drop(grads);
+    let one_copy = WIDTH * WIDTH * size_of::<u16>();
+    assert!(held < one_copy, "{held} bytes besides the gradients");
 }

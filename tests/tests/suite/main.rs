@@ -8,6 +8,7 @@
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
+//! * [`recomputation`], [`shared_casts`]: what a graph keeps, and what it casts once
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`first_scale`], [`floor`], [`own_loss_scale`]: how the loss scale begins, how far it falls, and whose it is;
@@ -54,10 +55,12 @@ mod presets;
 mod products;
 mod ranks;
 mod reads;
+mod recomputation;
 mod resume;
 mod saturation;
 mod scalars;
 mod scenarios;
+mod shared_casts;
 mod single_gradients;
 mod skip_on_device;
 mod summed_gradients;

@@ -1,5 +1,6 @@
 //! The ops of burn-amp-kernels on the backend under test, compared with their references and with the host.
 
+mod attention;
 mod cross_entropy;
 mod finite;
 mod layer_norm;
@@ -7,6 +8,7 @@ mod log_softmax;
 mod loss_scale;
 mod rows;
 mod scalar;
+mod sign_mask;
 mod softmax;
 mod unscale;
 

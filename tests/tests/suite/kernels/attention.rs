@@ -1,0 +1,208 @@
+//! Attention as one op, compared with Burn's composition of it in F32, and its gradients with those of Burn's `Autodiff`.
+
+use burn::tensor::{
+    Bool, DType, Tensor, TensorData, TensorPrimitive,
+    ops::{AttentionModuleOptions, FloatTensor, attention::attention_fallback},
+};
+use burn_amp_kernels::{AmpBackend, attention::Attention};
+use burn_amp_tests::PlainAutodiff;
+
+type Tensor4 = Tensor<PlainAutodiff, 4>;
+
+const BATCH: usize = 2;
+const HEADS: usize = 3;
+const WIDTH: usize = 8;
+
+/// An attention of so many queries to so many keys.
+struct Case {
+    name: &'static str,
+    positions: [usize; 2],
+    /// Whether a random mask leaves out half of the pairs, and the last query altogether.
+    is_masked: bool,
+    /// The shape of a bias.
+    bias: Option<[usize; 4]>,
+    options: AttentionModuleOptions,
+}
+
+fn cases() -> Vec<Case> {
+    let plain = || Case {
+        name: "plain",
+        positions: [6, 6],
+        is_masked: false,
+        bias: None,
+        options: AttentionModuleOptions::default(),
+    };
+    vec![
+        plain(),
+        Case {
+            name: "to other positions",
+            positions: [5, 9],
+            ..plain()
+        },
+        Case {
+            name: "masked",
+            is_masked: true,
+            ..plain()
+        },
+        Case {
+            name: "causal",
+            options: AttentionModuleOptions {
+                is_causal: true,
+                ..Default::default()
+            },
+            ..plain()
+        },
+        Case {
+            name: "causal with fewer keys than queries",
+            positions: [7, 4],
+            options: AttentionModuleOptions {
+                is_causal: true,
+                ..Default::default()
+            },
+            ..plain()
+        },
+        Case {
+            name: "with a scale",
+            options: AttentionModuleOptions {
+                scale: Some(0.7),
+                ..Default::default()
+            },
+            ..plain()
+        },
+        Case {
+            name: "with a soft cap",
+            options: AttentionModuleOptions {
+                softcap: Some(1.5),
+                ..Default::default()
+            },
+            ..plain()
+        },
+        Case {
+            name: "with a bias",
+            bias: Some([BATCH, HEADS, 6, 6]),
+            ..plain()
+        },
+        Case {
+            name: "with everything, and a bias per head",
+            is_masked: true,
+            bias: Some([1, HEADS, 6, 6]),
+            options: AttentionModuleOptions {
+                scale: Some(0.4),
+                softcap: Some(2.0),
+                is_causal: true,
+            },
+            ..plain()
+        },
+    ]
+}
+
+fn primitive(tensor: Tensor4) -> FloatTensor<PlainAutodiff> {
+    tensor.into_primitive().tensor()
+}
+
+/// The output and the gradients of query, key, value and bias, in F64.
+type Results = Vec<Vec<f64>>;
+
+fn results(
+    case: &Case,
+    dtype: DType,
+    compute: impl Fn(Attention<PlainAutodiff>) -> FloatTensor<PlainAutodiff>,
+) -> Results {
+    let device = Default::default();
+    let [queries, keys] = case.positions;
+    let shapes = [queries, keys, keys].map(|n| [BATCH, HEADS, n, WIDTH]);
+    let mut seed = 1;
+    let mut noise = |shape: [usize; 4]| {
+        seed += 1;
+        let values = super::rows::noise(shape.iter().product(), seed);
+        // Rounded to the dtype, so that all dtypes compute from the same numbers.
+        let data = TensorData::new(values, shape).convert_dtype(DType::F16);
+        Tensor4::from_data(data.convert::<f32>(), &device)
+    };
+    let leaves: Vec<_> = shapes
+        .into_iter()
+        .chain(case.bias)
+        .map(|shape| noise(shape).require_grad())
+        .collect();
+    let gradient = noise(shapes[0]);
+    let mask = case.is_masked.then(|| {
+        let pair = |i: usize| i * 7 % 5 < 2 || i / keys % queries == queries - 1;
+        let mask: Vec<_> = (0..BATCH * HEADS * queries * keys).map(pair).collect();
+        let shape = [BATCH, HEADS, queries, keys];
+        Tensor::<PlainAutodiff, 4, Bool>::from_data(TensorData::new(mask, shape), &device)
+            .into_primitive()
+    });
+    let operand = |i: usize| primitive(leaves[i].clone().cast(dtype));
+    let output = compute(Attention {
+        query: operand(0),
+        key: operand(1),
+        value: operand(2),
+        mask,
+        bias: case.bias.map(|_| primitive(leaves[3].clone())),
+        options: case.options,
+    });
+    let output = Tensor4::from_primitive(TensorPrimitive::Float(output)).cast(DType::F32);
+    let grads = (output.clone() * gradient).sum().backward();
+    let read = |data: TensorData| data.iter::<f64>().collect();
+    let gradients = leaves
+        .iter()
+        .map(|leaf| read(leaf.grad(&grads).unwrap().into_data()));
+    std::iter::once(read(output.into_data()))
+        .chain(gradients)
+        .collect()
+}
+
+/// The error of all numbers together, over their size.
+fn error(actual: &[f64], expected: &[f64]) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let error = norm(&mut actual.iter().zip(expected).map(|(a, b)| a - b));
+    error / norm(&mut expected.iter().copied()).max(f64::MIN_POSITIVE)
+}
+
+#[test]
+fn outputs_and_gradients_are_those_of_burns_composition_in_f32() {
+    for case in cases() {
+        let expected = results(&case, DType::F32, |operands| {
+            attention_fallback::<PlainAutodiff>(
+                operands.query,
+                operands.key,
+                operands.value,
+                operands.mask,
+                operands.bias,
+                operands.options,
+            )
+        });
+        for dtype in super::rows::dtypes() {
+            if dtype == DType::F64 {
+                continue;
+            }
+            let actual = results(&case, dtype, PlainAutodiff::mixed_attention);
+            assert_eq!(actual.len(), expected.len());
+            for (i, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+                // Scores of up to 16 are rounded, and their exponentials magnify that.
+                let tolerance = 20.0 * dtype.finfo().unwrap().epsilon;
+                let error = error(actual, expected);
+                assert!(
+                    error <= tolerance,
+                    "{} in {dtype:?}, result {i}: error {error}",
+                    case.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_query_without_keys_gets_nothing_and_gives_no_gradient() {
+    let case = cases().remove(2);
+    let [queries, _] = case.positions;
+    for dtype in super::rows::dtypes() {
+        let results = results(&case, dtype, PlainAutodiff::mixed_attention);
+        for tensor in &results[..2] {
+            let rows = tensor.chunks(WIDTH).enumerate();
+            let masked = rows.filter(|(i, _)| i % queries == queries - 1);
+            assert!(masked.flat_map(|(_, row)| row).all(|x| *x == 0.0));
+        }
+        assert!(results.iter().flatten().all(|x| x.is_finite()));
+    }
+}

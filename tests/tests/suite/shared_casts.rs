@@ -1,0 +1,116 @@
+//! Casts are shared: those of an activation by the ops that read it, those of a weight by all batches of an evaluation.
+
+use burn::{
+    module::AutodiffModule,
+    nn::{BatchNorm, BatchNormConfig, Lstm, LstmConfig},
+    tensor::{DType, Tensor, activation::tanh, backend::AutodiffBackend},
+};
+use burn_amp_core::Op;
+use burn_amp_tests::{
+    AmpAutodiff, InF16, Plain, PlainAutodiff,
+    trace::{Trace, calls},
+};
+
+type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+
+/// The casts from one dtype to another that `f` makes.
+fn casts(from: DType, to: DType, f: impl FnOnce()) -> usize {
+    let is_cast = |(op, dtypes): &(Op, Vec<DType>)| *op == Op::float_cast && *dtypes == [from, to];
+    calls(f).iter().filter(|call| is_cast(call)).count()
+}
+
+#[test]
+fn an_activation_is_lowered_once_for_all_its_readers() {
+    let device = Default::default();
+    let weight = || Tensor::<Traced, 2>::ones([4, 4], &device).require_grad();
+    let [x, q, k, v] = [weight(), weight(), weight(), weight()];
+    let lowered = casts(DType::F32, DType::F16, || {
+        let activation = x.exp();
+        let [q, k, v] = [q, k, v].map(|weight| activation.clone().matmul(weight));
+        let _ = q + k + v;
+    });
+    // The activation, and three weights.
+    assert_eq!(lowered, 4);
+}
+
+#[test]
+fn an_evaluation_lowers_each_weight_once() {
+    let device = Default::default();
+    let model: Lstm<Traced> = LstmConfig::new(4, 4, true).init(&device);
+    let model = model.valid();
+    let x = Tensor::<burn_amp::Amp<Trace<Plain>, InF16>, 3>::ones([2, 1, 4], &device);
+    let lowered = |steps| {
+        casts(DType::F32, DType::F16, || {
+            let _ = model.forward(x.clone().repeat_dim(1, steps), None);
+        })
+    };
+    let first = lowered(1);
+    // Input and hidden state of four gates and of every step are lowered, but no weight is again.
+    assert!(lowered(8) <= first / 2 * 8, "{first}");
+    assert_eq!(lowered(16) - lowered(15), lowered(2) - lowered(1));
+}
+
+/// The gradients of `x` through two losses that share an activation, each with a backward pass of its own.
+fn two_losses<B: AutodiffBackend>(device: &B::Device) -> [Vec<f32>; 2] {
+    let values = Tensor::<B, 1>::from_floats([0.3, -0.7, 1.1, 2.0], device);
+    let leaf = values.reshape([2, 2]).require_grad();
+    let activation = tanh(leaf.clone());
+    let first = activation.clone().matmul(activation.clone()).sum();
+    let second = (activation.clone().matmul(activation.clone()) * activation).sum();
+    [first, second].map(|loss| {
+        let grads = loss.backward();
+        leaf.grad(&grads)
+            .map(|grad| grad.into_data().convert::<f32>().to_vec().unwrap())
+            .unwrap_or_default()
+    })
+}
+
+#[test]
+fn a_second_loss_gets_the_gradients_that_it_gets_on_the_plain_backend() {
+    let device = Default::default();
+    let expected = two_losses::<PlainAutodiff>(&device);
+    let actual = two_losses::<AmpAutodiff<InF16>>(&device);
+    for (actual, expected) in actual.iter().zip(&expected) {
+        assert_eq!(actual.len(), expected.len());
+        for (actual, expected) in actual.iter().zip(expected) {
+            // Two matrix products, each rounded to F16, of numbers below 8.
+            assert!((actual - expected).abs() < 0.02, "{actual} for {expected}");
+        }
+    }
+}
+
+/// The gradient of a batch norm's input, for a gradient of its output with a large mean, which cancels.
+fn input_gradient<B: AutodiffBackend>(device: &B::Device) -> Vec<f32> {
+    const SHAPE: [usize; 4] = [4, 8, 8, 8];
+
+    let noise = |seed: usize| {
+        let elements = SHAPE.iter().product::<usize>();
+        let values: Vec<_> = (0..elements)
+            .map(|i| ((i * 7919 + seed * 104_729) % 1000) as f32 / 500.0 - 1.0)
+            .collect();
+        Tensor::<B, 1>::from_floats(values.as_slice(), device).reshape(SHAPE)
+    };
+    let norm: BatchNorm<B> = BatchNormConfig::new(SHAPE[1]).init(device);
+    let leaf = noise(1).require_grad();
+    // Stored in low precision, as the output of a convolution is.
+    let x = leaf
+        .clone()
+        .reshape([32, 64])
+        .matmul(Tensor::eye(64, device));
+    let y = norm.forward(x.reshape(SHAPE));
+    let grads = (y * (noise(2) * 0.01 + 1.0)).sum().backward();
+    let gradient = leaf.grad(&grads).unwrap();
+    gradient.into_data().convert::<f32>().to_vec().unwrap()
+}
+
+#[test]
+fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
+    let device = Default::default();
+    let expected = input_gradient::<PlainAutodiff>(&device);
+    let actual = input_gradient::<AmpAutodiff<InF16>>(&device);
+    let norm = |values: Vec<f32>| values.iter().map(|x| x * x).sum::<f32>().sqrt();
+    let error: Vec<_> = actual.iter().zip(&expected).map(|(a, b)| a - b).collect();
+    let error = norm(error) / norm(expected);
+    println!("relative error {error}");
+    assert!(error < 0.05, "{error}");
+}
