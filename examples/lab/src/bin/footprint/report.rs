@@ -231,9 +231,10 @@ fn heavy(heavy: &Heavy) -> (String, Table) {
     ("Large nets, MiB".to_owned(), table)
 }
 
-/// A ratio, marked with `!` if it misses its goal.
+/// A ratio to two decimals, marked with `!` if they miss its goal.
 fn marked(ratio: f64, goal: f64) -> String {
-    format!("{ratio:.2}{}", mark(ratio, goal))
+    let shown = (ratio * 100.0).round() / 100.0;
+    format!("{shown:.2}{}", mark(shown, goal))
 }
 
 fn mark(value: f64, goal: f64) -> &'static str {
