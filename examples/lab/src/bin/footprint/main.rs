@@ -82,7 +82,7 @@ fn main() -> Result<()> {
     if let Some(path) = &args.into {
         let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let page = report
-            .into_page(&page)
+            .on_page(&page)
             .with_context(|| path.display().to_string())?;
         fs::write(path, page).with_context(|| path.display().to_string())?;
     }

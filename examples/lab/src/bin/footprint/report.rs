@@ -88,7 +88,7 @@ impl Report {
     /// # Errors
     ///
     /// Returns an error if the page has no mark.
-    pub fn into_page(&self, page: &str) -> Result<String> {
+    pub fn on_page(&self, page: &str) -> Result<String> {
         let (head, _) = page
             .split_once(MARK)
             .with_context(|| format!("no line `{}`", MARK.trim_end()))?;
@@ -280,14 +280,14 @@ mod tests {
             pytorch: None,
         };
         let page = report
-            .into_page("# Page\n\n<!-- footprint -->\nold\n")
+            .on_page("# Page\n\n<!-- footprint -->\nold\n")
             .unwrap();
         assert!(
             page.starts_with("# Page\n\n<!-- footprint -->\n\n## Kept"),
             "{page}"
         );
         assert!(!page.contains("old"));
-        assert!(report.into_page("# Page\n").is_err());
+        assert!(report.on_page("# Page\n").is_err());
     }
 
     #[test]
