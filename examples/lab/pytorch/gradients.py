@@ -16,7 +16,7 @@ NEGLIGIBLE = 1e-6
 """The share of all gradients' norm below which a parameter's gradient counts as zero.
 
 That of a bias before a softmax or a norm is zero but for rounding. The number is the same in
-`examples/lab/src/bin/footprint/gradients.rs`.
+`examples/lab/src/bin/footprint/relative.rs`.
 """
 
 Gradients = dict[str, Tensor]

@@ -130,7 +130,7 @@ def test_the_blocks_are_those_of_the_rust_program():
     folder = Path(__file__).parents[1] / "src/bin/footprint"
     table = (folder / "blocks/mod.rs").read_text().partition("\nblocks! {")[2]
     assert re.findall(r'^    "(.+?)" ', table, re.MULTILINE) == list(BLOCKS)
-    threshold = re.search(r"NEGLIGIBLE: f64 = (.+);", (folder / "gradients.rs").read_text())
+    threshold = re.search(r"NEGLIGIBLE: f64 = (.+);", (folder / "relative.rs").read_text())
     assert float(threshold[1]) == NEGLIGIBLE
 
 

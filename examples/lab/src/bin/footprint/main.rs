@@ -26,13 +26,14 @@
 //! * [`cli`]: the command line
 //! * [`subject`], [`blocks`]: what is measured; [`precision`]: the backends that it is measured on
 //! * [`counting`]: the backend that counts launches and traffic
-//! * [`memory`], [`gradients`]: the measurements; [`heavy`]: those of whole training steps and of large blocks
+//! * [`memory`], [`gradients`] with [`relative`]: the measurements; [`heavy`]: those of whole training steps and of large blocks
 //! * [`row`], [`pytorch`]: the numbers of a subject, ours and PyTorch's
-//! * [`report`]: the tables
+//! * [`report`], [`by_op`]: the tables
 
 #![recursion_limit = "256"]
 
 mod blocks;
+mod by_op;
 mod cli;
 mod counting;
 mod gradients;
@@ -40,6 +41,7 @@ mod heavy;
 mod memory;
 mod precision;
 mod pytorch;
+mod relative;
 mod report;
 mod row;
 mod subject;
@@ -65,7 +67,7 @@ fn main() -> Result<()> {
         let measured =
             subject::visit(name, measure).expect("the command line holds names of subjects")?;
         if args.ops {
-            ops += &report::ops(name, &measured.launches);
+            ops += &by_op::table(name, &measured.launches);
         }
         rows.extend(measured.rows);
     }
@@ -82,7 +84,7 @@ fn main() -> Result<()> {
     if let Some(path) = &args.into {
         let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let page = report
-            .into_page(&page)
+            .on_page(&page)
             .with_context(|| path.display().to_string())?;
         fs::write(path, page).with_context(|| path.display().to_string())?;
     }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::gradients::GradientError;
+use crate::relative::GradientError;
 
 /// PyTorch's numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,13 +1,10 @@
 //! The tables of a report, one for each measure.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result};
 use lab::table::{Table, cell};
 use serde::Serialize;
 
 use crate::{
-    counting::Launch,
     heavy::{Heavy, Three},
     pytorch::PyTorch,
     row::Row,
@@ -88,7 +85,7 @@ impl Report {
     /// # Errors
     ///
     /// Returns an error if the page has no mark.
-    pub fn into_page(&self, page: &str) -> Result<String> {
+    pub fn on_page(&self, page: &str) -> Result<String> {
         let (head, _) = page
             .split_once(MARK)
             .with_context(|| format!("no line `{}`", MARK.trim_end()))?;
@@ -231,40 +228,14 @@ fn heavy(heavy: &Heavy) -> (String, Table) {
     ("Large nets, MiB".to_owned(), table)
 }
 
-/// A ratio, marked with `!` if it misses its goal.
+/// A ratio to two decimals, marked with `!` if they miss its goal.
 fn marked(ratio: f64, goal: f64) -> String {
-    format!("{ratio:.2}{}", mark(ratio, goal))
+    let shown = (ratio * 100.0).round() / 100.0;
+    format!("{shown:.2}{}", mark(shown, goal))
 }
 
 fn mark(value: f64, goal: f64) -> &'static str {
     if value <= goal { "" } else { " !" }
-}
-
-/// The ops of a subject besides matrix products and convolutions, those with the most traffic in BF16 first.
-pub fn ops(name: &str, launches: &[Vec<Launch>; 3]) -> String {
-    let mut by_op: BTreeMap<String, [(u64, u64); 3]> = BTreeMap::new();
-    for (precision, launches) in launches.iter().enumerate() {
-        for launch in launches.iter().filter(|launch| !launch.is_product()) {
-            let dtype = launch
-                .dtype
-                .map_or(String::new(), |dtype| format!(" {dtype:?}").to_lowercase());
-            let (count, bytes) =
-                &mut by_op.entry(format!("{}{dtype}", launch.op)).or_default()[precision];
-            *count += 1;
-            *bytes += launch.bytes();
-        }
-    }
-    let mut ops: Vec<_> = by_op.into_iter().collect();
-    ops.sort_by_key(|(_, [_, bf16, _])| std::cmp::Reverse(bf16.1));
-    let mut table =
-        Table::new("<op and dtype of its result | >f32 | >KiB | >bf16 | >KiB | >f16 | >KiB");
-    for (op, columns) in ops {
-        let numbers = columns.iter().flat_map(|(count, bytes)| {
-            [count.to_string(), format!("{:.0}", *bytes as f64 / 1024.0)]
-        });
-        table.push([op].into_iter().chain(numbers).collect::<Vec<_>>());
-    }
-    format!("{name}: launches and traffic by op\n\n{}\n", table.plain())
 }
 
 #[cfg(test)]
@@ -279,14 +250,14 @@ mod tests {
             pytorch: None,
         };
         let page = report
-            .into_page("# Page\n\n<!-- footprint -->\nold\n")
+            .on_page("# Page\n\n<!-- footprint -->\nold\n")
             .unwrap();
         assert!(
             page.starts_with("# Page\n\n<!-- footprint -->\n\n## Kept"),
             "{page}"
         );
         assert!(!page.contains("old"));
-        assert!(report.into_page("# Page\n").is_err());
+        assert!(report.on_page("# Page\n").is_err());
     }
 
     #[test]

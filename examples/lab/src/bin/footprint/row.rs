@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::{
     counting::Launch,
-    gradients::{self, GradientError},
-    memory,
+    gradients, memory,
     precision::{Bf16, F16, F32, Precision},
     pytorch::PyTorch,
+    relative::GradientError,
     subject::{Subject, Visitor},
 };
 
