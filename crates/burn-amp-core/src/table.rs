@@ -353,7 +353,8 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Keep        embedding                        (F, I) -> F
                 by hand "its gradient is summed in F32";
     Full        embedding_backward               (F, F, I) -> F;
-    Low         linear                           (F, F, Option<F>) -> F;
+    Low         linear                           (F, F, Option<F>) -> F
+                by hand "its weight gradient is one product over all rows, rounded once";
     Low         linear_x_backward                (F, F) -> F;
     Low         linear_weight_backward           (F, F) -> Wide;
     Full        linear_bias_backward             (F) -> F;

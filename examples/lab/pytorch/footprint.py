@@ -79,11 +79,11 @@ def context(dtype: torch.dtype | None) -> AbstractContextManager:
 
 
 def saved(subject: Subject, precision: str, times: int) -> Saved:
-    """The bytes that the forward pass of `times` as many items saves."""
+    """The bytes that the forward pass of `times` as many items saves, with the batch as far as it saves that: a
+    training loop drops its batch."""
     model, batch = subject.model(0), subject.batch(0, times)
-    others = [*model.buffers(), *batch.values()]
     forward = functools.partial(subject.forward, model, batch)
-    return saved_bytes(forward, model.parameters(), others, context(PRECISIONS[precision]))
+    return saved_bytes(forward, model.parameters(), model.buffers(), context(PRECISIONS[precision]))
 
 
 def low_gradients(subject: Subject, draw: int, precision: str) -> Gradients:

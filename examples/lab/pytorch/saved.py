@@ -13,7 +13,7 @@ class Saved(NamedTuple):
     """Bytes of storages, each counted once."""
 
     kept: int
-    """Without parameters, buffers and the batch, which exist anyway, and without `weight_casts`."""
+    """Without parameters and buffers, which exist anyway, and without `weight_casts`."""
 
     weight_casts: int
     """Of copies of parameters in another dtype, which are per step, not per item."""
@@ -22,15 +22,15 @@ class Saved(NamedTuple):
 def saved_bytes(
     forward: Callable[[], Tensor],
     parameters: Iterable[Tensor],
-    others: Iterable[Tensor],
+    buffers: Iterable[Tensor],
     context: AbstractContextManager,
 ) -> Saved:
     """Runs the forward pass and returns the bytes that its graph saves, and its output holds.
 
-    `parameters` and `others`, which are the buffers and the batch, do not count.
+    `parameters` and `buffers` do not count.
     """
     parameters = list(parameters)
-    ignored = {_place(tensor) for tensor in [*parameters, *others]}
+    ignored = {_place(tensor) for tensor in [*parameters, *buffers]}
     saved: dict[int, Tensor] = {}  # one tensor of each storage, kept alive so that no place is reused
 
     def pack(tensor: Tensor) -> Tensor:

@@ -3,10 +3,11 @@
 use burn_amp_core::{Op, module_ops};
 use burn_amp_kernels::{AmpBackend, attention::Attention};
 use burn_backend::{
+    TensorMetadata,
     ops::{
         AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward,
-        DeformConvOptions, InterpolateOptions, MaxPool1dBackward, MaxPool1dWithIndices,
-        MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
+        DeformConvOptions, FloatTensorOps, InterpolateOptions, MaxPool1dBackward,
+        MaxPool1dWithIndices, MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
     },
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
@@ -22,6 +23,38 @@ use crate::{
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
     module_ops! { forward! }
+}
+
+/// In low precision, all rows of `x` are one matrix. For more dimensions Burn's backward pass computes the gradient of the
+/// weights as one product per batch item, rounds each of them and adds them up in low precision.
+fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    weight: FloatTensor<Amp<B, P, G>>,
+    bias: Option<FloatTensor<Amp<B, P, G>>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let mut call = Call::new::<G>(Op::linear);
+    call.float(&x);
+    call.float(&weight);
+    bias.iter().for_each(|bias| call.float(bias));
+    let call = call.decide();
+    let (x, weight) = (call.cast(x), call.cast(weight));
+    let bias = bias.map(|bias| call.cast(bias));
+    let mut shape = x.shape();
+    let is_low = precision::of(&x).is_low() && call.lowers();
+    let Some(width) = shape
+        .as_slice()
+        .last()
+        .copied()
+        .filter(|width| is_low && G::RECORDS && shape.num_dims() > 2 && *width > 0)
+    else {
+        return call.result(G::Inner::linear(x, weight, bias));
+    };
+    let rows = shape.num_elements() / width;
+    let x = G::Inner::float_reshape(x, [rows, width].into());
+    let output = G::Inner::linear(x, weight, bias);
+    let last = shape.num_dims() - 1;
+    shape[last] = output.shape()[1];
+    call.result(G::Inner::float_reshape(output, shape))
 }
 
 /// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`
