@@ -8,6 +8,7 @@ use burn_backend::{
 };
 
 use crate::{
+    attention::{self, Attention, AttentionGradients},
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
@@ -67,7 +68,7 @@ pub trait AmpBackend: Backend {
         sign_mask::reference_zeroed::<Self>(x, mask)
     }
 
-    /// Burn's `relu`, of which a graph keeps a [`SignMask`].
+    /// Burn's `relu`, of which a graph keeps the output in low precision or a [`SignMask`].
     fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(x)
     }
@@ -116,6 +117,19 @@ pub trait AmpBackend: Backend {
         dim: usize,
     ) -> FloatTensor<Self> {
         softmax::reference_backward::<Self>(output, grad, dim)
+    }
+
+    /// Attention in mixed precision; see [`attention`].
+    fn mixed_attention(operands: Attention<Self>) -> FloatTensor<Self> {
+        attention::reference::<Self>(operands)
+    }
+
+    /// The gradients of [`mixed_attention`](Self::mixed_attention).
+    fn mixed_attention_backward(
+        operands: Attention<Self>,
+        grad: FloatTensor<Self>,
+    ) -> AttentionGradients<Self> {
+        attention::reference_backward::<Self>(operands, grad)
     }
 
     /// Log-softmax in mixed precision, rounded to `dtype`; see [`log_softmax`].

@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod attention;
 mod autodiff;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]

@@ -37,7 +37,8 @@
 //! | `autocast(dtype=torch.bfloat16)` | `compute = "bf16"` in `amp.toml` |
 //! | `autocast(enabled=False)`, `tensor.float()` | [`full_precision`], [`to_f32`] |
 //! | `GradScaler().scale(loss).backward()`, `step`, `update` | `loss.backward()` and the optimizer's `step`, unchanged |
-//! | `GradScaler(init_scale=…, growth_interval=…)` | `[loss_scale]` in `amp.toml` |
+//! | `GradScaler(init_scale=…, growth_interval=…)` | `[loss_scale]` in `amp.toml`; `search = false` makes the first scale PyTorch's, too |
+//! | a `GradScaler` per model | [`scaling::own_loss_scale`], per thread |
 //! | `scaler.get_scale()` | [`loss_scale::<B>(&device).scale()`](scaling::LossScale::scale) |
 //! | `scaler.unscale_(optimizer)`, `clip_grad_norm_` | [`optim::AmpOptimizer::with_clipping`]; gradients are unscaled already |
 //! | `scaler.state_dict()` | in the record of an [`optim::AmpOptimizer`], or [`scaling::LossScaleRecord`] |
@@ -62,6 +63,7 @@ mod loss_scale;
 pub mod memory;
 #[cfg(feature = "train")]
 pub mod metric;
+mod names;
 mod ops;
 pub mod optim;
 mod policy;
@@ -94,6 +96,7 @@ pub mod scaling {
 
     pub use crate::{
         loss_scale::{LossScale, LossScaleRecord, Overflow, OwnLossScale, Skip},
+        names::name_parameters,
         setup::own_loss_scale,
         step::{Gradients, backward_until_finite},
     };

@@ -82,7 +82,15 @@ impl Metric for AmpMetric {
 
     fn update(&mut self, _: &(), _: &MetricMetadata) -> SerializedEntry {
         self.value = (self.read)();
-        let formatted = format!("{:.*}", self.precision, self.value);
+        let Self {
+            value, precision, ..
+        } = *self;
+        // A loss scale may be below 1.
+        let formatted = if value != 0.0 && value.abs() < 0.1f64.powi(precision as i32) {
+            format!("{value:.2e}")
+        } else {
+            format!("{value:.precision$}")
+        };
         SerializedEntry::new(formatted, self.value().serialize())
     }
 

@@ -70,6 +70,25 @@ pub(crate) fn of_static_scale(in_a_row: u32, last: impl Display) {
     }
 }
 
+/// Warns if gradients have overflowed again and again at the smallest loss scale, with finite steps in between; `last`
+/// describes the last of these overflows.
+pub(crate) fn of_smallest_scale(overflows: u32, last: impl Display) {
+    static SMALLEST: Warning = Warning::new();
+    /// A few bad batches are no reason to speak up.
+    const OVERFLOWS: u32 = 5;
+
+    if overflows >= OVERFLOWS {
+        SMALLEST.give(|| {
+            format!(
+                "gradients overflowed {overflows} times at the smallest loss scale (`loss_scale.min`), at which f16 turns \
+                 small gradients of the other steps to zero; the last: {last}; if these steps are of another model or \
+                 another loss, give it a loss scale of its own with `burn_amp::scaling::own_loss_scale`, and look for inf \
+                 or NaN in it"
+            )
+        });
+    }
+}
+
 /// Warns that Burn's `Autodiff` wraps `Amp`: only then does the backward op `op` reach a decorator without a graph.
 #[cold]
 pub(crate) fn of_inner_order(op: Op) {

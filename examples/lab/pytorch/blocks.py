@@ -165,11 +165,15 @@ class Shape(NamedTuple):
     input_requires_grad: bool
 
 
-def batch(shape: Shape, _: int, generator: torch.Generator) -> Batch:
-    x = torch.randn(shape.input, generator=generator)
+def batch(shape: Shape, times: int, generator: torch.Generator) -> Batch:
+    """`times` as many items as the shapes say."""
+
+    def normal(first: int, *others: int) -> Tensor:
+        return torch.randn(times * first, *others, generator=generator)
+
     return {
-        "x": x.requires_grad_(shape.input_requires_grad),
-        "weights": torch.randn(shape.output, generator=generator),
+        "x": normal(*shape.input).requires_grad_(shape.input_requires_grad),
+        "weights": normal(*shape.output),
     }
 
 

@@ -4,12 +4,13 @@
     cargo run --release -p lab --bin footprint -- --pytorch DIR
 
 The subjects are the zoo at its tiny size with eight times its batch, and the blocks of `blocks.py`.
-`DIR/footprint.json` holds the numbers; `DIR/NAME-tiny.weights.safetensors`, `….example.safetensors` and
-`….gradients.safetensors` hold the weights, the batch, and the gradients in F64 (stored in F32), so that
-the same is measured elsewhere from the same weights. `cuda_rules.py` says which autocast is measured.
+`DIR/footprint.json` holds the numbers; `DIR/DRAW/NAME-tiny.weights.safetensors`, `….example.safetensors`
+and `….gradients.safetensors` hold the weights, the batch, and the gradients in F64 (stored in F32), so
+that the same is measured elsewhere from the same weights. `cuda_rules.py` says which autocast is measured.
 """
 
 import argparse
+import functools
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -22,12 +23,12 @@ from torch import Tensor, nn
 
 from blocks import BLOCKS
 from cuda_rules import CudaRules
-from gradients import error, gradients, in_f64
+from gradients import Gradients, Relative, gradients, in_f64, over_draws, relative
 from models.spec import Batch, Objective, Spec
 from models.zoo import ZOO
 from precision import INITIAL_SCALE
-from saved import saved_bytes
-from training import SEED, make_batch
+from saved import Saved, saved_bytes
+from training import make_batch
 from weights import write
 
 BATCHES = 8
@@ -45,13 +46,14 @@ class Subject(NamedTuple):
     forward: Callable[[nn.Module, Batch], Tensor]
     """Computes what a net that holds this one would go on with: the loss, or a block's output."""
 
-    def model(self) -> nn.Module:
-        torch.manual_seed(SEED)
+    def model(self, draw: int) -> nn.Module:
+        torch.manual_seed(draw)
         return self.spec.build(self.spec.tiny()).train()
 
-    def batch(self) -> Batch:
-        """The batch that `weights.write` saves."""
-        return make_batch(self.spec, self.spec.tiny(), self.batch_size, torch.device("cpu"))
+    def batch(self, draw: int, times: int = 1) -> Batch:
+        """The batch that `weights.write` saves, or one of `times` as many items."""
+        items = times * self.batch_size
+        return make_batch(self.spec, self.spec.tiny(), items, torch.device("cpu"), draw)
 
 
 def subjects() -> dict[str, Subject]:
@@ -76,55 +78,65 @@ def context(dtype: torch.dtype | None) -> AbstractContextManager:
     return stack
 
 
-def measure(subject: Subject, exact: dict[str, Tensor], precision: str) -> dict:
-    """Returns the numbers of a subject in a precision."""
-    dtype = PRECISIONS[precision]
-    model, batch = subject.model(), subject.batch()
+def saved(subject: Subject, precision: str, times: int) -> Saved:
+    """The bytes that the forward pass of `times` as many items saves."""
+    model, batch = subject.model(0), subject.batch(0, times)
     others = [*model.buffers(), *batch.values()]
-    saved = saved_bytes(
-        lambda: subject.forward(model, batch), model.parameters(), others, context(dtype)
-    )
+    forward = functools.partial(subject.forward, model, batch)
+    return saved_bytes(forward, model.parameters(), others, context(PRECISIONS[precision]))
+
+
+def low_gradients(subject: Subject, draw: int, precision: str) -> Gradients:
+    """The gradients under autocast, or in F32."""
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
-        with context(dtype):
+        with context(PRECISIONS[precision]):
             return subject.objective.loss(model, batch)
 
     scale = INITIAL_SCALE if precision == "f16" else 1.0
-    found = gradients(subject.model(), subject.batch(), loss, scale)
-    return {
-        "kept_bytes": saved.kept,
-        "weight_cast_bytes": saved.weight_casts,
-        "gradient_error": error(found, exact),
-    }
+    return gradients(subject.model(draw), subject.batch(draw), loss, scale)
 
 
-def exact_gradients(subject: Subject) -> dict[str, Tensor]:
+def exact_gradients(subject: Subject, draw: int) -> Gradients:
     """The gradients in F64."""
-    model = subject.model()
-    batch = in_f64(model, subject.batch())
+    model = subject.model(draw)
+    batch = in_f64(model, subject.batch(draw))
     return gradients(model, batch, subject.objective.loss)
 
 
-def write_gradients(subject: Subject, exact: dict[str, Tensor], path: Path) -> None:
+def write_gradients(model: nn.Module, exact: Gradients, path: Path) -> None:
     """Saves gradients under the names of the state dict; what has none is zero, buffers keep their values."""
-    parameters = {name for name, _ in subject.model().named_parameters()}
+    parameters = {name for name, _ in model.named_parameters()}
     state = {
         name: torch.zeros_like(tensor) if name in parameters else tensor
-        for name, tensor in subject.model().state_dict().items()
+        for name, tensor in model.state_dict().items()
     }
     state |= {name: gradient.float().contiguous() for name, gradient in exact.items()}
     save_file(state, path)
 
 
-def rows(name: str, subject: Subject, folder: Path) -> list[dict]:
+def rows(name: str, subject: Subject, draws: int, folder: Path) -> list[dict]:
     """Writes the files of a subject and returns its rows, one per precision."""
-    write(name, "tiny", subject.batch_size, folder, subject.spec)
-    exact = exact_gradients(subject)
-    write_gradients(subject, exact, folder / f"{name}-tiny.gradients.safetensors")
-    return [
-        {"subject": name, "precision": precision, **measure(subject, exact, precision)}
-        for precision in PRECISIONS
-    ]
+    errors: dict[str, list[Relative]] = {precision: [] for precision in PRECISIONS}
+    for draw in range(draws):
+        files = folder / str(draw)
+        write(name, "tiny", subject.batch_size, files, subject.spec, draw)
+        exact = exact_gradients(subject, draw)
+        write_gradients(subject.model(draw), exact, files / f"{name}-tiny.gradients.safetensors")
+        for precision, found in errors.items():
+            found.append(relative(low_gradients(subject, draw, precision), exact))
+    found = []
+    for precision in PRECISIONS:
+        once, twice = (saved(subject, precision, times) for times in (1, 2))
+        found.append({
+            "subject": name,
+            "precision": precision,
+            "kept_bytes": once.kept,
+            "tensor_bytes": twice.kept - once.kept,
+            "weight_cast_bytes": once.weight_casts,
+            "gradient_error": over_draws(errors[precision]),
+        })
+    return found
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -133,19 +145,20 @@ def main(argv: list[str] | None = None) -> None:
     )
     every = subjects()
     parser.add_argument("--subject", nargs="+", choices=every, default=list(every), metavar="NAME")
+    parser.add_argument("--draws", type=int, default=4, help="of weights and batch; default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     found = []
     for name in args.subject:
-        found += rows(name, every[name], args.out)
+        found += rows(name, every[name], args.draws, args.out)
         for row in found[-len(PRECISIONS):]:
             errors = row["gradient_error"]
             print(
                 f"{name:<15} {row['precision']:<4} {row['kept_bytes']:>9} bytes kept, "
                 f"gradient error {errors['overall']:.1e}, of {errors['parameter']} {errors['largest']:.1e}"
             )
-    result = {"version": torch.__version__, "rows": found}
+    result = {"version": torch.__version__, "draws": args.draws, "rows": found}
     (args.out / "footprint.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,17 +50,40 @@ def in_f64(model: nn.Module, batch: Batch) -> Batch:
     }
 
 
-def error(ours: Gradients, exact: Gradients) -> dict:
-    """Relative errors in the 2-norm: over all parameters, and the largest of a single one with its name."""
+class Relative(NamedTuple):
+    """Relative errors of one draw, in the 2-norm."""
+
+    overall: float
+    parameters: dict[str, float]
+    """Of the parameters whose gradients are not negligible."""
+
+
+def relative(ours: Gradients, exact: Gradients) -> Relative:
     norms = {name: gradient.norm().item() for name, gradient in exact.items()}
     total = math.hypot(*norms.values())
     differences = {name: (ours[name] - exact[name]).norm().item() for name in exact}
-    relative = {
-        name: differences[name] / norm for name, norm in norms.items() if norm > NEGLIGIBLE * total
+    large = [name for name, norm in norms.items() if norm > NEGLIGIBLE * total]
+    parameters = {name: differences[name] / norms[name] for name in large}
+    return Relative(math.hypot(*differences.values()) / total, parameters)
+
+
+def over_draws(draws: list[Relative]) -> dict:
+    """The root mean squares over several draws: over all parameters, and the largest of a single one.
+
+    One draw says little about a net with ReLU: its error is that of the few units whose sign rounding changes.
+    """
+    names = {name for draw in draws for name in draw.parameters}
+    errors = {
+        name: _root_mean_square([d.parameters[name] for d in draws if name in d.parameters])
+        for name in sorted(names)
     }
-    worst = max(relative, key=relative.get)
+    worst = max(errors, key=errors.get)
     return {
-        "overall": math.hypot(*differences.values()) / total,
-        "largest": relative[worst],
+        "overall": _root_mean_square([draw.overall for draw in draws]),
+        "largest": errors[worst],
         "parameter": worst,
     }
+
+
+def _root_mean_square(values: list[float]) -> float:
+    return math.hypot(*values) / math.sqrt(len(values))

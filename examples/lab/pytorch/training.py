@@ -65,7 +65,9 @@ class Training:
         return self.scaler.get_scale()
 
 
-def make_batch(spec: Spec, config: Any, batch_size: int, device: torch.device) -> Batch:
+def make_batch(
+    spec: Spec, config: Any, batch_size: int, device: torch.device, seed: int = SEED
+) -> Batch:
     """The fixed synthetic batch, drawn on the CPU, so that it is the same for every device."""
-    batch = spec.batch(config, batch_size, torch.Generator().manual_seed(SEED))
+    batch = spec.batch(config, batch_size, torch.Generator().manual_seed(seed))
     return {name: tensor.to(device) for name, tensor in batch.items()}

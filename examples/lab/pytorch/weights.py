@@ -22,16 +22,17 @@ from training import SEED, make_batch
 
 
 def write(
-    model_name: str, size: str, batch_size: int | None, folder: Path, spec: Spec | None = None
+    model_name: str, size: str, batch_size: int | None, folder: Path,
+    spec: Spec | None = None, seed: int = SEED,
 ) -> tuple[Path, Path]:
     """Returns the paths of the weights and of the example. A `spec` that is given is not looked up."""
     spec = spec or ZOO[model_name]
     config = spec.config(size)
-    torch.manual_seed(SEED)
+    torch.manual_seed(seed)
     model = spec.build(config).train()
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
-    batch = make_batch(spec, config, batch_size or spec.batch_size_tiny, torch.device("cpu"))
+    batch = make_batch(spec, config, batch_size or spec.batch_size_tiny, torch.device("cpu"), seed)
     example = {f"batch.{name}": tensor.detach() for name, tensor in batch.items()}
     with torch.no_grad():
         example["output"] = spec.output(model, batch).contiguous()

@@ -1,4 +1,4 @@
-//! The parts that `bench` and `compare` share.
+//! The parts that `bench`, `compare` and `footprint` share.
 //!
 //! * [`choice`], [`cli`]: a model with its settings, and the backend, as both command lines take them
 //! * [`precision`], [`recipe`]: the precisions, and how a model is trained in each

@@ -10,7 +10,7 @@ use burn_amp::{
         Class, Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig,
         LossScaleMode, Op, Preset, SetupError,
     },
-    scaling::{LossScale, LossScaleRecord},
+    scaling::LossScale,
 };
 use clap::{ValueEnum, builder::PossibleValue};
 
@@ -205,16 +205,16 @@ where
         Err(error) => return Err(error),
     }
     let scale = burn_amp::loss_scale::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>>(device);
-    let _restore = Restore(scale, scale.record());
+    let _afresh = Afresh(scale);
     Ok(then.call::<burn_amp::Autodiff<Amp<P, Source<PRECISION>>>, R>(Some(scale)))
 }
 
-/// Restores the loss scale when it is dropped, even after a panic, because the loss scale outlives the run.
-struct Restore(LossScale, LossScaleRecord);
+/// Resets the loss scale when it is dropped, even after a panic, because the loss scale outlives the run.
+struct Afresh(LossScale);
 
-impl Drop for Restore {
+impl Drop for Afresh {
     fn drop(&mut self) {
-        self.0.load(self.1);
+        self.0.reset();
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
         let expected = [
             ("f32", None),
             ("amp-bf16", Some(1.0)),
-            ("amp-f16", Some(65536.0)),
+            ("amp-f16", Some(16.0)),
             ("amp-f16-static-128", Some(128.0)),
             ("amp-f16-unscaled", Some(1.0)),
             ("amp-decomposed", Some(1.0)),

@@ -56,6 +56,7 @@ fn main() -> Result<(), SetupError> {
         compute: Compute::F16,
         loss_scale: DynamicLossScale {
             init: 2f32.powi(40),
+            search: false,
             max: 2f32.powi(40),
             growth_interval: 100,
             ..DynamicLossScale::default()

@@ -5,10 +5,11 @@
 //! ```
 //!
 //! `amp.toml` or the environment choose the precision, here F16. With a first loss scale of 2^40, which is far too
-//! large, the first steps overflow and are skipped until the scale fits:
+//! large, and without the search for a better one, the first steps overflow and are skipped until the scale fits:
 //!
 //! ```text
-//! BURN_AMP_LOSS_SCALE_INIT=1099511627776 BURN_AMP_LOSS_SCALE_MAX=1099511627776 cargo run --release -p swap
+//! export BURN_AMP_LOSS_SCALE_INIT=1099511627776 BURN_AMP_LOSS_SCALE_MAX=1099511627776
+//! BURN_AMP_LOSS_SCALE_SEARCH=false cargo run --release -p swap
 //! ```
 
 use burn::{

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use burn::{module::ParamId, prelude::*, tensor::TensorData};
 use burn_store::{
-    ApplyError, ModuleSnapshot, ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
+    ApplyError, ModuleAdapter, ModuleSnapshot, ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
     SafetensorsStoreError, TensorSnapshot, TensorSnapshotError,
 };
 
@@ -71,7 +71,7 @@ pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, We
         tensors.extend(names.into_iter().zip(data).map(snapshot));
     }
 
-    let adapter = Box::new(PyTorchToBurnAdapter);
+    let adapter = Box::new(PyTorchToBurnAdapter.chain(RmsNorms));
     let mut result = model.apply(tensors, None, Some(adapter), true);
     if let Some(source) = result.errors.pop() {
         return Err(WeightsError::Mismatch {
@@ -86,6 +86,24 @@ pub fn load<B: Backend, M: Module<B>>(path: &Path, mut model: M) -> Result<M, We
         });
     }
     Ok(model)
+}
+
+/// Finds the scale of an RMS norm, which burn-store's adapter does not rename as it does those of the other norms.
+#[derive(Clone)]
+struct RmsNorms;
+
+impl ModuleAdapter for RmsNorms {
+    fn adapt(&self, snapshot: &TensorSnapshot) -> TensorSnapshot {
+        snapshot.clone()
+    }
+
+    fn get_alternative_param_name(&self, param: &str, container: &str) -> Option<String> {
+        (container == "Struct:RmsNorm" && param == "gamma").then(|| "weight".to_owned())
+    }
+
+    fn clone_box(&self) -> Box<dyn ModuleAdapter> {
+        Box::new(self.clone())
+    }
 }
 
 /// Returns the names in the model of the tensors that PyTorch keeps in one, below each other along the first dimension:

@@ -8,7 +8,7 @@ use burn::{
     optim::{GradientsParams, Optimizer, SgdConfig},
     tensor::{Int, Tensor, TensorData, activation::softmax, backend::AutodiffBackend},
 };
-use burn_amp::{loss_scale, scaling::Outcome};
+use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::Outcome};
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, PlainAutodiff,
     computing_in,
@@ -201,6 +201,36 @@ fn a_run_that_is_not_finite_at_any_scale_is_given_up_soon() {
 }
 
 #[test]
+fn giving_up_names_the_parameters_of_an_amp_optimizer() {
+    policy!(Named, at_the_floor(3, 1, true));
+    policy!(NamedOnDevice, at_the_floor(3, 1, false));
+    fn named<P: ConfigSource>() {
+        type B<P> = AmpAutodiff<P>;
+        type Net<P> = (Linear<B<P>>, Linear<B<P>>);
+        let device = Default::default();
+        let layer = || LinearConfig::new(2, 2).init(&device);
+        let mut net: Net<P> = (layer(), layer());
+        let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
+        let mut train = || {
+            for _ in 0..5 {
+                let loss = net.0.weight.val().sum() + net.1.weight.val().sum() * f32::NAN;
+                let grads = GradientsParams::from_grads(loss.backward(), &net);
+                net = optimizer.step(0.1, net.clone(), grads);
+            }
+            loss_scale::<B<P>>(&Default::default()).settle();
+        };
+        let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(
+            message.contains("1 of 2 gradients not finite (#1 1.weight f32 [2, 2])"),
+            "{message}"
+        );
+    }
+    named::<Named>();
+    named::<NamedOnDevice>();
+}
+
+#[test]
 fn a_late_end_says_that_it_is_late() {
     policy!(Late, at_the_floor(3, 1, false));
     type B = AmpAutodiff<Late>;
@@ -211,7 +241,7 @@ fn a_late_end_says_that_it_is_late() {
     let message = panic.downcast_ref::<String>().unwrap();
     assert!(message.contains("step 2, loss scale 0.5"), "{message}");
     assert!(
-        message.contains("That was 4 backward passes ago: with `loss_scale.sync = false`"),
+        message.contains("It was 4 steps before the latest: with `loss_scale.sync = false`"),
         "{message}"
     );
     // A reset asks for nothing that is still on the device.

@@ -23,7 +23,7 @@ use burn::{
         ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput,
         SupervisedTraining, TrainOutput, TrainStep, TrainingStrategy,
         checkpoint::KeepLastNCheckpoints,
-        metric::LossMetric,
+        metric::{LossMetric, Metric, MetricMetadata},
         renderer::{
             EvaluationName, EvaluationProgress, MetricState, MetricsRenderer,
             MetricsRendererEvaluation, MetricsRendererTraining, ProgressType, TrainingProgress,
@@ -382,6 +382,33 @@ fn learn<P: ConfigSource>(
     }
     let result = training.launch(Learner::new(model, optimizer, scheduler));
     (save::<Amp<P>, _>(result.model), scale.record())
+}
+
+#[test]
+fn the_dashboard_shows_a_scale_below_1() {
+    policy!(Shown, scaled());
+    let progress = || burn::data::dataloader::Progress {
+        items_processed: 1,
+        items_total: 1,
+    };
+    let metadata = MetricMetadata {
+        progress: progress(),
+        global_progress: progress(),
+        iteration: None,
+        lr: None,
+    };
+    let scale = loss_scale::<AmpAutodiff<Shown>>(&Default::default());
+    let mut metric = AmpMetric::loss_scale(scale);
+    // The search starts at 256 / 2^12.
+    let entry = metric.update(&(), &metadata);
+    assert_eq!(
+        (entry.formatted.as_str(), entry.serialized.as_str()),
+        ("6.25e-2", "0.0625")
+    );
+    let mut record = serde_json::to_value(scale.record()).unwrap();
+    record["scale"] = 65536.0.into();
+    scale.load(serde_json::from_value(record).unwrap());
+    assert_eq!(metric.update(&(), &metadata).formatted, "65536");
 }
 
 const TRAIN: [usize; 12] = [0, 5, 9, 40, 13, 20, 41, 2, 30, 8, 39, 11];

@@ -12,8 +12,10 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 mod reference;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::log_softmax_at_backward;
+pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};

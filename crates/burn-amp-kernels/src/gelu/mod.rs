@@ -4,6 +4,8 @@
 //! `gelu_backward`. It has no kernel of its own: both are elementwise, and Fusion makes one kernel of them. It is here
 //! for `Autodiff`, which saves the operand as it is stored instead of in F32.
 
+mod node;
 mod reference;
 
+pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};

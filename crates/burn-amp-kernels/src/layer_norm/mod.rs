@@ -27,10 +27,12 @@
 mod backward_kernel;
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 mod reference;
 
 use burn_backend::{Backend, tensor::FloatTensor};
 
+pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};
 #[cfg(feature = "cubecl")]
 pub(crate) use {backward_kernel::layer_norm_backward, kernel::layer_norm};

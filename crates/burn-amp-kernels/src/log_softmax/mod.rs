@@ -19,12 +19,14 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 mod reference;
 
 use burn_backend::{Backend, tensor::FloatTensor};
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{log_softmax, log_softmax_backward};
+pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};
 
 /// The output of log-softmax, and what the backward pass needs in addition to the input.

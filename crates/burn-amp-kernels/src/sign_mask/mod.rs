@@ -11,6 +11,7 @@
 mod host;
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 mod reference;
 
 #[cfg(feature = "flex")]
@@ -18,6 +19,7 @@ pub(crate) use host::{not_positive as not_positive_on_host, zeroed as zeroed_on_
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{not_positive, zeroed};
 
+pub(crate) use node::{mul, relu};
 pub use reference::{reference, reference_zeroed};
 
 use burn_backend::{

@@ -25,8 +25,10 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 mod reference;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{softmax, softmax_backward};
+pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};

@@ -12,10 +12,11 @@ use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::TensorMetadata;
 
-use crate::{graph::Graph, precision, tensor::AmpTensor};
-
-/// A result of fewer elements is not worth another kernel launch.
-const LARGE: usize = 1024;
+use crate::{
+    graph::{Graph, WORTH_RECOMPUTING},
+    precision,
+    tensor::AmpTensor,
+};
 
 /// An operand that is broadcast to so many times its size is small beside the result.
 const BROADCAST: usize = 16;
@@ -55,7 +56,7 @@ impl Chain {
     /// graph would not keep anyway.
     #[inline]
     pub(super) fn goes_on(self, op: Option<Op>, dtype: Precision) -> bool {
-        if self.largest < LARGE || self.untracked || self.length >= LONGEST {
+        if self.largest < WORTH_RECOMPUTING || self.untracked || self.length >= LONGEST {
             return false;
         }
         let reads_operands = op.is_some_and(reads_operands);

@@ -18,7 +18,8 @@ pub struct Leaf<B: Backend> {
 
 #[derive(Debug)]
 struct Uses<B: Backend> {
-    /// The values in the dtype that they were last cast to. The values of a leaf never change, so this is never stale.
+    /// The values in the dtype that they were last cast to, until a backward pass reaches the leaf. The values of a leaf
+    /// never change, so this is never stale.
     cast: Option<(Precision, FloatTensor<B>)>,
     /// The number of the backward pass that will consume the last use, and the graph level of the cast for that use.
     last: Option<(u64, usize)>,
@@ -53,6 +54,12 @@ impl<B: Backend> Leaf<B> {
                 cast
             }
         }
+    }
+
+    /// Forgets the cast values: a backward pass has reached a use, so the forward pass is over, and graphs hold the values
+    /// for the uses that are left.
+    pub(super) fn forget_cast(&self) {
+        self.uses.lock().cast = None;
     }
 
     /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level

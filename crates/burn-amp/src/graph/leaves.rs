@@ -46,6 +46,8 @@ pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) shape: Shape,
     /// Whether the leaf is stored in half precision.
     pub(crate) is_of_low: bool,
+    /// The name of the parameter, if it is known.
+    pub(crate) name: Option<Arc<str>>,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
@@ -138,6 +140,10 @@ impl<B: Backend> Leaves<B> {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
                     is_of_low: entry.dtype.is_low(),
+                    name: entry
+                        .leaf
+                        .upgrade()
+                        .and_then(|leaf| leaf.origin().name().cloned()),
                     handle: entry.handle.clone(),
                 })
             })

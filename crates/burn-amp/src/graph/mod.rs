@@ -7,7 +7,7 @@
 //! is its distance from the leaves.
 //!
 //! * [`leaf`]: a parameter, with the cast that all its uses share
-//! * [`origin`]: the identity of a parameter, and when a gradient of it was withheld
+//! * [`origin`]: the identity of a parameter, its name, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
@@ -41,6 +41,7 @@ pub use origin::Origin;
 pub use recorded::Recorded;
 
 pub(crate) use leaves::LeafGradient;
+pub(crate) use operand_cast::WORTH_RECOMPUTING;
 pub(crate) use origin::Moment;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.
@@ -112,7 +113,7 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
-        leaf: &Leaf<B>,
+        leaf: &Arc<Leaf<B>>,
         to: Precision,
         operands: usize,
         leaves: &Leaves<B>,
@@ -158,8 +159,17 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     }
 
     #[inline]
-    fn cast(tensor: FloatTensor<B>, _: &Recorded<B>, to: Precision, _: bool) -> FloatTensor<B> {
-        precision::cast::<B>(tensor, to)
+    fn cast(
+        tensor: FloatTensor<B>,
+        recorded: &Recorded<B>,
+        to: Precision,
+        _: bool,
+    ) -> FloatTensor<B> {
+        if to.is_low() {
+            recorded.low(tensor, to)
+        } else {
+            precision::cast::<B>(tensor, to)
+        }
     }
 
     #[inline]
@@ -175,7 +185,7 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     #[inline]
     fn cast_leaf(
         tensor: FloatTensor<B>,
-        leaf: &Leaf<B>,
+        leaf: &Arc<Leaf<B>>,
         to: Precision,
         _: usize,
         _: &Leaves<B>,
@@ -238,7 +248,7 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
 
     fn cast_leaf(
         tensor: FloatTensor<Self::Inner>,
-        leaf: &Leaf<B>,
+        leaf: &Arc<Leaf<B>>,
         to: Precision,
         operands: usize,
         leaves: &Leaves<B>,

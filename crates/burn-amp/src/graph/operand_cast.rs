@@ -24,6 +24,9 @@ use burn_backend::{Backend, FloatDType, TensorMetadata, ops::FloatTensorOps, ten
 use super::recorded::{Recorded, SharedCasts};
 use crate::precision;
 
+/// A result of fewer elements is not worth another kernel launch in the backward pass.
+pub(crate) const WORTH_RECOMPUTING: usize = 1024;
+
 /// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`.
 ///
 /// For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the graph keeps the
@@ -37,9 +40,8 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     if precision::of(&tensor.primitive) == to {
         return tensor;
     }
-    let casts = recorded.casts.as_deref();
     if to.is_low() {
-        let values = narrowed::<B>(tensor.primitive.clone(), casts, to);
+        let values = recorded.low(tensor.primitive.clone(), to);
         return if !tensor.is_tracked() {
             untracked(tensor, values)
         } else if recomputes {
@@ -49,7 +51,7 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
         };
     }
     let values = precision::cast::<B>(tensor.primitive.clone(), to);
-    match casts {
+    match &recorded.casts {
         _ if !tensor.is_tracked() => untracked(tensor, values),
         _ if !recomputes => node::<B, C>(tensor, values),
         Some(casts) if to == Precision::F32 => widened::<B>(tensor, casts, values),
@@ -64,19 +66,6 @@ fn untracked<B: Backend>(
 ) -> FloatTensor<Autodiff<B>> {
     tensor.primitive = values;
     Autodiff::<B>::float_set_require_grad(tensor, false)
-}
-
-/// Casts to a low dtype: all uses share the values.
-fn narrowed<B: Backend>(
-    tensor: FloatTensor<B>,
-    casts: Option<&SharedCasts<B>>,
-    to: Precision,
-) -> FloatTensor<B> {
-    let cast = || precision::cast::<B>(tensor.clone(), to);
-    match casts.map(|casts| casts.low.get_or_init(|| (to, cast()))) {
-        Some((dtype, values)) if *dtype == to => values.clone(),
-        _ => cast(),
-    }
 }
 
 /// Casts to F32: all uses share the node.

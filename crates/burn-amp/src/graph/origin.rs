@@ -1,6 +1,9 @@
-//! The identity of a parameter, which remembers when a gradient of it was withheld.
+//! The identity of a parameter, which remembers its name and when a gradient of it was withheld.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
@@ -11,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Origin {
     /// The [`Moment`] at which a gradient was last withheld; 0 if none was.
     withheld_at: AtomicU64,
+    /// The path of the parameter in its module, for reports; empty as long as nobody has told it.
+    name: OnceLock<Arc<str>>,
 }
 
 /// A moment in the order of all withheld gradients of the process.
@@ -31,6 +36,16 @@ impl Origin {
     pub(crate) fn withhold(&self) {
         let now = WITHHELD.fetch_add(1, Ordering::AcqRel) + 1;
         self.withheld_at.fetch_max(now, Ordering::AcqRel);
+    }
+
+    /// Returns the name of this parameter, if it has been told.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.name.get()
+    }
+
+    /// Names this parameter, unless it has a name.
+    pub(crate) fn set_name(&self, name: &Arc<str>) {
+        self.name.get_or_init(|| name.clone());
     }
 
     /// Whether a gradient of this parameter was withheld after `moment`.

@@ -6,6 +6,8 @@ use burn_amp_core::Precision;
 use burn_autodiff::Autodiff;
 use burn_backend::{Backend, tensor::FloatTensor};
 
+use crate::precision;
+
 /// What a graph knows about a tensor besides its node. All clones of the tensor share it.
 #[derive(Clone, Debug)]
 pub struct Recorded<B: Backend> {
@@ -34,6 +36,11 @@ impl<B: Backend> Recorded<B> {
         }
     }
 
+    /// A parameter outside a graph, whose cast will be shared by its uses: a model is evaluated on many batches.
+    pub(crate) fn of_parameter() -> Self {
+        Self::sharing(0)
+    }
+
     /// A tensor whose casts will be shared by its uses.
     pub(crate) fn sharing(chain: u8) -> Self {
         Self {
@@ -42,6 +49,24 @@ impl<B: Backend> Recorded<B> {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
             })),
+        }
+    }
+
+    /// Casts the tensor to a low dtype. All uses share the values.
+    pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
+        let Some(casts) = &self.casts else {
+            return precision::cast::<B>(tensor, to);
+        };
+        if precision::of(&tensor) == to {
+            return tensor;
+        }
+        let (dtype, values) = casts
+            .low
+            .get_or_init(|| (to, precision::cast::<B>(tensor.clone(), to)));
+        if *dtype == to {
+            values.clone()
+        } else {
+            precision::cast::<B>(tensor, to)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The graph node of a parameter's cast.
 
+use std::sync::{Arc, Weak};
+
 use burn_amp_core::Precision;
 use burn_autodiff::{
     Autodiff,
@@ -18,7 +20,7 @@ use crate::precision;
 /// would lose its gradient. The gradients of the uses accumulate in F32.
 pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
-    leaf: &Leaf<B>,
+    leaf: &Arc<Leaf<B>>,
     to: Precision,
     operands: usize,
     leaves: &Leaves<B>,
@@ -26,7 +28,8 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     let level = leaf.level(leaves.pass(), operands);
     let level = leaves.node_of_level(level, &tensor.primitive);
     let stored = precision::of(&tensor.primitive);
-    let from = LeafDType {
+    let from = Use {
+        leaf: Arc::downgrade(leaf),
         dtype: precision::to_float(stored),
         node: stored.is_low().then(|| leaves.handle(&tensor)),
     };
@@ -49,22 +52,31 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
 #[derive(Debug)]
 struct WeightCast;
 
-/// The dtype of a leaf.
+/// A use of a leaf.
 #[derive(Clone, Debug)]
-struct LeafDType<B: Backend> {
+struct Use<B: Backend> {
+    leaf: Weak<Leaf<B>>,
+    /// The dtype of the leaf.
     dtype: FloatDType,
     /// The node of a leaf stored in half precision, without its values.
     node: Option<FloatTensor<Autodiff<B>>>,
 }
 
 impl<B: Backend> Backward<B, 2> for WeightCast {
-    type State = LeafDType<B>;
+    type State = Use<B>;
 
     /// The gradient of a leaf has the leaf's dtype. That of a leaf in half precision does as long as it has one use, so
     /// that it takes two bytes per element. From the second use on it is an F32 sum.
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let [leaf, _] = ops.parents;
-        let LeafDType { dtype, node } = ops.state;
+        let Use {
+            leaf: used,
+            dtype,
+            node,
+        } = ops.state;
+        if let Some(used) = used.upgrade() {
+            used.forget_cast();
+        }
         let grad = grads.consume::<B>(&ops.node);
         let Some(leaf) = leaf else {
             return;

@@ -38,14 +38,16 @@ impl fmt::Display for GivenUp {
         } = self;
         write!(
             f,
-            "loss scale: gradients overflowed in {in_a_row} steps in a row, {at_min} of them at the smallest scale {}, so \
-             no scale prevents it. The last: {skip}. ",
+            "loss scale: gradients overflowed in {} in a row, {at_min} of them at the smallest scale {}, so no scale \
+             prevents it. The last: {skip}. ",
+            Count(*in_a_row as usize, "step"),
             Readable(skip.scale)
         )?;
         if *later > 0 {
             write!(
                 f,
-                "That was {later} backward passes ago: with `loss_scale.sync = false` the host learns of it late. "
+                "It was {} before the latest: with `loss_scale.sync = false` the host learns of it late. ",
+                Count(*later, "step")
             )?;
         }
         f.write_str(
@@ -54,5 +56,15 @@ impl fmt::Display for GivenUp {
              of f32. `loss_scale.min` is the smallest scale, `loss_scale.patience` the number of overflows there after \
              which training is given up",
         )
+    }
+}
+
+/// A number of things: `1 step`, `3 steps`.
+struct Count(usize, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, what) = self;
+        write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })
     }
 }

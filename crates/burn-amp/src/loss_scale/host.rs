@@ -31,6 +31,8 @@ pub(crate) struct State {
     in_a_row: u32,
     /// Those of them that the smallest scale did not prevent.
     at_min: u32,
+    /// All overflowed steps that the smallest scale did not prevent.
+    all_at_min: u32,
     /// The reason why training was given up, if it was.
     given_up: Option<GivenUp>,
 }
@@ -45,6 +47,7 @@ impl State {
             rounds: 0,
             in_a_row: 0,
             at_min: 0,
+            all_at_min: 0,
             given_up: None,
         }
     }
@@ -195,6 +198,7 @@ impl HostScale {
             && rule.is_exhausted(before)
         {
             state.at_min = state.at_min.saturating_add(1);
+            state.all_at_min = state.all_at_min.saturating_add(1);
             if state.at_min >= rule.patience {
                 let given_up = GivenUp {
                     skip,
@@ -207,12 +211,13 @@ impl HostScale {
                 given_up.panic();
             }
         }
-        let next = state.loss_scale.scale;
+        let (next, all_at_min) = (state.loss_scale.scale, state.all_at_min);
         drop(state);
 
         if let LossScaling::Static(_) = self.rule {
             warn::of_static_scale(in_a_row, &skip);
         }
+        warn::of_smallest_scale(all_at_min, &skip);
         tracing::info!(
             "burn-amp: step skipped: {skip}; the next scale is {}",
             Readable(next)

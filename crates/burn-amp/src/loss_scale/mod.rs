@@ -3,12 +3,13 @@
 //! * [`skip`]: the report of a skipped step; [`give_up`]: the end of a run that only skips
 //! * [`record`]: the loss scale in a checkpoint
 //! * [`host`]: the scale as the host knows it; it moves when the outcome of a backward pass is known
-//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; its overflow [`flags`] reach the host
-//!   later
+//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; a [`deferred`] pass, whose overflow
+//!   [`flags`] reach the host later
 //! * [`passes`]: the backward passes that a gradient depends on and whose outcome may still be on the device
 //! * [`own`]: a loss scale of a thread's own
 //! * [`handle`]: the public view
 
+mod deferred;
 mod device;
 mod flags;
 mod give_up;
@@ -27,7 +28,8 @@ pub use own::OwnLossScale;
 pub use record::LossScaleRecord;
 pub use skip::{Overflow, Skip};
 
-pub(crate) use device::{DeferredPass, DeviceScale, scale_of};
+pub(crate) use deferred::DeferredPass;
+pub(crate) use device::{DeviceScale, scale_of};
 pub(crate) use host::HostScale;
 pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};

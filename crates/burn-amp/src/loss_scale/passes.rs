@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use burn_backend::Backend;
 
-use super::device::DeferredPass;
+use super::deferred::DeferredPass;
 
 /// The backward passes that a gradient was computed from: one for most gradients, none if the host knows their outcome.
 ///

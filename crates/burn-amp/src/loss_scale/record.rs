@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// It holds numbers and no tensor, because a recorder with half-precision settings would turn 65536 into inf.
 ///
 /// Loading a file that holds something else, or that a newer burn-amp wrote, is an error that names both versions.
-/// Version 1 knew no search for the first scale; its records load as those of a search that is over.
+/// Version 1 knew no search for the first scale; its records load as those of a search that is over, except from files
+/// whose format does not name the fields (`BinFileRecorder`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct LossScaleRecord {

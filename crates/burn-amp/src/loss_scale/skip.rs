@@ -1,6 +1,6 @@
 //! The report of a skipped step.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
 use burn_backend::Shape;
@@ -25,6 +25,9 @@ pub struct Skip {
 pub struct Overflow {
     /// The position of its parameter among the live parameters, in the order in which they were made.
     pub index: usize,
+    /// The path of its parameter in the model, if it is known: an [`AmpOptimizer`](crate::optim::AmpOptimizer) names the
+    /// parameters after each step, [`name_parameters`](crate::scaling::name_parameters) at any time.
+    pub name: Option<Arc<str>>,
     /// The shape of the gradient.
     pub shape: Shape,
     /// The dtype of the gradient.
@@ -114,9 +117,14 @@ impl fmt::Display for Overflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             index,
+            name,
             shape,
             dtype,
         } = self;
-        write!(f, "#{index} {dtype} {:?}", shape.as_slice())
+        write!(f, "#{index} ")?;
+        if let Some(name) = name {
+            write!(f, "{name} ")?;
+        }
+        write!(f, "{dtype} {:?}", shape.as_slice())
     }
 }

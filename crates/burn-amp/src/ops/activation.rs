@@ -21,7 +21,8 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B,
     activation_ops! { forward! }
 }
 
-/// The graph keeps one bit per element, unless it recomputes the operand.
+/// The graph keeps the output in low precision, which the next op keeps too, or one bit per element of an F32 output,
+/// unless it recomputes the operand.
 fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {

@@ -1,13 +1,12 @@
 //! `ModuleOps`.
 
 use burn_amp_core::{Op, module_ops};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, attention::Attention};
 use burn_backend::{
     ops::{
         AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConv2dBackward,
         DeformConvOptions, InterpolateOptions, MaxPool1dBackward, MaxPool1dWithIndices,
         MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
-        attention::attention_fallback,
     },
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
@@ -25,8 +24,9 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
     module_ops! { forward! }
 }
 
-/// While a graph is recorded, attention is composed of `Amp`'s own ops. Burn's `Autodiff` would compose it below `Amp`,
-/// where the policy does not see the parts. So would burn-cubecl without a graph, if there is a bias, a soft cap or a scale.
+/// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`
+/// would compose it below `Amp`, where the policy does not see the parts. So would burn-cubecl without a graph, if there
+/// is a bias, a soft cap or a scale.
 fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     query: FloatTensor<Amp<B, P, G>>,
     key: FloatTensor<Amp<B, P, G>>,
@@ -44,7 +44,14 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let stored = precision::of(&query.inner);
     let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
     if !has_kernel && call.casts.computes_in(stored).is_low() {
-        return attention_fallback::<Amp<B, P, G>>(query, key, value, mask, attn_bias, options);
+        return call.result(G::Inner::mixed_attention(Attention {
+            query: call.cast(query),
+            key: call.cast(key),
+            value: call.cast(value),
+            mask,
+            bias: attn_bias.map(|bias| bias.operand().inner),
+            options,
+        }));
     }
     call.result(G::Inner::attention(
         call.cast(query),

@@ -162,7 +162,11 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
-        recorded: Recorded::nothing(),
+        recorded: if require_grad && !G::RECORDS {
+            Recorded::of_parameter()
+        } else {
+            Recorded::nothing()
+        },
     }
     .enrolled()
 }

@@ -1,7 +1,7 @@
 //! An optimizer wrapper that skips, clips and records for loss scaling.
 
 use burn::{
-    module::AutodiffModule,
+    module::{AutodiffModule, Module},
     optim::{GradientsParams, LearningRate, MultiGradientsParams, Optimizer},
     tensor::backend::AutodiffBackend,
 };
@@ -12,7 +12,9 @@ use super::{
     effective_batch::{EffectiveBatch, Step},
     merge::merge,
 };
-use crate::{backend::Amped, cast::scope::full_precision, graph::NoGraph, policy::Context};
+use crate::{
+    backend::Amped, cast::scope::full_precision, graph::NoGraph, names::Names, policy::Context,
+};
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer::init`](super::AmpOptimizer::init) returns one.
 ///
@@ -46,6 +48,7 @@ pub struct LossScaleOptimizer<O> {
     /// Whether `inner` accepts gradients whose outcome is still on the device.
     selects_on_device: bool,
     batch: EffectiveBatch,
+    names: Names,
 }
 
 impl<O> LossScaleOptimizer<O> {
@@ -57,6 +60,7 @@ impl<O> LossScaleOptimizer<O> {
             norm: None,
             selects_on_device: false,
             batch: EffectiveBatch::begin(),
+            names: Names::default(),
         }
     }
 
@@ -87,6 +91,14 @@ impl<O> LossScaleOptimizer<O> {
     /// Returns the wrapped optimizer.
     pub fn inner(&self) -> &O {
         &self.inner
+    }
+
+    /// Names the parameters for reports of overflowed gradients, if there can be any.
+    fn name<B: Amped, M: Module<B>>(&mut self, module: &M) {
+        let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
+        if contexts.iter().any(|(_, context)| context.scales_losses()) {
+            self.names.tell(module);
+        }
     }
 
     /// Decides whether to step, then clips and measures the gradients of the step.
@@ -125,11 +137,14 @@ where
 
     fn step(&mut self, lr: LearningRate, module: M, grads: GradientsParams) -> M {
         let mut grads = [grads];
-        if self.prepare::<B, M>(&mut grads, &module) == Step::Skip {
-            return module;
-        }
+        let step = self.prepare::<B, M>(&mut grads, &module);
         let [grads] = grads;
-        full_precision(|| self.inner.step(lr, module, grads))
+        let module = match step {
+            Step::Make => full_precision(|| self.inner.step(lr, module, grads)),
+            Step::Skip => module,
+        };
+        self.name(&module);
+        module
     }
 
     fn step_multi(&mut self, lr: LearningRate, module: M, mut grads: MultiGradientsParams) -> M {
@@ -137,14 +152,17 @@ where
             grads = merge::<B, M>(grads, &module);
         }
         let (mut grads, devices): (Vec<_>, Vec<_>) = grads.grads.into_iter().unzip();
-        if self.prepare::<B, M>(&mut grads, &module) == Step::Skip {
-            return module;
-        }
+        let step = self.prepare::<B, M>(&mut grads, &module);
         let grads = grads.into_iter().zip(devices).collect();
-        full_precision(|| {
-            self.inner
-                .step_multi(lr, module, MultiGradientsParams { grads })
-        })
+        let module = match step {
+            Step::Make => full_precision(|| {
+                self.inner
+                    .step_multi(lr, module, MultiGradientsParams { grads })
+            }),
+            Step::Skip => module,
+        };
+        self.name(&module);
+        module
     }
 
     fn to_record(&self) -> Self::Record {

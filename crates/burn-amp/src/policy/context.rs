@@ -1,6 +1,6 @@
 //! The policy, loss scale and leaves of one device.
 
-use burn_amp_core::{Compute, Config, Policy, Precision, Preset};
+use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset};
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, source::SetupError};
@@ -40,6 +40,15 @@ impl<B: Backend> Context<B> {
     /// Returns the loss scale of this thread.
     pub(crate) fn scaling(&'static self) -> &'static Scaling<B> {
         self.shared_scaling.of_this_thread()
+    }
+
+    /// Whether losses are scaled, and gradients checked.
+    pub(crate) fn scales_losses(&self) -> bool {
+        // A thread's own loss scale has the same rule.
+        match self.shared_scaling.host.rule() {
+            LossScaling::NoScale => false,
+            LossScaling::Static(_) | LossScaling::Dynamic(_) => true,
+        }
     }
 
     /// Gives this thread a loss scale of its own.

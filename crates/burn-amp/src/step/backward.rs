@@ -78,12 +78,17 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
 
     fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
         let tensor = tensor.exact();
+        let is_leaf = matches!(tensor.nature, Nature::Leaf(_));
         AmpTensor {
             inner: tensor.inner.primitive,
             logical: tensor.logical,
             context: tensor.context,
             nature: tensor.nature.after_move(),
-            recorded: Recorded::nothing(),
+            recorded: if is_leaf {
+                Recorded::of_parameter()
+            } else {
+                Recorded::nothing()
+            },
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) fn names<B: Backend>(by_device: &[Vec<LeafGradient<B>>]) -> Vec<Overf
     gradients
         .map(|(index, leaf)| Overflow {
             index,
+            name: leaf.name.clone(),
             shape: leaf.shape.clone(),
             dtype: leaf.dtype(),
         })

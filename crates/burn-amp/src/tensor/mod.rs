@@ -66,7 +66,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             if !matches!(self.nature, Nature::Leaf(_)) {
                 let origin = self.nature.origin().cloned();
                 let origin = origin.unwrap_or_else(|| Arc::new(Origin::default()));
-                let checked = self.context.scaling().host.scale().is_some();
+                let checked = self.context.scales_losses();
                 let leaf = G::enroll(&self.inner, origin, &self.context.leaves, checked);
                 if let Some(leaf) = leaf {
                     self.nature = Nature::Leaf(leaf);

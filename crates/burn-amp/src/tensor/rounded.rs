@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
-use burn_backend::tensor::FloatTensor;
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
-use crate::graph::{Graph, Recorded};
+use crate::graph::{Graph, Recorded, WORTH_RECOMPUTING};
 
 /// An op whose results pile up at the ends of their range.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,13 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
     /// The result in F32. All clones of the tensor share it, as they share the result itself.
     pub(crate) fn exact(&self) -> FloatTensor<G::Inner> {
         let compute = || {
-            let x = G::cast(self.x.clone(), &self.recorded, Precision::F32, true);
-            self.op.apply::<G::Recomputed>(x)
+            let recomputes = self.x.shape().num_elements() >= WORTH_RECOMPUTING;
+            let x = G::cast(self.x.clone(), &self.recorded, Precision::F32, recomputes);
+            if recomputes {
+                self.op.apply::<G::Recomputed>(x)
+            } else {
+                self.op.apply::<G::Inner>(x)
+            }
         };
         self.exact.get_or_init(compute).clone()
     }

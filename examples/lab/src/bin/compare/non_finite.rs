@@ -108,6 +108,7 @@ mod tests {
                 step: 0,
                 scale: 65536.0,
                 overflowed: vec![Overflow {
+                    name: None,
                     index,
                     shape,
                     dtype,

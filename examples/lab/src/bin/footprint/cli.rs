@@ -22,6 +22,10 @@ pub struct Args {
     #[arg(long)]
     pub markdown: bool,
 
+    /// A markdown page: what follows its line `<!-- footprint -->` is replaced by the tables.
+    #[arg(long, value_name = "FILE")]
+    pub into: Option<PathBuf>,
+
     /// Prints each subject's ops with their launches and traffic as well.
     #[arg(long)]
     pub ops: bool,

@@ -12,7 +12,7 @@ use burn::{
 use serde::{Deserialize, Serialize};
 use zoo::{Example, weights};
 
-use crate::subject::Subject;
+use crate::{pytorch::PyTorch, subject::Subject};
 
 /// The passes after which an overflow of the scaled loss is given up; each halves the scale.
 const ATTEMPTS: usize = 24;
@@ -21,7 +21,9 @@ const ATTEMPTS: usize = 24;
 /// or before a norm, is zero but for rounding.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// Relative errors, in the 2-norm.
+/// Relative errors in the 2-norm, each the root mean square over several draws of weights and batch.
+///
+/// One draw says little about a net with ReLU: its error is that of the few units whose sign rounding changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GradientError {
     /// Over all parameters together.
@@ -35,7 +37,7 @@ pub struct GradientError {
 /// Gradients by the names of their parameters; `input` is that of the input.
 type Gradients = BTreeMap<String, Vec<f64>>;
 
-/// Returns the error of the subject's gradients on `B`.
+/// Returns the error of the subject's gradients on `B`, over the draws in a folder of PyTorch's.
 ///
 /// # Errors
 ///
@@ -43,9 +45,21 @@ type Gradients = BTreeMap<String, Vec<f64>>;
 /// scaled loss overflows at every scale.
 pub fn error<B: AutodiffBackend, S: Subject>(
     subject: &S,
-    folder: &Path,
+    pytorch: &PyTorch,
     name: &str,
 ) -> Result<GradientError> {
+    let draws = (0..pytorch.draws).map(|draw| {
+        let folder = pytorch.folder.join(draw.to_string());
+        of_draw::<B, S>(subject, &folder, name)
+    });
+    Ok(over_draws(&draws.collect::<Result<Vec<_>>>()?))
+}
+
+fn of_draw<B: AutodiffBackend, S: Subject>(
+    subject: &S,
+    folder: &Path,
+    name: &str,
+) -> Result<Relative> {
     let path = |what: &str| folder.join(format!("{name}-tiny.{what}.safetensors"));
     let device = Default::default();
     let load = |path: &Path| weights::load::<B, _>(path, subject.init::<B>(&device));
@@ -56,14 +70,14 @@ pub fn error<B: AutodiffBackend, S: Subject>(
 
     let mut reference = Parameters::default();
     load(&path("gradients"))?.visit(&mut reference);
-    let input = Example::open(&path("gradients"))?.data("input");
     let mut exact = reference.found;
+    let input = Example::open(&path("gradients"))?.data("input");
     exact.extend(
         input
             .ok()
-            .map(|data| ("input".to_owned(), data.iter::<f64>().collect())),
+            .map(|data| ("input".to_owned(), data.iter().collect())),
     );
-    relative(&ours, &exact)
+    Relative::new(&ours, &exact)
 }
 
 fn computed<B: AutodiffBackend, S: Subject>(
@@ -82,7 +96,7 @@ fn computed<B: AutodiffBackend, S: Subject>(
         };
         net.visit(&mut found);
         let mut found = found.found;
-        found.extend(input.map(|data| ("input".to_owned(), data.iter::<f64>().collect())));
+        found.extend(input.map(|data| ("input".to_owned(), data.iter().collect())));
         let finite = found.values().flatten().all(|value| value.is_finite());
         if !found.is_empty() && finite {
             return Ok(found);
@@ -91,36 +105,71 @@ fn computed<B: AutodiffBackend, S: Subject>(
     bail!("the scaled loss overflowed {ATTEMPTS} times");
 }
 
-/// Compares gradients with the exact ones.
-fn relative(ours: &Gradients, exact: &Gradients) -> Result<GradientError> {
-    let norm = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
-    let total = exact
-        .values()
-        .map(|values| norm(values).powi(2))
-        .sum::<f64>()
-        .sqrt();
-    let mut squares = 0.0;
-    let mut largest = (0.0, "");
-    for (name, exact) in exact {
-        let size = norm(exact);
-        if size == 0.0 {
-            continue; // the loss does not depend on it
+/// The relative errors of one draw.
+#[derive(Debug)]
+struct Relative {
+    overall: f64,
+    /// Of the parameters whose gradients are not negligible.
+    parameters: BTreeMap<String, f64>,
+}
+
+impl Relative {
+    /// Compares gradients with the exact ones.
+    fn new(ours: &Gradients, exact: &Gradients) -> Result<Self> {
+        let total = norm(exact.values().flatten().copied());
+        let mut differences = Vec::new();
+        let mut parameters = BTreeMap::new();
+        for (name, exact) in exact {
+            let size = norm(exact.iter().copied());
+            if size == 0.0 {
+                continue; // the loss does not depend on it
+            }
+            let ours = ours
+                .get(name)
+                .with_context(|| format!("no gradient for {name}"))?;
+            let difference = norm(ours.iter().zip(exact).map(|(x, y)| x - y));
+            differences.push(difference);
+            if size > NEGLIGIBLE * total {
+                parameters.insert(name.clone(), difference / size);
+            }
         }
-        let ours = ours
-            .get(name)
-            .with_context(|| format!("no gradient for {name}"))?;
-        let differences: Vec<f64> = ours.iter().zip(exact).map(|(x, y)| x - y).collect();
-        let difference = norm(&differences);
-        squares += difference * difference;
-        if size > NEGLIGIBLE * total && difference / size > largest.0 {
-            largest = (difference / size, name);
-        }
+        let overall = norm(differences) / total;
+        Ok(Self {
+            overall,
+            parameters,
+        })
     }
-    Ok(GradientError {
-        overall: squares.sqrt() / total,
-        largest: largest.0,
-        parameter: largest.1.to_owned(),
-    })
+}
+
+fn over_draws(draws: &[Relative]) -> GradientError {
+    let mut parameters: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (name, error) in draws.iter().flat_map(|draw| &draw.parameters) {
+        parameters.entry(name).or_default().push(*error);
+    }
+    let errors = parameters
+        .iter()
+        .map(|(name, errors)| (root_mean_square(errors), *name));
+    let (largest, parameter) = errors
+        .max_by(|x, y| x.0.total_cmp(&y.0))
+        .unwrap_or_default();
+    let overall: Vec<f64> = draws.iter().map(|draw| draw.overall).collect();
+    GradientError {
+        overall: root_mean_square(&overall),
+        largest,
+        parameter: parameter.to_owned(),
+    }
+}
+
+fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
+    values
+        .into_iter()
+        .map(|value| value * value)
+        .sum::<f64>()
+        .sqrt()
+}
+
+fn root_mean_square(values: &[f64]) -> f64 {
+    norm(values.iter().copied()) / (values.len() as f64).sqrt()
 }
 
 /// The name of the parameter that is visited.
@@ -194,20 +243,26 @@ mod tests {
     #[test]
     fn the_error_is_relative_and_the_worst_parameter_is_named() {
         let exact = gradients([("a", vec![3.0, 0.0]), ("b", vec![0.0, 4.0])]);
-        let ours = gradients([("a", vec![3.0, 0.3]), ("b", vec![0.0, 4.4])]);
-        let error = relative(&ours, &exact).unwrap();
-        assert!((error.overall - 0.1).abs() < 1e-12, "{error:?}");
-        assert!((error.largest - 0.1).abs() < 1e-12, "{error:?}");
+        let even = gradients([("a", vec![3.0, 0.3]), ("b", vec![0.0, 4.4])]);
+        let even = Relative::new(&even, &exact).unwrap();
+        assert!((even.overall - 0.1).abs() < 1e-12, "{even:?}");
+        assert!((even.parameters["a"] - 0.1).abs() < 1e-12, "{even:?}");
 
-        let ours = gradients([("a", vec![3.0, 0.6]), ("b", vec![0.0, 4.0])]);
-        assert_eq!(relative(&ours, &exact).unwrap().parameter, "a");
+        let ours = gradients([("a", vec![3.0, 0.7 * 3.0]), ("b", vec![0.0, 4.0])]);
+        let error = over_draws(&[even, Relative::new(&ours, &exact).unwrap()]);
+        assert_eq!(error.parameter, "a");
+        assert!(
+            (error.largest - 0.5).abs() < 1e-12,
+            "the root mean square of 0.1 and 0.7: {error:?}"
+        );
     }
 
     #[test]
     fn a_gradient_that_is_zero_but_for_rounding_is_no_measure() {
         let exact = gradients([("a", vec![1.0]), ("b", vec![1e-9])]);
         let ours = gradients([("a", vec![1.5]), ("b", vec![1e-3])]);
-        assert_eq!(relative(&ours, &exact).unwrap().parameter, "a");
+        let error = Relative::new(&ours, &exact).unwrap();
+        assert_eq!(error.parameters.keys().collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]
@@ -215,7 +270,7 @@ mod tests {
         let exact = gradients([("a", vec![1.0]), ("b", vec![1.0])]);
         let mut ours = exact.clone();
         ours.remove("b");
-        let error = relative(&ours, &exact).unwrap_err();
+        let error = Relative::new(&ours, &exact).unwrap_err();
         assert_eq!(error.to_string(), "no gradient for b");
     }
 }

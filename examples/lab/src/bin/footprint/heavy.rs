@@ -10,10 +10,10 @@ use burn::{
     prelude::*,
     tensor::{Distribution, activation::relu},
 };
-use lab::machine::Meter;
 use serde::Serialize;
 
 use crate::{
+    counting::highest,
     memory::heap,
     precision::{Bf16, F16, F32, Precision},
 };
@@ -88,12 +88,12 @@ fn peak_of_step<P: Precision>() -> u64 {
     let mut last = 0;
     for _ in 0..=WARM_UP {
         let x = Tensor::random([8, 512], Distribution::Default, &device);
-        let (peak, next) = Meter::Heap.peak_during(|| {
+        let (peak, next) = highest(|| {
             let grads = GradientsParams::from_grads(model.loss(x).backward(), &model);
             optimizer.step(1e-4, model, grads)
         });
         model = next;
-        last = peak.unwrap_or_default().saturating_sub(before);
+        last = peak.saturating_sub(before);
     }
     last
 }

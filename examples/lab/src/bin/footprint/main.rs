@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p lab --bin footprint -- --subject resnet18 bn-residual
-//! cargo run --release -p lab --bin footprint -- --pytorch DIR --markdown --json footprint.json
+//! cargo run --release -p lab --bin footprint -- --pytorch DIR --into docs/footprint.md --json footprint.json
 //! cargo run --release -p lab --bin footprint -- --subject lstm --ops
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! | measure | what it is |
 //! |---|---|
 //! | kept | bytes on the heap that the graph and its output hold after the forward pass, without parameters, the batch, and the low copies of parameters, which a step needs once and not per item |
+//! | kept of each further batch | the bytes that doubling the batch adds to kept: saved tensors alone, without the nodes of the graph; compared with the storages that PyTorch's autograd saves |
 //! | kept under checkpointing | the same with Burn's `BalancedCheckpointing` |
 //! | peak | the most bytes on the heap during a forward and a backward pass, without parameters and the batch |
 //! | traffic | bytes that the ops of both passes read and write, without matrix products and convolutions, whose traffic depends on their tiling; see [`counting`] |
@@ -77,6 +78,13 @@ fn main() -> Result<()> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &args.into {
+        let page = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let page = report
+            .into_page(&page)
+            .with_context(|| path.display().to_string())?;
+        fs::write(path, page).with_context(|| path.display().to_string())?;
     }
     print!("{}{ops}", report.text(args.markdown));
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result};
 use lab::table::{Table, cell};
 use serde::Serialize;
 
@@ -25,6 +26,9 @@ mod goal {
     /// Of a block of BERT-base, in MiB.
     pub const BERT_BLOCK: f64 = 205.0;
 }
+
+/// The line of a page after which the tables stand.
+const MARK: &str = "<!-- footprint -->\n";
 
 /// All numbers of a session.
 #[derive(Serialize)]
@@ -79,6 +83,18 @@ impl Report {
         text.collect()
     }
 
+    /// The page with the tables in place of what follows its mark.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the page has no mark.
+    pub fn into_page(&self, page: &str) -> Result<String> {
+        let (head, _) = page
+            .split_once(MARK)
+            .with_context(|| format!("no line `{}`", MARK.trim_end()))?;
+        Ok(format!("{head}{MARK}\n{}\n", self.text(true).trim_end()))
+    }
+
     /// A measure of every subject: in F32, and in BF16 and F16 with their ratios to F32.
     fn section(
         &self,
@@ -106,32 +122,34 @@ impl Report {
 
     fn kept_beside(&self, pytorch: &PyTorch) -> (String, Table) {
         let mut table = Table::new(
-            "<subject | >f32 | >PyTorch f32 | >bf16 | >PyTorch bf16 | >over PyTorch | >f16 | >PyTorch f16 | >over PyTorch",
+            "<subject | >f32 | >PyTorch | >bf16 | >PyTorch | >over f32 | >over PyTorch | >f16 | >PyTorch | >over f32 | \
+             >over PyTorch",
         );
         let show = |bytes: u64| format!("{:.0}", bytes as f64 / 1024.0);
         for rows in self.rows.chunks(3) {
             let mut cells = vec![rows[0].subject.clone()];
             for row in rows {
+                let ours = row.tensor_bytes;
                 let theirs = pytorch
                     .row(&row.subject, &row.precision)
-                    .map(|it| it.kept_bytes);
-                cells.push(show(row.kept_bytes));
+                    .map(|it| it.tensor_bytes);
+                cells.push(show(ours));
                 cells.push(cell(theirs, show));
                 if row.precision != "f32" {
-                    let over = theirs.map(|theirs| row.kept_bytes as f64 / theirs as f64);
-                    cells.push(cell(over, |over| marked(over, goal::OVER_PYTORCH)));
+                    let over = |base: u64, goal| marked(ours as f64 / base as f64, goal);
+                    cells.push(over(rows[0].tensor_bytes, goal::KEPT));
+                    cells.push(cell(theirs, |theirs| over(theirs, goal::OVER_PYTORCH)));
                 }
             }
             table.push(cells);
         }
-        let goal = goal::OVER_PYTORCH;
-        (
-            format!(
-                "Kept beside PyTorch {}, KiB (goal: at most {goal} of PyTorch's)",
-                pytorch.version
-            ),
-            table,
-        )
+        let title = format!(
+            "Kept of each further batch beside PyTorch {}, KiB (goal: at most {} of f32, {} of PyTorch's)",
+            pytorch.version,
+            goal::KEPT,
+            goal::OVER_PYTORCH
+        );
+        (title, table)
     }
 
     fn errors_beside(&self, pytorch: &PyTorch) -> (String, Table) {
@@ -252,6 +270,24 @@ pub fn ops(name: &str, launches: &[Vec<Launch>; 3]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_replace_what_follows_the_mark() {
+        let report = Report {
+            rows: Vec::new(),
+            heavy: None,
+            pytorch: None,
+        };
+        let page = report
+            .into_page("# Page\n\n<!-- footprint -->\nold\n")
+            .unwrap();
+        assert!(
+            page.starts_with("# Page\n\n<!-- footprint -->\n\n## Kept"),
+            "{page}"
+        );
+        assert!(!page.contains("old"));
+        assert!(report.into_page("# Page\n").is_err());
+    }
 
     #[test]
     fn what_misses_its_goal_is_marked() {

@@ -25,8 +25,8 @@ pub trait Subject {
 
     fn init<B: AutodiffBackend>(&self, device: &B::Device) -> Self::Net<B>;
 
-    /// Draws a batch.
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> Self::Batch<B>;
+    /// Draws a batch of `times` as many items as the subject's.
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> Self::Batch<B>;
 
     /// Reads the batch that PyTorch saved.
     ///
@@ -48,6 +48,15 @@ pub trait Subject {
         batch: &Self::Batch<B>,
     ) -> Box<dyn Any> {
         Box::new(self.loss(net, batch))
+    }
+
+    /// Runs a forward and a backward pass: by default from the loss.
+    fn both_passes<B: AutodiffBackend>(
+        &self,
+        net: &Self::Net<B>,
+        batch: &Self::Batch<B>,
+    ) -> B::Gradients {
+        self.loss(net, batch).backward()
     }
 
     /// Returns the gradient of the input, where it is computed.
@@ -81,8 +90,8 @@ impl<M: ZooModel> Subject for Model<M> {
         M::TrainNet::init(&self.model, device)
     }
 
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> M::Batch<B> {
-        self.model.batch(Draw::train(self.items, 0), device)
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> M::Batch<B> {
+        self.model.batch(Draw::train(times * self.items, 0), device)
     }
 
     fn read_batch<B: AutodiffBackend>(
@@ -109,8 +118,8 @@ impl Subject for Generator {
         self.0.init(device)
     }
 
-    fn batch<B: AutodiffBackend>(&self, device: &B::Device) -> Images<B> {
-        self.0.batch(device)
+    fn batch<B: AutodiffBackend>(&self, times: usize, device: &B::Device) -> Images<B> {
+        self.0.batch(times, device)
     }
 
     fn read_batch<B: AutodiffBackend>(
@@ -159,5 +168,48 @@ impl<V: Visitor> zoo::Visitor for OfZoo<V> {
     fn visit<M: ZooModel>(self, entry: &'static zoo::Entry, model: M) -> V::Output {
         let items = entry.batch_size(Size::Tiny) * BATCHES;
         self.0.visit(&Model { model, items })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::{Autodiff, Flex};
+
+    use super::*;
+    use crate::memory;
+
+    type B = Autodiff<Flex>;
+
+    /// The loss of a batch.
+    struct Loss;
+
+    impl Visitor for Loss {
+        type Output = f32;
+
+        fn visit<S: Subject>(self, subject: &S) -> f32 {
+            let device = Default::default();
+            let batch = subject.batch::<B>(1, &device);
+            subject.loss(&subject.init(&device), &batch).into_scalar()
+        }
+    }
+
+    #[test]
+    fn every_block_has_a_loss_and_a_generator_another_than_its_critic() {
+        let _alone = memory::ALONE.lock();
+        for name in BLOCKS {
+            let loss = visit(name, Loss).unwrap();
+            assert!(loss.is_finite() && loss != 0.0, "{name}: {loss}");
+        }
+        assert_ne!(visit("wgan", Loss), visit(GENERATOR, Loss));
+        assert_eq!(visit("vgg", Loss), None);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names = names();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

@@ -1,8 +1,9 @@
 //! The launches of a thread, while they are recorded.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use burn_backend::{DType, TensorMetadata};
+use lab::machine::Meter;
 
 /// One op: what it read and wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,25 +49,54 @@ const FREE: [&str; 15] = [
 ];
 
 thread_local! {
+    /// The most bytes on the heap so far; `None` while nobody measures.
+    static HIGHEST: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The op up to which launches are skipped.
+    static SKIPPED: Cell<Option<&'static str>> = const { Cell::new(None) };
     /// The launches so far; `None` while nobody records.
     static LAUNCHES: RefCell<Option<Vec<Launch>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` and returns the launches that it made on this thread, and its output.
 pub fn recorded<T>(work: impl FnOnce() -> T) -> (Vec<Launch>, T) {
+    SKIPPED.set(None);
     LAUNCHES.set(Some(Vec::new()));
     let output = work();
     (LAUNCHES.take().unwrap_or_default(), output)
 }
 
+/// Runs `work` and returns the most bytes on the heap after any of its ops on this thread, and its output.
+///
+/// What an op needs while it runs is not counted: Flex computes in BF16 by copies in F32, and a GPU does not.
+pub fn highest<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    HIGHEST.set(Some(0));
+    let output = work();
+    (HIGHEST.take().unwrap_or_default(), output)
+}
+
+/// Leaves out the launches on this thread from now on, up to the next one of `op`, which is left out too.
+pub fn skip_through(op: &'static str) {
+    SKIPPED.set(Some(op));
+}
+
 /// Records a launch, unless the op is free or a cast to the dtype that the operand already has.
 pub(super) fn record(op: &'static str, operands: Size, results: Size) {
+    if let Some(highest) = HIGHEST.get() {
+        let heap = Meter::Heap.in_use().unwrap_or_default();
+        HIGHEST.set(Some(highest.max(heap)));
+    }
     let name = ["float_", "int_", "bool_", "q_"]
         .iter()
         .find_map(|kind| op.strip_prefix(kind))
         .unwrap_or(op);
     let idle_cast = name == "cast" && operands.dtype == results.dtype;
     if idle_cast || FREE.contains(&name) {
+        return;
+    }
+    if let Some(last) = SKIPPED.get() {
+        if last == op {
+            SKIPPED.set(None);
+        }
         return;
     }
     LAUNCHES.with_borrow_mut(|launches| {

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 use burn_backend::{Backend, BackendTypes, DType, DTypeUsageSet};
 
-pub use launches::{Launch, recorded};
+pub use launches::{Launch, highest, recorded, skip_through};
 
 /// Counts the launches of the backend `B`.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,159 @@
+use burn_backend::{
+    Shape, TensorMetadata, get_device_settings,
+    tensor::{BoolTensor, Device, FloatTensor},
+};
+
+use super::{Attention, AttentionGradients};
+use crate::{
+    AmpBackend,
+    scalar::ScalarOp,
+    widen::{cast, widen},
+};
+
+/// The dimension of the keys in the scores.
+const KEYS: usize = 3;
+
+/// Computes the probabilities and their product with the values.
+pub fn reference<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
+    let value = operands.value.clone();
+    B::float_matmul(weights::<B>(operands).probabilities, value)
+}
+
+/// Computes the gradients from that of the output.
+pub fn reference_backward<B: AmpBackend>(
+    operands: Attention<B>,
+    grad: FloatTensor<B>,
+) -> AttentionGradients<B> {
+    let Attention {
+        query, key, value, ..
+    } = operands.clone();
+    let scale = scale(&operands);
+    let bias = operands.bias.clone();
+    let Weights {
+        probabilities,
+        cap_slope,
+    } = weights::<B>(operands);
+    let dtype = query.dtype();
+    let grad = cast::<B>(grad, dtype);
+    let d_value = B::float_matmul(B::float_transpose(probabilities.clone()), grad.clone());
+    let d_probabilities = B::float_matmul(grad, B::float_transpose(value));
+    let d_scores = B::mixed_softmax_backward(probabilities, d_probabilities, KEYS);
+    let d_bias = bias.map(|bias| {
+        let summed = summed_to::<B>(widen::<B>(d_scores.clone()), &bias.shape());
+        cast::<B>(summed, bias.dtype())
+    });
+    let d_scores = match cap_slope {
+        Some(slope) => cast::<B>(B::float_mul(widen::<B>(d_scores), slope), dtype),
+        None => d_scores,
+    };
+    let d_products = B::mixed_scalar(d_scores, ScalarOp::Mul, scale);
+    AttentionGradients {
+        query: B::float_matmul(d_products.clone(), key),
+        key: B::float_matmul(B::float_transpose(d_products), query),
+        value: d_value,
+        bias: d_bias,
+    }
+}
+
+/// What the scores turn into.
+struct Weights<B: AmpBackend> {
+    /// In the dtype of the queries.
+    probabilities: FloatTensor<B>,
+    /// The derivative of the soft cap, if there is one.
+    cap_slope: Option<FloatTensor<B>>,
+}
+
+fn scale<B: AmpBackend>(operands: &Attention<B>) -> f64 {
+    let width = operands.query.shape()[3];
+    operands
+        .options
+        .scale
+        .unwrap_or_else(|| 1.0 / (width as f64).sqrt())
+}
+
+fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
+    let scale = scale(&operands);
+    let Attention {
+        query,
+        key,
+        mask,
+        bias,
+        options,
+        ..
+    } = operands;
+    let dtype = query.dtype();
+    let products = B::float_matmul(query, B::float_transpose(key));
+    let mut scores = B::mixed_scalar(products, ScalarOp::Mul, scale);
+    let mut cap_slope = None;
+    if let Some(cap) = options.softcap {
+        assert!(cap > 0.0, "the soft cap must be positive, and is {cap}");
+        let capped = B::float_tanh(B::float_div_scalar(widen::<B>(scores), cap.into()));
+        let square = B::float_mul(capped.clone(), capped.clone());
+        cap_slope = Some(B::float_add_scalar(B::float_neg(square), 1f32.into()));
+        scores = cast::<B>(B::float_mul_scalar(capped, cap.into()), dtype);
+    }
+    let [.., queries, keys] = scores.shape().dims::<4>();
+    let may_mask_a_row = mask.is_some() || bias.is_some() || options.is_causal && keys < queries;
+    let minus_infinity = || f32::NEG_INFINITY.into();
+    if let Some(mask) = mask {
+        scores = B::float_mask_fill(scores, mask, minus_infinity());
+    }
+    if options.is_causal {
+        let later = later::<B>(&scores.shape(), &B::float_device(&scores));
+        scores = B::float_mask_fill(scores, later, minus_infinity());
+    }
+    if let Some(bias) = bias {
+        scores = B::float_add(widen::<B>(scores), widen::<B>(bias));
+    }
+    let probabilities = if may_mask_a_row {
+        without_masked_rows::<B>(scores)
+    } else {
+        B::mixed_softmax(scores, KEYS)
+    };
+    Weights {
+        probabilities: cast::<B>(probabilities, dtype),
+        cap_slope,
+    }
+}
+
+/// The softmax of scores; 0 in the rows whose scores are all -inf.
+fn without_masked_rows<B: AmpBackend>(scores: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = scores.shape();
+    let dtype = get_device_settings::<B>(&B::float_device(&scores)).bool_dtype;
+    let highest = B::float_max_dim(scores.clone(), KEYS);
+    let is_masked = B::float_equal_elem(highest, f32::NEG_INFINITY.into(), dtype);
+    let probabilities = B::mixed_softmax(scores, KEYS);
+    B::float_mask_fill(probabilities, B::bool_expand(is_masked, shape), 0f32.into())
+}
+
+/// The pairs whose key comes after the query. The last query sees all keys.
+fn later<B: AmpBackend>(scores: &Shape, device: &Device<B>) -> BoolTensor<B> {
+    let settings = get_device_settings::<B>(device);
+    let [.., queries, keys] = scores.dims::<4>();
+    let positions = |count: usize, shape| {
+        let range = B::int_arange(0..count as i64, device, settings.int_dtype);
+        B::int_reshape(range, Shape::new(shape))
+    };
+    let last_visible = B::int_add_scalar(
+        positions(queries, [queries, 1]),
+        (keys as i64 - queries as i64).into(),
+    );
+    let later = B::int_lower(
+        last_visible,
+        positions(keys, [1, keys]),
+        settings.bool_dtype,
+    );
+    let later = B::bool_reshape(later, Shape::new([1, 1, queries, keys]));
+    B::bool_expand(later, scores.clone())
+}
+
+/// Sums a gradient over the dimensions along which its operand was broadcast.
+fn summed_to<B: AmpBackend>(grad: FloatTensor<B>, shape: &Shape) -> FloatTensor<B> {
+    (0..shape.num_dims()).fold(grad, |grad, dim| {
+        if shape[dim] == grad.shape()[dim] {
+            grad
+        } else {
+            B::float_sum_dim(grad, dim)
+        }
+    })
+}
