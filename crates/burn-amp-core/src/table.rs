@@ -46,16 +46,20 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Pass        float_from_data                  (TensorData, &Device) -> F;
     Pass        float_random                     (Shape, Distribution, &Device, FloatDType) -> F
                 by hand "a Bernoulli tensor is known to hold zeros and ones";
-    Pass        float_zeros                      (Shape, &Device, FloatDType) -> F;
-    Pass        float_ones                       (Shape, &Device, FloatDType) -> F;
-    Pass        float_full                       (Shape, Scalar, &Device, FloatDType) -> F;
+    Pass        float_zeros                      (Shape, &Device, FloatDType) -> F
+                by hand "a tensor that is filled with one number is known to be";
+    Pass        float_ones                       (Shape, &Device, FloatDType) -> F
+                by hand "a tensor that is filled with one number is known to be";
+    Pass        float_full                       (Shape, Scalar, &Device, FloatDType) -> F
+                by hand "a tensor that is filled with one number is known to be";
     Pass        float_into_data                  async (F) -> Result<TensorData, ExecutionError>
                 by hand "the data has the logical dtype";
     Pass        float_device                     (&F) -> Device;
     Pass        float_to_device                  (F, &Device) -> F
                 by hand "the policy is that of the target device";
     Keep        float_into_int                   (F, IntDType) -> I;
-    Pass        float_empty                      (Shape, &Device, FloatDType) -> F;
+    Pass        float_empty                      (Shape, &Device, FloatDType) -> F
+                by hand "a tensor that is filled with one number is known to be";
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
     Widest      float_add                        (F, F) -> F
                 by hand "an F32 tensor of one element does not widen the other operand";
@@ -100,8 +104,10 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "its gradient is summed in F32";
     Full        float_select_add                 (F, usize, I, F) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
-    Widest      float_slice_assign               (F, &[Slice], F) -> F;
-    Widest      float_mask_where                 (F, Bool, F) -> F;
+    Widest      float_slice_assign               (F, &[Slice], F) -> F
+                by hand "a tensor that is filled with one number does not widen the others";
+    Widest      float_mask_where                 (F, Bool, F) -> F
+                by hand "a tensor that is filled with one number does not widen the others";
     Keep        float_mask_fill                  (F, Bool, Scalar) -> F;
     Widest      float_equal                      (F, F, BoolDType) -> Bool;
     Widest      float_not_equal                  (F, F, BoolDType) -> Bool;
@@ -164,7 +170,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_ceil                       (F) -> F;
     Keep        float_trunc                      (F) -> F;
     Full        float_erf                        (F) -> F;
-    Widest      float_cat                        (Vec<F>, usize) -> F;
+    Widest      float_cat                        (Vec<F>, usize) -> F
+                by hand "a tensor that is filled with one number does not widen the others";
     Keep        float_argmax                     (F, usize, IntDType) -> I;
     Keep        float_argtopk                    (F, usize, usize, IntDType) -> I;
     Keep        float_topk                       (F, usize, usize) -> F;

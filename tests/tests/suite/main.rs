@@ -5,6 +5,7 @@
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`products`]: products in F16 that are read in F32
+//! * [`filled`]: constants that are joined with tensors in low precision
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; [`outside_policy`]: code that is not lowered
@@ -33,6 +34,7 @@ mod backward_pass;
 mod custom_op;
 mod cuts;
 mod effective_batch;
+mod filled;
 mod first_scale;
 mod floor;
 mod grad_scaler;

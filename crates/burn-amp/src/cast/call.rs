@@ -97,6 +97,16 @@ impl<B: AmpBackend> Call<B> {
         self.join(tensor);
     }
 
+    /// Adds an operand that is filled with one number, after the operands whose values the op moves. The number is exact
+    /// in the compute dtype, so it is cast to that dtype and does not widen them.
+    pub(crate) fn filled<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        if self.operands.widest == Some(tensor.context.policy.compute()) {
+            self.zeros_and_ones(tensor);
+        } else {
+            self.float(tensor);
+        }
+    }
+
     /// Adds an F32 operand of one element, after a larger operand in low precision.
     pub(crate) fn one_element<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.operands = match self.operands.widest {

@@ -4,6 +4,7 @@ mod activation;
 mod binary;
 mod bool_tensor;
 mod custom;
+mod filled;
 mod int_tensor;
 mod module;
 mod qtensor;

@@ -11,6 +11,10 @@ use burn_backend::{
 
 use super::{
     binary::{float_add, float_div, float_mul, float_sub},
+    filled::{
+        float_cat, float_empty, float_full, float_mask_where, float_ones, float_slice_assign,
+        float_zeros,
+    },
     scalar::{
         float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
         float_mul_scalar, float_sub_scalar,

@@ -87,6 +87,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             | Nature::Parameter(_)
             | Nature::Gradient(_)
             | Nature::ZerosAndOnes
+            | Nature::Filled
             | Nature::Product(_)
             | Nature::LogSoftmax(_) => return self,
         };

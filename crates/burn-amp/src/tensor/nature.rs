@@ -27,6 +27,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     Gradient(Passes<B>),
     /// All values are 0 or 1, which every dtype represents exactly.
     ZerosAndOnes,
+    /// All values are the same number, which the compute dtype represents exactly, or they are undefined.
+    Filled,
     /// The rounded result of a saturating op, whose F32 values can be computed.
     Rounded(Arc<Rounded<B, G>>),
     /// A product stored in F16, whose F32 values can be computed.
@@ -51,6 +53,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Leaf(_)
             | Self::Parameter(_)
             | Self::ZerosAndOnes
+            | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::LogSoftmax(_) => None,
@@ -65,6 +68,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Plain
             | Self::Gradient(_)
             | Self::ZerosAndOnes
+            | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::LogSoftmax(_) => None,
@@ -81,6 +85,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Leaf(_)
             | Self::Parameter(_)
             | Self::ZerosAndOnes
+            | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::LogSoftmax(_) => Self::Plain,
@@ -96,6 +101,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Gradient(passes) => Nature::Gradient(passes),
             Self::Plain
             | Self::ZerosAndOnes
+            | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::LogSoftmax(_) => Nature::Plain,
@@ -119,6 +125,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Plain
             | Self::Gradient(_)
             | Self::ZerosAndOnes
+            | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::LogSoftmax(_) => Self::Plain,
@@ -135,6 +142,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Parameter(origin) => Self::Parameter(origin.clone()),
             Self::Gradient(passes) => Self::Gradient(passes.clone()),
             Self::ZerosAndOnes => Self::ZerosAndOnes,
+            Self::Filled => Self::Filled,
             Self::Rounded(rounded) => Self::Rounded(rounded.clone()),
             Self::Product(product) => Self::Product(product.clone()),
             Self::LogSoftmax(operand) => Self::LogSoftmax(Box::new(LogSoftmaxOperand {

@@ -1,0 +1,130 @@
+//! Tensors that are filled with one number, and the ops that put values into them.
+//!
+//! A program makes them in F32: the zeros around an image, the empty output of a recurrent net, the number behind a mask.
+//! Ops that only move values lose no digit if they take such a number in the dtype of the other values. So it does not
+//! widen them.
+
+use burn_amp_core::{Op, Precision, scalar};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{
+    FloatDType, Scalar, Shape, Slice,
+    ops::FloatTensorOps,
+    tensor::{BoolTensor, Device, FloatTensor},
+};
+
+use crate::{
+    backend::Amp,
+    cast::{call::Call, forward::computed},
+    graph::Graph,
+    policy::{ConfigSource, Context},
+    precision,
+    tensor::{AmpTensor, Nature},
+};
+
+/// Wraps a tensor that is filled with `value`, or whose values are undefined.
+fn filled<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    inner: FloatTensor<G::Inner>,
+    value: Option<Scalar>,
+    device: &Device<B>,
+) -> AmpTensor<B, G> {
+    let mut tensor = AmpTensor::new(inner, Context::of::<P>(device));
+    let low = tensor.context.policy.compute();
+    let is_exact = value.is_none_or(|value| !scalar::is_rounded(value.elem(), low));
+    if low.is_low() && is_exact && tensor.logical == Precision::F32 {
+        tensor.nature = Nature::Filled;
+    }
+    tensor
+}
+
+pub(super) fn float_zeros<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    shape: Shape,
+    device: &Device<B>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    let zeros = G::Inner::float_zeros(shape, device, dtype);
+    filled::<B, P, G>(zeros, Some(0f32.into()), device)
+}
+
+pub(super) fn float_ones<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    shape: Shape,
+    device: &Device<B>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    let ones = G::Inner::float_ones(shape, device, dtype);
+    filled::<B, P, G>(ones, Some(1f32.into()), device)
+}
+
+pub(super) fn float_full<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    shape: Shape,
+    value: Scalar,
+    device: &Device<B>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    let full = G::Inner::float_full(shape, value, device, dtype);
+    filled::<B, P, G>(full, Some(value), device)
+}
+
+pub(super) fn float_empty<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    shape: Shape,
+    device: &Device<B>,
+    dtype: FloatDType,
+) -> FloatTensor<Amp<B, P, G>> {
+    let empty = G::Inner::float_empty(shape, device, dtype);
+    filled::<B, P, G>(empty, None, device)
+}
+
+/// Begins a call of an op that moves values of `tensors`.
+fn moving<'a, B: AmpBackend, G: Graph<B>>(
+    op: Op,
+    tensors: impl IntoIterator<Item = &'a AmpTensor<B, G>> + Clone,
+) -> Call<B> {
+    let mut call = Call::new::<G>(op);
+    let is_filled = |tensor: &&AmpTensor<B, G>| {
+        matches!(tensor.nature, Nature::Filled) && precision::of(&tensor.inner) == Precision::F32
+    };
+    let others = tensors.clone().into_iter();
+    others
+        .filter(|tensor| !is_filled(tensor))
+        .for_each(|tensor| call.float(tensor));
+    let filled = tensors.into_iter();
+    filled
+        .filter(is_filled)
+        .for_each(|tensor| call.filled(tensor));
+    call
+}
+
+pub(super) fn float_slice_assign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+    slices: &[Slice],
+    value: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let call = moving(Op::float_slice_assign, [&tensor, &value]).decide();
+    let (tensor, value) = (call.cast(tensor), call.cast(value));
+    call.result(computed!(
+        [F],
+        call,
+        float_slice_assign(tensor, slices, value)
+    ))
+}
+
+pub(super) fn float_mask_where<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensor: FloatTensor<Amp<B, P, G>>,
+    mask: BoolTensor<B>,
+    value: FloatTensor<Amp<B, P, G>>,
+) -> FloatTensor<Amp<B, P, G>> {
+    let call = moving(Op::float_mask_where, [&tensor, &value]).decide();
+    let (tensor, value) = (call.cast(tensor), call.cast(value));
+    call.result(computed!([F], call, float_mask_where(tensor, mask, value)))
+}
+
+pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    tensors: Vec<FloatTensor<Amp<B, P, G>>>,
+    dim: usize,
+) -> FloatTensor<Amp<B, P, G>> {
+    let call = moving(Op::float_cat, &tensors).decide();
+    let tensors = tensors
+        .into_iter()
+        .map(|tensor| call.cast(tensor))
+        .collect();
+    call.result(computed!([F], call, float_cat(tensors, dim)))
+}
