@@ -179,8 +179,8 @@ fn the_low_copies_of_parameters_are_gone_after_the_backward_pass() {
     let before = HEAP.current_usage();
     let grads = loss(input()).backward();
     let gradients = LAYERS * (WIDTH * WIDTH + WIDTH) * size_of::<f32>();
-    let held = HEAP.current_usage() - before - gradients;
+    let held = HEAP.current_usage() as isize - (before + gradients) as isize;
     drop(grads);
-    let one_copy = WIDTH * WIDTH * size_of::<u16>();
-    assert!(held < one_copy, "{held} bytes besides the gradients");
+    let one_copy = (WIDTH * WIDTH * size_of::<u16>()) as isize;
+    assert!(held.abs() < one_copy, "{held} bytes besides the gradients");
 }

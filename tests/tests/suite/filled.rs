@@ -7,8 +7,8 @@ use burn::tensor::{
 };
 use burn_amp::storage_dtype;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, InBf16, LossScaleMode, Plain, PlainAutodiff,
-    for_each_low_policy, policy, scaling,
+    AmpAutodiff, Compute, ConfigSource, LossScaleMode, Plain, PlainAutodiff, for_each_low_policy,
+    policy, scaling,
 };
 
 policy!(
@@ -119,6 +119,6 @@ fn gradients_are_those_of_f32<P: ConfigSource>() {
 #[test]
 fn gradients_pass_through_a_filled_tensor() {
     #[cfg(not(feature = "vulkan"))]
-    gradients_are_those_of_f32::<InBf16>();
+    gradients_are_those_of_f32::<burn_amp_tests::InBf16>();
     gradients_are_those_of_f32::<Unscaled>();
 }

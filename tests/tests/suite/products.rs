@@ -11,8 +11,7 @@ use burn::{
 };
 use burn_amp::storage_dtype;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, InBf16, InF16, LossScaleMode, Plain, PlainAutodiff, policy,
-    scaling,
+    AmpAutodiff, Compute, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff, policy, scaling,
 };
 
 policy!(
@@ -121,7 +120,7 @@ fn is_stored_low<P: ConfigSource>() {
 #[test]
 fn a_product_of_low_tensors_stays_low() {
     #[cfg(not(feature = "vulkan"))]
-    is_stored_low::<InBf16>();
+    is_stored_low::<burn_amp_tests::InBf16>();
     is_stored_low::<InF16>();
 }
 
@@ -207,6 +206,6 @@ fn does_not_widen<P: ConfigSource>(epsilon: f32) {
 #[test]
 fn a_single_f32_number_on_the_device_does_not_widen() {
     #[cfg(not(feature = "vulkan"))]
-    does_not_widen::<InBf16>(2f32.powi(-8));
+    does_not_widen::<burn_amp_tests::InBf16>(2f32.powi(-8));
     does_not_widen::<Unscaled>(2f32.powi(-11));
 }

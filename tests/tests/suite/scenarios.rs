@@ -281,6 +281,8 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
         let device = Default::default();
         let model = net::<B<P>>([4, 8, 2]);
         let loss = |model: &Net<B<P>>| mse(model.forward(matrix(6, 4)), 1.0);
+        // CubeCL chooses among its kernels for a product while it computes the first one of a shape.
+        let _ = loss(&model).backward();
         let expected = gradients::<B<P>, _>(&model, &loss(&model).backward());
         assert_eq!(expected.len(), 4);
 

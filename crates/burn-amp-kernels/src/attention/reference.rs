@@ -120,8 +120,10 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
 fn without_masked_rows<B: AmpBackend>(scores: FloatTensor<B>) -> FloatTensor<B> {
     let shape = scores.shape();
     let dtype = get_device_settings::<B>(&B::float_device(&scores)).bool_dtype;
+    // burn-cubecl 0.21.0 starts the maximum of a row from the smallest finite number.
+    let smallest = scores.dtype().finfo().expect("scores are floats").min;
     let highest = B::float_max_dim(scores.clone(), KEYS);
-    let is_masked = B::float_equal_elem(highest, f32::NEG_INFINITY.into(), dtype);
+    let is_masked = B::float_lower_equal_elem(highest, smallest.into(), dtype);
     let probabilities = B::mixed_softmax(scores, KEYS);
     B::float_mask_fill(probabilities, B::bool_expand(is_masked, shape), 0f32.into())
 }

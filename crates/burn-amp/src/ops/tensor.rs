@@ -162,10 +162,10 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         logical: tensor.logical,
         context: tensor.context,
         nature: tensor.nature.after_require_grad(),
-        recorded: if require_grad && !G::RECORDS {
-            Recorded::of_parameter()
-        } else {
-            Recorded::nothing()
+        recorded: match (G::RECORDS, require_grad) {
+            (true, _) => Recorded::nothing(),
+            (false, true) => Recorded::of_parameter(),
+            (false, false) => tensor.recorded,
         },
     }
     .enrolled()

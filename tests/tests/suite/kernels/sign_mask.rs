@@ -12,8 +12,15 @@ use super::rows::{Float, dtypes, layouts, noisy, read};
 /// Checks that the gradient passes where Burn lets it pass.
 fn assert_as_burn(what: &str, x: Float, gradient: Float) {
     let expected = read(&Plain::relu_backward(x.clone(), gradient.clone()));
-    let masked = Plain::zeroed(gradient, Plain::not_positive(x));
-    assert_eq!(read(&masked), expected, "{what}");
+    let masked = read(&Plain::zeroed(gradient, Plain::not_positive(x.clone())));
+    let results = read(&x).into_iter().zip(masked.into_iter().zip(expected));
+    for (x, (masked, expected)) in results {
+        // Burn's backends disagree on the gradient of NaN.
+        assert!(
+            masked == expected || x.is_nan(),
+            "{what}, {x}: {masked} for {expected}"
+        );
+    }
 }
 
 #[test]
