@@ -82,7 +82,6 @@ fn is_f32_in_the_scope<P: ConfigSource>() {
 }
 
 // Fusion rounds fewer intermediate results when it has seen the same ops before.
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn linear_algebra_in_full_precision_is_that_of_the_plain_backend() {
     for_each_low_policy!(is_f32_in_the_scope);
@@ -97,7 +96,6 @@ fn operands_in_low_precision<P: ConfigSource>() {
     assert_eq!(found, plain.cov(1, 1).into_data());
 }
 
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn the_scope_widens_operands_that_are_stored_low() {
     for_each_low_policy!(operands_in_low_precision);
@@ -147,7 +145,6 @@ fn initializes_in_f32<P: ConfigSource>() {
     }
 }
 
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn every_initializer_gives_the_values_of_the_plain_backend() {
     for_each_low_policy!(initializes_in_f32);

@@ -1,7 +1,7 @@
 //! A backend that counts what a pass launches and moves, and lets another backend compute.
 //!
 //! Every op of the inner backend is one launch, which reads its operands and writes its results once. So a method of
-//! [`AmpBackend`] that is forwarded here is one launch too, as on a GPU, although the inner backend may compose it of
+//! [`AmpBackend`](burn_amp_kernels::AmpBackend) that is forwarded here is one launch too, as on a GPU, although the inner backend may compose it of
 //! several ops; a method that is not forwarded counts as the ops of its reference.
 //!
 //! * [`launches`]: the record of a thread
