@@ -59,9 +59,14 @@ impl Chain {
         if self.largest < WORTH_RECOMPUTING || self.untracked || self.length >= LONGEST {
             return false;
         }
-        let reads_operands = op.is_some_and(reads_operands);
+        let Some(op) = op else {
+            return false;
+        };
+        let reads_operands = reads_operands(op);
         match dtype {
-            Precision::F32 => reads_operands || self.stored * BROADCAST <= self.largest,
+            Precision::F32 => {
+                reads_operands || passes_operands(op) && self.stored * BROADCAST <= self.largest
+            }
             // PyTorch keeps the result of these ops, which the next op keeps too. To keep the operand instead loses no
             // digits.
             Precision::F16 | Precision::BF16 => reads_operands && self.operands == 1,
@@ -73,6 +78,32 @@ impl Chain {
     pub(super) fn next(self) -> u8 {
         self.length + 1
     }
+}
+
+/// Whether burn-autodiff computes the result of the op again under gradient checkpointing, although the backward pass of
+/// the op does not read the op's operands. Of the operands of any other such op, a reduction for example, a graph keeps
+/// nothing.
+fn passes_operands(op: Op) -> bool {
+    matches!(
+        op,
+        Op::float_add
+            | Op::float_sub
+            | Op::float_add_scalar
+            | Op::float_sub_scalar
+            | Op::float_mul_scalar
+            | Op::float_div_scalar
+            | Op::float_neg
+            | Op::float_transpose
+            | Op::float_swap_dims
+            | Op::float_permute
+            | Op::float_flip
+            | Op::float_reshape
+            | Op::float_expand
+            | Op::float_repeat_dim
+            | Op::float_select
+            | Op::float_slice
+            | Op::relu
+    )
 }
 
 /// Whether the backward pass of the op reads the op's operands, so that the graph keeps them in any case.
