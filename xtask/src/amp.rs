@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use syn::{ImplItem, Item, ItemImpl, Type};
+use syn::{ImplItem, Item, ItemImpl, Type, UseTree};
 
 /// The name of the decorator's type.
 const DECORATOR: &str = "Amp";
@@ -17,7 +17,8 @@ const DECORATOR: &str = "Amp";
 pub struct Sources {
     /// The methods written out in each `impl … for Amp<…>`, by the name of the trait.
     methods: BTreeMap<String, BTreeSet<String>>,
-    /// The functions in the file of each `impl … for Amp<…>` that calls a macro, by the name of the macro.
+    /// The names of functions, and of what is imported, in the file of each `impl … for Amp<…>` that calls a macro, by the
+    /// name of the macro.
     functions: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -48,11 +49,16 @@ impl Sources {
     /// Adds the names in one source file.
     pub fn add(&mut self, source: &str) -> Result<()> {
         let file = syn::parse_file(source)?;
-        let functions = file.items.iter().filter_map(|item| match item {
-            Item::Fn(function) => Some(function.sig.ident.to_string()),
-            _ => None,
-        });
-        let functions: BTreeSet<_> = functions.collect();
+        let mut functions = BTreeSet::new();
+        for item in &file.items {
+            match item {
+                Item::Fn(function) => {
+                    functions.insert(function.sig.ident.to_string());
+                }
+                Item::Use(import) => imported(&import.tree, &mut functions),
+                _ => {}
+            }
+        }
         for item in &file.items {
             let Item::Impl(item) = item else { continue };
             let Some(trait_name) = decorated(item) else {
@@ -82,7 +88,7 @@ impl Sources {
             .is_some_and(|methods| methods.contains(method))
     }
 
-    /// Whether the file that calls the macro with the trait's rows has a function for the op.
+    /// Whether the file that calls the macro with the trait's rows has, or imports, a function for the op.
     pub fn writes(&self, trait_name: &str, op: &str) -> bool {
         self.functions
             .get(&table_macro(trait_name))
@@ -101,6 +107,21 @@ fn decorated(item: &ItemImpl) -> Option<String> {
     match &*item.self_ty {
         Type::Path(decorated) if last(&decorated.path) == DECORATOR => Some(last(path)),
         _ => None,
+    }
+}
+
+/// Adds the names that a `use` brings into a file.
+fn imported(tree: &UseTree, names: &mut BTreeSet<String>) {
+    match tree {
+        UseTree::Path(path) => imported(&path.tree, names),
+        UseTree::Name(name) => {
+            names.insert(name.ident.to_string());
+        }
+        UseTree::Rename(rename) => {
+            names.insert(rename.rename.to_string());
+        }
+        UseTree::Group(group) => group.items.iter().for_each(|tree| imported(tree, names)),
+        UseTree::Glob(_) => {}
     }
 }
 
@@ -166,6 +187,11 @@ mod tests {
     fn ops_by_hand_are_functions_in_the_file_that_forwards_the_rows() {
         let mut sources = sources();
         sources.add("fn float_cast() {}").unwrap();
+        let imports = "use super::ops::{float_add, all::{float_sub as float_mul}}; impl<B> QTensorOps<Amp<B>> for Amp<B> { q_tensor_ops! { forward! } }";
+        sources.add(imports).unwrap();
+        assert!(sources.writes("QTensorOps", "float_add"));
+        assert!(sources.writes("QTensorOps", "float_mul"));
+        assert!(!sources.writes("QTensorOps", "float_sub"), "renamed");
         assert!(sources.writes("FloatTensorOps", "float_into_data"));
         assert!(!sources.writes("FloatTensorOps", "seed"), "a method");
         assert!(!sources.writes("FloatTensorOps", "float_cast"), "elsewhere");
