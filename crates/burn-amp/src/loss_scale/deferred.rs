@@ -7,9 +7,9 @@ use std::sync::{
 
 use burn_amp_core::Outcome;
 use burn_amp_kernels::loss_scale;
-use burn_backend::{Backend, read_sync, tensor::FloatTensor};
+use burn_backend::{Backend, Shape, read_sync, tensor::FloatTensor};
 
-use super::{Scaling, device::scale_of};
+use super::Scaling;
 
 /// A backward pass whose outcome may still be on the device.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl<B: Backend> DeferredPass<B> {
 
     /// Returns the outcome. Waits for the device.
     pub(crate) fn wait(&self) -> Outcome {
-        while self.arrived.get().is_none() && self.scaling.device.settle_next(&self.scaling.host) {}
+        while self.arrived.get().is_none() && self.scaling.settle_next() {}
         *self
             .arrived
             .get()
@@ -98,4 +98,9 @@ impl<B: Backend> DeferredPass<B> {
             }
         }
     }
+}
+
+/// Returns the scale in a state, as a tensor with one element and `rank` dimensions.
+pub(crate) fn scale_of<B: Backend>(state: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
+    B::float_reshape(loss_scale::scale_of::<B>(state), Shape::from(vec![1; rank]))
 }

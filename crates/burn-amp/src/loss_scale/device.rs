@@ -14,7 +14,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
 use burn_amp_kernels::{AmpBackend, loss_scale};
-use burn_backend::{Backend, Shape, TensorData, tensor::FloatTensor};
+use burn_backend::{Backend, TensorData, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::{
@@ -165,11 +165,6 @@ impl<B: AmpBackend> Scaling<B> {
         }
         pass
     }
-}
-
-/// Returns the scale in a state, as a tensor with one element and `rank` dimensions.
-pub(crate) fn scale_of<B: Backend>(state: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
-    B::float_reshape(loss_scale::scale_of::<B>(state), Shape::from(vec![1; rank]))
 }
 
 /// Copies the state of the host to the device.

@@ -28,8 +28,8 @@ pub use own::OwnLossScale;
 pub use record::LossScaleRecord;
 pub use skip::{Overflow, Skip};
 
-pub(crate) use deferred::DeferredPass;
-pub(crate) use device::{DeviceScale, scale_of};
+pub(crate) use deferred::{DeferredPass, scale_of};
+pub(crate) use device::DeviceScale;
 pub(crate) use host::HostScale;
 pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
@@ -72,7 +72,12 @@ impl<B: Backend> Scaling<B> {
 
     /// Waits for the outcomes of all backward passes and brings the host up to date.
     pub(crate) fn settle(&self) {
-        while self.device.settle_next(&self.host) {}
+        while self.settle_next() {}
+    }
+
+    /// Waits for the outcome of the oldest backward pass that has none; returns whether there was one.
+    fn settle_next(&self) -> bool {
+        self.device.settle_next(&self.host)
     }
 
     /// Returns the state after all backward passes, for a checkpoint. Waits for the device.

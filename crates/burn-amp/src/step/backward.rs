@@ -78,13 +78,14 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
 
     fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
         let tensor = tensor.exact();
-        let is_leaf = matches!(tensor.nature, Nature::Leaf(_));
+        let lowers = tensor.context.policy.compute().is_low();
+        let is_lowered = lowers && matches!(tensor.nature, Nature::Leaf(_));
         AmpTensor {
             inner: tensor.inner.primitive,
             logical: tensor.logical,
             context: tensor.context,
             nature: tensor.nature.after_move(),
-            recorded: if is_leaf {
+            recorded: if is_lowered {
                 Recorded::of_parameter()
             } else {
                 Recorded::nothing()
