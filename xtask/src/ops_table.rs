@@ -102,7 +102,12 @@ mod tests {
         let page = page().unwrap();
         assert_eq!(
             row(&page, "float_div").unwrap(),
-            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` |  |"
+            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` | \
+             an F32 tensor of one element does not widen the other operand |"
+        );
+        assert_eq!(
+            row(&page, "float_exp").unwrap(),
+            "| `float_exp` | `FloatTensorOps` | full | full | `(F) -> F` |  |"
         );
         assert_eq!(
             row(&page, "float_gather").unwrap(),

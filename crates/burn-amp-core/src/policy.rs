@@ -78,6 +78,16 @@ impl Operands {
         }
     }
 
+    /// The casts of any op under a policy that lowers nothing: operands of different dtypes are promoted.
+    #[inline]
+    pub fn promoted(self) -> Casts {
+        Casts {
+            operands: if self.mixed { self.widest } else { None },
+            results: None,
+            logical: self.logical,
+        }
+    }
+
     #[inline]
     fn and_logical(self, logical: Precision) -> Self {
         Self {

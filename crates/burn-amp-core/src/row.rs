@@ -145,7 +145,7 @@ mod tests {
     fn each_row_is_passed_with_its_operands_apart() {
         assert_eq!(
             Signatures::linear(),
-            ["[F]", "[F]", "[Option<F>]", "->", "[F]"]
+            ["[F]", "[F]", "[Option<F>]", "->", "[F]", "hand"]
         );
         assert_eq!(
             Signatures::unfold4d(),

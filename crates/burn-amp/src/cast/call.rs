@@ -176,6 +176,7 @@ impl<B: AmpBackend> Call<B> {
         }
         operands.exact |= scope::is_full_precision();
         let casts = match (self.context, self.callee) {
+            (Some(context), _) if !context.policy.compute().is_low() => operands.promoted(),
             (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
@@ -204,6 +205,10 @@ impl<B: AmpBackend> Decided<B> {
             ..
         } = tensor;
         let to = self.casts.operands;
+        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
+        if to.is_none() && !context.policy.compute().is_low() {
+            return inner;
+        }
         if let Nature::Rounded(rounded) = &nature {
             let reads_rounded = match to {
                 Some(to) => to.is_low(),

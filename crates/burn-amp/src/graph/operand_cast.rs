@@ -30,7 +30,8 @@ pub(crate) const WORTH_RECOMPUTING: usize = 1024;
 /// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`.
 ///
 /// For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the graph keeps the
-/// operand as it is stored, and the backward pass casts it again. Burn's own cast keeps the result.
+/// operand as it is stored, and the backward pass casts it again. Burn's own cast keeps the result. An operand that other
+/// ops will read too is kept for them anyway, so it shares the node of its cast whatever the op.
 pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     recorded: &Recorded<B>,
@@ -53,8 +54,10 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     let values = precision::cast::<B>(tensor.primitive.clone(), to);
     match &recorded.casts {
         _ if !tensor.is_tracked() => untracked(tensor, values),
+        Some(casts) if to == Precision::F32 && (recomputes || recorded.has_other_readers()) => {
+            widened::<B>(tensor, casts, values)
+        }
         _ if !recomputes => node::<B, C>(tensor, values),
-        Some(casts) if to == Precision::F32 => widened::<B>(tensor, casts, values),
         _ => recomputed::<B>(tensor, values),
     }
 }

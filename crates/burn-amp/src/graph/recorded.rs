@@ -52,6 +52,12 @@ impl<B: Backend> Recorded<B> {
         }
     }
 
+    /// Whether clones of the tensor exist, which other ops will read.
+    pub(super) fn has_other_readers(&self) -> bool {
+        let casts = self.casts.as_ref();
+        casts.is_some_and(|casts| Arc::strong_count(casts) > 1)
+    }
+
     /// Casts the tensor to a low dtype. All uses share the values.
     pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
         let Some(casts) = &self.casts else {

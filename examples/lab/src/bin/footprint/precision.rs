@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp::{
     Amp,
-    config::{Compute, Config, ConfigError, ConfigSource},
+    config::{Compute, Config, ConfigError, ConfigSource, DynamicLossScale},
 };
 
 use crate::counting::Counting;
@@ -71,7 +71,7 @@ impl Precision for F16 {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InBf16;
 
-/// Computes in F16.
+/// Computes in F16, from PyTorch's first loss scale on: the search for the first scale starts where small gradients are zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InF16;
 
@@ -83,7 +83,14 @@ impl ConfigSource for InBf16 {
 
 impl ConfigSource for InF16 {
     fn config() -> Result<Config, ConfigError> {
-        Ok(computing_in(Compute::F16))
+        Ok(Config {
+            loss_scale: DynamicLossScale {
+                search: false,
+                ..DynamicLossScale::default()
+            }
+            .into(),
+            ..computing_in(Compute::F16)
+        })
     }
 }
 
