@@ -13,7 +13,7 @@ use crate::{backend::Amped, policy::Context};
 /// saliency map:
 ///
 /// ```
-/// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::{GradientsParams, LBFGSConfig}, tensor::Tensor};
+/// # use burn::{backend::Flex, nn::{Initializer, Linear, LinearConfig}, optim::{GradientsParams, LBFGSConfig}, tensor::Tensor};
 /// # use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
 /// # struct InF16;
 /// # impl ConfigSource for InF16 {
@@ -26,14 +26,14 @@ use crate::{backend::Amped, policy::Context};
 /// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InF16>>;
 ///
 /// let device = Default::default();
-/// let model: Linear<B> = LinearConfig::new(2, 1).init(&device);
+/// let model: Linear<B> = LinearConfig::new(2, 1).with_initializer(Initializer::Zeros).init(&device);
 /// let x = Tensor::<B, 2>::from_floats([[1.0, 2.0], [0.0, 1.0]], &device);
 /// let mut optimizer = LBFGSConfig::new().init::<B>();
 ///
 /// let (_model, _loss) = optimizer.step(0.1, model, |model: Linear<B>| {
 ///     let mut value = 0.0;
 ///     let grads = backward_until_finite(|| {
-///         let loss = (model.forward(x.clone()) - 1.0).square().sum() * 1e6;
+///         let loss = (model.forward(x.clone()) - 1.0).square().sum() * 1e4;
 ///         value = f64::from(loss.clone().into_scalar());
 ///         loss
 ///     });
