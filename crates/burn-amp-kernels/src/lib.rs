@@ -13,7 +13,7 @@
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
-//!   [`cross_entropy`], [`scalar`], [`product`]
+//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`]
 //! * for what a graph keeps: [`sign_mask`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in

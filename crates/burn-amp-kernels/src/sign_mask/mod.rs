@@ -1,6 +1,7 @@
 //! Sign masks: which elements of a tensor are 0 or less, in one bit per element.
 //!
-//! The backward passes of a ReLU and of a dropout need nothing else of their operands.
+//! The backward passes of a dropout and of a ReLU need nothing else of their operands. A ReLU in low precision keeps its
+//! output instead, which the next op keeps too.
 //! [`AmpBackend::not_positive`](crate::AmpBackend::not_positive) makes the mask,
 //! [`AmpBackend::zeroed`](crate::AmpBackend::zeroed) applies it to a gradient. Where the backend has a kernel for them,
 //! a mask takes 1/16 of the bytes of a BF16 tensor; otherwise it is a bool tensor.

@@ -21,7 +21,7 @@ use super::{callee::Callee, recompute::Chain};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
-    graph::{Graph, Recorded},
+    graph::Graph,
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
@@ -363,7 +363,7 @@ impl<B: AmpBackend> Decided<B> {
             && self.lowers()
             && matches!(result.nature, Nature::Plain);
         if is_rounded {
-            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x, Recorded::nothing())));
+            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
         }
         result
     }

@@ -6,7 +6,8 @@
 //! graph keeps a closure that computes the result again, and those of its operands that are not recomputed themselves.
 //!
 //! A chain starts with the cast of a low operand to F32 and goes on while no large operand has to be kept in F32 for
-//! it. Low results are kept as they are, as PyTorch keeps them.
+//! it. A low result is kept as it is, unless its op reads one operand in the backward pass, as a sigmoid does: the graph
+//! keeps the operand, and need not keep the result as well.
 
 use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
@@ -67,8 +68,7 @@ impl Chain {
             Precision::F32 => {
                 reads_operands || passes_operands(op) && self.stored * BROADCAST <= self.largest
             }
-            // PyTorch keeps the result of these ops, which the next op keeps too. To keep the operand instead loses no
-            // digits.
+            // PyTorch keeps the rounded result instead of the operand, and loses digits of the gradient.
             Precision::F16 | Precision::BF16 => reads_operands && self.operands == 1,
             Precision::F64 | Precision::Flex32 => false,
         }

@@ -34,17 +34,15 @@ impl Saturating {
 pub(crate) struct Rounded<B: AmpBackend, G: Graph<B>> {
     op: Saturating,
     x: FloatTensor<G::Inner>,
-    recorded: Recorded<B>,
     /// The result in F32, computed when it is first needed.
     exact: OnceLock<FloatTensor<G::Inner>>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
-    pub(crate) fn new(op: Saturating, x: FloatTensor<G::Inner>, recorded: Recorded<B>) -> Self {
+    pub(crate) fn new(op: Saturating, x: FloatTensor<G::Inner>) -> Self {
         Self {
             op,
             x,
-            recorded,
             exact: OnceLock::new(),
         }
     }
@@ -53,7 +51,8 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
     pub(crate) fn exact(&self) -> FloatTensor<G::Inner> {
         let compute = || {
             let recomputes = self.x.shape().num_elements() >= WORTH_RECOMPUTING;
-            let x = G::cast(self.x.clone(), &self.recorded, Precision::F32, recomputes);
+            let nothing = Recorded::nothing();
+            let x = G::cast(self.x.clone(), &nothing, Precision::F32, recomputes);
             if recomputes {
                 self.op.apply::<G::Recomputed>(x)
             } else {
