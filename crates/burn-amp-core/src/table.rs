@@ -89,11 +89,15 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Widest      float_cross                      (F, F, usize) -> F;
     Keep        float_neg                        (F) -> F;
     Full        float_recip                      (F) -> F;
-    Keep        float_transpose                  (F) -> F;
-    Keep        float_swap_dims                  (F, usize, usize) -> F;
-    Keep        float_permute                    (F, &[usize]) -> F;
+    Keep        float_transpose                  (F) -> F
+                by hand "a view of a tensor in low precision may be read as it is";
+    Keep        float_swap_dims                  (F, usize, usize) -> F
+                by hand "a view of a tensor in low precision may be read as it is";
+    Keep        float_permute                    (F, &[usize]) -> F
+                by hand "a view of a tensor in low precision may be read as it is";
     Keep        float_flip                       (F, &[usize]) -> F;
-    Keep        float_reshape                    (F, Shape) -> F;
+    Keep        float_reshape                    (F, Shape) -> F
+                by hand "a view of a tensor in low precision may be read as it is";
     Keep        float_gather                     (usize, F, I) -> F
                 by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full        float_scatter_add                (usize, F, I, F) -> F;
@@ -126,12 +130,16 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Pass        float_set_require_grad           (F, bool) -> F
                 by hand "makes a leaf, whose gradient is checked and whose casts are shared";
     Pass        float_is_require_grad            (&F) -> bool;
-    Full        float_sum                        (F) -> F;
-    Full        float_sum_dim                    (F, usize) -> F;
+    Full        float_sum                        (F) -> F
+                by hand "one kernel reads x as it is stored";
+    Full        float_sum_dim                    (F, usize) -> F
+                by hand "one kernel reads x as it is stored";
     Full        float_prod                       (F) -> F;
     Full        float_prod_dim                   (F, usize) -> F;
-    Full        float_mean                       (F) -> F;
-    Full        float_mean_dim                   (F, usize) -> F;
+    Full        float_mean                       (F) -> F
+                by hand "one kernel reads x as it is stored";
+    Full        float_mean_dim                   (F, usize) -> F
+                by hand "one kernel reads x as it is stored";
     Full        float_cumsum                     (F, usize) -> F;
     Full        float_cumprod                    (F, usize) -> F;
     Keep        float_cummin                     (F, usize) -> F
@@ -145,7 +153,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_log1p                      (F) -> F;
     Full        float_powf                       (F, F) -> F;
     Full        float_powi                       (F, I) -> F;
-    Full        float_powi_scalar                (F, Scalar) -> F;
+    Full        float_powi_scalar                (F, Scalar) -> F
+                by hand "a square is computed by the sum that reads it";
     Full        float_powi_scalar_impl           (F, Scalar) -> F;
     Full        float_powf_scalar                (F, Scalar) -> F;
     Full        float_powf_scalar_impl           (F, Scalar) -> F;

@@ -12,13 +12,14 @@ use burn_backend::{
 
 use crate::{
     AmpBackend,
+    affine::{self, Affine, Moment},
     attention::{self, Attention},
     cross_entropy, gelu,
     layer_norm::{self, LayerNorm},
     log_softmax::{self, LogSoftmax},
     product,
     scalar::{self, ScalarOp},
-    sign_mask, softmax,
+    sign_mask, softmax, widen,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -36,6 +37,23 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 
     fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         product::recorded::<B, C>(lhs, rhs)
+    }
+
+    fn mixed_affine(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        let output = affine::recorded::<B, C>(x, affine, dtype);
+        match plus {
+            Some(plus) => Self::float_add(output, widen::cast::<Self>(plus, dtype.into())),
+            None => output,
+        }
+    }
+
+    fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {
+        affine::recorded_moment::<B, C>(x, moment)
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -85,7 +103,7 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 /// Wraps a tensor that is in no graph.
 ///
 /// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than `B: AmpBackend`.
-fn untracked<B: AmpBackend, C: CheckpointStrategy>(
+pub(crate) fn untracked<B: AmpBackend, C: CheckpointStrategy>(
     like: &FloatTensor<Autodiff<B, C>>,
     primitive: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {

@@ -2,12 +2,13 @@
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
-    Backend, FloatDType,
+    Backend, FloatDType, Shape,
     ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
 
 use crate::{
+    affine::{self, Affine, Group, Moment, Moments, Sums},
     attention::{self, Attention, AttentionGradients},
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
@@ -93,6 +94,53 @@ pub trait AmpBackend: Backend {
     /// The product of two tensors, in F32; see [`product`].
     fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         product::reference::<Self>(lhs, rhs)
+    }
+
+    /// A chain of sums and products of a tensor and small factors in mixed precision, plus an optional tensor that is in no
+    /// graph; see [`affine`].
+    fn mixed_affine(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        affine::reference::<Self>(x, affine, plus, dtype)
+    }
+
+    /// The gradient of [`mixed_affine`](Self::mixed_affine) with respect to `x`, plus an optional tensor.
+    fn mixed_affine_backward(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        affine::reference_backward::<Self>(x, affine, grad, plus, dtype)
+    }
+
+    /// The sums that the gradients of a group of factors are made of. The group must not be empty.
+    fn mixed_affine_sums(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        group: Group,
+    ) -> Sums<FloatTensor<Self>> {
+        affine::reference_sums::<Self>(x, affine, grad, group)
+    }
+
+    /// The sums of `x + before` and of its square in mixed precision, of the shape `kept`; see [`affine`].
+    fn mixed_moments(
+        x: FloatTensor<Self>,
+        grid: Shape,
+        before: Option<FloatTensor<Self>>,
+        kept: Shape,
+    ) -> Moments<FloatTensor<Self>> {
+        affine::reference_moments::<Self>(x, grid, before, kept)
+    }
+
+    /// One of the [`mixed_moments`](Self::mixed_moments).
+    fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {
+        affine::reference_moment::<Self>(x, moment)
     }
 
     /// GELU in mixed precision; see [`gelu`].

@@ -13,7 +13,7 @@
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
-//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`]
+//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`]
 //! * for what a graph keeps: [`sign_mask`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod affine;
 pub mod attention;
 mod autodiff;
 pub mod cross_entropy;

@@ -12,7 +12,7 @@ pub(crate) mod team;
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
-    DType, FloatDType, TensorMetadata,
+    DType, FloatDType, Shape, TensorMetadata,
     ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
@@ -21,7 +21,9 @@ use burn_cubecl::{
 };
 
 use crate::{
-    AmpBackend, cross_entropy, finite,
+    AmpBackend,
+    affine::{self, Affine, Group, Moments, Sums},
+    cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
@@ -94,6 +96,51 @@ where
             return scalar::reference::<Self>(x, op, scalar);
         }
         scalar::scalar(x, op, scalar as f32)
+    }
+
+    fn mixed_affine(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        affine::affine(&x, &affine, plus.as_ref(), dtype)
+            .unwrap_or_else(|| affine::reference::<Self>(x, affine, plus, dtype))
+    }
+
+    fn mixed_affine_backward(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        affine::affine_backward(&x, &affine, &grad, plus.as_ref(), dtype)
+            .unwrap_or_else(|| affine::reference_backward::<Self>(x, affine, grad, plus, dtype))
+    }
+
+    fn mixed_affine_sums(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        group: Group,
+    ) -> Sums<FloatTensor<Self>> {
+        affine::sums(&x, &affine, &grad, group)
+            .unwrap_or_else(|| affine::reference_sums::<Self>(x, affine, grad, group))
+    }
+
+    fn mixed_moments(
+        x: FloatTensor<Self>,
+        grid: Shape,
+        before: Option<FloatTensor<Self>>,
+        kept: Shape,
+    ) -> Moments<FloatTensor<Self>> {
+        let centered = Affine::<Self> {
+            before: before.clone(),
+            ..Affine::identity(grid.clone())
+        };
+        affine::moments(&x, &centered, &kept)
+            .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept))
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {

@@ -25,7 +25,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Rounded, Saturating, is_summed_in_f32},
+    tensor::{AmpTensor, Lazy, Nature, Rounded, Saturating, is_summed_in_f32},
     warn,
 };
 
@@ -91,7 +91,7 @@ impl<B: AmpBackend> Call<B> {
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         let stored = match &tensor.nature {
             Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
-            _ => precision::of(&tensor.inner),
+            _ => tensor.stored(),
         };
         self.operands = self.operands.and(stored, tensor.logical);
         self.join(tensor);
@@ -197,17 +197,24 @@ impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let to = self.casts.operands;
+        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
+        if to.is_none() && !tensor.context.policy.compute().is_low() {
+            return tensor.inner;
+        }
         let AmpTensor {
             inner,
             nature,
             context,
             recorded,
             ..
-        } = tensor;
-        let to = self.casts.operands;
-        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
-        if to.is_none() && !context.policy.compute().is_low() {
-            return inner;
+        } = tensor.with_view();
+        if let Nature::Lazy(lazy) = &nature {
+            return match to {
+                Some(to) if to.is_low() => lazy.low(to),
+                Some(to) => precision::cast::<G::Inner>(lazy.in_f32(), to),
+                None => lazy.in_f32(),
+            };
         }
         if let Nature::Rounded(rounded) = &nature {
             let reads_rounded = match to {
@@ -272,6 +279,48 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
+    /// Whether the op computes in F32 what it stores in F32, under a policy that lowers other ops.
+    #[inline]
+    pub(crate) fn stays_in_f32(&self) -> bool {
+        self.lowers()
+            && !self.call.operands.exact
+            && self.casts.results.is_none()
+            && self.casts.operands.or(self.call.operands.widest) == Some(Precision::F32)
+    }
+
+    /// Whether the op takes its operands and stores its result as they are, under a policy that lowers other ops.
+    #[inline]
+    pub(crate) fn keeps(&self) -> bool {
+        self.lowers()
+            && !self.call.operands.exact
+            && self.casts.results.is_none()
+            && self.casts.operands.is_none()
+    }
+
+    /// Wraps a chain that has not been computed. `x` is its low tensor.
+    pub(crate) fn lazy<G: Graph<B>>(
+        &self,
+        x: FloatTensor<G::Inner>,
+        chain: Lazy<B, G>,
+    ) -> AmpTensor<B, G> {
+        let mut result = self.stored::<G>(x);
+        let length = if chain.is_view() { 0 } else { 1 };
+        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
+        result.logical = self.casts.logical.unwrap_or(if chain.is_view() {
+            precision::of(&result.inner)
+        } else {
+            Precision::F32
+        });
+        result.nature = Nature::Lazy(Arc::new(chain));
+        result
+    }
+
+    fn context(&self) -> &'static Context<B> {
+        self.call
+            .context
+            .expect("an op with a float result has a float operand or a device")
+    }
+
     /// Whether the policy lowers anything.
     pub(crate) fn lowers(&self) -> bool {
         self.call
@@ -296,10 +345,7 @@ impl<B: AmpBackend> Decided<B> {
 
     /// Wraps a result that has its storage dtype already.
     pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        let context = self
-            .call
-            .context
-            .expect("an op with a float result has a float operand or a device");
+        let context = self.context();
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
         let chain = if is_recomputed {

@@ -15,7 +15,6 @@ use burn_backend::TensorMetadata;
 
 use crate::{
     graph::{Graph, WORTH_RECOMPUTING},
-    precision,
     tensor::AmpTensor,
 };
 
@@ -47,8 +46,8 @@ impl Chain {
         self.operands = self.operands.saturating_add(1);
         self.largest = self.largest.max(elements);
         self.length = self.length.max(operand.recorded.chain);
-        self.untracked |= !G::is_tracked(&operand.inner);
-        if !precision::of(&operand.inner).is_low() && operand.recorded.chain == 0 {
+        self.untracked |= !operand.is_tracked();
+        if !operand.stored().is_low() && operand.recorded.chain == 0 {
             self.stored = self.stored.max(elements);
         }
     }

@@ -99,6 +99,14 @@ pub trait Graph<B: AmpBackend>:
         recomputes: bool,
     ) -> FloatTensor<Self::Inner>;
 
+    /// The same values in a node that adds its gradients in F32 and rounds their sum to the dtype of the tensor. All uses
+    /// share it.
+    #[doc(hidden)]
+    fn with_f32_gradient(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+    ) -> FloatTensor<Self::Inner>;
+
     /// Whether a backward pass computes the tensor again.
     #[doc(hidden)]
     fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool;
@@ -173,6 +181,11 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     }
 
     #[inline]
+    fn with_f32_gradient(tensor: FloatTensor<B>, _: &Recorded<B>) -> FloatTensor<B> {
+        tensor
+    }
+
+    #[inline]
     fn is_recomputed(_: &FloatTensor<B>) -> bool {
         false
     }
@@ -234,6 +247,13 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         recomputes: bool,
     ) -> FloatTensor<Self::Inner> {
         operand_cast::cast::<B, C>(tensor, recorded, to, recomputes)
+    }
+
+    fn with_f32_gradient(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+    ) -> FloatTensor<Self::Inner> {
+        recorded.with_f32_gradient(tensor, f32_gradient::with_f32_gradient::<B, C>)
     }
 
     #[inline]

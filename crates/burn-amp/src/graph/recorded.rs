@@ -25,6 +25,8 @@ pub(super) struct SharedCasts<B: Backend> {
     /// The node of the cast to F32, in which the gradients of the uses are added. Its values are those of the tensor as
     /// it is stored: each use casts them again, so that the F32 values do not outlive the use.
     pub(super) wide: OnceLock<FloatTensor<Autodiff<B>>>,
+    /// The values as they are stored, in the node that adds the gradients of those uses in F32 which read them so.
+    summed: OnceLock<FloatTensor<Autodiff<B>>>,
 }
 
 impl<B: Backend> Recorded<B> {
@@ -48,6 +50,7 @@ impl<B: Backend> Recorded<B> {
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
+                summed: OnceLock::new(),
             })),
         }
     }
@@ -56,6 +59,18 @@ impl<B: Backend> Recorded<B> {
     pub(super) fn has_other_readers(&self) -> bool {
         let casts = self.casts.as_ref();
         casts.is_some_and(|casts| Arc::strong_count(casts) > 1)
+    }
+
+    /// Returns the node that adds the gradients of all such uses, which the first of them makes.
+    pub(super) fn with_f32_gradient(
+        &self,
+        tensor: FloatTensor<Autodiff<B>>,
+        make: impl FnOnce(FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
+    ) -> FloatTensor<Autodiff<B>> {
+        match &self.casts {
+            Some(casts) => casts.summed.get_or_init(|| make(tensor)).clone(),
+            None => make(tensor),
+        }
     }
 
     /// Casts the tensor to a low dtype. All uses share the values.

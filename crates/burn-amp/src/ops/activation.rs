@@ -4,7 +4,7 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use super::scalar::leaky_relu;
+use super::{lazy, scalar::leaky_relu};
 use crate::{
     backend::Amp,
     cast::{
@@ -29,6 +29,9 @@ fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::relu);
     call.float(&x);
     let call = call.decide();
+    if let Some(chain) = lazy::relu(&call, &x) {
+        return chain;
+    }
     let result = if call.recomputes() {
         G::Recomputed::relu(call.cast(x))
     } else if call.lowers() {

@@ -6,6 +6,7 @@ use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+use super::lazy::continued;
 use crate::{
     backend::Amp,
     cast::{
@@ -15,7 +16,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, Nature, Product},
+    tensor::{AmpTensor, Lazy, Nature, Product},
 };
 
 /// Shows two operands to a call.
@@ -47,8 +48,8 @@ fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
     one: &AmpTensor<B, G>,
     low: &AmpTensor<B, G>,
 ) -> bool {
-    precision::of(&one.inner) == Precision::F32
-        && precision::of(&low.inner).is_low()
+    one.stored() == Precision::F32
+        && low.stored().is_low()
         && one.inner.shape().num_elements() == 1
         && low.inner.shape().num_elements() > 1
 }
@@ -60,6 +61,10 @@ pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_add);
     look(&mut call, &lhs, &rhs);
     let call = call.decide();
+    let sum = continued(&call, &lhs, &rhs, Lazy::plus);
+    if let Some(sum) = sum.or_else(|| continued(&call, &rhs, &lhs, Lazy::plus)) {
+        return sum;
+    }
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     call.result(computed!([F], call, float_add(lhs, rhs)))
 }
@@ -71,6 +76,9 @@ pub(super) fn float_sub<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_sub);
     look(&mut call, &lhs, &rhs);
     let call = call.decide();
+    if let Some(difference) = continued(&call, &lhs, &rhs, Lazy::minus) {
+        return difference;
+    }
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     call.result(computed!([F], call, float_sub(lhs, rhs)))
 }
@@ -82,6 +90,9 @@ pub(super) fn float_div<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_div);
     look(&mut call, &lhs, &rhs);
     let call = call.decide();
+    if let Some(quotient) = continued(&call, &lhs, &rhs, Lazy::divided_by) {
+        return quotient;
+    }
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     call.result(computed!([F], call, float_div(lhs, rhs)))
 }
@@ -119,6 +130,10 @@ fn product<B: AmpBackend, G: Graph<B>>(
     lhs: AmpTensor<B, G>,
     rhs: AmpTensor<B, G>,
 ) -> AmpTensor<B, G> {
+    let product = continued(&call, &lhs, &rhs, Lazy::times);
+    if let Some(product) = product.or_else(|| continued(&call, &rhs, &lhs, Lazy::times)) {
+        return product;
+    }
     // A factor of at most 1 makes no product overflow.
     let is_bounded = |x: &AmpTensor<B, G>| matches!(x.nature, Nature::Rounded(_));
     let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);

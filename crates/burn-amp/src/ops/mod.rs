@@ -6,6 +6,7 @@ mod bool_tensor;
 mod custom;
 mod filled;
 mod int_tensor;
+mod lazy;
 mod module;
 mod qtensor;
 mod scalar;

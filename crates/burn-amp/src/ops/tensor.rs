@@ -15,6 +15,10 @@ use super::{
         float_cat, float_empty, float_full, float_mask_where, float_ones, float_slice_assign,
         float_zeros,
     },
+    lazy::{
+        float_mean, float_mean_dim, float_permute, float_powi_scalar, float_reshape, float_sum,
+        float_sum_dim, float_swap_dims, float_transpose, widened,
+    },
     scalar::{
         float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
         float_mul_scalar, float_sub_scalar,
@@ -175,6 +179,11 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
+    if dtype == FloatDType::F32
+        && let Some(chain) = widened(&tensor)
+    {
+        return chain;
+    }
     let tensor = tensor.operand();
     let inner = G::Inner::float_cast(tensor.inner, dtype);
     AmpTensor {

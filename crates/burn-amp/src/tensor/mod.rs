@@ -2,11 +2,15 @@
 //!
 //! * [`rounded`]: results of saturating ops, with their F32 values within reach
 //! * [`product`]: products in F16, with their F32 values within reach
+//! * [`lazy`]: chains of ops that have not been computed
+//! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
+mod lazy;
 mod nature;
 mod product;
 mod rounded;
+mod view;
 
 use std::{fmt, sync::Arc};
 
@@ -14,6 +18,7 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+pub(crate) use lazy::Lazy;
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
 pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
@@ -29,7 +34,7 @@ use crate::{
 /// Its `dtype()`, and the dtype of all data read from it, is the *logical* dtype: the one that the tensor would have
 /// without burn-amp. The policy changes the *storage* dtype only.
 pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
-    /// The values in their storage dtype.
+    /// The values in their storage dtype; those of the low tensor if the nature is lazy.
     pub(crate) inner: FloatTensor<G::Inner>,
     pub(crate) logical: Precision,
     /// The policy and the loss scale of the device that the values are on.
@@ -78,10 +83,13 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones.
+    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, and with those of a chain that
+    /// has not been computed.
     pub(crate) fn exact(self) -> Self {
         let inner = match &self.nature {
             Nature::Rounded(rounded) => rounded.exact(),
+            Nature::Lazy(lazy) if lazy.is_view() => return self.with_view(),
+            Nature::Lazy(lazy) => lazy.in_f32(),
             Nature::Plain
             | Nature::Leaf(_)
             | Nature::Parameter(_)
@@ -97,6 +105,36 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             context: self.context,
             nature: Nature::Plain,
             recorded: Recorded::nothing(),
+        }
+    }
+
+    /// The tensor with the values of a view that has not been computed.
+    pub(crate) fn with_view(self) -> Self {
+        match &self.nature {
+            Nature::Lazy(lazy) if lazy.is_view() => Self {
+                inner: lazy.low(precision::of(&self.inner)),
+                logical: self.logical,
+                context: self.context,
+                recorded: lazy.recorded(),
+                nature: Nature::Plain,
+            },
+            _ => self,
+        }
+    }
+
+    /// Whether the tensor is in a graph.
+    pub(crate) fn is_tracked(&self) -> bool {
+        match &self.nature {
+            Nature::Lazy(lazy) => lazy.is_tracked(),
+            _ => G::is_tracked(&self.inner),
+        }
+    }
+
+    /// The dtype in which the values are stored, or in which an op would read those of a chain.
+    pub(crate) fn stored(&self) -> Precision {
+        match &self.nature {
+            Nature::Lazy(lazy) if !lazy.is_view() => Precision::F32,
+            _ => precision::of(&self.inner),
         }
     }
 
@@ -143,7 +181,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Returns the dtype in which the values are stored.
     pub fn storage_dtype(&self) -> DType {
-        self.inner.dtype()
+        precision::to_burn(self.stored())
     }
 
     /// Returns the tensor of the inner backend, cast to the logical dtype: the tensor as the plain backend would hold
@@ -190,10 +228,16 @@ impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     }
 
     fn shape(&self) -> Shape {
-        self.inner.shape()
+        match &self.nature {
+            Nature::Lazy(lazy) => lazy.shape(),
+            _ => self.inner.shape(),
+        }
     }
 
     fn rank(&self) -> usize {
-        self.inner.rank()
+        match &self.nature {
+            Nature::Lazy(lazy) => lazy.shape().num_dims(),
+            _ => self.inner.rank(),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use super::{product::Product, rounded::Rounded};
+use super::{lazy::Lazy, product::Product, rounded::Rounded};
 use crate::{
     graph::{Graph, Leaf, Origin},
     loss_scale::Passes,
@@ -33,6 +33,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     Rounded(Arc<Rounded<B, G>>),
     /// A product stored in F16, whose F32 values can be computed.
     Product(Arc<Product<B, G>>),
+    /// A chain of ops on a low tensor that has not been computed. The values in the tensor are those of the low tensor.
+    Lazy(Arc<Lazy<B, G>>),
     /// The log-softmax of another tensor along the last dimension.
     LogSoftmax(Box<LogSoftmaxOperand<B, G>>),
 }
@@ -56,6 +58,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
+            | Self::Lazy(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -71,6 +74,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
+            | Self::Lazy(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -88,6 +92,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
+            | Self::Lazy(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -104,6 +109,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
+            | Self::Lazy(_)
             | Self::LogSoftmax(_) => Nature::Plain,
         }
     }
@@ -128,6 +134,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Filled
             | Self::Rounded(_)
             | Self::Product(_)
+            | Self::Lazy(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -145,6 +152,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Filled => Self::Filled,
             Self::Rounded(rounded) => Self::Rounded(rounded.clone()),
             Self::Product(product) => Self::Product(product.clone()),
+            Self::Lazy(lazy) => Self::Lazy(lazy.clone()),
             Self::LogSoftmax(operand) => Self::LogSoftmax(Box::new(LogSoftmaxOperand {
                 x: operand.x.clone(),
                 log_sum_exp: operand.log_sum_exp.clone(),

@@ -1,0 +1,156 @@
+//! The chain inside a kernel.
+
+use cubecl::prelude::*;
+
+/// What a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Chain {
+    /// The dimensions along which each factor varies, as bits: before, scale, rescale, after.
+    pub before: u32,
+    pub scale: u32,
+    pub rescale: u32,
+    pub after: u32,
+    pub relu: bool,
+}
+
+/// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Point {
+    pub a: usize,
+    pub b: usize,
+    pub c: usize,
+    pub d: usize,
+}
+
+/// The factors of the chain.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct Factors {
+    pub before: ComptimeOption<Array<f32>>,
+    pub scale: ComptimeOption<Array<f32>>,
+    pub rescale: ComptimeOption<Array<f32>>,
+    pub after: ComptimeOption<Array<f32>>,
+}
+
+/// The sizes of the four dimensions, in elements.
+#[cube]
+pub(super) fn sizes(a: usize, b: usize, c: usize, d: usize) -> Point {
+    Point { a, b, c, d }
+}
+
+/// The place of a vector.
+#[cube]
+pub(super) fn point<N: Size>(vector: usize, sizes: Point) -> Point {
+    let element = vector * N::value();
+    let d = element % sizes.d;
+    let rest = element / sizes.d;
+    let c = rest % sizes.c;
+    let rest = rest / sizes.c;
+    Point {
+        a: rest / sizes.b,
+        b: rest % sizes.b,
+        c,
+        d,
+    }
+}
+
+/// The place in a tensor that varies along some of the dimensions only.
+#[cube]
+pub(super) fn index(point: Point, sizes: Point, #[comptime] varies: u32) -> usize {
+    let mut index = 0usize.runtime();
+    if comptime!(varies & 1 != 0) {
+        index = point.a;
+    }
+    if comptime!(varies & 2 != 0) {
+        index = index * sizes.b + point.b;
+    }
+    if comptime!(varies & 4 != 0) {
+        index = index * sizes.c + point.c;
+    }
+    if comptime!(varies & 8 != 0) {
+        index = index * sizes.d + point.d;
+    }
+    index
+}
+
+/// The values of a factor for one vector.
+#[cube]
+pub(super) fn factor<N: Size>(
+    factor: &Array<f32>,
+    point: Point,
+    sizes: Point,
+    #[comptime] varies: u32,
+) -> Vector<f32, N> {
+    let first = index(point, sizes, varies);
+    if comptime!(varies & 8 != 0) {
+        let mut values = Vector::<f32, N>::zeroed();
+        #[unroll]
+        for i in 0..N::value() {
+            values[i] = factor[first + i];
+        }
+        values
+    } else {
+        Vector::new(factor[first])
+    }
+}
+
+#[cube]
+pub(super) fn plus<N: Size>(
+    x: Vector<f32, N>,
+    summand: &ComptimeOption<Array<f32>>,
+    point: Point,
+    sizes: Point,
+    #[comptime] varies: u32,
+) -> Vector<f32, N> {
+    #[comptime]
+    match summand {
+        ComptimeOption::Some(summand) => x + factor::<N>(summand, point, sizes, varies),
+        ComptimeOption::None => x,
+    }
+}
+
+#[cube]
+pub(super) fn times<N: Size>(
+    x: Vector<f32, N>,
+    by: &ComptimeOption<Array<f32>>,
+    point: Point,
+    sizes: Point,
+    #[comptime] varies: u32,
+) -> Vector<f32, N> {
+    #[comptime]
+    match by {
+        ComptimeOption::Some(by) => x * factor::<N>(by, point, sizes, varies),
+        ComptimeOption::None => x,
+    }
+}
+
+/// The chain without its ReLU, from `x + before`.
+#[cube]
+pub(super) fn chain<N: Size>(
+    centered: Vector<f32, N>,
+    factors: &Factors,
+    point: Point,
+    sizes: Point,
+    #[comptime] chain: Chain,
+) -> Vector<f32, N> {
+    let y = times::<N>(centered, &factors.scale, point, sizes, chain.scale);
+    let y = times::<N>(y, &factors.rescale, point, sizes, chain.rescale);
+    plus::<N>(y, &factors.after, point, sizes, chain.after)
+}
+
+/// The gradient of the result, where the ReLU let it pass.
+#[cube]
+pub(super) fn passed<N: Size>(
+    grad: Vector<f32, N>,
+    centered: Vector<f32, N>,
+    factors: &Factors,
+    point: Point,
+    sizes: Point,
+    #[comptime] of: Chain,
+) -> Vector<f32, N> {
+    if comptime!(of.relu) {
+        let y = chain::<N>(centered, factors, point, sizes, of);
+        select_many(y.less_equal(Vector::new(0.0)), Vector::new(0.0), grad)
+    } else {
+        grad
+    }
+}

@@ -1,0 +1,226 @@
+use burn_backend::{Backend, DType, FloatDType, Shape, TensorMetadata};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use cubecl::{calculate_cube_count_elemwise, prelude::*};
+
+use super::{
+    Affine,
+    device::{Chain, Factors, FactorsLaunch, chain, passed, plus, point, sizes, times},
+    layout::{DIMS, Layout},
+};
+use crate::cube::plan::{address_type, empty_on_device_of, storage};
+
+/// One unit computes one vector.
+#[cube(launch, address_type = "dynamic")]
+fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
+    x: &Array<Vector<X, N>>,
+    factors: &Factors,
+    summand: &ComptimeOption<Array<Vector<P, N>>>,
+    output: &mut Array<Vector<O, N>>,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    #[comptime] of: Chain,
+    #[define(X, P, O)] _dtypes: [StorageType; 3],
+) {
+    if ABSOLUTE_POS >= output.len() {
+        terminate!();
+    }
+    let sizes = sizes(a, b, c, d);
+    let point = point::<N>(ABSOLUTE_POS, sizes);
+    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
+    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
+    let y = chain::<N>(centered, factors, point, sizes, of);
+    let y = if comptime!(of.relu) {
+        select_many(y.less_than(Vector::new(0.0)), Vector::new(0.0), y)
+    } else {
+        y
+    };
+    #[comptime]
+    let y = match summand {
+        ComptimeOption::Some(summand) => y + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
+        ComptimeOption::None => y,
+    };
+    output[ABSOLUTE_POS] = Vector::cast_from(y);
+}
+
+/// One unit computes one vector.
+#[cube(launch, address_type = "dynamic")]
+fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
+    x: &Array<Vector<X, N>>,
+    factors: &Factors,
+    grad: &Array<Vector<G, N>>,
+    summand: &ComptimeOption<Array<Vector<P, N>>>,
+    dx: &mut Array<Vector<O, N>>,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    #[comptime] of: Chain,
+    #[define(X, G, P, O)] _dtypes: [StorageType; 4],
+) {
+    if ABSOLUTE_POS >= dx.len() {
+        terminate!();
+    }
+    let sizes = sizes(a, b, c, d);
+    let point = point::<N>(ABSOLUTE_POS, sizes);
+    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
+    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
+    let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
+    let grad = passed::<N>(grad, centered, factors, point, sizes, of);
+    let grad = times::<N>(grad, &factors.scale, point, sizes, of.scale);
+    let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
+    #[comptime]
+    let grad = match summand {
+        ComptimeOption::Some(summand) => grad + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
+        ComptimeOption::None => grad,
+    };
+    dx[ABSOLUTE_POS] = Vector::cast_from(grad);
+}
+
+/// Returns `x`, a chain of which the kernels compute, as they read it.
+pub(super) struct Launch<R: CubeRuntime> {
+    pub layout: Layout,
+    pub chain: Chain,
+    pub factors: [Option<CubeTensor<R>>; 4],
+    /// Elements per vector.
+    pub vector_size: usize,
+    pub sizes: [usize; DIMS],
+}
+
+impl<R: CubeRuntime> Launch<R> {
+    /// Plans a launch for tensors of the shape of `x` in the given dtypes. `None` if the kernels cannot compute it.
+    pub(super) fn new<B>(
+        x: &CubeTensor<R>,
+        affine: &Affine<B>,
+        kept: Option<&Shape>,
+        dtypes: &[DType],
+    ) -> Option<Self>
+    where
+        B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+    {
+        let is_f64 = x.dtype == DType::F64 || dtypes.contains(&DType::F64);
+        if is_f64 || x.meta.num_elements() == 0 {
+            return None;
+        }
+        let factors = affine.factors();
+        let shapes = factors.map(|factor| factor.map(TensorMetadata::shape));
+        let patterns: Vec<_> = shapes.iter().flatten().chain(kept).collect();
+        let layout = Layout::new(x, &affine.grid, &patterns)?;
+        let varies = shapes.map(|shape| shape.map_or(0, |shape| layout.varies(&shape)));
+        let [before, scale, rescale, after] = varies;
+        let sizes = layout.sizes();
+        let widest = dtypes
+            .iter()
+            .map(DType::size)
+            .fold(x.dtype.size(), usize::max);
+        let vector_size = x
+            .client
+            .io_optimized_vector_sizes(widest)
+            .find(|size| sizes[DIMS - 1].is_multiple_of(*size))
+            .unwrap_or(1);
+        Some(Self {
+            chain: Chain {
+                before,
+                scale,
+                rescale,
+                after,
+                relu: affine.relu,
+            },
+            factors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
+            layout,
+            vector_size,
+            sizes,
+        })
+    }
+
+    pub(super) fn factors(&self) -> FactorsLaunch<R> {
+        let [before, scale, rescale, after] = self
+            .factors
+            .clone()
+            .map(|factor| factor.map(CubeTensor::into_array_arg));
+        FactorsLaunch::new(before.into(), scale.into(), rescale.into(), after.into())
+    }
+}
+
+/// Launches the chain; `None` if the kernel cannot compute it.
+pub(crate) fn affine<R: CubeRuntime, B>(
+    x: &CubeTensor<R>,
+    affine: &Affine<B>,
+    plus: Option<&CubeTensor<R>>,
+    dtype: FloatDType,
+) -> Option<CubeTensor<R>>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+{
+    let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
+    let dtype = DType::from(dtype);
+    let launch = Launch::new(x, affine, None, &[plus_dtype, dtype])?;
+    let layout = &launch.layout;
+    let output = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
+    let client = x.client.clone();
+    let vectors = x.meta.num_elements() / launch.vector_size;
+    let units = CubeDim::new(&client, vectors);
+    let [a, b, c, d] = launch.sizes;
+    affine_kernel::launch::<R>(
+        &client,
+        calculate_cube_count_elemwise(&client, vectors, units),
+        units,
+        address_type([x, &output]),
+        launch.vector_size,
+        layout.ordered(x.clone()).into_array_arg(),
+        launch.factors(),
+        plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
+            .into(),
+        output.clone().into_array_arg(),
+        a,
+        b,
+        c,
+        d,
+        launch.chain,
+        [x.dtype, plus_dtype, dtype].map(storage),
+    );
+    Some(layout.restored(output))
+}
+
+/// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.
+pub(crate) fn affine_backward<R: CubeRuntime, B>(
+    x: &CubeTensor<R>,
+    affine: &Affine<B>,
+    grad: &CubeTensor<R>,
+    plus: Option<&CubeTensor<R>>,
+    dtype: FloatDType,
+) -> Option<CubeTensor<R>>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+{
+    let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
+    let dtype = DType::from(dtype);
+    let launch = Launch::new(x, affine, None, &[grad.dtype, plus_dtype, dtype])?;
+    let layout = &launch.layout;
+    let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
+    let client = x.client.clone();
+    let vectors = x.meta.num_elements() / launch.vector_size;
+    let units = CubeDim::new(&client, vectors);
+    let [a, b, c, d] = launch.sizes;
+    affine_backward_kernel::launch::<R>(
+        &client,
+        calculate_cube_count_elemwise(&client, vectors, units),
+        units,
+        address_type([x, &dx]),
+        launch.vector_size,
+        layout.ordered(x.clone()).into_array_arg(),
+        launch.factors(),
+        layout.ordered(grad.clone()).into_array_arg(),
+        plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
+            .into(),
+        dx.clone().into_array_arg(),
+        a,
+        b,
+        c,
+        d,
+        launch.chain,
+        [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),
+    );
+    Some(layout.restored(dx))
+}

@@ -1,0 +1,173 @@
+//! Chains of sums and products of a tensor and small factors, in mixed precision.
+//!
+//! A batch, group, instance or RMS norm is `(x + before) · scale · rescale + after` with factors that are small beside `x`,
+//! and often a ReLU follows. [`AmpBackend::mixed_affine`] computes all of it in F32 registers: it reads `x` as it is stored
+//! and writes the result in the dtype that the next op reads, F32 for another one that needs F32.
+//!
+//! | op | computes | shape and dtype |
+//! |---|---|---|
+//! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, plus an optional tensor | of `x`; any dtype |
+//! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus an optional tensor | of `x`; F32 |
+//! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
+//! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square: means and variances | what is kept; F32 |
+//!
+//! The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in each dimension they have
+//! the grid's size or 1. F64 is computed in F64.
+//!
+//! On Burn's `Autodiff` the chain is one node, and so is a sum. They keep `x` as it is stored, and the factors. The
+//! gradient of `x` is handed to its node in F32, where the contributions of several ops are added in one pass each.
+
+#[cfg(feature = "cubecl")]
+mod device;
+#[cfg(feature = "cubecl")]
+mod kernel;
+#[cfg(feature = "cubecl")]
+mod layout;
+mod node;
+mod reference;
+mod sum_node;
+#[cfg(feature = "cubecl")]
+mod sums_kernel;
+
+use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
+
+#[cfg(feature = "cubecl")]
+pub(crate) use kernel::{affine, affine_backward};
+pub(crate) use node::recorded;
+pub use reference::{
+    reference, reference_backward, reference_moment, reference_moments, reference_sums,
+};
+pub(crate) use sum_node::recorded_moment;
+#[cfg(feature = "cubecl")]
+pub(crate) use sums_kernel::{moments, sums};
+
+#[cfg(doc)]
+use crate::AmpBackend;
+
+/// The chain `(x + before) · scale · rescale + after`, and a ReLU of it. An absent factor changes nothing.
+#[derive(Clone, Debug)]
+pub struct Affine<B: Backend> {
+    /// The shape in which `x` is read. It has as many elements as `x`.
+    pub grid: Shape,
+    /// What is added to `x`.
+    pub before: Option<FloatTensor<B>>,
+    /// What the sum is multiplied by.
+    pub scale: Option<FloatTensor<B>>,
+    /// What the product is multiplied by, a factor that varies along other dimensions than `scale`.
+    pub rescale: Option<FloatTensor<B>>,
+    /// What is added last.
+    pub after: Option<FloatTensor<B>>,
+    /// Whether negative results become 0.
+    pub relu: bool,
+}
+
+/// One of the two groups of factors that vary along the same dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// `before` and `scale`; `after` too, if there is no `rescale`.
+    First,
+    /// `rescale` and `after`.
+    Second,
+}
+
+/// The sums over an [`Affine`]'s gradient `h`, the gradient of the result where the ReLU let it pass. They have the shape
+/// of the group's factors, broadcast to each other.
+#[derive(Clone, Debug)]
+pub struct Sums<T> {
+    /// The sum of `h · rescale` for the first group, of `h` for the second.
+    pub of_gradient: T,
+    /// The sum of `h · rescale · (x + before)` for the first group, of `h · scale · (x + before)` for the second.
+    pub of_product: T,
+}
+
+/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1.
+#[derive(Clone, Debug)]
+pub struct Moments<T> {
+    /// The sum of the values.
+    pub sum: T,
+    /// The sum of their squares.
+    pub squares: T,
+}
+
+/// Which of the [`Moments`] is computed, and of what.
+#[derive(Clone, Debug)]
+pub struct Moment<B: Backend> {
+    /// The shape in which `x` is read.
+    pub grid: Shape,
+    /// What is added to `x`: F32, of the grid's rank, 1 in each dimension that is summed over.
+    pub before: Option<FloatTensor<B>>,
+    /// The shape of the result: the grid's size in a dimension that is kept, 1 in one that is summed over.
+    pub kept: Shape,
+    /// Whether the values are squared.
+    pub squared: bool,
+}
+
+impl<B: Backend> Affine<B> {
+    /// The chain without factors, which leaves `x` as it is.
+    pub fn identity(grid: Shape) -> Self {
+        Self {
+            grid,
+            before: None,
+            scale: None,
+            rescale: None,
+            after: None,
+            relu: false,
+        }
+    }
+
+    /// The factors: before, scale, rescale, after.
+    pub fn factors(&self) -> [Option<&FloatTensor<B>>; 4] {
+        [
+            self.before.as_ref(),
+            self.scale.as_ref(),
+            self.rescale.as_ref(),
+            self.after.as_ref(),
+        ]
+    }
+
+    /// The same chain with other factors, in the order of [`factors`](Self::factors).
+    pub fn with_factors<C: Backend>(&self, factors: [Option<FloatTensor<C>>; 4]) -> Affine<C> {
+        let [before, scale, rescale, after] = factors;
+        Affine {
+            grid: self.grid.clone(),
+            before,
+            scale,
+            rescale,
+            after,
+            relu: self.relu,
+        }
+    }
+
+    /// The shape of a group's factors, broadcast to each other; `None` if the group is empty.
+    pub fn kept(&self, group: Group) -> Option<Shape> {
+        let after_is_first = self.rescale.is_none();
+        let factors = match group {
+            Group::First => [
+                self.before.as_ref(),
+                self.scale.as_ref(),
+                self.after.as_ref().filter(|_| after_is_first),
+            ],
+            Group::Second => [
+                self.rescale.as_ref(),
+                self.after.as_ref().filter(|_| !after_is_first),
+                None,
+            ],
+        };
+        factors.into_iter().flatten().fold(None, |kept, factor| {
+            let shape = factor.shape();
+            Some(match kept {
+                Some(kept) => broadcast(&kept, &shape),
+                None => shape,
+            })
+        })
+    }
+}
+
+/// The shape of two tensors of equal rank, broadcast to each other.
+pub fn broadcast(a: &Shape, b: &Shape) -> Shape {
+    let sizes = a.as_slice().iter().zip(b.as_slice());
+    sizes
+        .map(|(a, b)| if *a == 1 { *b } else { *a })
+        .collect::<Vec<_>>()
+        .into()
+}

@@ -1,0 +1,244 @@
+use std::sync::Arc;
+
+use burn_autodiff::{
+    Autodiff, NodeId,
+    checkpoint::{
+        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
+        strategy::CheckpointStrategy,
+    },
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+
+use super::{Affine, Group, reference::summed};
+use crate::AmpBackend;
+
+/// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors.
+///
+/// The gradient of `x` is handed on in F32, added to what its node already has.
+pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    affine: Affine<Autodiff<B, C>>,
+    dtype: FloatDType,
+) -> FloatTensor<Autodiff<B, C>> {
+    let values = affine.with_factors(
+        affine
+            .factors()
+            .map(|factor| factor.map(|factor| factor.primitive.clone())),
+    );
+    let output = B::mixed_affine(x.primitive.clone(), values.clone(), None, dtype);
+    let mut parents = vec![(Role::X, x.clone())];
+    let roles = [Role::Before, Role::Scale, Role::Rescale, Role::After];
+    for (role, factor) in roles.into_iter().zip(affine.factors()) {
+        parents.extend(factor.map(|factor| (role, factor.clone())));
+    }
+    parents.retain(|(_, tensor)| tensor.is_tracked());
+    let node = Node::<B, C> {
+        x,
+        values,
+        dtype,
+        parents,
+    };
+    match node.parents.len() {
+        0 => crate::autodiff::untracked::<B, C>(&node.x, output),
+        1 => node.make::<1>(output),
+        2 => node.make::<2>(output),
+        3 => node.make::<3>(output),
+        4 => node.make::<4>(output),
+        _ => node.make::<5>(output),
+    }
+}
+
+/// What a parent of the node is to the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    X,
+    Before,
+    Scale,
+    Rescale,
+    After,
+}
+
+/// The node before it is made.
+struct Node<B: AmpBackend, C: CheckpointStrategy> {
+    x: FloatTensor<Autodiff<B, C>>,
+    values: Affine<B>,
+    dtype: FloatDType,
+    parents: Vec<(Role, FloatTensor<Autodiff<B, C>>)>,
+}
+
+impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
+    fn make<const N: usize>(self, output: FloatTensor<B>) -> FloatTensor<Autodiff<B, C>> {
+        let again = Again {
+            x: Kept::of::<C>(&self.x),
+            values: self.values.clone(),
+            dtype: self.dtype,
+            parents: self
+                .parents
+                .iter()
+                .map(|(_, parent)| parent.node.id)
+                .collect(),
+        };
+        let prep = AffineNode
+            .prepare::<C>(std::array::from_fn::<_, N, _>(|i| {
+                self.parents[i].1.node.clone()
+            }))
+            .memory_bound()
+            .retro_forward(again)
+            .parents(self.parents.iter().map(|(_, parent)| parent))
+            .stateful();
+        match prep {
+            OpsKind::Tracked(mut prep) => {
+                let x = if self.x.is_tracked() {
+                    Kept::Node(prep.checkpoint(&self.x))
+                } else {
+                    Kept::Values(self.x.primitive)
+                };
+                let roles = self.parents.iter().map(|(role, _)| *role).collect();
+                let saved = Saved {
+                    x,
+                    values: self.values,
+                    roles,
+                };
+                prep.finish(saved, output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+}
+
+/// A tensor that the node needs again.
+#[derive(Clone, Debug)]
+pub(super) enum Kept<B: AmpBackend> {
+    /// The result of a node.
+    Node(NodeId),
+    /// A tensor in no graph.
+    Values(FloatTensor<B>),
+}
+
+impl<B: AmpBackend> Kept<B> {
+    /// Returns the values in the backward pass.
+    pub(super) fn values(self, checkpointer: &mut Checkpointer) -> FloatTensor<B> {
+        match self {
+            Self::Node(id) => checkpointer.retrieve_node_output(id),
+            Self::Values(values) => values,
+        }
+    }
+
+    fn of<C: CheckpointStrategy>(tensor: &FloatTensor<Autodiff<B, C>>) -> Self {
+        if tensor.is_tracked() {
+            Self::Node(tensor.node.id)
+        } else {
+            Self::Values(tensor.primitive.clone())
+        }
+    }
+}
+
+#[derive(Debug)]
+struct AffineNode;
+
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    x: Kept<B>,
+    values: Affine<B>,
+    roles: Arc<[Role]>,
+}
+
+impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
+    type State = Saved<B>;
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, N>,
+        grads: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let Saved { x, values, roles } = ops.state;
+        let x = x.values(checkpointer);
+        let grad = grads.consume::<B>(&ops.node);
+        let is_wanted = |role| roles.contains(&role);
+        let after_is_first = values.rescale.is_none();
+        let of_group = |group, wanted: bool| {
+            wanted.then(|| B::mixed_affine_sums(x.clone(), values.clone(), grad.clone(), group))
+        };
+        let wants_after = is_wanted(Role::After);
+        let first = of_group(
+            Group::First,
+            is_wanted(Role::Before) || is_wanted(Role::Scale) || after_is_first && wants_after,
+        );
+        let second = of_group(
+            Group::Second,
+            is_wanted(Role::Rescale) || !after_is_first && wants_after,
+        );
+        let of = |sums: &Option<super::Sums<FloatTensor<B>>>| {
+            sums.clone()
+                .expect("the sums of a wanted group are computed")
+        };
+        for (role, parent) in roles.iter().zip(ops.parents) {
+            let Some(parent) = parent else { continue };
+            let (gradient, factor) = match role {
+                Role::X => {
+                    let mut at = placeholder::<B>(&x);
+                    at.node = parent;
+                    let plus = grads.remove::<B>(&at);
+                    let dx = B::mixed_affine_backward(
+                        x.clone(),
+                        values.clone(),
+                        grad.clone(),
+                        plus,
+                        FloatDType::F32,
+                    );
+                    grads.register::<B>(at.node.id, dx);
+                    continue;
+                }
+                Role::Before => {
+                    let sum = of(&first).of_gradient;
+                    let gradient = match &values.scale {
+                        Some(scale) => B::float_mul(sum, scale.clone()),
+                        None => sum,
+                    };
+                    (gradient, &values.before)
+                }
+                Role::Scale => (of(&first).of_product, &values.scale),
+                Role::Rescale => (of(&second).of_product, &values.rescale),
+                Role::After if after_is_first => (of(&first).of_gradient, &values.after),
+                Role::After => (of(&second).of_gradient, &values.after),
+            };
+            let factor = factor.as_ref().expect("a parent is a factor");
+            grads.register::<B>(parent.id, summed::<B>(gradient, &factor.shape()));
+        }
+    }
+}
+
+/// A tensor to be given the node of another one: burn-autodiff finds the gradient that a node already has by a tensor.
+pub(super) fn placeholder<B: AmpBackend>(like: &FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
+    let device = B::float_device(like);
+    Autodiff::<B>::float_empty([1].into(), &device, FloatDType::F32)
+}
+
+/// Computes the chain again from its operands.
+#[derive(Debug)]
+struct Again<B: AmpBackend> {
+    x: Kept<B>,
+    values: Affine<B>,
+    dtype: FloatDType,
+    parents: Vec<NodeId>,
+}
+
+impl<B: AmpBackend> RetroForward for Again<B> {
+    fn forward(&self, states: &mut BackwardStates, out: NodeId) {
+        // Every parent counts as read, also the factors, whose values are here.
+        let read: Vec<_> = self
+            .parents
+            .iter()
+            .map(|parent| states.get_state::<FloatTensor<B>>(parent))
+            .collect();
+        let x = match &self.x {
+            Kept::Node(_) => read[0].clone(),
+            Kept::Values(x) => x.clone(),
+        };
+        let output = B::mixed_affine(x, self.values.clone(), None, self.dtype);
+        states.save(out, output);
+    }
+}

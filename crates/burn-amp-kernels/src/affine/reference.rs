@@ -1,0 +1,171 @@
+use burn_backend::{
+    Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
+};
+
+use super::{Affine, Group, Moment, Moments, Sums};
+use crate::{
+    AmpBackend,
+    widen::{cast, widen},
+};
+
+/// Computes with Burn's ops, between casts.
+pub fn reference<B: Backend>(
+    x: FloatTensor<B>,
+    affine: Affine<B>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+) -> FloatTensor<B> {
+    let shape = x.shape();
+    let mut y = scaled::<B>(centered::<B>(x, &affine), &affine);
+    if let Some(after) = &affine.after {
+        y = B::float_add(y, after.clone());
+    }
+    if affine.relu {
+        y = B::relu(y);
+    }
+    let mut y = reshaped::<B>(y, &shape);
+    if let Some(plus) = plus {
+        y = B::float_add(y, widen::<B>(plus));
+    }
+    cast::<B>(y, dtype.into())
+}
+
+/// Computes the gradient with respect to `x` with Burn's ops, between casts.
+pub fn reference_backward<B: Backend>(
+    x: FloatTensor<B>,
+    affine: Affine<B>,
+    grad: FloatTensor<B>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+) -> FloatTensor<B> {
+    let shape = x.shape();
+    let mut dx = passed::<B>(x, &affine, grad);
+    for factor in [&affine.scale, &affine.rescale].into_iter().flatten() {
+        dx = B::float_mul(dx, factor.clone());
+    }
+    let mut dx = reshaped::<B>(dx, &shape);
+    if let Some(plus) = plus {
+        dx = B::float_add(dx, widen::<B>(plus));
+    }
+    cast::<B>(dx, dtype.into())
+}
+
+/// Computes the sums with Burn's ops, between casts.
+pub fn reference_sums<B: Backend>(
+    x: FloatTensor<B>,
+    affine: Affine<B>,
+    grad: FloatTensor<B>,
+    group: Group,
+) -> Sums<FloatTensor<B>> {
+    let kept = affine.kept(group).expect("the group has a factor");
+    let grad = passed::<B>(x.clone(), &affine, grad);
+    let centered = centered::<B>(x, &affine);
+    let times = |tensor: FloatTensor<B>, factor: &Option<FloatTensor<B>>| match factor {
+        Some(factor) => B::float_mul(tensor, factor.clone()),
+        None => tensor,
+    };
+    let (of_gradient, of_product) = match group {
+        Group::First => {
+            let grad = times(grad, &affine.rescale);
+            (grad.clone(), B::float_mul(grad, centered))
+        }
+        Group::Second => {
+            let product = times(B::float_mul(grad.clone(), centered), &affine.scale);
+            (grad, product)
+        }
+    };
+    Sums {
+        of_gradient: summed::<B>(of_gradient, &kept),
+        of_product: summed::<B>(of_product, &kept),
+    }
+}
+
+/// Computes both moments with Burn's ops, between casts.
+pub fn reference_moments<B: Backend>(
+    x: FloatTensor<B>,
+    grid: Shape,
+    before: Option<FloatTensor<B>>,
+    kept: Shape,
+) -> Moments<FloatTensor<B>> {
+    let affine = Affine {
+        before,
+        ..Affine::identity(grid)
+    };
+    let centered = centered::<B>(x, &affine);
+    Moments {
+        sum: summed::<B>(centered.clone(), &kept),
+        squares: summed::<B>(B::float_mul(centered.clone(), centered), &kept),
+    }
+}
+
+/// Computes one of the moments.
+pub fn reference_moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
+    let Moment {
+        grid,
+        before,
+        kept,
+        squared,
+    } = moment;
+    let moments = B::mixed_moments(x, grid, before, kept);
+    if squared {
+        moments.squares
+    } else {
+        moments.sum
+    }
+}
+
+/// `x + before`, in the shape of the grid.
+fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B> {
+    let x = reshaped::<B>(widen::<B>(x), &affine.grid);
+    match &affine.before {
+        Some(before) => B::float_add(x, before.clone()),
+        None => x,
+    }
+}
+
+/// `centered · scale · rescale`.
+fn scaled<B: Backend>(centered: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B> {
+    let factors = [&affine.scale, &affine.rescale].into_iter().flatten();
+    factors.fold(centered, |y, factor| B::float_mul(y, factor.clone()))
+}
+
+/// The gradient of the result where the ReLU let it pass, in the shape of the grid.
+fn passed<B: Backend>(
+    x: FloatTensor<B>,
+    affine: &Affine<B>,
+    grad: FloatTensor<B>,
+) -> FloatTensor<B> {
+    let grad = reshaped::<B>(widen::<B>(grad), &affine.grid);
+    if !affine.relu {
+        return grad;
+    }
+    let chain = Affine {
+        relu: false,
+        ..affine.clone()
+    };
+    let y = reference::<B>(x, chain, None, grad.dtype().into());
+    let y = reshaped::<B>(y, &affine.grid);
+    let bools = get_device_settings::<B>(&B::float_device(&y)).bool_dtype;
+    let stopped = B::float_lower_equal_elem(y, 0f32.into(), bools);
+    B::float_mask_fill(grad, stopped, 0f32.into())
+}
+
+/// Sums over the dimensions in which `kept` is 1.
+pub(super) fn summed<B: Backend>(tensor: FloatTensor<B>, kept: &Shape) -> FloatTensor<B> {
+    let sizes = kept.as_slice().iter().enumerate();
+    sizes.fold(tensor, |tensor, (dim, size)| {
+        if *size == 1 && tensor.shape()[dim] != 1 {
+            B::float_sum_dim(tensor, dim)
+        } else {
+            tensor
+        }
+    })
+}
+
+pub(super) fn reshaped<B: Backend>(tensor: FloatTensor<B>, shape: &Shape) -> FloatTensor<B> {
+    if tensor.shape() == *shape {
+        tensor
+    } else {
+        B::float_reshape(tensor, shape.clone())
+    }
+}

@@ -1,0 +1,157 @@
+use burn_autodiff::{
+    Autodiff,
+    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn_backend::{FloatDType, Scalar, Shape, TensorMetadata, tensor::FloatTensor};
+
+use super::{
+    Affine, Moment, Moments,
+    node::{Kept, placeholder},
+    reference::{reshaped, summed},
+};
+use crate::AmpBackend;
+
+/// Computes a sum as one node of the graph. For a sum of squares it keeps `x` as it is stored, `before` and the sum of the
+/// values; for a sum of the values nothing.
+///
+/// The gradient of `x` is handed on in F32, added to what its node already has.
+pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    moment: Moment<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let before = moment.before.as_ref();
+    let values = before.map(|before| before.primitive.clone());
+    let Moments { sum, squares } = B::mixed_moments(
+        x.primitive.clone(),
+        moment.grid.clone(),
+        values.clone(),
+        moment.kept.clone(),
+    );
+    let node = Node::<B, C> {
+        shape: x.shape(),
+        grid: moment.grid,
+        squares: moment.squared.then(|| (x.clone(), values, sum.clone())),
+        output: if moment.squared { squares } else { sum },
+    };
+    match before {
+        Some(before) => node.make::<2>([&x, before]),
+        None => node.make::<1>([&x]),
+    }
+}
+
+/// The node before it is made.
+struct Node<B: AmpBackend, C: CheckpointStrategy> {
+    shape: Shape,
+    grid: Shape,
+    squares: Option<(
+        FloatTensor<Autodiff<B, C>>,
+        Option<FloatTensor<B>>,
+        FloatTensor<B>,
+    )>,
+    output: FloatTensor<B>,
+}
+
+impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
+    fn make<const N: usize>(
+        self,
+        parents: [&FloatTensor<Autodiff<B, C>>; N],
+    ) -> FloatTensor<Autodiff<B, C>> {
+        let nodes = parents.map(|parent| parent.node.clone());
+        match SumNode.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(mut prep) => {
+                let squares = self.squares.map(|(x, before, sum)| Squares {
+                    x: if x.is_tracked() {
+                        Kept::Node(prep.checkpoint(&x))
+                    } else {
+                        Kept::Values(x.primitive)
+                    },
+                    before,
+                    sum,
+                });
+                let saved = Saved {
+                    shape: self.shape,
+                    grid: self.grid,
+                    squares,
+                };
+                prep.finish(saved, self.output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(self.output),
+        }
+    }
+}
+
+/// Has the parent `x`, and `before` if there is one.
+#[derive(Debug)]
+struct SumNode;
+
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    /// The shape of `x`.
+    shape: Shape,
+    grid: Shape,
+    squares: Option<Squares<B>>,
+}
+
+/// What the gradient of a sum of squares needs.
+#[derive(Clone, Debug)]
+struct Squares<B: AmpBackend> {
+    x: Kept<B>,
+    before: Option<FloatTensor<B>>,
+    /// The sum of `x + before`.
+    sum: FloatTensor<B>,
+}
+
+impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
+    type State = Saved<B>;
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, N>,
+        grads: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let Saved {
+            shape,
+            grid,
+            squares,
+        } = ops.state;
+        let grad = grads.consume::<B>(&ops.node);
+        let mut parents = ops.parents.into_iter();
+        let (x_node, before_node) = (parents.next().flatten(), parents.next().flatten());
+        let Some(Squares { x, before, sum }) = squares else {
+            if let Some(node) = x_node {
+                let mut at = placeholder::<B>(&grad);
+                at.node = node;
+                let dx = match grads.remove::<B>(&at) {
+                    Some(sum) => B::float_add(reshaped::<B>(sum, &grid), grad.clone()),
+                    None => B::float_expand(grad.clone(), grid),
+                };
+                grads.register::<B>(at.node.id, reshaped::<B>(dx, &shape));
+            }
+            if let Some(node) = before_node {
+                grads.register::<B>(node.id, grad);
+            }
+            return;
+        };
+        let x = x.values(checkpointer);
+        let twice = B::float_mul_scalar(grad, Scalar::from(2f32));
+        if let (Some(node), Some(before)) = (before_node, &before) {
+            let gradient = B::float_mul(twice.clone(), sum);
+            grads.register::<B>(node.id, summed::<B>(gradient, &before.shape()));
+        }
+        if let Some(node) = x_node {
+            let mut at = placeholder::<B>(&x);
+            at.node = node;
+            let plus = grads.remove::<B>(&at);
+            let derivative = Affine {
+                before,
+                scale: Some(twice),
+                ..Affine::identity(grid)
+            };
+            let dx = B::mixed_affine(x, derivative, plus, FloatDType::F32);
+            grads.register::<B>(at.node.id, dx);
+        }
+    }
+}

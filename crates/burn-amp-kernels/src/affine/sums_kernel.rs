@@ -1,0 +1,378 @@
+use burn_backend::{Backend, DType, Shape};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use cubecl::{calculate_cube_count_elemwise, prelude::*};
+
+use super::{
+    Affine, Group, Moments, Sums,
+    device::{Chain, Factors, Point, passed, plus, sizes, times},
+    kernel::Launch,
+    layout::DIMS,
+};
+use crate::cube::{
+    plan::{address_type, empty_on_device_of, storage},
+    team::{Reduction, Team, over_row, team_index},
+};
+
+/// The number of units to keep busy.
+const UNITS: usize = 65536;
+/// The fewest vectors that a unit adds, so that there are few partial sums.
+const VECTORS: usize = 16;
+
+/// Which two numbers of each element are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Summands {
+    /// `x + before` and its square.
+    Moments,
+    /// Those of a group of factors.
+    Of(Group),
+}
+
+/// How the sums are divided among units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Division {
+    /// The dimensions that are kept, as bits.
+    kept: u32,
+    team: Team,
+}
+
+/// Returns the place of the `summand`-th vector of the sum `kept`. `sizes` count vectors in the last dimension, and so does
+/// the result.
+#[cube]
+fn place(kept: usize, summand: usize, sizes: Point, #[comptime] bits: u32) -> Point {
+    let mut kept = kept;
+    let mut summand = summand;
+    let d = next(&mut kept, &mut summand, sizes.d, comptime!(bits & 8 != 0));
+    let c = next(&mut kept, &mut summand, sizes.c, comptime!(bits & 4 != 0));
+    let b = next(&mut kept, &mut summand, sizes.b, comptime!(bits & 2 != 0));
+    let a = next(&mut kept, &mut summand, sizes.a, comptime!(bits & 1 != 0));
+    Point { a, b, c, d }
+}
+
+#[cube]
+fn next(kept: &mut usize, summand: &mut usize, size: usize, #[comptime] is_kept: bool) -> usize {
+    if is_kept {
+        let at = *kept % size;
+        *kept = *kept / size;
+        at
+    } else {
+        let at = *summand % size;
+        *summand = *summand / size;
+        at
+    }
+}
+
+/// Returns the two summands of the vector at a place.
+#[cube]
+fn summands<X: Float, G: Float, N: Size>(
+    x: &Array<Vector<X, N>>,
+    grad: &ComptimeOption<Array<Vector<G, N>>>,
+    factors: &Factors,
+    place: Point,
+    sizes: Point,
+    #[comptime] of: Chain,
+    #[comptime] summands: Summands,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    let vectors = sizes.d / N::value();
+    let at = ((place.a * sizes.b + place.b) * sizes.c + place.c) * vectors + place.d;
+    let point = Point {
+        a: place.a,
+        b: place.b,
+        c: place.c,
+        d: place.d * N::value(),
+    };
+    let x = Vector::<f32, N>::cast_from(x[at]);
+    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
+    #[comptime]
+    let grad = match grad {
+        ComptimeOption::Some(grad) => {
+            let grad = Vector::<f32, N>::cast_from(grad[at]);
+            passed::<N>(grad, centered, factors, point, sizes, of)
+        }
+        ComptimeOption::None => centered,
+    };
+    match comptime!(summands) {
+        Summands::Moments => (grad, grad * centered),
+        Summands::Of(Group::First) => {
+            let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
+            (grad, grad * centered)
+        }
+        Summands::Of(Group::Second) => {
+            let scaled = times::<N>(centered, &factors.scale, point, sizes, of.scale);
+            (grad, grad * scaled)
+        }
+    }
+}
+
+/// Each team adds one slice of one sum: for sums over the last dimension.
+#[cube(launch, address_type = "dynamic")]
+fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
+    x: &Array<Vector<X, N>>,
+    grad: &ComptimeOption<Array<Vector<G, N>>>,
+    factors: &Factors,
+    first: &mut Array<f32>,
+    second: &mut Array<f32>,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    kept: usize,
+    slices: usize,
+    length: usize,
+    per_slice: usize,
+    #[comptime] division: Division,
+    #[comptime] of: Chain,
+    #[comptime] what: Summands,
+    #[define(X, G)] _dtypes: [StorageType; 2],
+) {
+    let team = comptime!(division.team);
+    let index = team_index(team);
+    let sizes = sizes(a, b, c, d);
+    let vectors = Point {
+        a,
+        b,
+        c,
+        d: d / N::value(),
+    };
+    let slice = index / kept;
+    let sum = index % kept;
+    let from = slice * per_slice;
+    let to = select(slice < slices, (from + per_slice).min(length), 0);
+    let lane = UNIT_POS as usize % team.units;
+
+    let mut firsts = Vector::<f32, N>::zeroed();
+    let mut seconds = Vector::<f32, N>::zeroed();
+    for summand in range_stepped(from + lane, to, team.units) {
+        let place = place(sum, summand, vectors, division.kept);
+        let (a, b) = summands::<X, G, N>(x, grad, factors, place, sizes, of, what);
+        firsts += a;
+        seconds += b;
+    }
+    let firsts = over_row::<N>(firsts, Reduction::Sum, team);
+    let seconds = over_row::<N>(seconds, Reduction::Sum, team);
+    if lane == 0 && slice < slices {
+        first[index] = firsts;
+        second[index] = seconds;
+    }
+}
+
+/// Each unit adds one slice of as many neighbouring sums as a vector has elements: for sums that keep the last
+/// dimension.
+#[cube(launch, address_type = "dynamic")]
+fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
+    x: &Array<Vector<X, N>>,
+    grad: &ComptimeOption<Array<Vector<G, N>>>,
+    factors: &Factors,
+    first: &mut Array<Vector<f32, N>>,
+    second: &mut Array<Vector<f32, N>>,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    kept: usize,
+    length: usize,
+    per_slice: usize,
+    #[comptime] division: Division,
+    #[comptime] of: Chain,
+    #[comptime] what: Summands,
+    #[define(X, G)] _dtypes: [StorageType; 2],
+) {
+    if ABSOLUTE_POS >= first.len() {
+        terminate!();
+    }
+    let sizes = sizes(a, b, c, d);
+    let vectors = Point {
+        a,
+        b,
+        c,
+        d: d / N::value(),
+    };
+    let sum = ABSOLUTE_POS % kept;
+    let from = ABSOLUTE_POS / kept * per_slice;
+    let to = (from + per_slice).min(length);
+
+    let mut firsts = Vector::<f32, N>::zeroed();
+    let mut seconds = Vector::<f32, N>::zeroed();
+    for summand in from..to {
+        let place = place(sum, summand, vectors, division.kept);
+        let (a, b) = summands::<X, G, N>(x, grad, factors, place, sizes, of, what);
+        firsts += a;
+        seconds += b;
+    }
+    first[ABSOLUTE_POS] = firsts;
+    second[ABSOLUTE_POS] = seconds;
+}
+
+/// Adds the slices of each sum.
+#[cube(launch, address_type = "dynamic")]
+fn sum_of_slices_kernel(
+    first: &Array<f32>,
+    second: &Array<f32>,
+    first_sum: &mut Array<f32>,
+    second_sum: &mut Array<f32>,
+    slices: usize,
+) {
+    let sums = first_sum.len();
+    if ABSOLUTE_POS >= sums {
+        terminate!();
+    }
+    let mut a = 0.0f32;
+    let mut b = 0.0f32;
+    for slice in 0..slices {
+        a += first[slice * sums + ABSOLUTE_POS];
+        b += second[slice * sums + ABSOLUTE_POS];
+    }
+    first_sum[ABSOLUTE_POS] = a;
+    second_sum[ABSOLUTE_POS] = b;
+}
+
+/// Launches the sums of a group; `None` if the kernel cannot compute them.
+pub(crate) fn sums<R: CubeRuntime, B>(
+    x: &CubeTensor<R>,
+    affine: &Affine<B>,
+    grad: &CubeTensor<R>,
+    group: Group,
+) -> Option<Sums<CubeTensor<R>>>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+{
+    let kept = affine.kept(group)?;
+    let [of_gradient, of_product] = launch(x, affine, Some(grad), &kept, Summands::Of(group))?;
+    Some(Sums {
+        of_gradient,
+        of_product,
+    })
+}
+
+/// Launches the sums of `x + before` and of its square; `None` if the kernel cannot compute them.
+pub(crate) fn moments<R: CubeRuntime, B>(
+    x: &CubeTensor<R>,
+    affine: &Affine<B>,
+    kept: &Shape,
+) -> Option<Moments<CubeTensor<R>>>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+{
+    let [sum, squares] = launch(x, affine, None, kept, Summands::Moments)?;
+    Some(Moments { sum, squares })
+}
+
+fn launch<R: CubeRuntime, B>(
+    x: &CubeTensor<R>,
+    affine: &Affine<B>,
+    grad: Option<&CubeTensor<R>>,
+    kept_shape: &Shape,
+    what: Summands,
+) -> Option<[CubeTensor<R>; 2]>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+{
+    let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
+    let launch = Launch::new(x, affine, Some(kept_shape), &[grad_dtype])?;
+    let (layout, client) = (&launch.layout, x.client.clone());
+    let bits = layout.varies(kept_shape);
+    let keeps_last = bits & 1 << (DIMS - 1) != 0;
+    let kept = kept_shape.num_elements();
+    // The sums that a unit adds at once, and the vectors that are added to one.
+    let (sums, length) = if keeps_last {
+        (kept / launch.vector_size, x.meta.num_elements() / kept)
+    } else {
+        (kept, x.meta.num_elements() / kept / launch.vector_size)
+    };
+    let units_per_sum = if keeps_last {
+        1
+    } else {
+        UNITS.div_ceil(sums).min(256)
+    };
+    let slices = (UNITS / (sums * units_per_sum))
+        .min(length / (VECTORS * units_per_sum))
+        .max(1);
+    let per_slice = length.div_ceil(slices);
+    let slices = length.div_ceil(per_slice);
+    let division = Division {
+        kept: bits,
+        team: Team::new(&client, if keeps_last { 1 } else { per_slice }, VECTORS),
+    };
+    let empty = |shape| empty_on_device_of(x, shape, DType::F32);
+    let [first, second] = [(), ()].map(|()| empty(Shape::new([slices, kept])));
+    let addresses = address_type([x, &first]);
+    let dtypes = [x.dtype, grad_dtype].map(storage);
+    let x = layout.ordered(x.clone()).into_array_arg();
+    let grad = grad.map(|grad| layout.ordered(grad.clone()).into_array_arg());
+    let [a, b, c, d] = launch.sizes;
+    if keeps_last {
+        let units = CubeDim::new(&client, sums * slices);
+        sums_by_unit_kernel::launch::<R>(
+            &client,
+            calculate_cube_count_elemwise(&client, sums * slices, units),
+            units,
+            addresses,
+            launch.vector_size,
+            x,
+            grad.into(),
+            launch.factors(),
+            first.clone().into_array_arg(),
+            second.clone().into_array_arg(),
+            a,
+            b,
+            c,
+            d,
+            sums,
+            length,
+            per_slice,
+            division,
+            launch.chain,
+            what,
+            dtypes,
+        );
+    } else {
+        let (cubes, units) = division.team.launch(&client, sums * slices);
+        sums_by_team_kernel::launch::<R>(
+            &client,
+            cubes,
+            units,
+            addresses,
+            launch.vector_size,
+            x,
+            grad.into(),
+            launch.factors(),
+            first.clone().into_array_arg(),
+            second.clone().into_array_arg(),
+            a,
+            b,
+            c,
+            d,
+            sums,
+            slices,
+            length,
+            per_slice,
+            division,
+            launch.chain,
+            what,
+            dtypes,
+        );
+    }
+    let results = if slices == 1 {
+        [first, second]
+    } else {
+        let totals = [(), ()].map(|()| empty(Shape::new([kept])));
+        let units = CubeDim::new(&client, kept);
+        let [first_sum, second_sum] = totals.clone();
+        sum_of_slices_kernel::launch::<R>(
+            &client,
+            calculate_cube_count_elemwise(&client, kept, units),
+            units,
+            address_type([&first]),
+            first.into_array_arg(),
+            second.into_array_arg(),
+            first_sum.into_array_arg(),
+            second_sum.into_array_arg(),
+            slices,
+        );
+        totals
+    };
+    let shape = layout.grid_shape(kept_shape);
+    Some(results.map(|sums| {
+        let sums = burn_cubecl::ops::reshape(sums, shape.clone());
+        layout.restored_factor(sums)
+    }))
+}

@@ -1,0 +1,378 @@
+//! Chains of sums and products with small factors on a low tensor, which are not computed until someone reads them.
+//!
+//! Burn composes a batch norm of ten ops: means over swapped and reshaped views, `x - mean`, its square, a division, a
+//! product and a sum, and a ReLU behind them. Computed one by one in F32 each of them writes a tensor twice the size of
+//! `x`. So an F32 result that is a chain `(x + before) · scale · rescale + after` with factors that are small beside `x`
+//! stays a recipe. Its reader decides what is computed: an op in low precision gets it in low precision, any other one in
+//! F32, each by one op ([`burn_amp_kernels::affine`]); a mean or a sum of it, or of its square, reads `x` itself.
+//!
+//! The values are those of the ops computed in F32 one by one, up to the rounding of a few F32 operations, and each
+//! element is rounded to low precision at most once. Additions before the first factor stay there: `(x - mean) / std`
+//! as `x / std - mean / std` would lose digits where the mean is large.
+
+use std::sync::OnceLock;
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{
+    AmpBackend,
+    affine::{Affine, Moment, broadcast},
+};
+use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+
+use super::view::View;
+use crate::{
+    graph::{Graph, Recorded, WORTH_RECOMPUTING},
+    precision,
+};
+
+/// A factor is small if the tensor has so many times its elements.
+const SMALL: usize = 16;
+
+/// A chain that has not been computed.
+pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
+    /// The low tensor.
+    x: FloatTensor<G::Inner>,
+    recorded: Recorded<B>,
+    view: View,
+    /// The factors in the grid of the view.
+    chain: Affine<G::Inner>,
+    what: What,
+    viewed: OnceLock<Recorded<B>>,
+    low: OnceLock<FloatTensor<G::Inner>>,
+    in_f32: OnceLock<FloatTensor<G::Inner>>,
+}
+
+/// What a chain computes from its operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Another view of it: a tensor that is stored in low precision.
+    View,
+    /// A tensor that is stored in F32.
+    Values,
+    /// The squares of such a tensor, which only sums and means may read.
+    Squares,
+}
+
+impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
+    /// Makes the chain without factors of a low tensor; `None` if the tensor is too small to be worth it.
+    pub(crate) fn new(x: FloatTensor<G::Inner>, recorded: Recorded<B>) -> Option<Self> {
+        let is_worth_it =
+            precision::of(&x).is_low() && x.shape().num_elements() >= WORTH_RECOMPUTING;
+        is_worth_it.then(|| {
+            let view = View::of(&x.shape());
+            Self {
+                chain: Affine::identity(view.grid()),
+                x,
+                recorded,
+                view,
+                what: What::View,
+                viewed: OnceLock::new(),
+                low: OnceLock::new(),
+                in_f32: OnceLock::new(),
+            }
+        })
+    }
+
+    /// The chain with other factors, of which nothing is computed yet.
+    fn with(&self, view: View, chain: Affine<G::Inner>, what: What) -> Self {
+        Self {
+            x: self.x.clone(),
+            recorded: self.recorded.clone(),
+            view,
+            chain,
+            what,
+            viewed: OnceLock::new(),
+            low: OnceLock::new(),
+            in_f32: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.view.shape()
+    }
+
+    /// Whether this is a view of a tensor that is stored in low precision, and not a result in F32.
+    pub(crate) fn is_view(&self) -> bool {
+        self.what == What::View
+    }
+
+    /// Whether the chain is in a graph.
+    pub(crate) fn is_tracked(&self) -> bool {
+        let factors = self.chain.factors();
+        G::is_tracked(&self.x) || factors.into_iter().flatten().any(G::is_tracked)
+    }
+
+    /// What a graph knows about the view, as its readers share it.
+    pub(crate) fn recorded(&self) -> Recorded<B> {
+        self.viewed.get_or_init(|| Recorded::sharing(0)).clone()
+    }
+
+    /// The values in F32.
+    pub(crate) fn widened(&self) -> Self {
+        self.with(self.view.clone(), self.chain.clone(), What::Values)
+    }
+
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Self {
+        self.with(self.view.permuted(axes), self.chain.clone(), self.what)
+    }
+
+    /// `None` if the new dimensions are not made of the old ones, or if the factors would not be small.
+    pub(crate) fn reshaped(&self, shape: &Shape) -> Option<Self> {
+        let (view, splits) = self.view.reshaped(shape)?;
+        let factors = self.chain.factors().map(|factor| {
+            factor.map(|factor| {
+                let sizes = factor.shape().as_slice().to_vec();
+                let sizes = splits.iter().fold(sizes, |sizes, split| split.of(&sizes));
+                reshaped::<G::Inner>(factor.clone(), &sizes.into())
+            })
+        });
+        let mut chain = self.chain.with_factors(factors);
+        chain.grid = view.grid();
+        Some(self.with(view, chain, self.what))
+    }
+
+    /// Whether an operand of a shape is small, and nothing stands behind the chain that ends it.
+    pub(crate) fn has_place_for(&self, operand: &Shape) -> bool {
+        self.open_for(operand).is_some()
+    }
+
+    /// Adds a small F32 tensor.
+    pub(crate) fn plus(&self, term: FloatTensor<G::Inner>) -> Option<Self> {
+        let add = |old: Option<_>, term| match old {
+            Some(old) => G::Inner::float_add(old, term),
+            None => term,
+        };
+        self.add(term, add)
+    }
+
+    /// Subtracts a small F32 tensor.
+    pub(crate) fn minus(&self, term: FloatTensor<G::Inner>) -> Option<Self> {
+        let subtract = |old: Option<_>, term| match old {
+            Some(old) => G::Inner::float_sub(old, term),
+            None => G::Inner::float_neg(term),
+        };
+        self.add(term, subtract)
+    }
+
+    fn add(
+        &self,
+        term: FloatTensor<G::Inner>,
+        combine: impl FnOnce(
+            Option<FloatTensor<G::Inner>>,
+            FloatTensor<G::Inner>,
+        ) -> FloatTensor<G::Inner>,
+    ) -> Option<Self> {
+        let shape = self.open_for(&term.shape())?;
+        let mut chain = self.chain.clone();
+        let is_scaled = chain.scale.is_some() || chain.rescale.is_some();
+        let group = if chain.rescale.is_some() {
+            [&self.chain.rescale, &None, &self.chain.after]
+        } else {
+            [&self.chain.before, &self.chain.scale, &self.chain.after]
+        };
+        if !self.is_small(group, &shape) {
+            return None;
+        }
+        let place = if is_scaled {
+            &mut chain.after
+        } else {
+            &mut chain.before
+        };
+        let term = self.factor(term, &shape);
+        *place = Some(combine(place.take(), term));
+        Some(self.with(self.view.clone(), chain, What::Values))
+    }
+
+    /// Multiplies by a small F32 tensor.
+    pub(crate) fn times(&self, factor: FloatTensor<G::Inner>) -> Option<Self> {
+        let multiply = |old: Option<_>, factor| match old {
+            Some(old) => G::Inner::float_mul(old, factor),
+            None => factor,
+        };
+        self.multiply(factor, multiply)
+    }
+
+    /// Divides by a small F32 tensor.
+    pub(crate) fn divided_by(&self, divisor: FloatTensor<G::Inner>) -> Option<Self> {
+        let divide = |old: Option<_>, divisor| match old {
+            Some(old) => G::Inner::float_div(old, divisor),
+            None => G::Inner::float_recip(divisor),
+        };
+        self.multiply(divisor, divide)
+    }
+
+    fn multiply(
+        &self,
+        factor: FloatTensor<G::Inner>,
+        combine: impl Fn(Option<FloatTensor<G::Inner>>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+    ) -> Option<Self> {
+        let shape = self.open_for(&factor.shape())?;
+        let mut chain = self.chain.clone();
+        let first = [&self.chain.before, &self.chain.scale, &self.chain.after];
+        let second = [&self.chain.rescale, &None, &self.chain.after];
+        let place = if chain.rescale.is_none() && self.is_small(first, &shape) {
+            &mut chain.scale
+        } else if (chain.rescale.is_some() || chain.after.is_none())
+            && self.is_small(second, &shape)
+        {
+            &mut chain.rescale
+        } else {
+            return None;
+        };
+        let factor = self.factor(factor, &shape);
+        *place = Some(combine(place.take(), factor.clone()));
+        if let Some(after) = chain.after.take() {
+            chain.after = Some(combine(Some(after), factor));
+        }
+        Some(self.with(self.view.clone(), chain, What::Values))
+    }
+
+    /// The squares, if nothing but a sum stands before them.
+    pub(crate) fn squared(&self) -> Option<Self> {
+        let chain = &self.chain;
+        let is_sum = chain.scale.is_none() && chain.rescale.is_none() && chain.after.is_none();
+        (is_sum && !chain.relu && self.what != What::Squares)
+            .then(|| self.with(self.view.clone(), chain.clone(), What::Squares))
+    }
+
+    /// The ReLU of a chain.
+    pub(crate) fn relu(&self) -> Option<Self> {
+        (self.what == What::Values && !self.chain.relu).then(|| {
+            let mut chain = self.chain.clone();
+            chain.relu = true;
+            self.with(self.view.clone(), chain, What::Values)
+        })
+    }
+
+    /// The F32 sum over some of the dimensions, which become 1. `None` if it must be computed from the values.
+    pub(crate) fn sum(&self, is_reduced: impl Fn(usize) -> bool) -> Option<FloatTensor<G::Inner>> {
+        let kept = self.view.reduced(&is_reduced);
+        let squared = self.what == What::Squares;
+        let chain = &self.chain;
+        let is_plain = chain.factors().iter().all(Option::is_none) && !chain.relu;
+        let is_constant = |before: &FloatTensor<G::Inner>| {
+            let sizes = before.shape();
+            let sizes = sizes.as_slice().iter().zip(kept.as_slice());
+            sizes
+                .into_iter()
+                .all(|(size, kept)| *size == 1 || kept == size)
+        };
+        if !(squared && chain.before.as_ref().is_none_or(is_constant) || is_plain) {
+            return None;
+        }
+        let moment = Moment {
+            grid: self.view.grid(),
+            before: chain.before.clone(),
+            kept: kept.clone(),
+            squared,
+        };
+        let sum = G::Inner::mixed_moment(self.with_f32_gradient(), moment);
+        let sizes = self.shape();
+        let sizes = sizes.as_slice().iter().enumerate();
+        let shape: Vec<usize> = sizes
+            .map(|(dim, size)| if is_reduced(dim) { 1 } else { *size })
+            .collect();
+        Some(self.in_view(sum, &kept, &shape.into()))
+    }
+
+    /// The values in a low dtype. All readers share them.
+    pub(crate) fn low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
+        let values = self.low.get_or_init(|| self.computed::<G::Inner>(dtype));
+        precision::cast::<G::Inner>(values.clone(), dtype)
+    }
+
+    /// The values in F32. All readers share them, and a graph computes them again in the backward pass.
+    pub(crate) fn in_f32(&self) -> FloatTensor<G::Inner> {
+        let values = self.in_f32.get_or_init(|| match self.what {
+            What::View => {
+                let low = self.low(precision::of(&self.x));
+                precision::cast::<G::Inner>(low, Precision::F32)
+            }
+            What::Values => self.computed::<G::Recomputed>(Precision::F32),
+            What::Squares => {
+                let values = self.widened().in_f32();
+                G::Recomputed::float_mul(values.clone(), values)
+            }
+        });
+        values.clone()
+    }
+
+    /// Computes the values in a dtype; a graph records them on `I`.
+    fn computed<I>(&self, dtype: Precision) -> FloatTensor<G::Inner>
+    where
+        I: AmpBackend<FloatTensorPrimitive = FloatTensor<G::Inner>>,
+    {
+        let values = if self.what == What::View {
+            self.x.clone()
+        } else {
+            let factors = self.chain.factors().map(|factor| factor.cloned());
+            let x = self.with_f32_gradient();
+            I::mixed_affine(
+                x,
+                self.chain.with_factors(factors),
+                None,
+                precision::to_float(dtype),
+            )
+        };
+        self.in_view(values, &self.view.grid(), &self.shape())
+    }
+
+    /// Brings a tensor with the elements of the `grid` into the order and the `shape` of the view.
+    fn in_view(
+        &self,
+        tensor: FloatTensor<G::Inner>,
+        grid: &Shape,
+        shape: &Shape,
+    ) -> FloatTensor<G::Inner> {
+        let tensor = match self.view.permutation(grid) {
+            Some(axes) => G::Inner::float_permute(reshaped::<G::Inner>(tensor, grid), &axes),
+            None => tensor,
+        };
+        reshaped::<G::Inner>(tensor, shape)
+    }
+
+    /// `x`, in a node that adds its gradients in F32.
+    fn with_f32_gradient(&self) -> FloatTensor<G::Inner> {
+        G::with_f32_gradient(self.x.clone(), &self.recorded)
+    }
+
+    /// The shape in the grid of a small operand, if the chain can still be continued with it.
+    fn open_for(&self, operand: &Shape) -> Option<Shape> {
+        if self.chain.relu || self.what == What::Squares {
+            return None;
+        }
+        let shape = self.view.in_grid(operand)?;
+        (shape.num_elements() * SMALL <= self.x.shape().num_elements()).then_some(shape)
+    }
+
+    /// Whether factors, broadcast to each other and to a shape, are small.
+    fn is_small(&self, factors: [&Option<FloatTensor<G::Inner>>; 3], shape: &Shape) -> bool {
+        let shapes = factors.into_iter().flatten().map(TensorMetadata::shape);
+        let all = shapes.fold(shape.clone(), |all, shape| broadcast(&all, &shape));
+        all.num_elements() * SMALL <= self.x.shape().num_elements()
+    }
+
+    /// Brings an operand that is broadcast to the view into the grid.
+    fn factor(&self, operand: FloatTensor<G::Inner>, shape: &Shape) -> FloatTensor<G::Inner> {
+        match self.view.permutation(shape) {
+            Some(axes) => {
+                let sizes: Vec<usize> = axes.iter().map(|atom| shape[*atom]).collect();
+                let mut inverse = vec![0; axes.len()];
+                axes.iter()
+                    .enumerate()
+                    .for_each(|(place, atom)| inverse[*atom] = place);
+                let operand = reshaped::<G::Inner>(operand, &sizes.into());
+                G::Inner::float_permute(operand, &inverse)
+            }
+            None => reshaped::<G::Inner>(operand, shape),
+        }
+    }
+}
+
+fn reshaped<B: AmpBackend>(tensor: FloatTensor<B>, shape: &Shape) -> FloatTensor<B> {
+    if tensor.shape() == *shape {
+        tensor
+    } else {
+        B::float_reshape(tensor, shape.clone())
+    }
+}
