@@ -18,6 +18,7 @@
 //!   thousands of steps
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
 //!   crate, as in programs
+//! * [`norms`]: chains of sums and products on a tensor in low precision
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
 //! * [`optimizer_state`]: what an optimizer computes from its state alone
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
@@ -47,6 +48,7 @@ mod long_runs;
 mod loss_scale_optimizer;
 mod master_weights;
 mod models;
+mod norms;
 mod optimizer_state;
 mod optimizers;
 // Bits are compared, and Fusion's kernels round differently.

@@ -11,8 +11,9 @@
 //! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square: means and variances | what is kept; F32 |
 //!
-//! The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in each dimension they have
-//! the grid's size or 1. F64 is computed in F64.
+//! `x` is F16, BF16 or F32. The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in
+//! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
+//! Sums of many elements are added in slices, and the slices in a fixed order: the same bits every time.
 //!
 //! On Burn's `Autodiff` the chain is one node, and so is a sum. They keep `x` as it is stored, and the factors. The
 //! gradient of `x` is handed to its node in F32, where the contributions of several ops are added in one pass each.

@@ -3,13 +3,14 @@
 use burn_amp_core::DynamicLossScale;
 use burn_amp_kernels::{
     AmpBackend,
+    affine::{Affine, Group, Moments, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     scalar::ScalarOp,
     sign_mask::SignMask,
 };
 use burn_backend::{
-    FloatDType,
+    FloatDType, Shape,
     ops::AttentionModuleOptions,
     tensor::{FloatTensor, IntTensor},
 };
@@ -78,6 +79,60 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
             SignMask::Bools(mask) => SignMask::Bools(mask),
         };
         one("zeroed", read, B::zeroed(x, mask))
+    }
+
+    fn mixed_affine(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        let read = factors(&affine).and(&x).all(&plus);
+        one(
+            "mixed_affine",
+            read,
+            B::mixed_affine(x, below(affine), plus, dtype),
+        )
+    }
+
+    fn mixed_affine_backward(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        // Without a ReLU the kernel has no use for `x`.
+        let read = factors(&affine).and(&grad).all(&plus);
+        let read = if affine.relu { read.and(&x) } else { read };
+        let dx = B::mixed_affine_backward(x, below(affine), grad, plus, dtype);
+        one("mixed_affine_backward", read, dx)
+    }
+
+    fn mixed_affine_sums(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        group: Group,
+    ) -> Sums<FloatTensor<Self>> {
+        let read = factors(&affine).and(&x).and(&grad);
+        let sums = B::mixed_affine_sums(x, below(affine), grad, group);
+        let written = Size::default().and(&sums.of_gradient).and(&sums.of_product);
+        record("mixed_affine_sums", read, written);
+        sums
+    }
+
+    fn mixed_moments(
+        x: FloatTensor<Self>,
+        grid: Shape,
+        before: Option<FloatTensor<Self>>,
+        kept: Shape,
+    ) -> Moments<FloatTensor<Self>> {
+        let read = Size::default().and(&x).all(&before);
+        let moments = B::mixed_moments(x, grid, before, kept);
+        let written = Size::default().and(&moments.sum).and(&moments.squares);
+        record("mixed_moments", read, written);
+        moments
     }
 
     fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -200,6 +255,18 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         record("mixed_layer_norm_backward", read, written);
         LayerNormGradients { x, gamma, beta }
     }
+}
+
+/// The size of a chain's factors.
+fn factors<B: AmpBackend>(affine: &Affine<Counting<B>>) -> Size {
+    let factors = affine.factors().into_iter().flatten();
+    factors.fold(Size::default(), |size, factor| size.and(factor))
+}
+
+/// The chain on the backend below.
+fn below<B: AmpBackend>(affine: Affine<Counting<B>>) -> Affine<B> {
+    let factors = affine.factors().map(|factor| factor.cloned());
+    affine.with_factors(factors)
 }
 
 /// Records a launch with one result.

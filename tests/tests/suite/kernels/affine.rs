@@ -1,0 +1,393 @@
+//! Chains of sums and products with small factors, compared with the host in F64.
+
+use burn::tensor::{DType, FloatDType, Shape, TensorData};
+use burn_amp::config::Precision;
+use burn_amp_kernels::{
+    AmpBackend,
+    affine::{Affine, Group},
+};
+use burn_amp_tests::Plain;
+use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
+
+/// The shape of `x`, the grid, and the shapes of the factors in the order of [`Affine::factors`].
+struct Case {
+    shape: &'static [usize],
+    grid: &'static [usize],
+    factors: [Option<&'static [usize]>; 4],
+}
+
+const fn case(
+    shape: &'static [usize],
+    grid: &'static [usize],
+    factors: [Option<&'static [usize]>; 4],
+) -> Case {
+    Case {
+        shape,
+        grid,
+        factors,
+    }
+}
+
+const CASES: [Case; 7] = [
+    // A batch norm, and one of odd sizes.
+    case(
+        &[4, 8, 6, 8],
+        &[4, 8, 6, 8],
+        [
+            Some(&[1, 8, 1, 1]),
+            Some(&[1, 8, 1, 1]),
+            None,
+            Some(&[1, 8, 1, 1]),
+        ],
+    ),
+    case(
+        &[3, 5, 7, 3],
+        &[3, 5, 7, 3],
+        [
+            Some(&[1, 5, 1, 1]),
+            Some(&[1, 5, 1, 1]),
+            None,
+            Some(&[1, 1, 1, 1]),
+        ],
+    ),
+    // A group norm: the grid splits channels, and γ does not vary along the batch.
+    case(
+        &[2, 6, 20],
+        &[2, 3, 2, 20],
+        [
+            Some(&[2, 3, 1, 1]),
+            Some(&[2, 3, 2, 1]),
+            None,
+            Some(&[1, 3, 2, 1]),
+        ],
+    ),
+    // A layer norm composed by hand, and an RMS norm.
+    case(
+        &[6, 5, 32],
+        &[6, 5, 32],
+        [
+            Some(&[6, 5, 1]),
+            Some(&[6, 5, 1]),
+            Some(&[1, 1, 32]),
+            Some(&[1, 1, 32]),
+        ],
+    ),
+    case(
+        &[30, 33],
+        &[30, 33],
+        [None, Some(&[30, 1]), Some(&[1, 33]), None],
+    ),
+    // A bias.
+    case(&[64, 16], &[64, 16], [None, None, None, Some(&[1, 16])]),
+    case(&[2, 4096], &[2, 4096], [Some(&[2, 1]), None, None, None]),
+];
+
+/// The dtypes of `x`: a chain in F64 is computed op by op.
+fn dtypes() -> Vec<DType> {
+    let mut dtypes = super::dtypes();
+    dtypes.retain(|dtype| *dtype != DType::F64);
+    dtypes
+}
+
+/// Numbers between -1 and 1, different for each seed.
+fn noise(count: usize, seed: usize) -> Vec<f64> {
+    let numbers = (0..count).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f64);
+    numbers.map(|number| number / 1001.0 - 1.0).collect()
+}
+
+fn tensor(values: &[f64], shape: &[usize], dtype: DType) -> FloatTensor<Plain> {
+    let data = TensorData::new(values.to_vec(), Shape::from(shape.to_vec())).convert_dtype(dtype);
+    Plain::float_from_data(data, &Default::default())
+}
+
+fn read(tensor: FloatTensor<Plain>) -> Vec<f64> {
+    let data = read_sync(Plain::float_into_data(tensor)).expect("the backend computes");
+    data.iter().collect()
+}
+
+/// The place in a tensor of `shape` that is broadcast to the grid, of the grid's element `at`.
+fn place(at: usize, grid: &[usize], shape: &[usize]) -> usize {
+    let (mut rest, mut coordinates) = (at, vec![0; grid.len()]);
+    for (dim, size) in grid.iter().enumerate().rev() {
+        coordinates[dim] = rest % size;
+        rest /= size;
+    }
+    let sizes = shape.iter().zip(coordinates);
+    sizes.fold(0, |place, (size, at)| {
+        place * size + if *size == 1 { 0 } else { at }
+    })
+}
+
+/// The operands of a case, as they are stored.
+struct Operands {
+    x: FloatTensor<Plain>,
+    affine: Affine<Plain>,
+    /// The values of `x` and of the factors.
+    values: Vec<f64>,
+    factors: [Option<(Vec<f64>, &'static [usize])>; 4],
+    grid: &'static [usize],
+}
+
+impl Operands {
+    fn new(case: &Case, dtype: DType, relu: bool) -> Self {
+        let count = case.shape.iter().product();
+        let x = tensor(&noise(count, 0), case.shape, dtype);
+        let mut seed = 0;
+        let factors = case.factors.map(|shape| {
+            shape.map(|shape| {
+                seed += 1;
+                (
+                    tensor(&noise(shape.iter().product(), seed), shape, DType::F32),
+                    shape,
+                )
+            })
+        });
+        Self {
+            values: read(x.clone()),
+            affine: Affine {
+                relu,
+                ..Affine::<Plain>::identity(case.grid.to_vec().into()).with_factors(
+                    factors
+                        .clone()
+                        .map(|factor| factor.map(|(factor, _)| factor)),
+                )
+            },
+            factors: factors.map(|factor| factor.map(|(factor, shape)| (read(factor), shape))),
+            grid: case.grid,
+            x,
+        }
+    }
+
+    fn factor(&self, index: usize, at: usize, absent: f64) -> f64 {
+        self.factors[index]
+            .as_ref()
+            .map_or(absent, |(values, shape)| {
+                values[place(at, self.grid, shape)]
+            })
+    }
+
+    fn centered(&self, at: usize) -> f64 {
+        self.values[at] + self.factor(0, at, 0.0)
+    }
+
+    /// The result of the chain without its ReLU.
+    fn chain(&self, at: usize) -> f64 {
+        let product = self.centered(at) * self.factor(1, at, 1.0) * self.factor(2, at, 1.0);
+        product + self.factor(3, at, 0.0)
+    }
+
+    /// The gradient where the ReLU lets it pass. An element near the step may fall on either side in F32.
+    fn passed(&self, at: usize, grad: f64) -> f64 {
+        if self.affine.relu && self.chain(at) <= 0.0 {
+            0.0
+        } else {
+            grad
+        }
+    }
+
+    fn sums(&self, kept: &[usize], summand: impl Fn(usize) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; kept.iter().product()];
+        for at in 0..self.values.len() {
+            sums[place(at, self.grid, kept)] += summand(at);
+        }
+        sums
+    }
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => Precision::F16.epsilon(),
+        DType::BF16 => Precision::BF16.epsilon(),
+        _ => Precision::F32.epsilon(),
+    }
+}
+
+/// All numbers here are below 8, so a few roundings in F32 cost less than 16 epsilons; the result is rounded once more.
+fn assert_near(found: &[f64], expected: &[f64], dtype: DType, terms: usize, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let in_f32 = 16.0 * epsilon(DType::F32) * terms as f64;
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let bound = in_f32 + epsilon(dtype) * expected.abs();
+        assert!(
+            (found - expected).abs() <= bound,
+            "{what}, {at}: {found}, expected {expected}"
+        );
+    }
+}
+
+fn each(test: impl Fn(&Operands, DType, &str)) {
+    for dtype in dtypes() {
+        for (number, case) in CASES.iter().enumerate() {
+            for relu in [false, true] {
+                let what = format!("case {number} in {dtype:?}, relu {relu}");
+                test(&Operands::new(case, dtype, relu), dtype, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_is_computed_in_f32_and_rounded_once() {
+    each(|operands, dtype, what| {
+        let plus = noise(operands.values.len(), 9);
+        let shape = operands.x.shape();
+        let plus_tensor = tensor(&plus, shape.as_slice(), DType::F32);
+        for to in [dtype, DType::F32] {
+            let expected: Vec<f64> = (0..plus.len())
+                .map(|at| match operands.chain(at) {
+                    y if operands.affine.relu => y.max(0.0),
+                    y => y,
+                })
+                .collect();
+            let (x, affine) = (operands.x.clone(), operands.affine.clone());
+            let found = Plain::mixed_affine(x, affine, None, FloatDType::from(to));
+            assert_eq!(
+                (found.dtype(), found.shape()),
+                (to, shape.clone()),
+                "{what}"
+            );
+            assert_near(&read(found), &expected, to, 1, what);
+
+            let expected: Vec<f64> = expected
+                .iter()
+                .zip(&plus)
+                .map(|(y, plus)| y + plus)
+                .collect();
+            let (x, affine) = (operands.x.clone(), operands.affine.clone());
+            let found = Plain::mixed_affine(x, affine, Some(plus_tensor.clone()), to.into());
+            assert_near(&read(found), &expected, to, 1, what);
+        }
+    });
+}
+
+#[test]
+fn gradients_are_those_of_the_host() {
+    each(|operands, dtype, what| {
+        let shape = operands.x.shape();
+        let grad = tensor(&noise(operands.values.len(), 7), shape.as_slice(), dtype);
+        let grads = read(grad.clone());
+        let plus = noise(grads.len(), 9);
+        let expected: Vec<f64> = (0..grads.len())
+            .map(|at| {
+                let factors = operands.factor(1, at, 1.0) * operands.factor(2, at, 1.0);
+                operands.passed(at, grads[at]) * factors + plus[at]
+            })
+            .collect();
+        let found = Plain::mixed_affine_backward(
+            operands.x.clone(),
+            operands.affine.clone(),
+            grad.clone(),
+            Some(tensor(&plus, shape.as_slice(), DType::F32)),
+            FloatDType::F32,
+        );
+        assert_eq!(
+            (found.dtype(), found.shape()),
+            (DType::F32, shape),
+            "{what}"
+        );
+        assert_near(&read(found), &expected, DType::F32, 1, what);
+
+        for group in [Group::First, Group::Second] {
+            let Some(kept) = operands.affine.kept(group) else {
+                continue;
+            };
+            let (rescale, scale) = (
+                |at| operands.factor(2, at, 1.0),
+                |at| operands.factor(1, at, 1.0),
+            );
+            let passed = |at| operands.passed(at, grads[at]);
+            let is_first = group == Group::First;
+            let gradient = |at| passed(at) * if is_first { rescale(at) } else { 1.0 };
+            let product = |at| {
+                let factor = if is_first { rescale(at) } else { scale(at) };
+                passed(at) * factor * operands.centered(at)
+            };
+            let sums = Plain::mixed_affine_sums(
+                operands.x.clone(),
+                operands.affine.clone(),
+                grad.clone(),
+                group,
+            );
+            let terms = grads.len() / kept.num_elements();
+            for (found, expected) in [
+                (sums.of_gradient, operands.sums(kept.as_slice(), gradient)),
+                (sums.of_product, operands.sums(kept.as_slice(), product)),
+            ] {
+                assert_eq!(found.shape(), kept, "{what}, {group:?}");
+                assert_near(&read(found), &expected, DType::F32, terms, what);
+            }
+        }
+    });
+}
+
+#[test]
+fn moments_are_those_of_the_host() {
+    for dtype in dtypes() {
+        for (shape, kept) in [
+            (&[4, 8, 6, 8], &[1, 8, 1, 1]),
+            (&[3, 5, 7, 3], &[1, 5, 1, 1]),
+            (&[4, 8, 6, 8], &[4, 8, 6, 1]),
+            (&[16, 16, 4, 24], &[1, 1, 1, 24]),
+            (&[4, 8, 6, 8], &[1, 1, 1, 1]),
+        ] {
+            let operands = Operands::new(
+                &Case {
+                    shape,
+                    grid: shape,
+                    factors: [Some(kept), None, None, None],
+                },
+                dtype,
+                false,
+            );
+            let moments = Plain::mixed_moments(
+                operands.x.clone(),
+                shape.to_vec().into(),
+                operands.affine.before.clone(),
+                kept.to_vec().into(),
+            );
+            let what = format!("{shape:?} kept {kept:?} in {dtype:?}");
+            let terms = operands.values.len() / kept.iter().product::<usize>();
+            let centered = |at| operands.centered(at);
+            let squares = |at| operands.centered(at).powi(2);
+            let (sum, square) = (operands.sums(kept, centered), operands.sums(kept, squares));
+            assert_near(&read(moments.sum), &sum, DType::F32, terms, &what);
+            assert_near(&read(moments.squares), &square, DType::F32, terms, &what);
+        }
+    }
+}
+
+/// A convolution on CubeCL returns its channels last in memory.
+#[test]
+fn elements_keep_their_places_whatever_the_layout() {
+    let shape = [2, 4, 3, 8];
+    for dtype in dtypes() {
+        let values = noise(192, 0);
+        let last = tensor(&values, &[2, 3, 8, 4], dtype);
+        let x = Plain::float_permute(last, &[0, 3, 1, 2]);
+        let values = read(x.clone());
+        let scale = tensor(&[1.0, 2.0, 3.0, 4.0], &[1, 4, 1, 1], DType::F32);
+        let affine = Affine {
+            scale: Some(scale),
+            ..Affine::<Plain>::identity(shape.to_vec().into())
+        };
+        let expected: Vec<f64> = (0..192)
+            .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)
+            .collect();
+        let found = Plain::mixed_affine(x.clone(), affine.clone(), None, FloatDType::F32);
+        assert_near(&read(found), &expected, DType::F32, 1, "the chain");
+        let grad = tensor(&noise(192, 3), &shape, dtype);
+        let grads = read(grad.clone());
+        let sums = Plain::mixed_affine_sums(x, affine, grad, Group::First);
+        let mut expected = [0.0; 4];
+        for at in 0..192 {
+            expected[place(at, &shape, &[1, 4, 1, 1])] += grads[at] * values[at];
+        }
+        assert_near(
+            &read(sums.of_product),
+            &expected,
+            DType::F32,
+            48,
+            "the sums",
+        );
+    }
+}

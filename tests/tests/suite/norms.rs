@@ -1,0 +1,228 @@
+//! Norms that Burn composes of sums and products, on a tensor in low precision: as in F32 on the same numbers, forward
+//! and backward, whoever reads the result.
+
+use burn::{
+    module::Param,
+    nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig, RmsNormConfig},
+    tensor::{
+        DType, Tensor, activation,
+        backend::{AutodiffBackend, Backend},
+    },
+};
+use burn_amp_tests::{AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, policy, scaling};
+
+policy!(
+    /// The gradients of these tests are large enough for F16.
+    InF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
+policy!(InBf16, scaling(Compute::Bf16, LossScaleMode::Off));
+
+const SHAPE: [usize; 4] = [8, 16, 8, 8];
+
+/// A function of an activation, and of a scale and a shift per channel.
+type Subject<B> = fn(Tensor<B, 4>, Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 4>;
+
+fn batch_norm<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let mut norm = BatchNormConfig::new(16).init(&x.device());
+    norm.gamma = Param::from_tensor(gamma);
+    norm.beta = Param::from_tensor(beta);
+    norm.forward(x)
+}
+
+fn batch_norm_relu<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    activation::relu(batch_norm(x, gamma, beta))
+}
+
+fn batch_norm_silu<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    activation::silu(batch_norm(x, gamma, beta))
+}
+
+fn group_norm<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let mut norm = GroupNormConfig::new(4, 16).init(&x.device());
+    norm.gamma = Some(Param::from_tensor(gamma));
+    norm.beta = Some(Param::from_tensor(beta));
+    norm.forward(x)
+}
+
+fn instance_norm<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let mut norm = InstanceNormConfig::new(16).init(&x.device());
+    norm.gamma = Some(Param::from_tensor(gamma));
+    norm.beta = Some(Param::from_tensor(beta));
+    norm.forward(x)
+}
+
+fn rms_norm<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let mut norm = RmsNormConfig::new(16).init(&x.device());
+    norm.gamma = Param::from_tensor(gamma);
+    norm.forward(x.permute([0, 2, 3, 1])).permute([0, 3, 1, 2]) + beta.reshape([1, 16, 1, 1])
+}
+
+fn layer_norm_by_hand<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let rows = x.permute([0, 2, 3, 1]).reshape([512, 16]);
+    let mean = rows.clone().mean_dim(1);
+    let centered = rows - mean;
+    let variance = centered.clone().square().mean_dim(1);
+    let normal = centered / (variance + 1e-5).sqrt();
+    let rows = normal * gamma.unsqueeze() + beta.unsqueeze();
+    rows.reshape([8, 8, 8, 16]).permute([0, 3, 1, 2])
+}
+
+/// A modulation per image and channel, and one of all channels behind it.
+fn modulated<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let gamma = gamma.reshape([1, 16, 1, 1]);
+    let per_image = Tensor::arange(1..9, &x.device()).float() / 8.0;
+    let x = x * (gamma.clone() * per_image.reshape([8, 1, 1, 1])) + beta.reshape([1, 16, 1, 1]);
+    x.swap_dims(2, 3) / (gamma + 3.0)
+}
+
+/// The values of a result, and the gradients of the activation, of γ and of β.
+fn run<B: AutodiffBackend>(subject: Subject<B>, x: &[f32]) -> [Vec<f32>; 4] {
+    let device = Default::default();
+    let leaf = Tensor::<B, 1>::from_floats(x, &device)
+        .reshape([128, 64])
+        .require_grad();
+    let per_channel = |seed: f32| {
+        let values: Vec<f32> = (0..16)
+            .map(|i| 1.0 + (i as f32 * seed).sin() / 2.0)
+            .collect();
+        Tensor::<B, 1>::from_floats(values.as_slice(), &device).require_grad()
+    };
+    let (gamma, beta) = (per_channel(1.0), per_channel(2.0));
+    // The result of a product is in low precision.
+    let low = leaf.clone().matmul(Tensor::eye(64, &device)).reshape(SHAPE);
+    let y = subject(low, gamma.clone(), beta.clone());
+    let count = SHAPE.iter().product::<usize>() as i64;
+    let weights = Tensor::arange(0..count, &device)
+        .float()
+        .reshape(SHAPE)
+        .sin();
+    let grads = (y.clone() * weights).sum().backward();
+    let read = |data: burn::tensor::TensorData| data.convert::<f32>().to_vec().unwrap();
+    [
+        read(y.into_data()),
+        read(leaf.grad(&grads).unwrap().into_data()),
+        read(gamma.grad(&grads).unwrap().into_data()),
+        read(beta.grad(&grads).unwrap().into_data()),
+    ]
+}
+
+/// The largest difference, over the largest number.
+fn error(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    let largest = expected
+        .iter()
+        .fold(0f32, |largest, x| largest.max(x.abs()));
+    let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    differences.fold(0f32, f32::max) / largest
+}
+
+fn assert_as_in_f32<B: AutodiffBackend>(
+    name: &str,
+    low: Subject<B>,
+    plain: Subject<PlainAutodiff>,
+    dtype: DType,
+    offset: f32,
+) {
+    let values = (0..8192).map(|i| (i * 7919 % 1000) as f32 / 250.0 - 2.0 + offset);
+    let x: Vec<f32> = values
+        .map(|x| match dtype {
+            DType::F16 => burn_amp::config::Precision::F16.round(x.into()) as f32,
+            _ => burn_amp::config::Precision::BF16.round(x.into()) as f32,
+        })
+        .collect();
+    let epsilon = match dtype {
+        DType::F16 => burn_amp::config::Precision::F16.epsilon(),
+        _ => burn_amp::config::Precision::BF16.epsilon(),
+    } as f32;
+    let (found, expected) = (run(low, &x), run(plain, &x));
+    // Both compute in F32; sums of 512 numbers in another order, of numbers as large as the offset.
+    let in_f32 = 512.0 * f32::EPSILON * (1.0 + offset);
+    assert!(
+        error(&found[0], &expected[0]) <= in_f32,
+        "{name} in {dtype:?}: values"
+    );
+    // The gradient of the activation is rounded once on its way to the product, and once in it.
+    let gradient = error(&found[1], &expected[1]);
+    assert!(
+        gradient <= 2.0 * epsilon,
+        "{name} in {dtype:?}: gradient off by {gradient}"
+    );
+    for of in [2, 3] {
+        let gradient = error(&found[of], &expected[of]);
+        assert!(
+            gradient <= in_f32,
+            "{name} in {dtype:?}: factor {of} off by {gradient}"
+        );
+    }
+}
+
+macro_rules! subjects {
+    ($($subject:ident)*) => {
+        [$((stringify!($subject), $subject, $subject, $subject)),*]
+    };
+}
+
+type Named = (
+    &'static str,
+    Subject<AmpAutodiff<InBf16>>,
+    Subject<AmpAutodiff<InF16>>,
+    Subject<PlainAutodiff>,
+);
+
+const SUBJECTS: [Named; 8] = subjects!(
+    batch_norm batch_norm_relu batch_norm_silu group_norm instance_norm rms_norm layer_norm_by_hand modulated
+);
+
+#[test]
+fn norms_are_those_of_f32_on_the_same_numbers() {
+    for (name, bf16, f16, plain) in SUBJECTS {
+        if Plain::supports_dtype(&Default::default(), DType::BF16) {
+            assert_as_in_f32(name, bf16, plain, DType::BF16, 0.0);
+        }
+        assert_as_in_f32(name, f16, plain, DType::F16, 0.0);
+    }
+}
+
+/// `x / std - mean / std` would lose the digits in which the elements differ.
+#[test]
+fn a_large_mean_costs_no_digits() {
+    let norms = SUBJECTS
+        .into_iter()
+        .filter(|(name, ..)| name.ends_with("_norm"));
+    for (name, _, f16, plain) in norms.filter(|(name, ..)| *name != "rms_norm") {
+        assert_as_in_f32(name, f16, plain, DType::F16, 500.0);
+    }
+}
