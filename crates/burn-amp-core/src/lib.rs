@@ -24,8 +24,10 @@ mod config;
 mod dtype;
 mod loss_scale;
 mod named;
+mod nearest;
 mod op;
 mod policy;
+mod reasons;
 #[doc(hidden)]
 pub mod row;
 pub mod scalar;
@@ -33,7 +35,8 @@ mod table;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
+    Compute, Config, ConfigError, Key, Loaded, LossScaleConfig, LossScaleMode, Place, Preset,
+    Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};

@@ -111,7 +111,7 @@ impl Key {
 
     /// The default in TOML's syntax; `{}` for a table whose keys are not fixed.
     pub fn default(&self) -> String {
-        self.get(&Config::default()).to_toml()
+        self.value(&Config::default())
     }
 
     /// The meaning of the key, in a few words.
@@ -119,8 +119,8 @@ impl Key {
         self.comment
     }
 
-    /// The key of a path.
-    pub(super) fn find(path: &str) -> Option<&'static Self> {
+    /// The key of a path: `loss_scale.init`.
+    pub fn find(path: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|key| key.path == path)
     }
 
@@ -143,6 +143,16 @@ impl Key {
     /// The table that has the key, and the key's name in it.
     pub(super) fn table_and_name(&self) -> (&'static str, &'static str) {
         self.path.rsplit_once('.').unwrap_or(("", self.path))
+    }
+
+    /// The value in a configuration, in TOML's syntax.
+    pub fn value(&self, config: &Config) -> String {
+        self.get(config).to_toml()
+    }
+
+    /// Whether the key is a table whose keys are not fixed, such as `ops`.
+    pub fn is_table(&self) -> bool {
+        matches!(self.get(&Config::default()), Value::Table(_))
     }
 
     /// The value in a configuration.

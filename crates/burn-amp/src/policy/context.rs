@@ -24,10 +24,7 @@ impl<B: Backend> Context<B> {
     pub(super) fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
         config.validate()?;
         let compute = compute_dtype::<B>(&config, device)?;
-        let policy = match config.preset {
-            Preset::O0 | Preset::O1 | Preset::O2 => Policy::new(compute, &config.ops),
-            Preset::O3 => Policy::all_low(compute, &config.ops),
-        };
+        let policy = config.policy(compute);
         let scaling = Scaling::new(config.loss_scale.scaling(compute), config.loss_scale.sync);
         Ok(Self {
             policy,
