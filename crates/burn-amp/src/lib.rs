@@ -66,6 +66,7 @@ pub mod metric;
 mod names;
 mod ops;
 pub mod optim;
+mod param_name;
 mod policy;
 mod precision;
 pub mod ranks;
@@ -97,6 +98,7 @@ pub mod scaling {
     pub use crate::{
         loss_scale::{LossScale, LossScaleRecord, Overflow, OwnLossScale, Skip},
         names::name_parameters,
+        param_name::ParamName,
         setup::own_loss_scale,
         step::{Gradients, backward_until_finite},
     };

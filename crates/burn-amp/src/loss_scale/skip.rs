@@ -1,11 +1,12 @@
 //! The report of a skipped step.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use burn_amp_core::Precision;
 use burn_backend::Shape;
 
 use super::record::is_loss_scale;
+use crate::param_name::ParamName;
 
 /// The report of a skipped step: which gradients overflowed, at which loss scale.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,9 +26,10 @@ pub struct Skip {
 pub struct Overflow {
     /// The position of its parameter among the live parameters, in the order in which they were made.
     pub index: usize,
-    /// The path of its parameter in the model, if it is known: an [`AmpOptimizer`](crate::optim::AmpOptimizer) names the
-    /// parameters after each step, [`name_parameters`](crate::scaling::name_parameters) at any time.
-    pub name: Option<Arc<str>>,
+    /// The path of its parameter in the model, once it is known. An [`AmpOptimizer`](crate::optim::AmpOptimizer) names
+    /// the parameters in each step, a skipped one too, [`cast_params`](crate::cast_params) and
+    /// [`name_parameters`](crate::scaling::name_parameters) at any time.
+    pub name: ParamName,
     /// The shape of the gradient.
     pub shape: Shape,
     /// The dtype of the gradient.
@@ -122,7 +124,7 @@ impl fmt::Display for Overflow {
             dtype,
         } = self;
         write!(f, "#{index} ")?;
-        if let Some(name) = name {
+        if let Some(name) = name.get() {
             write!(f, "{name} ")?;
         }
         write!(f, "{dtype} {:?}", shape.as_slice())

@@ -108,7 +108,7 @@ mod tests {
                 step: 0,
                 scale: 65536.0,
                 overflowed: vec![Overflow {
-                    name: None,
+                    name: Default::default(),
                     index,
                     shape,
                     dtype,
