@@ -9,7 +9,7 @@ use clap_complete::Shell;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done; what was checked is right
-  1  what was checked is wrong: the configuration, the name of an op
+  1  what was checked is wrong: the configuration, the name of an op, a report that differs from another
   2  the command line is wrong, or a file cannot be read or written";
 
 /// Checks amp.toml and explains in which precision burn-amp runs the ops of a Burn model.
@@ -68,6 +68,16 @@ Examples:
   burn-amp init --compute f16 --preset o2
   burn-amp init -                         to standard output")]
     Init(InitArgs),
+    /// Show the precision report of a run, or what differs between two
+    #[command(after_help = "\
+`[report] steps = 10` in amp.toml, or BURN_AMP_REPORT_STEPS=10, makes a training run write amp-report.json.
+
+Examples:
+  burn-amp report amp-report.json
+  burn-amp report amp-report.json --html report.html
+  burn-amp report before.json after.json  what differs; the exit status is then 1
+  burn-amp report amp-report.json --snapshot | diff tests/precision.txt -")]
+    Report(ReportArgs),
     /// Write a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -114,6 +124,21 @@ pub struct ExplainArgs {
     pub op: String,
     #[command(flatten)]
     pub device: DeviceArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// The report, in JSON
+    pub file: PathBuf,
+    /// Another report, to compare the first one with
+    #[arg(conflicts_with_all = ["html", "snapshot"])]
+    pub other: Option<PathBuf>,
+    /// Write a page for a browser
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub html: Option<PathBuf>,
+    /// Print sorted lines without places and sizes, to compare in a test
+    #[arg(long)]
+    pub snapshot: bool,
 }
 
 /// What a device would choose.

@@ -9,6 +9,8 @@ use serde_json::json;
 pub enum Failure {
     /// What was checked is wrong: status 1.
     Wrong(String),
+    /// What was compared differs; the text says how: status 1.
+    Differs(String),
     /// The command line is wrong, or a file cannot be read or written: status 2.
     Usage(String),
 }
@@ -17,18 +19,20 @@ impl Failure {
     /// The exit status.
     pub fn status(&self) -> ExitCode {
         match self {
-            Self::Wrong(_) => ExitCode::from(1),
+            Self::Wrong(_) | Self::Differs(_) => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
         }
     }
 
     /// Writes the message: to standard error, or as JSON to standard output.
     pub fn tell(&self, as_json: bool) {
-        let (Self::Wrong(message) | Self::Usage(message)) = self;
-        if as_json {
-            println!("{}", json!({ "error": message }));
-        } else {
-            eprintln!("burn-amp: {message}");
+        match self {
+            // The answer that was asked for.
+            Self::Differs(text) => print!("{text}"),
+            Self::Wrong(message) | Self::Usage(message) if as_json => {
+                println!("{}", json!({ "error": message }));
+            }
+            Self::Wrong(message) | Self::Usage(message) => eprintln!("burn-amp: {message}"),
         }
     }
 }

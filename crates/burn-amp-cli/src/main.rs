@@ -3,7 +3,7 @@
 //! It depends on `burn-amp-core` only, so it builds without Burn.
 //!
 //! * [`args`]: the command line
-//! * [`check`], [`ops`], [`explain`], [`init`]: a command each
+//! * [`check`], [`ops`], [`explain`], [`init`], [`report`]: a command each
 //! * [`settings`]: the configuration that the commands speak about
 //! * [`casts`]: what a class does to the operands of an op
 //! * [`table`]: aligned columns
@@ -16,6 +16,7 @@ mod explain;
 mod failure;
 mod init;
 mod ops;
+mod report;
 mod settings;
 mod table;
 
@@ -47,6 +48,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         Command::Ops(args) => ops::run(args, cli.json),
         Command::Explain(args) => explain::run(args, cli.json),
         Command::Init(args) => init::run(args, cli.json),
+        Command::Report(args) => report::run(args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "burn-amp", &mut script);

@@ -15,6 +15,7 @@
 //! * [`Policy`]: the compute dtype and the class of every op, which decide the casts of every call
 //! * [`scalar`]: the scalar guard
 //! * [`LossScaling`]: the loss scale as a pure state machine
+//! * [`report`]: the precision report, which `burn-amp` records
 //! * [`Config`]: `amp.toml` and the environment variables; [`Key`] is a row of the table of their keys
 
 #![warn(missing_docs)]
@@ -28,6 +29,7 @@ mod nearest;
 mod op;
 mod policy;
 mod reasons;
+pub mod report;
 #[doc(hidden)]
 pub mod row;
 pub mod scalar;
@@ -36,7 +38,7 @@ mod table;
 pub use class::Class;
 pub use config::{
     Compute, Config, ConfigError, Key, Loaded, LossScaleConfig, LossScaleMode, Place, Preset,
-    Source,
+    ReportConfig, Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};

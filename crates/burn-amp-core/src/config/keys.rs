@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::{
     Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
-    kinds::{Flag, Kind, Power, Whole, name},
+    kinds::{FilePath, Flag, Kind, Power, Whole, name},
     open::open,
     tree::Value,
 };
@@ -76,6 +76,10 @@ keys! {
         "overflows in a row at min before training is given up";
     "loss_scale.sync" => loss_scale.sync: Flag,
         "false: the host does not wait for the finite check; needs an AmpOptimizer";
+    "report.steps" => report.steps: Whole(0..=u32::MAX),
+        "steps after the first one that the precision report covers; 0 is no report";
+    "report.output" => report.output: FilePath,
+        "the report is written to this name with .json, .html and .txt";
 }
 
 /// A key of the configuration: its path, its variable, the values it takes, its default and its meaning.

@@ -17,7 +17,11 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{callee::Callee, recompute::Chain};
+use super::{
+    callee::Callee,
+    recompute::Chain,
+    watch::{self, Watch},
+};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
@@ -47,6 +51,8 @@ pub(crate) struct Call<B: AmpBackend> {
     rounds_scalar: bool,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
+    /// Sees the call, if somebody watches.
+    watch: Watch,
 }
 
 /// A call whose dtypes have been decided.
@@ -83,6 +89,7 @@ impl<B: AmpBackend> Call<B> {
             chain: Chain::default(),
             rounds_scalar: false,
             context: None,
+            watch: Watch::begin(callee),
         }
     }
 
@@ -137,6 +144,7 @@ impl<B: AmpBackend> Call<B> {
             self.chain.add(tensor);
         }
         self.context.get_or_insert(tensor.context);
+        self.watch.operand(tensor);
     }
 
     /// Adds a scalar operand; float operands come first.
@@ -174,13 +182,16 @@ impl<B: AmpBackend> Call<B> {
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
             warn::of_plain_step(parameter, !self.passes.is_empty());
         }
-        operands.exact |= scope::is_full_precision();
+        let full_precision = scope::is_full_precision();
+        operands.exact |= full_precision;
         let casts = match (self.context, self.callee) {
             (Some(context), _) if !context.policy.compute().is_low() => operands.promoted(),
             (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
+        self.watch
+            .decided(operands, casts, || self.class(), full_precision);
         let recomputes = match casts.operands.or(operands.widest) {
             Some(dtype) => self.chain.goes_on(self.callee.op(), dtype),
             None => false,
@@ -191,12 +202,31 @@ impl<B: AmpBackend> Call<B> {
             recomputes,
         }
     }
+
+    /// The class of the op, if the policy lowers anything.
+    fn class(&self) -> Option<Class> {
+        let policy = &self.context?.policy;
+        match self.callee {
+            _ if !policy.compute().is_low() => None,
+            Callee::Op(op) => policy.class(op),
+            Callee::Custom(class) => Some(class),
+        }
+    }
 }
 
 impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let to = self.casts.operands;
+        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
+        if to.is_none() && !tensor.context.policy.compute().is_low() {
+            return tensor.inner;
+        }
+        if let Some(to) = to {
+            let shared = || watch::is_shared(&tensor, to);
+            self.call.watch.cast(&tensor.inner, to, shared);
+        }
         let AmpTensor {
             inner,
             nature,
@@ -204,11 +234,6 @@ impl<B: AmpBackend> Decided<B> {
             recorded,
             ..
         } = tensor;
-        let to = self.casts.operands;
-        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
-        if to.is_none() && !context.policy.compute().is_low() {
-            return inner;
-        }
         if let Nature::Rounded(rounded) = &nature {
             let reads_rounded = match to {
                 Some(to) => to.is_low(),
@@ -289,7 +314,10 @@ impl<B: AmpBackend> Decided<B> {
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         self.stored(match self.casts.results {
-            Some(to) => precision::cast::<G::Inner>(result, to),
+            Some(to) => {
+                self.call.watch.cast(&result, to, || false);
+                precision::cast::<G::Inner>(result, to)
+            }
             None => result,
         })
     }
@@ -300,6 +328,7 @@ impl<B: AmpBackend> Decided<B> {
             .call
             .context
             .expect("an op with a float result has a float operand or a device");
+        self.call.watch.result(&result);
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
         let chain = if is_recomputed {

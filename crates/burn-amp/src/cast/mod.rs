@@ -6,6 +6,7 @@
 //! * [`recompute`]: which results a graph computes again in the backward pass
 //! * [`scope`]: a scope in which every op runs in F32
 //! * [`observe`]: a hook that sees every cast
+//! * [`watch`]: what a call looked at, decided and returned, for diagnoses
 
 pub(crate) mod call;
 mod callee;
@@ -13,3 +14,4 @@ pub(crate) mod forward;
 pub(crate) mod observe;
 mod recompute;
 pub(crate) mod scope;
+pub(crate) mod watch;

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     backend::Amp,
+    diagnose::every_pass,
     distributed::Trainable,
     graph::{NoGraph, Recorded, Tape},
     policy::ConfigSource,
@@ -27,6 +28,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     /// false`, or without loss scaling, none.
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
         let AmpTensor { inner, context, .. } = root;
+        every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         context.leaves.count_pass();
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::message;
 use crate::{
     Class, Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, Op,
-    Preset,
+    Preset, ReportConfig,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -37,6 +37,8 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_MAX", "1.7014118e38"),
         ("BURN_AMP_LOSS_SCALE_PATIENCE", "3"),
         ("BURN_AMP_LOSS_SCALE_SYNC", "false"),
+        ("BURN_AMP_REPORT_STEPS", "10"),
+        ("BURN_AMP_REPORT_OUTPUT", "runs/1"),
         ("PATH", "/bin"),
         ("BURN", "AMP"),
     ]);
@@ -59,6 +61,10 @@ fn each_key_has_a_variable() {
             },
             sync: false,
         },
+        report: ReportConfig {
+            steps: 10,
+            output: "runs/1".into(),
+        },
     };
     assert_eq!(config.unwrap(), expected);
 }
@@ -70,7 +76,7 @@ fn unknown_variables() {
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
-                   BURN_AMP_PRESET";
+                   BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_STEPS";
     refused(
         "BURN_AMP_PREST",
         "o1",

@@ -1,0 +1,231 @@
+//! Watches the calls of ops, for [`diagnose`](crate::diagnose). While nobody watches, a call has one pointer more, which
+//! is null.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use burn_amp_core::{Casts, Class, Op, Operands, Precision, report::Why};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::TensorMetadata;
+use parking_lot::{Mutex, RwLock};
+
+use super::callee::Callee;
+use crate::{
+    graph::Graph,
+    precision,
+    tensor::{AmpTensor, Nature},
+};
+
+/// Receives the calls of ops on all threads.
+pub(crate) trait Watcher: Send + Sync {
+    /// Called when a call has ended, on the stack of its caller.
+    fn call(&self, call: &WatchedCall);
+}
+
+/// A call of an op, as it was seen.
+#[derive(Debug)]
+pub(crate) struct WatchedCall {
+    /// The op; `None` if it is not in the table.
+    pub(crate) op: Option<Op>,
+    /// The float operands as they were stored before the call.
+    pub(crate) operands: Vec<Tensor>,
+    /// The casts of operands and results.
+    pub(crate) casts: Vec<Cast>,
+    pub(crate) why: Why,
+    pub(crate) computed_in: Option<Precision>,
+    pub(crate) result: Option<Tensor>,
+}
+
+/// The dtype and the shape of a float tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) dtype: Precision,
+    pub(crate) shape: Vec<usize>,
+}
+
+/// A cast of an operand or a result.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    pub(crate) from: Precision,
+    pub(crate) to: Precision,
+    pub(crate) elements: usize,
+    /// Whether another use had made it before.
+    pub(crate) shared: bool,
+}
+
+/// Whether there are watchers.
+static ON: AtomicBool = AtomicBool::new(false);
+static WATCHERS: RwLock<Vec<Arc<dyn Watcher>>> = RwLock::new(Vec::new());
+
+/// Adds a watcher.
+pub(crate) fn add(watcher: Arc<dyn Watcher>) {
+    let mut watchers = WATCHERS.write();
+    watchers.push(watcher);
+    ON.store(true, Ordering::Relaxed);
+}
+
+/// Removes a watcher.
+pub(crate) fn remove(watcher: &Arc<dyn Watcher>) {
+    let mut watchers = WATCHERS.write();
+    watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+    ON.store(!watchers.is_empty(), Ordering::Relaxed);
+}
+
+/// What is seen of one call; nothing, unless the call is watched.
+pub(super) struct Watch(Option<Box<Mutex<Seen>>>);
+
+/// What was seen of a call so far.
+struct Seen {
+    call: WatchedCall,
+    /// Whether all operands are parameters outside a graph.
+    only_parameters: bool,
+}
+
+impl Watch {
+    /// Begins to watch a call, if there are watchers.
+    #[inline]
+    pub(super) fn begin(callee: Callee) -> Self {
+        if ON.load(Ordering::Relaxed) {
+            Self::begun(callee)
+        } else {
+            Self(None)
+        }
+    }
+
+    #[cold]
+    fn begun(callee: Callee) -> Self {
+        let call = WatchedCall {
+            op: callee.op(),
+            operands: Vec::new(),
+            casts: Vec::new(),
+            why: Why::Operands,
+            computed_in: None,
+            result: None,
+        };
+        Self(Some(Box::new(Mutex::new(Seen {
+            call,
+            only_parameters: true,
+        }))))
+    }
+
+    /// Sees an operand.
+    #[inline]
+    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&self, operand: &AmpTensor<B, G>) {
+        if let Some(seen) = &self.0 {
+            let mut seen = seen.lock();
+            seen.call.operands.push(Tensor::of(&operand.inner));
+            seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
+        }
+    }
+
+    /// Sees what was decided. `full_precision` says whether the call is in a scope of full precision, `class` is that of
+    /// the op if the policy lowers anything.
+    #[inline]
+    pub(super) fn decided(
+        &self,
+        operands: Operands,
+        casts: Casts,
+        class: impl FnOnce() -> Option<Class>,
+        full_precision: bool,
+    ) {
+        if let Some(seen) = &self.0 {
+            let mut seen = seen.lock();
+            seen.call.computed_in = operands.widest.map(|widest| casts.computes_in(widest));
+            seen.call.why = match why(operands, casts, class(), full_precision) {
+                Why::Operands if seen.only_parameters => Why::Parameters,
+                why => why,
+            };
+        }
+    }
+
+    /// Sees the cast of an operand or a result, unless it has the dtype already. `shared` says whether the cast was made
+    /// before.
+    #[inline]
+    pub(super) fn cast<T: TensorMetadata>(
+        &self,
+        tensor: &T,
+        to: Precision,
+        shared: impl FnOnce() -> bool,
+    ) {
+        if let Some(seen) = &self.0
+            && precision::of(tensor) != to
+        {
+            seen.lock().call.casts.push(Cast {
+                from: precision::of(tensor),
+                to,
+                elements: tensor.shape().num_elements(),
+                shared: shared(),
+            });
+        }
+    }
+
+    /// Sees a result.
+    #[inline]
+    pub(super) fn result<T: TensorMetadata>(&self, result: &T) {
+        if let Some(seen) = &self.0 {
+            seen.lock().call.result = Some(Tensor::of(result));
+        }
+    }
+}
+
+impl Drop for Watch {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(seen) = self.0.take() {
+            ended(&seen.into_inner().call);
+        }
+    }
+}
+
+#[cold]
+fn ended(call: &WatchedCall) {
+    // Not held while they work: a watcher may call ops itself.
+    let watchers = WATCHERS.read().clone();
+    for watcher in watchers {
+        watcher.call(call);
+    }
+}
+
+impl Tensor {
+    fn of<T: TensorMetadata>(tensor: &T) -> Self {
+        Self {
+            dtype: precision::of(tensor),
+            shape: tensor.shape().as_slice().to_vec(),
+        }
+    }
+}
+
+/// Why a call computes in the dtype that the policy gave it.
+fn why(operands: Operands, casts: Casts, class: Option<Class>, full_precision: bool) -> Why {
+    let is_cast = casts.operands.is_some();
+    match class {
+        Some(_) if full_precision => Why::FullPrecision,
+        Some(_) if operands.exact => Why::Gradient,
+        Some(class @ (Class::Low | Class::Full | Class::Internal)) if is_cast => {
+            Why::Class(class.name().into())
+        }
+        Some(Class::Widest | Class::Keep) if is_cast && operands.guarded => Why::Scalar,
+        Some(_) | None if is_cast => Why::Promoted,
+        Some(_) | None => Why::Operands,
+    }
+}
+
+/// Whether the cast of an operand to `to` is made already, for another use.
+pub(super) fn is_shared<B: AmpBackend, G: Graph<B>>(
+    operand: &AmpTensor<B, G>,
+    to: Precision,
+) -> bool {
+    match &operand.nature {
+        Nature::Leaf(leaf) => leaf.has_cast(to),
+        Nature::Plain
+        | Nature::Parameter(_)
+        | Nature::Gradient(_)
+        | Nature::ZerosAndOnes
+        | Nature::Filled
+        | Nature::Rounded(_)
+        | Nature::Product(_)
+        | Nature::LogSoftmax(_) => operand.recorded.has_low(to),
+    }
+}
