@@ -73,9 +73,11 @@ mod policy;
 mod precision;
 pub mod ranks;
 mod setup;
+mod site;
 mod step;
 mod tensor;
 mod warn;
+mod watching;
 
 pub use backend::{Amp, Autodiff};
 pub use burn_amp_kernels::AmpBackend;
@@ -87,7 +89,8 @@ pub use setup::{configure, effective_config, loss_scale, storage_dtype, to_f32};
 pub mod config {
     pub use burn_amp_core::{
         Class, Compute, Config, ConfigError, DynamicLossScale, Key, LossScaleConfig, LossScaleMode,
-        LossScaling, Op, Place, Precision, Preset, ReportConfig, Source,
+        LossScaling, Op, OverflowConfig, Place, Precision, Preset, ReportConfig, Source,
+        overflow::Locate,
     };
 
     pub use crate::policy::{ConfigSource, FromFile, SetupError};

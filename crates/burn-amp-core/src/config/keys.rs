@@ -18,7 +18,7 @@ use super::{
     open::open,
     tree::Value,
 };
-use crate::{Class, Op};
+use crate::{Class, Op, overflow::Locate};
 
 /// The prefix of every environment variable.
 pub(super) const PREFIX: &str = "BURN_AMP_";
@@ -55,7 +55,7 @@ keys! {
     // The loss scale and its factors are powers of two, so that scaling and unscaling are exact. A scale is normal in
     // F32, so that its reciprocal is finite; that of 2^127 is subnormal, but not zero.
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),
-        "auto is dynamic for f16, else off; static stays at init";
+        "auto is dynamic for f16, else off; check only skips";
     "loss_scale.init" => loss_scale.rule.init: Power(-126..=127),
         "the first scale; with search, where the search ends at the latest";
     "loss_scale.search" => loss_scale.rule.search: Flag,
@@ -76,6 +76,10 @@ keys! {
         "overflows in a row at min before training is given up";
     "loss_scale.sync" => loss_scale.sync: Flag,
         "false: the host does not wait for the finite check; needs an AmpOptimizer";
+    "loss_scale.max_skips" => loss_scale.max_skips: Whole(0..=u32::MAX),
+        "overflows in a row, at any scale, before training is given up; 0 is no limit";
+    "overflow.locate" => overflow.locate: name::<Locate>("mode"),
+        "whether the first op that made inf or NaN is looked for";
     "report.steps" => report.steps: Whole(0..=u32::MAX),
         "steps after the first one that the precision report covers; 0 is no report";
     "report.output" => report.output: FilePath,

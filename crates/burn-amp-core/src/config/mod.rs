@@ -1,7 +1,7 @@
 //! The configuration: `amp.toml`, the `BURN_AMP_*` variables and the values they take.
 //!
 //! * `keys`: the table of keys, one row each
-//! * `loss_scale`, `report`, `names`: the types of the values
+//! * `loss_scale`, `overflow`, `report`, `names`: the types of the values
 //! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
 //! * `load`, `sources`: finds the file, puts the sources together and remembers where each value is from
@@ -18,6 +18,7 @@ mod loaded;
 mod loss_scale;
 mod names;
 mod open;
+mod overflow;
 mod report;
 mod sources;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use keys::Key;
 pub use loaded::Loaded;
 pub use loss_scale::LossScaleConfig;
 pub use names::{Compute, LossScaleMode, Preset};
+pub use overflow::OverflowConfig;
 pub use report::ReportConfig;
 
 /// The content of `amp.toml`: which op runs in which precision, and how the loss is scaled.
@@ -68,6 +70,8 @@ pub struct Config {
     pub ops: BTreeMap<Op, Class>,
     /// How the loss is scaled.
     pub loss_scale: LossScaleConfig,
+    /// What is said about an overflow.
+    pub overflow: OverflowConfig,
     /// The precision report that a run writes.
     pub report: ReportConfig,
 }

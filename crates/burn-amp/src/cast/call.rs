@@ -150,6 +150,7 @@ impl<B: AmpBackend> Call<B> {
     /// Adds a scalar operand; float operands come first.
     #[inline]
     pub(crate) fn scalar(&mut self, value: Scalar) {
+        self.watch.scalar(value);
         if let Some(dtype) = self.operands.widest
             && dtype.is_low()
         {
@@ -218,6 +219,41 @@ impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        if self.call.watch.is_on() {
+            self.cast_watched(tensor)
+        } else {
+            self.cast_to(tensor)
+        }
+    }
+
+    /// Casts an operand whose gradient may be looked at as the backward pass leaves it: after that of the cast, except
+    /// for a leaf and for tensors that stand for others.
+    #[cold]
+    fn cast_watched<G: Graph<B>>(&self, mut tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        match tensor.nature {
+            Nature::Leaf(_) | Nature::Rounded(_) | Nature::Product(_) => {
+                let cast = self.cast_to(tensor);
+                self.call.watch.passed::<B, G>(cast)
+            }
+            Nature::Plain
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::LogSoftmax(_) => {
+                tensor.inner = self.call.watch.passed::<B, G>(tensor.inner);
+                self.cast_to(tensor)
+            }
+        }
+    }
+
+    /// Prepares an operand for an op of [`AmpBackend`] that reads it as it is stored.
+    pub(crate) fn as_stored<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        self.call.watch.passed::<B, G>(tensor.operand().inner)
+    }
+
+    #[inline]
+    fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let to = self.casts.operands;
         // Where nothing is lowered, this is all that an op costs besides looking at its operands.
         if to.is_none() && !tensor.context.policy.compute().is_low() {
@@ -328,9 +364,9 @@ impl<B: AmpBackend> Decided<B> {
             .call
             .context
             .expect("an op with a float result has a float operand or a device");
-        self.call.watch.result(&result);
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
+        let result = self.call.watch.result::<B, G>(result);
         let chain = if is_recomputed {
             self.call.chain.next()
         } else {

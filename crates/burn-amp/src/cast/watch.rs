@@ -1,21 +1,22 @@
 //! Watches the calls of ops, for [`diagnose`](crate::diagnose). While nobody watches, a call has one pointer more, which
 //! is null.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use burn_amp_core::{Casts, Class, Op, Operands, Precision, report::Why};
 use burn_amp_kernels::AmpBackend;
-use burn_backend::TensorMetadata;
+use burn_backend::{Scalar, TensorMetadata, tensor::FloatTensor};
 use parking_lot::{Mutex, RwLock};
 
-use super::callee::Callee;
+use super::{
+    callee::Callee,
+    locate::{Search, Searched},
+};
 use crate::{
     graph::Graph,
     precision,
     tensor::{AmpTensor, Nature},
+    watching,
 };
 
 /// Receives the calls of ops on all threads.
@@ -55,22 +56,20 @@ pub(crate) struct Cast {
     pub(crate) shared: bool,
 }
 
-/// Whether there are watchers.
-static ON: AtomicBool = AtomicBool::new(false);
 static WATCHERS: RwLock<Vec<Arc<dyn Watcher>>> = RwLock::new(Vec::new());
 
 /// Adds a watcher.
 pub(crate) fn add(watcher: Arc<dyn Watcher>) {
-    let mut watchers = WATCHERS.write();
-    watchers.push(watcher);
-    ON.store(true, Ordering::Relaxed);
+    WATCHERS.write().push(watcher);
+    watching::begin();
 }
 
 /// Removes a watcher.
 pub(crate) fn remove(watcher: &Arc<dyn Watcher>) {
-    let mut watchers = WATCHERS.write();
-    watchers.retain(|other| !Arc::ptr_eq(other, watcher));
-    ON.store(!watchers.is_empty(), Ordering::Relaxed);
+    WATCHERS
+        .write()
+        .retain(|other| !Arc::ptr_eq(other, watcher));
+    watching::end();
 }
 
 /// What is seen of one call; nothing, unless the call is watched.
@@ -81,13 +80,16 @@ struct Seen {
     call: WatchedCall,
     /// Whether all operands are parameters outside a graph.
     only_parameters: bool,
+    /// The search for an overflow, before the call is decided and after.
+    search: Option<Search>,
+    searched: Option<Arc<Searched>>,
 }
 
 impl Watch {
     /// Begins to watch a call, if there are watchers.
     #[inline]
     pub(super) fn begin(callee: Callee) -> Self {
-        if ON.load(Ordering::Relaxed) {
+        if watching::is_on() {
             Self::begun(callee)
         } else {
             Self(None)
@@ -107,7 +109,15 @@ impl Watch {
         Self(Some(Box::new(Mutex::new(Seen {
             call,
             only_parameters: true,
+            search: None,
+            searched: None,
         }))))
+    }
+
+    /// Whether the call is watched.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Sees an operand.
@@ -115,8 +125,24 @@ impl Watch {
     pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&self, operand: &AmpTensor<B, G>) {
         if let Some(seen) = &self.0 {
             let mut seen = seen.lock();
+            if seen.search.is_none() {
+                seen.search = Search::on(operand);
+            }
+            if let Some(search) = &mut seen.search {
+                search.operand(operand);
+            }
             seen.call.operands.push(Tensor::of(&operand.inner));
             seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
+        }
+    }
+
+    /// Sees a scalar operand, after the float operands.
+    #[inline]
+    pub(super) fn scalar(&self, value: Scalar) {
+        if let Some(seen) = &self.0
+            && let Some(search) = &mut seen.lock().search
+        {
+            search.scalar(value.elem());
         }
     }
 
@@ -137,6 +163,10 @@ impl Watch {
                 Why::Operands if seen.only_parameters => Why::Parameters,
                 why => why,
             };
+            let (op, computed_in) = (seen.call.op, seen.call.computed_in);
+            if let (Some(search), Some(computed_in)) = (seen.search.take(), computed_in) {
+                seen.searched = Some(search.decided(op, computed_in));
+            }
         }
     }
 
@@ -161,12 +191,36 @@ impl Watch {
         }
     }
 
+    /// Sees an operand as the inner backend gets it.
+    #[inline]
+    pub(super) fn passed<B: AmpBackend, G: Graph<B>>(
+        &self,
+        operand: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        match self.searched() {
+            Some(searched) => searched.operand::<B, G>(operand),
+            None => operand,
+        }
+    }
+
     /// Sees a result.
     #[inline]
-    pub(super) fn result<T: TensorMetadata>(&self, result: &T) {
+    pub(super) fn result<B: AmpBackend, G: Graph<B>>(
+        &self,
+        result: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
         if let Some(seen) = &self.0 {
-            seen.lock().call.result = Some(Tensor::of(result));
+            seen.lock().call.result = Some(Tensor::of(&result));
         }
+        match self.searched() {
+            Some(searched) => searched.result::<B, G>(result),
+            None => result,
+        }
+    }
+
+    #[inline]
+    fn searched(&self) -> Option<Arc<Searched>> {
+        self.0.as_ref()?.lock().searched.clone()
     }
 }
 
@@ -189,7 +243,7 @@ fn ended(call: &WatchedCall) {
 }
 
 impl Tensor {
-    fn of<T: TensorMetadata>(tensor: &T) -> Self {
+    pub(super) fn of<T: TensorMetadata>(tensor: &T) -> Self {
         Self {
             dtype: precision::of(tensor),
             shape: tensor.shape().as_slice().to_vec(),

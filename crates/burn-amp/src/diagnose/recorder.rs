@@ -9,11 +9,12 @@ use burn_amp_core::{
 use burn_backend::Backend;
 use parking_lot::Mutex;
 
-use super::{site, work};
+use super::work;
 use crate::{
     backend::Amped,
     cast::watch::{self, WatchedCall, Watcher},
     policy::Context,
+    site,
 };
 
 /// Records the calls of ops until [`finish`](Recording::finish), for a report about backend `A` on `device`.

@@ -1,8 +1,8 @@
 //! The report of a skipped step.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use burn_amp_core::Precision;
+use burn_amp_core::{Precision, overflow::Cause};
 use burn_backend::Shape;
 
 use super::record::is_loss_scale;
@@ -19,6 +19,8 @@ pub struct Skip {
     pub overflowed: Vec<Overflow>,
     /// The number of gradients that were checked.
     pub gradients: usize,
+    /// The op with which it began, if the step was searched for it (`overflow.locate`).
+    pub cause: Option<Arc<Cause>>,
 }
 
 /// A gradient that was not finite: it contained inf or NaN.
@@ -45,6 +47,8 @@ pub(crate) struct Checked {
     /// The number of gradients that were checked.
     pub(crate) gradients: usize,
     pub(crate) decision: Decision,
+    /// The op with which the overflow began, if it was found.
+    pub(crate) cause: Option<Arc<Cause>>,
     /// The number of backward passes made since, while the outcome of this one was on the device.
     pub(crate) later: usize,
 }
@@ -79,6 +83,7 @@ impl fmt::Display for Skip {
             scale,
             overflowed,
             gradients,
+            cause,
         } = self;
         write!(f, "step {step}, loss scale {}: ", Readable(*scale))?;
         if overflowed.is_empty() {
@@ -97,7 +102,11 @@ impl fmt::Display for Skip {
             ", …)"
         } else {
             ")"
-        })
+        })?;
+        match cause {
+            Some(cause) => write!(f, "; first in {cause}"),
+            None => Ok(()),
+        }
     }
 }
 

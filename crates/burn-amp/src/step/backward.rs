@@ -8,7 +8,7 @@ use burn_backend::{
 
 use super::{
     gradients::{Gradients, Pass},
-    on_device, on_host,
+    located, on_device, on_host,
 };
 use crate::{
     backend::Amp,
@@ -33,18 +33,31 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
-                return on_device::backward::<B, P, C>(inner, scaling, rule);
+                let loss = located::loss(context, &inner.primitive);
+                let gradients = on_device::backward::<B, P, C>(inner, scaling, rule);
+                located::tell(located::end_of_step(context, loss));
+                context.locator.next_step(scaling.host.skipped_steps());
+                return gradients;
             }
             // The ranks of a data-parallel run agree on the host, so the scale moves there from now on.
             scaling.settle();
             scaling.device.reset();
         }
         match scaling.host.scale() {
-            Some(scale) => on_host::backward::<B, P, C>(inner, context, scaling, scale),
-            None => Gradients {
-                inner: Autodiff::<B, C>::backward(inner),
-                pass: Pass::UNSCALED,
-            },
+            Some(scale) => {
+                let gradients = on_host::backward::<B, P, C>(inner, context, scaling, scale);
+                context.locator.next_step(scaling.host.skipped_steps());
+                gradients
+            }
+            None => {
+                let loss = located::loss(context, &inner.primitive);
+                let gradients = Autodiff::<B, C>::backward(inner);
+                located::tell(located::end_of_step(context, loss));
+                Gradients {
+                    inner: gradients,
+                    pass: Pass::UNSCALED,
+                }
+            }
         }
     }
 

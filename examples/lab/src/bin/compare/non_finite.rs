@@ -114,6 +114,7 @@ mod tests {
                     dtype,
                 }],
                 gradients,
+                cause: None,
             };
             let place = super::gradients(&skip, &trainable).unwrap();
             let expected = format!("1 of {gradients} gradients, nearest to the loss {expected}");
