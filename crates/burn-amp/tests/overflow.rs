@@ -174,6 +174,18 @@ fn a_sum_of_gradients_that_overflows_belongs_to_the_op_whose_result_was_read_twi
 }
 
 #[test]
+fn a_gradient_of_infinite_operands_began_where_they_became_infinite() {
+    let [w, v] = [full(1.0), full(1.0)].map(Tensor::require_grad);
+    let x = full(1e4);
+    let expected = line!() + 1;
+    let inf = x.matmul(w);
+    // The loss is finite: exp(-inf) is 0. The gradient of `v` is inf · 0.
+    let (cause, line) = found(inf.matmul(v.clone()).neg().exp());
+    assert_eq!((&*cause.op, line), ("float_matmul", expected), "{cause}");
+    assert_eq!(cause.what, NotFinite::Result, "{cause}");
+}
+
+#[test]
 fn the_operands_of_the_cause_have_names_dtypes_and_ranges() {
     let linear: Linear<B> = LinearConfig::new(8, 8)
         .with_bias(false)

@@ -10,8 +10,11 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff,
-    config::{Class, Compute, Config, ConfigError, ConfigSource, Op, Precision},
-    diagnose::{self, Calls, Report, Why},
+    config::{
+        Class, Compute, Config, ConfigError, ConfigSource, LossScaleConfig, LossScaleMode, Op,
+        Precision,
+    },
+    diagnose::{self, Calls, Lint, Report, Why},
     full_precision,
     observe::{CastCounter, set_observer},
 };
@@ -294,4 +297,52 @@ fn a_run_writes_the_report_that_its_configuration_asks_for() {
     assert_eq!(read("txt"), report.snapshot());
     assert_eq!(read("html"), report.to_html());
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn each_pattern_of_the_advice_is_found_at_its_line() {
+    policy!(
+        Unscaled,
+        Config {
+            compute: Compute::F16,
+            loss_scale: LossScaleConfig {
+                mode: LossScaleMode::Off,
+                ..LossScaleConfig::default()
+            },
+            ops: [(Op::float_sum, Class::Low)].into(),
+            ..Config::default()
+        }
+    );
+    type B = Amp<Flex, Unscaled>;
+    let device = Default::default();
+    let x = Tensor::<B, 2>::ones([64, 64], &device);
+    let low = x.clone().matmul(x);
+    let mask = Tensor::tril_mask([64, 64], 0, &device);
+
+    let recording = diagnose::record::<B>(&device);
+    let here = line!();
+    let log = softmax(low.clone(), 1).log();
+    let masked = low.clone().mask_fill(mask.clone(), -1e9);
+    let sum = low.clone().sum();
+    // What the remedies say.
+    let log_softmax = burn::tensor::activation::log_softmax(low.clone(), 1);
+    let filled = low.clone().mask_fill(mask, f32::NEG_INFINITY);
+    let report = recording.finish();
+    drop((log, masked, sum, log_softmax, filled));
+
+    let advice = report.advice();
+    let mut told: Vec<_> = advice
+        .iter()
+        .map(|advice| (advice.lint, advice.site.as_ref().map(|site| site.line)))
+        .collect();
+    told.sort_by_key(|(_, line)| *line);
+    assert_eq!(
+        told,
+        [
+            (Lint::Unscaled, None),
+            (Lint::LogOfRounded, Some(here + 1)),
+            (Lint::MaskConstant, Some(here + 2)),
+            (Lint::LowReduction, Some(here + 3)),
+        ]
+    );
 }

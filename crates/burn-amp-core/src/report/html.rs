@@ -25,6 +25,14 @@ pub(super) fn page(report: &Report) -> String {
         let _ = writeln!(page, "<li>{}</li>", escaped(&line));
     }
     page.push_str("</ul>\n");
+    let advice = text::advice(report);
+    if !advice.is_empty() {
+        let _ = write!(page, "<h2>{}</h2>\n<ul>\n", text::ADVICE);
+        for advice in advice {
+            let _ = writeln!(page, "<li>{}</li>", escaped(&advice));
+        }
+        page.push_str("</ul>\n");
+    }
     for section in text::sections(report) {
         let _ = write!(
             page,

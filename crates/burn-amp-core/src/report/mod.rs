@@ -3,11 +3,13 @@
 //! `burn-amp` records a [`Report`]; this crate reads, shows and compares it, without Burn.
 //!
 //! * [`totals`]: what is added up over a report
+//! * [`advice`]: what it says to change
 //! * [`text`]: tables for a terminal
 //! * [`html`]: a page for a browser
 //! * [`snapshot`]: sorted lines for a test
 //! * [`compare`]: what differs between two reports
 
+mod advice;
 mod compare;
 mod html;
 mod snapshot;
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Op, Precision};
 
+pub use advice::{Advice, Lint};
 pub use compare::{Count, Difference, differences};
 pub use totals::{OpTotal, Totals};
 
@@ -54,6 +57,8 @@ pub struct Report {
     pub preset: String,
     /// The dtype of ops of class `low`.
     pub compute: Precision,
+    /// Whether the loss is scaled, or gradients are checked.
+    pub scales_loss: bool,
     /// The number of steps that were recorded.
     pub steps: u64,
     /// The calls, added up by op, place, dtypes and reason.
@@ -75,6 +80,8 @@ pub struct Calls {
     pub result: Option<Precision>,
     /// Why the op computed in that dtype.
     pub why: Why,
+    /// Whether an operand is a softmax, a sigmoid or a tanh that is stored in half precision.
+    pub reads_rounded: bool,
     /// The number of calls in all steps.
     pub count: u64,
     /// The casts that were made for these calls.
@@ -154,13 +161,14 @@ impl Report {
     /// The version of the format that this crate reads and writes.
     pub const VERSION: u32 = 1;
 
-    /// A report without steps.
+    /// A report without steps, of a run that scales the loss if it computes in F16.
     pub fn new(backend: &str, preset: &str, compute: Precision) -> Self {
         Self {
             version: Self::VERSION,
             backend: backend.into(),
             preset: preset.into(),
             compute,
+            scales_loss: compute == Precision::F16,
             steps: 0,
             calls: Vec::new(),
         }
@@ -223,6 +231,7 @@ impl Calls {
             computed_in,
             result: Some(computed_in),
             why,
+            reads_rounded: false,
             count: 0,
             casts: Vec::new(),
             flops: 0,

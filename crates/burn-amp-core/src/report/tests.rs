@@ -221,3 +221,32 @@ fn the_page_has_the_tables_and_escapes_what_it_shows() {
         assert_eq!(opened, count(&format!("</{tag}>")), "{tag}");
     }
 }
+
+#[test]
+fn advice_is_given_once_for_each_place_and_pattern() {
+    use Precision::{BF16, F16, F32};
+    let given = |calls: Calls| {
+        let mut report = Report::new("flex", "o1", BF16);
+        report.calls = vec![calls.clone(), calls];
+        let lints: Vec<_> = report.advice().iter().map(|advice| advice.lint).collect();
+        lints
+    };
+    let sum = |computed_in, count| Calls {
+        shapes: vec![vec![count]],
+        ..Calls::new("float_sum", vec![BF16], computed_in, Why::Operands)
+    };
+    assert_eq!(given(sum(BF16, 4096)), [Lint::LowReduction]);
+    assert_eq!(given(sum(BF16, 4095)), []);
+    assert_eq!(given(sum(F32, 4096)), []);
+
+    let mut unscaled = Report::new("flex", "o1", F16);
+    assert_eq!(unscaled.advice(), []);
+    unscaled.scales_loss = false;
+    assert_eq!(unscaled.advice()[0].lint, Lint::Unscaled);
+    assert!(
+        unscaled
+            .to_text()
+            .contains("\nAdvice\n  The loss of an F16 model is not scaled")
+    );
+    assert!(unscaled.to_html().contains("<h2>Advice</h2>"));
+}

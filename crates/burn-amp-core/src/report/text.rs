@@ -69,6 +69,14 @@ pub(super) fn headlines(report: &Report) -> Vec<String> {
     lines
 }
 
+/// The title of the advice.
+pub(super) const ADVICE: &str = "Advice";
+
+/// What to change, a sentence each.
+pub(super) fn advice(report: &Report) -> Vec<String> {
+    report.advice().iter().map(ToString::to_string).collect()
+}
+
 /// The tables of a report; those without rows are left out.
 pub(super) fn sections(report: &Report) -> Vec<Section> {
     let mut sections = vec![
@@ -96,6 +104,13 @@ pub(super) fn report(report: &Report) -> String {
     let mut text = format!("{}\n\n", title(report));
     for line in headlines(report) {
         text.push_str(&format!("  {line}\n"));
+    }
+    let advice = advice(report);
+    if !advice.is_empty() {
+        text.push_str(&format!("\n{ADVICE}\n"));
+    }
+    for advice in advice {
+        text.push_str(&format!("  {advice}\n"));
     }
     for section in sections(report) {
         text.push_str(&format!("\n{}\n{}\n", section.title, section.about));

@@ -35,6 +35,8 @@ pub(crate) struct WatchedCall {
     /// The casts of operands and results.
     pub(crate) casts: Vec<Cast>,
     pub(crate) why: Why,
+    /// Whether an operand is the rounded result of a saturating op.
+    pub(crate) reads_rounded: bool,
     pub(crate) computed_in: Option<Precision>,
     pub(crate) result: Option<Tensor>,
 }
@@ -103,6 +105,7 @@ impl Watch {
             operands: Vec::new(),
             casts: Vec::new(),
             why: Why::Operands,
+            reads_rounded: false,
             computed_in: None,
             result: None,
         };
@@ -132,6 +135,7 @@ impl Watch {
                 search.operand(operand);
             }
             seen.call.operands.push(Tensor::of(&operand.inner));
+            seen.call.reads_rounded |= matches!(operand.nature, Nature::Rounded(_));
             seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
         }
     }

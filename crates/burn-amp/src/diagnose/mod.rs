@@ -13,7 +13,8 @@ mod work;
 
 pub use burn_amp_core::overflow::{Cause, NotFinite, Operand, Range};
 pub use burn_amp_core::report::{
-    Calls, Casting, Count, Difference, OpTotal, ReadError, Report, Site, Totals, Why, differences,
+    Advice, Calls, Casting, Count, Difference, Lint, OpTotal, ReadError, Report, Site, Totals, Why,
+    differences,
 };
 pub use last_overflow::last_overflow;
 pub use recorder::{Recording, record};

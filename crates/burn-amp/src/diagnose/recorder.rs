@@ -38,7 +38,7 @@ use crate::{
 /// let device = Default::default();
 /// let model = LinearConfig::new(16, 8).init::<B>(&device);
 /// let recording = burn_amp::diagnose::record::<B>(&device);
-/// model.forward(Tensor::ones([4, 16], &device)).sum().backward();
+/// model.forward(Tensor::<B, 2>::ones([4, 16], &device)).sum().backward();
 /// let report = recording.finish();
 /// assert_eq!(report.steps, 1);
 /// assert_eq!(report.totals().low_flops, 2 * 4 * 16 * 8);
@@ -76,11 +76,14 @@ impl Recording {
             recorder,
             passes: Box::new(|| context.leaves.pass()),
             passes_before: context.leaves.pass(),
-            head: Report::new(
-                backend,
-                context.config.preset.name(),
-                context.policy.compute(),
-            ),
+            head: Report {
+                scales_loss: context.scales_losses(),
+                ..Report::new(
+                    backend,
+                    context.config.preset.name(),
+                    context.policy.compute(),
+                )
+            },
         }
     }
 
@@ -173,6 +176,7 @@ fn add(calls: &mut Calls, call: &WatchedCall) {
         calls.shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
     }
     calls.count += 1;
+    calls.reads_rounded |= call.reads_rounded;
     let tensors = call.operands.iter().chain(&call.result);
     calls.bytes += tensors
         .map(|tensor| (size(&tensor.shape) * tensor.dtype.size()) as u64)

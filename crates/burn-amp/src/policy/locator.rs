@@ -91,10 +91,21 @@ impl Locator {
                 },
             )
         };
-        let of_forward = found.result.or(found.operand);
-        let cause = match loss_is_finite() {
-            true => found.gradient,
-            false => of_forward.or(found.gradient),
+        let Found {
+            result,
+            operand,
+            gradient,
+            ..
+        } = found;
+        let cause = if loss_is_finite() {
+            // A gradient of inf operands began where they became inf, although the loss does not show it.
+            let follows = |cause: &Cause| cause.operands.iter().any(|x| !x.range.is_finite());
+            match gradient {
+                Some(gradient) if follows(&gradient) => result.or(Some(gradient)),
+                gradient => gradient,
+            }
+        } else {
+            result.or(operand).or(gradient)
         };
         let cause = cause.map(Arc::new);
         if let Some(cause) = &cause {

@@ -88,6 +88,7 @@ fn the_snapshot_of_each_model_is_the_same_on_every_run_and_changes_with_a_class(
     for Entry { name, .. } in ZOO {
         let report = recorded::<InBf16>(name, 2);
         keep(name, &report);
+        assert_eq!(report.advice(), [], "{name}");
         let expected = report.snapshot();
         for steps in [1, 2, 3, 1] {
             let again = recorded::<InBf16>(name, steps).snapshot();
