@@ -2,12 +2,12 @@
 //!
 //! `burn-amp` records a [`Report`]; this crate reads, shows and compares it, without Burn.
 //!
-//! * [`totals`]: what is added up over a report
-//! * [`advice`]: what it says to change
-//! * [`text`]: tables for a terminal
-//! * [`html`]: a page for a browser
-//! * [`snapshot`]: sorted lines for a test
-//! * [`compare`]: what differs between two reports
+//! * `totals`: what is added up over a report
+//! * `advice`: what it says to change
+//! * `text`: tables for a terminal
+//! * `html`: a page for a browser
+//! * `snapshot`: sorted lines for a test
+//! * `compare`: what differs between two reports
 
 mod advice;
 mod compare;
