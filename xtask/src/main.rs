@@ -8,6 +8,7 @@
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
+//! * [`messages`]: tests of the page of messages
 //! * [`workspace`]: finds packages and runs cargo
 
 mod amp;
@@ -16,6 +17,7 @@ mod burn;
 mod config;
 mod generated;
 mod gpu;
+mod messages;
 mod ops;
 mod ops_table;
 mod shape;

@@ -3,9 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
 
 /// A float dtype that a Burn tensor can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// IEEE 754 double precision; the policy never casts it.
     F64,
@@ -69,6 +71,15 @@ impl Precision {
             Self::F32 | Self::Flex32 => f64::from(f32::EPSILON),
             Self::F16 => f16::EPSILON.to_f64(),
             Self::BF16 => bf16::EPSILON.to_f64(),
+        }
+    }
+
+    /// The bytes of a number in memory.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 | Self::Flex32 => 4,
+            Self::F16 | Self::BF16 => 2,
         }
     }
 

@@ -15,6 +15,8 @@
 //! * [`Policy`]: the compute dtype and the class of every op, which decide the casts of every call
 //! * [`scalar`]: the scalar guard
 //! * [`LossScaling`]: the loss scale as a pure state machine
+//! * [`overflow`]: where a value overflowed
+//! * [`report`]: the precision report, which `burn-amp` records
 //! * [`Config`]: `amp.toml` and the environment variables; [`Key`] is a row of the table of their keys
 
 #![warn(missing_docs)]
@@ -24,8 +26,12 @@ mod config;
 mod dtype;
 mod loss_scale;
 mod named;
+mod nearest;
 mod op;
+pub mod overflow;
 mod policy;
+mod reasons;
+pub mod report;
 #[doc(hidden)]
 pub mod row;
 pub mod scalar;
@@ -33,7 +39,8 @@ mod table;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, Key, LossScaleConfig, LossScaleMode, Place, Preset, Source,
+    Compute, Config, ConfigError, Key, Loaded, LossScaleConfig, LossScaleMode, OverflowConfig,
+    Place, Preset, ReportConfig, Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};

@@ -32,6 +32,11 @@ macro_rules! named {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$Variant => $name,)* }
             }
+
+            /// What the value means, in one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$Variant => concat!($($meaning),+).trim_ascii(),)* }
+            }
         }
 
         $(impl Default for $Name {

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Class, Precision};
+use crate::{Class, Precision, nearest::nearest};
 
 /// The class that the first word of a row stands for.
 macro_rules! class {
@@ -120,6 +120,21 @@ impl Op {
                 Self::F16[self as usize]
             }
         }
+    }
+
+    /// The op that was probably meant by a wrong name; `None` if no op has a similar name, or several do.
+    ///
+    /// ```
+    /// use burn_amp_core::Op;
+    ///
+    /// assert_eq!(Op::nearest("softmx"), Some(Op::softmax));
+    /// assert_eq!(Op::nearest("matmul"), Some(Op::float_matmul));
+    /// assert_eq!(Op::nearest("quux"), None);
+    /// ```
+    pub fn nearest(name: &str) -> Option<Self> {
+        nearest(name, Self::ALL.iter().map(|op| op.name()))?
+            .parse()
+            .ok()
     }
 
     /// The name of the method, for example `float_matmul`.

@@ -21,24 +21,7 @@
 //! recording backend of the tests and [`Op`](crate::Op) are all generated from these rows. They are macros and not a
 //! constant, because no function can make methods from data.
 //!
-//! Classes that may be surprising, and the reasons for them:
-//!
-//! * `float_div`, F16: the backward pass squares the divisor, which overflows from 256 on.
-//! * `float_scatter_*`, `float_select_add`: they accumulate sums, which stop growing at 256 in BF16.
-//! * `float_sum`, `float_mean`, …: kernels accumulate in F32 but write the operand's dtype, so the sum of 4096 values
-//!   of 16 is inf in F16.
-//! * `float_powi_scalar`, …: `Tensor::square` calls it, and overflows F16 from 256 on.
-//! * `float_cos`, `float_sin`: positions near 10^4 are 8 apart in F16 and 64 apart in BF16.
-//! * `float_tanh`, `sigmoid`: their results are bounded, so nothing overflows and the only error is rounding. Ops that
-//!   would magnify it, such as a logarithm, get the result in F32.
-//! * `gelu`, `gelu_backward`: Burn's provided backward pass cubes its operand, which gives NaN in F16 from 40.4 on.
-//! * `embedding`: a look-up. Casting the whole table costs vocabulary × width, so the next op casts only the rows that
-//!   were looked up.
-//! * `softmin`, `log_sigmoid`, …: most backends compose them of several ops; one cast before the first is enough.
-//! * `softmax`, `layer_norm`: one kernel computes them in F32, so nothing is lost inside, and the ops that read the
-//!   result read it in low precision anyway.
-//! * `log_softmax`: also one kernel, but losses are computed from its result, and 2.30 and 2.31 are the same number in
-//!   BF16.
+//! Classes that may be surprising have their reasons in [`reasons`](crate::reasons).
 
 #[doc(hidden)]
 #[macro_export]

@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp_core::{Precision, Preset};
 
-use crate::{backend::Amped, policy::Context, precision};
+use crate::{backend::Amped, names::name_parameters, policy::Context, precision};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///
@@ -31,6 +31,7 @@ use crate::{backend::Amped, policy::Context, precision};
 ///
 /// * Train the model with an [`AmpOptimizer`](crate::optim::AmpOptimizer): gradients are F32, so a plain optimizer
 ///   would turn every parameter that it steps back into F32.
+/// * The parameters learn their names, which reports of skipped steps show.
 /// * `load_record` on the model stores the loaded parameters in the same dtypes, whatever the file's precision.
 /// * A norm is a module whose type name ends in `Norm`, as those of Burn do. F64 parameters are not touched.
 /// * Under `o3`, training turns the running statistics of batch norm back into F32, because they are accumulated.
@@ -44,7 +45,9 @@ pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
         return model;
     };
     let context = Context::<A::Plain>::of::<A::Source>(&device);
-    cast_params_to(model, context.config.preset, context.policy.compute())
+    let model = cast_params_to(model, context.config.preset, context.policy.compute());
+    name_parameters(&model);
+    model
 }
 
 /// Stores a model's parameters in the dtypes of `preset` under the compute dtype `compute`, on any backend.

@@ -26,6 +26,7 @@
 //! | store parameters in half precision | [`cast_params`], [`cast_params_to`], [`memory`] |
 //! | train on several devices | [`ranks`] |
 //! | watch the loss scale in burn-train's dashboard | `metric` (feature `train`) |
+//! | see what ran in which precision, where and why | [`diagnose`] |
 //! | count casts | [`observe`] |
 //! | write custom ops, your own backend, or code that is generic over backends | [`AmpBackend`], [`Amp::custom_op`], [`extend`] |
 //!
@@ -57,6 +58,7 @@
 mod backend;
 mod cast;
 mod convert;
+pub mod diagnose;
 mod distributed;
 mod graph;
 mod loss_scale;
@@ -66,13 +68,16 @@ pub mod metric;
 mod names;
 mod ops;
 pub mod optim;
+mod param_name;
 mod policy;
 mod precision;
 pub mod ranks;
 mod setup;
+mod site;
 mod step;
 mod tensor;
 mod warn;
+mod watching;
 
 pub use backend::{Amp, Autodiff};
 pub use burn_amp_kernels::AmpBackend;
@@ -84,7 +89,8 @@ pub use setup::{configure, effective_config, loss_scale, storage_dtype, to_f32};
 pub mod config {
     pub use burn_amp_core::{
         Class, Compute, Config, ConfigError, DynamicLossScale, Key, LossScaleConfig, LossScaleMode,
-        LossScaling, Op, Place, Precision, Preset, Source,
+        LossScaling, Op, OverflowConfig, Place, Precision, Preset, ReportConfig, Source,
+        overflow::Locate,
     };
 
     pub use crate::policy::{ConfigSource, FromFile, SetupError};
@@ -97,6 +103,7 @@ pub mod scaling {
     pub use crate::{
         loss_scale::{LossScale, LossScaleRecord, Overflow, OwnLossScale, Skip},
         names::name_parameters,
+        param_name::ParamName,
         setup::own_loss_scale,
         step::{Gradients, backward_until_finite},
     };

@@ -12,9 +12,10 @@ use crate::backend::Amped;
 /// Tells the parameters of a module their names, so that [`Skip`](crate::scaling::Skip) and the message at the end of a
 /// run that only overflows name the gradients.
 ///
-/// An [`AmpOptimizer`](crate::optim::AmpOptimizer) does it after each step. The step of a plain optimizer makes new
-/// parameters, which have no names yet; a skipped step leaves them as they are. So with a plain optimizer it is enough to
-/// call this when a pass overflowed.
+/// An [`AmpOptimizer`](crate::optim::AmpOptimizer) does it in each step, from the first one on, and the report of a step
+/// that was skipped before has the names too; [`cast_params`](crate::cast_params) does it when it stores the parameters.
+/// The step of a plain optimizer makes new parameters, which have no names yet; a skipped step leaves them as they are.
+/// So with a plain optimizer it is enough to call this when a pass overflowed, before or after `last_skip` is read.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::LinearConfig};
@@ -81,7 +82,7 @@ impl<A: Amped> ModuleVisitor<A> for Tell<'_> {
         if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
             && let Some(origin) = tensor.nature.origin()
         {
-            origin.set_name(name);
+            origin.name().set(name);
         }
     }
 

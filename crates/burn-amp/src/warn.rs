@@ -54,17 +54,22 @@ pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
 }
 
 /// Warns if gradients have overflowed in many steps in a row at a static loss scale; `last` describes the last of them.
-pub(crate) fn of_static_scale(in_a_row: u32, last: impl Display) {
+pub(crate) fn of_static_scale(in_a_row: u32, scale: f32, last: impl Display) {
     static STATIC: Warning = Warning::new();
     /// So many bad batches in a row are no accident.
     const STEPS: u32 = 10;
 
     if in_a_row >= STEPS {
         STATIC.give(|| {
+            let remedy = match scale <= 1.0 {
+                true => "set `overflow.locate = \"on_skip\"`, which says with which op it begins",
+                false => {
+                    "set a smaller `loss_scale.init`, or `loss_scale.mode = \"dynamic\"`, which finds a scale"
+                }
+            };
             format!(
                 "{in_a_row} steps in a row were skipped, because gradients overflow at a static loss scale: nothing is \
-                 learned; the last: {last}; set a smaller `loss_scale.init`, or `loss_scale.mode = \"dynamic\"`, which \
-                 finds a scale"
+                 learned; the last: {last}; {remedy}"
             )
         });
     }

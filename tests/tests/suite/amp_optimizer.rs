@@ -41,6 +41,7 @@ fn config(preset: Preset, sync: bool) -> Config {
                 ..DynamicLossScale::default()
             },
             sync,
+            ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
     }

@@ -34,6 +34,7 @@ fn config(sync: bool) -> Config {
                 ..DynamicLossScale::default()
             },
             sync,
+            ..LossScaleConfig::default()
         },
         ..computing_in(Compute::F16)
     }

@@ -12,6 +12,7 @@
 //! * [`recomputation`], [`shared_casts`]: what a graph keeps, and what it casts once
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
+//! * [`names`]: the parameters in reports of skipped steps
 //! * [`first_scale`], [`floor`], [`own_loss_scale`]: how the loss scale begins, how far it falls, and whose it is;
 //!   [`single_gradients`]: programs that read gradients one by one
 //! * [`backward_pass`]: graphs that a backward pass accepts or refuses, and facts that end with a graph; `long_runs`:
@@ -48,6 +49,7 @@ mod long_runs;
 mod loss_scale_optimizer;
 mod master_weights;
 mod models;
+mod names;
 mod norms;
 mod optimizer_state;
 mod optimizers;

@@ -247,6 +247,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
                     patience: 2,
                     ..DynamicLossScale::default()
                 },
+                ..LossScaleConfig::default()
             },
             ..computing_in(Compute::F16)
         }

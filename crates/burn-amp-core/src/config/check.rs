@@ -37,7 +37,7 @@ fn order_of_scales(config: &Config, sources: &Sources) -> Result<(), ConfigError
     let rule = &config.loss_scale.rule;
     let (min, init, max) = (rule.min, rule.init, rule.max);
     let beyond = match config.loss_scale.mode {
-        LossScaleMode::Static | LossScaleMode::Off => return Ok(()),
+        LossScaleMode::Static | LossScaleMode::Check | LossScaleMode::Off => return Ok(()),
         LossScaleMode::Auto | LossScaleMode::Dynamic if init < min => "loss_scale.min",
         LossScaleMode::Auto | LossScaleMode::Dynamic if init > max => "loss_scale.max",
         LossScaleMode::Auto | LossScaleMode::Dynamic => return Ok(()),

@@ -2,8 +2,8 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use super::{nearest::nearest, tree::Value};
-use crate::Op;
+use super::tree::Value;
+use crate::{Op, nearest::nearest};
 
 /// A mistake in a configuration and its place.
 ///

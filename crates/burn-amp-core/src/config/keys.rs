@@ -14,11 +14,11 @@ use std::fmt;
 
 use super::{
     Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
-    kinds::{Flag, Kind, Power, Whole, name},
+    kinds::{FilePath, Flag, Kind, Power, Whole, name},
     open::open,
     tree::Value,
 };
-use crate::{Class, Op};
+use crate::{Class, Op, overflow::Locate};
 
 /// The prefix of every environment variable.
 pub(super) const PREFIX: &str = "BURN_AMP_";
@@ -55,7 +55,7 @@ keys! {
     // The loss scale and its factors are powers of two, so that scaling and unscaling are exact. A scale is normal in
     // F32, so that its reciprocal is finite; that of 2^127 is subnormal, but not zero.
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),
-        "auto is dynamic for f16, else off; static stays at init";
+        "auto is dynamic for f16, else off; check only skips";
     "loss_scale.init" => loss_scale.rule.init: Power(-126..=127),
         "the first scale; with search, where the search ends at the latest";
     "loss_scale.search" => loss_scale.rule.search: Flag,
@@ -76,6 +76,14 @@ keys! {
         "overflows in a row at min before training is given up";
     "loss_scale.sync" => loss_scale.sync: Flag,
         "false: the host does not wait for the finite check; needs an AmpOptimizer";
+    "loss_scale.max_skips" => loss_scale.max_skips: Whole(0..=u32::MAX),
+        "overflows in a row, at any scale, before training is given up; 0 is no limit";
+    "overflow.locate" => overflow.locate: name::<Locate>("mode"),
+        "whether the first op that made inf or NaN is looked for";
+    "report.steps" => report.steps: Whole(0..=u32::MAX),
+        "steps after the first one that the precision report covers; 0 is no report";
+    "report.output" => report.output: FilePath,
+        "the report is written to this name with .json, .html and .txt";
 }
 
 /// A key of the configuration: its path, its variable, the values it takes, its default and its meaning.
@@ -111,7 +119,7 @@ impl Key {
 
     /// The default in TOML's syntax; `{}` for a table whose keys are not fixed.
     pub fn default(&self) -> String {
-        self.get(&Config::default()).to_toml()
+        self.value(&Config::default())
     }
 
     /// The meaning of the key, in a few words.
@@ -119,8 +127,8 @@ impl Key {
         self.comment
     }
 
-    /// The key of a path.
-    pub(super) fn find(path: &str) -> Option<&'static Self> {
+    /// The key of a path: `loss_scale.init`.
+    pub fn find(path: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|key| key.path == path)
     }
 
@@ -143,6 +151,16 @@ impl Key {
     /// The table that has the key, and the key's name in it.
     pub(super) fn table_and_name(&self) -> (&'static str, &'static str) {
         self.path.rsplit_once('.').unwrap_or(("", self.path))
+    }
+
+    /// The value in a configuration, in TOML's syntax.
+    pub fn value(&self, config: &Config) -> String {
+        self.get(config).to_toml()
+    }
+
+    /// Whether the key is a table whose keys are not fixed, such as `ops`.
+    pub fn is_table(&self) -> bool {
+        matches!(self.get(&Config::default()), Value::Table(_))
     }
 
     /// The value in a configuration.

@@ -184,6 +184,41 @@ impl Kind for Flag {
     }
 }
 
+/// The path of a file, which is not empty.
+pub(super) struct FilePath;
+
+impl Kind for FilePath {
+    type Field = String;
+
+    fn allowed(&self) -> String {
+        "the path of a file".into()
+    }
+
+    fn read(&self, value: &Value, place: &Place) -> Result<String, ConfigError> {
+        match value {
+            Value::String(path) | Value::Text(path) if !path.trim().is_empty() => Ok(path.clone()),
+            Value::String(_) | Value::Text(_) => Err(ConfigError::unexpected(
+                place.clone(),
+                self.allowed(),
+                "an empty string",
+            )),
+            Value::Table(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Other(_) => Err(ConfigError::unexpected(
+                place.clone(),
+                self.allowed(),
+                value,
+            )),
+        }
+    }
+
+    fn write(&self, field: &String) -> Value {
+        Value::String(field.clone())
+    }
+}
+
 /// The number or flag in the text of a variable.
 fn of_variable<T: FromStr>(value: &Value) -> Option<T> {
     if let Value::Text(text) = value {

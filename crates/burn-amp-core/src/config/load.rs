@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    Config, ConfigError, Place, Source, check,
+    Config, ConfigError, Loaded, Place, Source, check,
     keys::{FILE_VARIABLE, Key, PREFIX},
-    nearest::nearest,
     sources::Sources,
     tree::{self, Table, Value, no_duplicates},
 };
+use crate::nearest::nearest;
 
 const TOML: &str = "amp.toml";
 const JSON: &str = "amp.json";
@@ -65,14 +65,30 @@ impl Config {
         dir: &Path,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
+        Loaded::load_from(dir, variables).map(|loaded| loaded.config)
+    }
+}
+
+impl Loaded {
+    /// The configuration for a directory and a set of variables, as [`Config::load_from`] finds it, with the origin of
+    /// each value.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Config::load_from`].
+    pub fn load_from(
+        dir: &Path,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
         let mut variables: BTreeMap<_, _> = variables
             .into_iter()
             .filter(|(name, _)| name.starts_with(PREFIX))
             .collect();
         let named = variables.remove(FILE_VARIABLE);
         let mut draft = Draft::default();
-        if let Some(file) = find(dir, named)? {
-            let text = fs::read_to_string(&file).map_err(|source| ConfigError::Unreadable {
+        let file = find(dir, named)?;
+        if let Some(file) = &file {
+            let text = fs::read_to_string(file).map_err(|source| ConfigError::Unreadable {
                 file: file.clone(),
                 source,
             })?;
@@ -80,7 +96,7 @@ impl Config {
                 .extension()
                 .is_some_and(|extension| extension == "json");
             let parse = if is_json { tree::json } else { tree::toml };
-            draft.file(&parse(&text, &file)?, &file)?;
+            draft.file(&parse(&text, file)?, file)?;
         }
         for key in Key::ALL {
             if let Some((variable, text)) = variables.remove_entry(&key.variable()) {
@@ -90,7 +106,7 @@ impl Config {
         }
         match variables.into_keys().next() {
             Some(unknown) => Err(unknown_variable(unknown)),
-            None => draft.finish(),
+            None => draft.loaded(file),
         }
     }
 }
@@ -114,8 +130,17 @@ impl Draft {
 
     /// The configuration, checked.
     pub(super) fn finish(self) -> Result<Config, ConfigError> {
+        self.loaded(None).map(|loaded| loaded.config)
+    }
+
+    /// The configuration, checked, with the origin of each value.
+    fn loaded(self, file: Option<PathBuf>) -> Result<Loaded, ConfigError> {
         check::config(&self.config, &self.sources)?;
-        Ok(self.config)
+        Ok(Loaded {
+            config: self.config,
+            file,
+            sources: self.sources,
+        })
     }
 
     fn table(&mut self, table: &Table, place: &Place) -> Result<(), ConfigError> {
@@ -138,7 +163,7 @@ impl Draft {
 
     fn set(&mut self, key: &Key, value: &Value, place: Place) -> Result<(), ConfigError> {
         key.set(&mut self.config, value, &place)?;
-        self.sources.insert(key.path(), place.source);
+        self.sources.insert_value(key, value, place);
         Ok(())
     }
 }

@@ -23,6 +23,10 @@ pub struct LossScaleConfig {
     /// If false, the scale is updated on the device, counters lag behind, and the optimizer must be one that decides on
     /// the device whether to step.
     pub sync: bool,
+    /// The steps in a row that may overflow before training is given up, at whatever scale; 0 for no limit.
+    ///
+    /// [`DynamicLossScale::patience`] counts only those at the smallest scale, which a static scale does not have.
+    pub max_skips: u32,
 }
 
 impl Default for LossScaleConfig {
@@ -31,6 +35,7 @@ impl Default for LossScaleConfig {
             mode: LossScaleMode::default(),
             rule: DynamicLossScale::default(),
             sync: true,
+            max_skips: 0,
         }
     }
 }
@@ -54,6 +59,7 @@ impl LossScaleConfig {
         match (self.mode, compute) {
             (LossScaleMode::Off, _) => LossScaling::NoScale,
             (LossScaleMode::Static, _) => LossScaling::Static(self.rule.init),
+            (LossScaleMode::Check, _) => LossScaling::Static(1.0),
             (LossScaleMode::Dynamic, _) | (LossScaleMode::Auto, Precision::F16) => {
                 LossScaling::Dynamic(self.rule)
             }
@@ -128,6 +134,7 @@ mod tests {
             };
             assert_eq!(scaling(LossScaleMode::Off), LossScaling::NoScale);
             assert_eq!(scaling(LossScaleMode::Static), LossScaling::Static(4.0));
+            assert_eq!(scaling(LossScaleMode::Check), LossScaling::Static(1.0));
             assert_eq!(scaling(LossScaleMode::Dynamic), LossScaling::Dynamic(rule));
         }
     }

@@ -1,22 +1,25 @@
 //! The configuration: `amp.toml`, the `BURN_AMP_*` variables and the values they take.
 //!
 //! * `keys`: the table of keys, one row each
-//! * `loss_scale`, `names`: the types of the values
+//! * `loss_scale`, `overflow`, `report`, `names`: the types of the values
 //! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
 //! * `load`, `sources`: finds the file, puts the sources together and remembers where each value is from
 //! * `check`: the rules that concern several keys
-//! * `error`, `nearest`: what is wrong, where, what is allowed and what was probably meant
+//! * `error`: what is wrong, where, what is allowed and what was probably meant
+//! * `loaded`: a configuration with the origin of each of its values
 
 mod check;
 mod error;
 mod keys;
 mod kinds;
 mod load;
+mod loaded;
 mod loss_scale;
 mod names;
-mod nearest;
 mod open;
+mod overflow;
+mod report;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -24,14 +27,17 @@ mod tree;
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::{Class, Op};
+use crate::{Class, Op, Policy, Precision};
 use load::Draft;
 use sources::Sources;
 
 pub use error::{ConfigError, Place, Source};
 pub use keys::Key;
+pub use loaded::Loaded;
 pub use loss_scale::LossScaleConfig;
 pub use names::{Compute, LossScaleMode, Preset};
+pub use overflow::OverflowConfig;
+pub use report::ReportConfig;
 
 /// The content of `amp.toml`: which op runs in which precision, and how the loss is scaled.
 ///
@@ -64,6 +70,10 @@ pub struct Config {
     pub ops: BTreeMap<Op, Class>,
     /// How the loss is scaled.
     pub loss_scale: LossScaleConfig,
+    /// What is said about an overflow.
+    pub overflow: OverflowConfig,
+    /// The precision report that a run writes.
+    pub report: ReportConfig,
 }
 
 impl Config {
@@ -91,6 +101,16 @@ impl Config {
         let mut draft = Draft::default();
         draft.file(&tree::json(text, file)?, file)?;
         draft.finish()
+    }
+
+    /// The policy of this configuration on a device that computes in `compute`.
+    ///
+    /// `compute` is what the key of this name says, or what a device chose for `auto`.
+    pub fn policy(&self, compute: Precision) -> Policy {
+        match self.preset {
+            Preset::O0 | Preset::O1 | Preset::O2 => Policy::new(compute, &self.ops),
+            Preset::O3 => Policy::all_low(compute, &self.ops),
+        }
     }
 
     /// Checks a configuration that was made in code; one that was read is checked already.

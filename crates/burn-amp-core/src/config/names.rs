@@ -39,6 +39,8 @@ named! {
         Dynamic = "dynamic",
         /// The scale stays at `init`.
         Static = "static",
+        /// The loss is not scaled, but gradients are checked, and a step that overflows is skipped: for bf16.
+        Check = "check",
         /// The loss is not scaled.
         Off = "off",
     }

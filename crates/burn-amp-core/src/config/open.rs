@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, marker::PhantomData};
 use super::{
     ConfigError, Place,
     kinds::Kind,
-    nearest::nearest,
     tree::{Entry, Value, no_duplicates},
 };
-use crate::{Op, Precision};
+use crate::{Op, Precision, nearest::nearest};
 
 /// A table whose keys are not fixed. In an environment variable it is a list: `float_exp=full,softmax=keep`.
 ///

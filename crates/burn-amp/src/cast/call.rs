@@ -17,7 +17,11 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{callee::Callee, recompute::Chain};
+use super::{
+    callee::Callee,
+    recompute::Chain,
+    watch::{self, Watch},
+};
 use crate::{
     backend::Amp,
     cast::{observe, scope},
@@ -47,6 +51,8 @@ pub(crate) struct Call<B: AmpBackend> {
     rounds_scalar: bool,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
+    /// Sees the call, if somebody watches.
+    watch: Watch,
 }
 
 /// A call whose dtypes have been decided.
@@ -83,6 +89,7 @@ impl<B: AmpBackend> Call<B> {
             chain: Chain::default(),
             rounds_scalar: false,
             context: None,
+            watch: Watch::begin(callee),
         }
     }
 
@@ -137,11 +144,13 @@ impl<B: AmpBackend> Call<B> {
             self.chain.add(tensor);
         }
         self.context.get_or_insert(tensor.context);
+        self.watch.operand(tensor);
     }
 
     /// Adds a scalar operand; float operands come first.
     #[inline]
     pub(crate) fn scalar(&mut self, value: Scalar) {
+        self.watch.scalar(value);
         if let Some(dtype) = self.operands.widest
             && dtype.is_low()
         {
@@ -174,13 +183,16 @@ impl<B: AmpBackend> Call<B> {
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
             warn::of_plain_step(parameter, !self.passes.is_empty());
         }
-        operands.exact |= scope::is_full_precision();
+        let full_precision = scope::is_full_precision();
+        operands.exact |= full_precision;
         let casts = match (self.context, self.callee) {
             (Some(context), _) if !context.policy.compute().is_low() => operands.promoted(),
             (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
+        self.watch
+            .decided(operands, casts, || self.class(), full_precision);
         let recomputes = match casts.operands.or(operands.widest) {
             Some(dtype) => self.chain.goes_on(self.callee.op(), dtype),
             None => false,
@@ -191,16 +203,73 @@ impl<B: AmpBackend> Call<B> {
             recomputes,
         }
     }
+
+    /// The class of the op, if the policy lowers anything.
+    fn class(&self) -> Option<Class> {
+        let policy = &self.context?.policy;
+        match self.callee {
+            _ if !policy.compute().is_low() => None,
+            Callee::Op(op) => policy.class(op),
+            Callee::Custom(class) => Some(class),
+        }
+    }
 }
 
 impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        if self.call.watch.is_on() {
+            self.cast_watched(tensor)
+        } else {
+            self.cast_to(tensor)
+        }
+    }
+
+    /// Casts an operand whose gradient may be looked at as the backward pass leaves it: after that of the cast, except
+    /// for a leaf and for tensors that stand for others.
+    #[cold]
+    fn cast_watched<G: Graph<B>>(&self, mut tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        match tensor.nature {
+            Nature::Leaf(_) | Nature::Rounded(_) | Nature::Product(_) | Nature::Lazy(_) => {
+                let cast = self.cast_to(tensor);
+                self.call.watch.passed::<B, G>(cast)
+            }
+            Nature::Plain
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::LogSoftmax(_) => {
+                tensor.inner = self.call.watch.passed::<B, G>(tensor.inner);
+                self.cast_to(tensor)
+            }
+        }
+    }
+
+    /// Prepares an operand for an op of [`AmpBackend`] that reads it as it is stored.
+    pub(crate) fn as_stored<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        self.call.watch.passed::<B, G>(tensor.operand().inner)
+    }
+
+    #[inline]
+    fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let to = self.casts.operands;
         // Where nothing is lowered, this is all that an op costs besides looking at its operands.
         if to.is_none() && !tensor.context.policy.compute().is_low() {
             return tensor.inner;
+        }
+        let tensor = tensor.with_view();
+        if let Nature::Lazy(lazy) = &tensor.nature {
+            return match to {
+                Some(to) if to.is_low() => lazy.low(to),
+                Some(to) => precision::cast::<G::Inner>(lazy.in_f32(), to),
+                None => lazy.in_f32(),
+            };
+        }
+        if let Some(to) = to {
+            let shared = || watch::is_shared(&tensor, to);
+            self.call.watch.cast(&tensor.inner, to, shared);
         }
         let AmpTensor {
             inner,
@@ -208,14 +277,7 @@ impl<B: AmpBackend> Decided<B> {
             context,
             recorded,
             ..
-        } = tensor.with_view();
-        if let Nature::Lazy(lazy) = &nature {
-            return match to {
-                Some(to) if to.is_low() => lazy.low(to),
-                Some(to) => precision::cast::<G::Inner>(lazy.in_f32(), to),
-                None => lazy.in_f32(),
-            };
-        }
+        } = tensor;
         if let Nature::Rounded(rounded) = &nature {
             let reads_rounded = match to {
                 Some(to) => to.is_low(),
@@ -283,6 +345,7 @@ impl<B: AmpBackend> Decided<B> {
     #[inline]
     pub(crate) fn stays_in_f32(&self) -> bool {
         self.lowers()
+            && !self.call.watch.is_searching()
             && !self.call.operands.exact
             && self.casts.results.is_none()
             && self.casts.operands.or(self.call.operands.widest) == Some(Precision::F32)
@@ -292,6 +355,7 @@ impl<B: AmpBackend> Decided<B> {
     #[inline]
     pub(crate) fn keeps(&self) -> bool {
         self.lowers()
+            && !self.call.watch.is_searching()
             && !self.call.operands.exact
             && self.casts.results.is_none()
             && self.casts.operands.is_none()
@@ -303,15 +367,18 @@ impl<B: AmpBackend> Decided<B> {
         x: FloatTensor<G::Inner>,
         chain: Lazy<B, G>,
     ) -> AmpTensor<B, G> {
-        let mut result = self.stored::<G>(x);
-        let length = if chain.is_view() { 0 } else { 1 };
-        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
-        result.logical = self.casts.logical.unwrap_or(if chain.is_view() {
-            precision::of(&result.inner)
-        } else {
-            Precision::F32
-        });
-        result.nature = Nature::Lazy(Arc::new(chain));
+        let (stored, length) = match chain.is_view() {
+            true => (precision::of(&x), 0),
+            false => (Precision::F32, 1),
+        };
+        let result = AmpTensor {
+            inner: x,
+            logical: self.casts.logical.unwrap_or(stored),
+            context: self.context(),
+            nature: Nature::Lazy(Arc::new(chain)),
+            recorded: AmpTensor::<B, G>::recorded(self.context(), length),
+        };
+        self.call.watch.uncomputed(&result);
         result
     }
 
@@ -338,7 +405,10 @@ impl<B: AmpBackend> Decided<B> {
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         self.stored(match self.casts.results {
-            Some(to) => precision::cast::<G::Inner>(result, to),
+            Some(to) => {
+                self.call.watch.cast(&result, to, || false);
+                precision::cast::<G::Inner>(result, to)
+            }
             None => result,
         })
     }
@@ -348,6 +418,7 @@ impl<B: AmpBackend> Decided<B> {
         let context = self.context();
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
+        let result = self.call.watch.result::<B, G>(result);
         let chain = if is_recomputed {
             self.call.chain.next()
         } else {

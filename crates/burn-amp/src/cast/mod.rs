@@ -6,10 +6,14 @@
 //! * [`recompute`]: which results a graph computes again in the backward pass
 //! * [`scope`]: a scope in which every op runs in F32
 //! * [`observe`]: a hook that sees every cast
+//! * [`locate`]: looks for the first call that makes inf or NaN
+//! * [`watch`]: what a call looked at, decided and returned, for diagnoses
 
 pub(crate) mod call;
 mod callee;
 pub(crate) mod forward;
+pub(crate) mod locate;
 pub(crate) mod observe;
 mod recompute;
 pub(crate) mod scope;
+pub(crate) mod watch;

@@ -56,6 +56,12 @@ impl<B: Backend> Leaf<B> {
         }
     }
 
+    /// Whether the values in dtype `to` are there, so that [`cast`](Self::cast) makes none.
+    pub(crate) fn has_cast(&self, to: Precision) -> bool {
+        let uses = self.uses.lock();
+        matches!(&uses.cast, Some((dtype, _)) if *dtype == to)
+    }
+
     /// Forgets the cast values: a backward pass has reached a use, so the forward pass is over, and graphs hold the values
     /// for the uses that are left.
     pub(super) fn forget_cast(&self) {

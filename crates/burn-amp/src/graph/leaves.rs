@@ -11,7 +11,7 @@ use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTens
 use parking_lot::Mutex;
 
 use super::{leaf::Leaf, levels::Levels, origin::Origin};
-use crate::precision;
+use crate::{param_name::ParamName, precision};
 
 /// The live leaves of one device.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ pub(crate) struct LeafGradient<B: Backend> {
     pub(crate) shape: Shape,
     /// Whether the leaf is stored in half precision.
     pub(crate) is_of_low: bool,
-    /// The name of the parameter, if it is known.
-    pub(crate) name: Option<Arc<str>>,
+    /// The name of the parameter.
+    pub(crate) name: ParamName,
     /// The leaf's node without its values.
     handle: FloatTensor<Autodiff<B>>,
 }
@@ -140,10 +140,7 @@ impl<B: Backend> Leaves<B> {
                     gradient: entry.handle.grad(grads)?,
                     shape: entry.shape.clone(),
                     is_of_low: entry.dtype.is_low(),
-                    name: entry
-                        .leaf
-                        .upgrade()
-                        .and_then(|leaf| leaf.origin().name().cloned()),
+                    name: entry.leaf.upgrade()?.origin().name().clone(),
                     handle: entry.handle.clone(),
                 })
             })

@@ -13,6 +13,7 @@
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
+//! * [`probe`]: a node that shows the gradient which passes through it
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
 mod f32_gradient;
@@ -21,6 +22,7 @@ mod leaves;
 mod levels;
 mod operand_cast;
 mod origin;
+mod probe;
 mod recorded;
 mod weight_cast;
 
@@ -38,6 +40,7 @@ use crate::precision;
 pub use leaf::Leaf;
 pub use leaves::Leaves;
 pub use origin::Origin;
+pub use probe::Probe;
 pub use recorded::Recorded;
 
 pub(crate) use leaves::LeafGradient;
@@ -127,6 +130,14 @@ pub trait Graph<B: AmpBackend>:
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner>;
 
+    /// Returns the values of a tensor, outside any graph.
+    #[doc(hidden)]
+    fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B>;
+
+    /// Returns the same tensor; `probe` sees its gradient in the backward pass.
+    #[doc(hidden)]
+    fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner>;
+
     /// Runs an op whose backward pass adds gradients onto the elements of `tensor`; they are added in F32.
     #[doc(hidden)]
     fn sum_gradient_in_f32(
@@ -207,6 +218,16 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     }
 
     #[inline]
+    fn values(tensor: &FloatTensor<B>) -> FloatTensor<B> {
+        tensor.clone()
+    }
+
+    #[inline]
+    fn probed(tensor: FloatTensor<B>, _: Probe<B>) -> FloatTensor<B> {
+        tensor
+    }
+
+    #[inline]
     fn sum_gradient_in_f32(
         tensor: FloatTensor<B>,
         op: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
@@ -274,6 +295,14 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner> {
         weight_cast::cast::<B, C>(tensor, leaf, to, operands, leaves)
+    }
+
+    fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {
+        tensor.primitive.clone()
+    }
+
+    fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner> {
+        probe::probed::<B, C>(tensor, probe)
     }
 
     fn sum_gradient_in_f32(

@@ -1,9 +1,8 @@
 //! The identity of a parameter, which remembers its name and when a gradient of it was withheld.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::param_name::ParamName;
 
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
@@ -14,8 +13,8 @@ use std::sync::{
 pub struct Origin {
     /// The [`Moment`] at which a gradient was last withheld; 0 if none was.
     withheld_at: AtomicU64,
-    /// The path of the parameter in its module, for reports; empty as long as nobody has told it.
-    name: OnceLock<Arc<str>>,
+    /// The path of the parameter in its module, for reports.
+    name: ParamName,
 }
 
 /// A moment in the order of all withheld gradients of the process.
@@ -38,14 +37,9 @@ impl Origin {
         self.withheld_at.fetch_max(now, Ordering::AcqRel);
     }
 
-    /// Returns the name of this parameter, if it has been told.
-    pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.name.get()
-    }
-
-    /// Names this parameter, unless it has a name.
-    pub(crate) fn set_name(&self, name: &Arc<str>) {
-        self.name.get_or_init(|| name.clone());
+    /// Returns the name of this parameter, which may become known later.
+    pub(crate) fn name(&self) -> &ParamName {
+        &self.name
     }
 
     /// Whether a gradient of this parameter was withheld after `moment`.

@@ -73,6 +73,13 @@ impl<B: Backend> Recorded<B> {
         }
     }
 
+    /// Whether the values in the low dtype `to` are there, so that [`low`](Self::low) makes none.
+    pub(crate) fn has_low(&self, to: Precision) -> bool {
+        let casts = self.casts.as_ref();
+        let low = casts.and_then(|casts| casts.low.get());
+        matches!(low, Some((dtype, _)) if *dtype == to)
+    }
+
     /// Casts the tensor to a low dtype. All uses share the values.
     pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
         let Some(casts) = &self.casts else {

@@ -95,6 +95,7 @@ impl<B: Backend> DeviceScale<B> {
             gradients,
             decision: Decision::alone(found_inf),
             later: state.pending.len(),
+            cause: None,
         });
         true
     }

@@ -1,6 +1,8 @@
 //! The end of a run whose gradients overflow at every loss scale.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+use burn_amp_core::overflow::Cause;
 
 use super::skip::{Readable, Skip};
 
@@ -11,10 +13,21 @@ pub(crate) struct GivenUp {
     pub(crate) skip: Skip,
     /// The overflowed steps in a row.
     pub(crate) in_a_row: u32,
-    /// Those of them at the smallest scale.
-    pub(crate) at_min: u32,
+    /// The limit that they have reached.
+    pub(crate) limit: Limit,
     /// The number of backward passes made since, while the outcome of the last one was on the device.
     pub(crate) later: usize,
+    /// The op with which an overflow of the row began, if it was found.
+    pub(crate) cause: Option<Arc<Cause>>,
+}
+
+/// A limit of overflows in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// `loss_scale.patience`, by so many at the smallest scale.
+    AtMin(u32),
+    /// `loss_scale.max_skips`.
+    InARow,
 }
 
 impl GivenUp {
@@ -33,16 +46,23 @@ impl fmt::Display for GivenUp {
         let Self {
             skip,
             in_a_row,
-            at_min,
+            limit,
             later,
+            cause,
         } = self;
-        write!(
-            f,
-            "loss scale: gradients overflowed in {} in a row, {at_min} of them at the smallest scale {}, so no scale \
-             prevents it. The last: {skip}. ",
-            Count(*in_a_row as usize, "step"),
-            Readable(skip.scale)
-        )?;
+        let steps = Count(*in_a_row as usize, "step");
+        write!(f, "loss scale: gradients overflowed in {steps} in a row, ")?;
+        match limit {
+            Limit::AtMin(at_min) => write!(
+                f,
+                "{at_min} of them at the smallest scale {}, so no scale prevents it. ",
+                Readable(skip.scale)
+            )?,
+            Limit::InARow => {
+                f.write_str("as many as `loss_scale.max_skips` allows. ")?;
+            }
+        }
+        write!(f, "The last: {skip}. ")?;
         if *later > 0 {
             write!(
                 f,
@@ -50,12 +70,25 @@ impl fmt::Display for GivenUp {
                 Count(*later, "step")
             )?;
         }
+        match (cause, &skip.cause) {
+            (Some(cause), None) => write!(f, "An earlier one was first in {cause}. ")?,
+            (None, None) => {
+                f.write_str("`overflow.locate = \"on_skip\"` says with which op it begins. ")?
+            }
+            (_, Some(_)) => {}
+        }
         f.write_str(
             "Look for inf or NaN in the data and in the loss; compute what overflows in f32, with \
              `burn_amp::full_precision(|| ..)` or a class under `[ops]`; or set `compute = \"bf16\"`, which has the range \
-             of f32. `loss_scale.min` is the smallest scale, `loss_scale.patience` the number of overflows there after \
-             which training is given up",
-        )
+             of f32",
+        )?;
+        match limit {
+            Limit::AtMin(_) => f.write_str(
+                ". `loss_scale.min` is the smallest scale, `loss_scale.patience` the number of overflows there after which \
+                 training is given up",
+            ),
+            Limit::InARow => Ok(()),
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The loss scale as the host knows it.
 
-use burn_amp_core::{DynamicLossScale, LossScaleState, LossScaling, Outcome};
+use std::sync::Arc;
+
+use burn_amp_core::{DynamicLossScale, LossScaleState, LossScaling, Outcome, overflow::Cause};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    give_up::GivenUp,
+    give_up::{GivenUp, Limit},
     record::LossScaleRecord,
     skip::{Checked, Readable, Skip},
 };
@@ -14,6 +16,8 @@ use crate::warn;
 #[derive(Debug)]
 pub(crate) struct HostScale {
     rule: LossScaling,
+    /// The overflows in a row after which training is given up; 0 for no limit.
+    max_skips: u32,
     state: Mutex<State>,
 }
 
@@ -33,6 +37,8 @@ pub(crate) struct State {
     at_min: u32,
     /// All overflowed steps that the smallest scale did not prevent.
     all_at_min: u32,
+    /// The op with which an overflow since the last finite step began, if it was found.
+    cause: Option<Arc<Cause>>,
     /// The reason why training was given up, if it was.
     given_up: Option<GivenUp>,
 }
@@ -48,6 +54,7 @@ impl State {
             in_a_row: 0,
             at_min: 0,
             all_at_min: 0,
+            cause: None,
             given_up: None,
         }
     }
@@ -56,21 +63,28 @@ impl State {
     fn begin_row(&mut self) {
         self.in_a_row = 0;
         self.at_min = 0;
+        self.cause = None;
         self.given_up = None;
     }
 }
 
 impl HostScale {
-    pub(crate) fn new(rule: LossScaling) -> Self {
+    pub(crate) fn new(rule: LossScaling, max_skips: u32) -> Self {
         Self {
             state: Mutex::new(State::start(&rule)),
             rule,
+            max_skips,
         }
     }
 
     /// Returns the rule by which the scale moves.
     pub(crate) fn rule(&self) -> LossScaling {
         self.rule
+    }
+
+    /// Returns the overflows in a row after which training is given up; 0 for no limit.
+    pub(crate) fn max_skips(&self) -> u32 {
+        self.max_skips
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -88,6 +102,11 @@ impl HostScale {
             LossScaling::NoScale => None,
             LossScaling::Static(_) | LossScaling::Dynamic(_) => Some(self.state().loss_scale.scale),
         }
+    }
+
+    /// Returns the number of backward passes that overflowed, as far as the host knows.
+    pub(crate) fn skipped_steps(&self) -> u64 {
+        self.state().skipped_steps
     }
 
     /// Returns the rule in the form that the kernel understands; `None` if the loss is not scaled.
@@ -149,7 +168,8 @@ impl HostScale {
     ///
     /// # Panics
     ///
-    /// Panics if the gradients overflowed at the smallest scale as often in a row as `loss_scale.patience` says.
+    /// Panics if the gradients overflowed at the smallest scale as often in a row as `loss_scale.patience` says, or at any
+    /// scale as often as `loss_scale.max_skips` says.
     pub(crate) fn update(&self, pass: Checked) -> Outcome {
         let Checked {
             scale,
@@ -157,6 +177,7 @@ impl HostScale {
             gradients,
             decision,
             later,
+            cause,
         } = pass;
         let outcome = Outcome::of(decision.found_inf);
         let mut state = self.state();
@@ -187,11 +208,16 @@ impl HostScale {
             scale,
             overflowed,
             gradients,
+            cause,
         };
+        if skip.cause.is_some() {
+            state.cause = skip.cause.clone();
+        }
         state.skipped_steps += 1;
         state.last_skip = Some(skip.clone());
         state.in_a_row = state.in_a_row.saturating_add(1);
         let in_a_row = state.in_a_row;
+        let mut is_exhausted = false;
         if let LossScaling::Dynamic(rule) = &self.rule
             // Another thread may have lowered the scale since this pass began.
             && scale <= before.scale
@@ -199,23 +225,29 @@ impl HostScale {
         {
             state.at_min = state.at_min.saturating_add(1);
             state.all_at_min = state.all_at_min.saturating_add(1);
-            if state.at_min >= rule.patience {
-                let given_up = GivenUp {
-                    skip,
-                    in_a_row,
-                    at_min: state.at_min,
-                    later,
-                };
-                state.given_up = Some(given_up.clone());
-                drop(state);
-                given_up.panic();
-            }
+            is_exhausted = state.at_min >= rule.patience;
+        }
+        let too_many = self.max_skips > 0 && in_a_row >= self.max_skips;
+        if is_exhausted || too_many {
+            let given_up = GivenUp {
+                skip,
+                in_a_row,
+                limit: match is_exhausted {
+                    true => Limit::AtMin(state.at_min),
+                    false => Limit::InARow,
+                },
+                later,
+                cause: state.cause.clone(),
+            };
+            state.given_up = Some(given_up.clone());
+            drop(state);
+            given_up.panic();
         }
         let (next, all_at_min) = (state.loss_scale.scale, state.all_at_min);
         drop(state);
 
         if let LossScaling::Static(_) = self.rule {
-            warn::of_static_scale(in_a_row, &skip);
+            warn::of_static_scale(in_a_row, scale, &skip);
         }
         warn::of_smallest_scale(all_at_min, &skip);
         tracing::info!(

@@ -47,9 +47,9 @@ pub(crate) struct Scaling<B: Backend> {
 }
 
 impl<B: Backend> Scaling<B> {
-    pub(crate) fn new(rule: LossScaling, sync: bool) -> Self {
+    pub(crate) fn new(rule: LossScaling, sync: bool, max_skips: u32) -> Self {
         Self {
-            host: HostScale::new(rule),
+            host: HostScale::new(rule, max_skips),
             device: DeviceScale::new(),
             sync,
         }
@@ -57,7 +57,7 @@ impl<B: Backend> Scaling<B> {
 
     /// Returns a loss scale in its first state that moves by the same rule.
     fn afresh(&self) -> Self {
-        Self::new(self.host.rule(), self.sync)
+        Self::new(self.host.rule(), self.sync, self.host.max_skips())
     }
 
     /// Returns the rule by which the scale moves on the device; `None` if it moves on the host or the loss is not

@@ -2,10 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use burn_amp_core::Precision;
+use burn_amp_core::{Precision, overflow::Cause};
 use burn_backend::Shape;
 
 use super::record::is_loss_scale;
+use crate::param_name::ParamName;
 
 /// The report of a skipped step: which gradients overflowed, at which loss scale.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Skip {
     pub overflowed: Vec<Overflow>,
     /// The number of gradients that were checked.
     pub gradients: usize,
+    /// The op with which it began, if the step was searched for it (`overflow.locate`).
+    pub cause: Option<Arc<Cause>>,
 }
 
 /// A gradient that was not finite: it contained inf or NaN.
@@ -25,9 +28,10 @@ pub struct Skip {
 pub struct Overflow {
     /// The position of its parameter among the live parameters, in the order in which they were made.
     pub index: usize,
-    /// The path of its parameter in the model, if it is known: an [`AmpOptimizer`](crate::optim::AmpOptimizer) names the
-    /// parameters after each step, [`name_parameters`](crate::scaling::name_parameters) at any time.
-    pub name: Option<Arc<str>>,
+    /// The path of its parameter in the model, once it is known. An [`AmpOptimizer`](crate::optim::AmpOptimizer) names
+    /// the parameters in each step, a skipped one too, [`cast_params`](crate::cast_params) and
+    /// [`name_parameters`](crate::scaling::name_parameters) at any time.
+    pub name: ParamName,
     /// The shape of the gradient.
     pub shape: Shape,
     /// The dtype of the gradient.
@@ -43,6 +47,8 @@ pub(crate) struct Checked {
     /// The number of gradients that were checked.
     pub(crate) gradients: usize,
     pub(crate) decision: Decision,
+    /// The op with which the overflow began, if it was found.
+    pub(crate) cause: Option<Arc<Cause>>,
     /// The number of backward passes made since, while the outcome of this one was on the device.
     pub(crate) later: usize,
 }
@@ -77,6 +83,7 @@ impl fmt::Display for Skip {
             scale,
             overflowed,
             gradients,
+            cause,
         } = self;
         write!(f, "step {step}, loss scale {}: ", Readable(*scale))?;
         if overflowed.is_empty() {
@@ -95,7 +102,11 @@ impl fmt::Display for Skip {
             ", …)"
         } else {
             ")"
-        })
+        })?;
+        match cause {
+            Some(cause) => write!(f, "; first in {cause}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -122,7 +133,7 @@ impl fmt::Display for Overflow {
             dtype,
         } = self;
         write!(f, "#{index} ")?;
-        if let Some(name) = name {
+        if let Some(name) = name.get() {
             write!(f, "{name} ")?;
         }
         write!(f, "{dtype} {:?}", shape.as_slice())

@@ -49,7 +49,7 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::mixed_gelu(x.operand().inner))
+        call.stored(G::Inner::mixed_gelu(call.as_stored(x)))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -63,7 +63,7 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        let x = x.operand().inner;
+        let x = call.as_stored(x);
         let result = call.stored(G::Inner::mixed_softmax(x.clone(), dim));
         call.saturating(Saturating::Softmax { dim }, x, result)
     } else {
@@ -93,7 +93,7 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let Some(dtype) = call.in_f32() else {
         return call.result(G::Inner::log_softmax(call.cast(x), dim));
     };
-    let x = x.operand().inner;
+    let x = call.as_stored(x);
     let is_last = dim + 1 == x.rank();
     let LogSoftmax {
         output,

@@ -82,7 +82,7 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             key: call.cast(key),
             value: call.cast(value),
             mask,
-            bias: attn_bias.map(|bias| bias.operand().inner),
+            bias: attn_bias.map(|bias| call.as_stored(bias)),
             options,
         }));
     }
@@ -109,7 +109,7 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        call.stored(G::Inner::mixed_layer_norm(x.operand().inner, gamma, beta, epsilon).output)
+        call.stored(G::Inner::mixed_layer_norm(call.as_stored(x), gamma, beta, epsilon).output)
     } else {
         call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }

@@ -3,7 +3,7 @@
 use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset};
 use burn_backend::Backend;
 
-use super::{compute::compute_dtype, source::SetupError};
+use super::{compute::compute_dtype, locator::Locator, source::SetupError};
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
@@ -17,6 +17,7 @@ pub struct Context<B: Backend> {
     /// The loss scale of all threads that have none of their own.
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
+    pub(crate) locator: Locator,
 }
 
 impl<B: Backend> Context<B> {
@@ -24,15 +25,17 @@ impl<B: Backend> Context<B> {
     pub(super) fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
         config.validate()?;
         let compute = compute_dtype::<B>(&config, device)?;
-        let policy = match config.preset {
-            Preset::O0 | Preset::O1 | Preset::O2 => Policy::new(compute, &config.ops),
-            Preset::O3 => Policy::all_low(compute, &config.ops),
-        };
-        let scaling = Scaling::new(config.loss_scale.scaling(compute), config.loss_scale.sync);
+        let policy = config.policy(compute);
+        let scaling = Scaling::new(
+            config.loss_scale.scaling(compute),
+            config.loss_scale.sync,
+            config.loss_scale.max_skips,
+        );
         Ok(Self {
             policy,
             shared_scaling: scaling,
             leaves: Leaves::new(),
+            locator: Locator::new(config.overflow.locate),
             config,
         })
     }

@@ -3,12 +3,15 @@
 //! * [`source`]: the sources of a configuration
 //! * [`context`]: the policy, loss scale and leaves of one device, which every tensor points to
 //! * [`compute`]: the compute dtype that `compute = "auto"` chooses
+//! * [`locator`]: whether the calls on a device are searched for one that overflows
 //! * [`registry`]: one context for each configuration source, backend and device
 
 mod compute;
 mod context;
+mod locator;
 mod registry;
 mod source;
 
 pub use context::Context;
+pub(crate) use locator::Locator;
 pub use source::{ConfigSource, FromFile, SetupError};

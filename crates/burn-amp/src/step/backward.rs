@@ -8,10 +8,11 @@ use burn_backend::{
 
 use super::{
     gradients::{Gradients, Pass},
-    on_device, on_host,
+    located, on_device, on_host,
 };
 use crate::{
     backend::Amp,
+    diagnose::every_pass,
     distributed::Trainable,
     graph::{NoGraph, Recorded, Tape},
     policy::ConfigSource,
@@ -27,22 +28,36 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     /// false`, or without loss scaling, none.
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
         let AmpTensor { inner, context, .. } = root;
+        every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         context.leaves.count_pass();
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
-                return on_device::backward::<B, P, C>(inner, scaling, rule);
+                let loss = located::loss(context, &inner.primitive);
+                let gradients = on_device::backward::<B, P, C>(inner, scaling, rule);
+                located::tell(located::end_of_step(context, loss));
+                context.locator.next_step(scaling.host.skipped_steps());
+                return gradients;
             }
             // The ranks of a data-parallel run agree on the host, so the scale moves there from now on.
             scaling.settle();
             scaling.device.reset();
         }
         match scaling.host.scale() {
-            Some(scale) => on_host::backward::<B, P, C>(inner, context, scaling, scale),
-            None => Gradients {
-                inner: Autodiff::<B, C>::backward(inner),
-                pass: Pass::UNSCALED,
-            },
+            Some(scale) => {
+                let gradients = on_host::backward::<B, P, C>(inner, context, scaling, scale);
+                context.locator.next_step(scaling.host.skipped_steps());
+                gradients
+            }
+            None => {
+                let loss = located::loss(context, &inner.primitive);
+                let gradients = Autodiff::<B, C>::backward(inner);
+                located::tell(located::end_of_step(context, loss));
+                Gradients {
+                    inner: gradients,
+                    pass: Pass::UNSCALED,
+                }
+            }
         }
     }
 

@@ -10,12 +10,14 @@
 //! * [`on_host`] and [`on_device`]: a scaled backward pass that waits for its outcome, and one that does not
 //! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients
+//! * [`located`]: the op with which an overflow began
 //! * [`gradients`]: the gradients of a pass, unscaled when they are taken out
 //! * [`until_finite`]: a pass that is repeated until its gradients are finite
 
 mod backward;
 mod finite;
 mod gradients;
+mod located;
 mod on_device;
 mod on_host;
 mod scaled;

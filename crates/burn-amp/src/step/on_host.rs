@@ -7,6 +7,7 @@ use burn_backend::tensor::FloatTensor;
 use super::{
     finite,
     gradients::{Gradients, Pass},
+    located,
     scaled::{self, Root, times},
 };
 use crate::{
@@ -30,10 +31,12 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     scale: f32,
 ) -> Gradients<B> {
     let node = Root::<B, C>::of(&root);
+    let loss = located::loss(context, &root.primitive);
     let scaled = times::<Autodiff<B, C>>(root, scale);
     let mut inner = scaled::backward(&node, scaled);
     let gradients = finite::leaf_gradients::<B, P>(&inner);
     let overflowed = finite::overflowed(&gradients, scale, &mut inner);
+    let cause = located::end_of_step(context, loss);
     let decision = ranks::decide(context, scaling, !overflowed.is_empty());
     let count = gradients.iter().flatten().count();
     // A pass that reached no parameter says nothing about the scale. The ranks of a data-parallel run count it all the
@@ -47,8 +50,13 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
             gradients: count,
             decision,
             later: 0,
+            cause: cause.clone(),
         })
     };
+    if outcome == Outcome::Finite {
+        // The loss is not finite, and its gradients are.
+        located::tell(cause);
+    }
     Gradients {
         inner,
         pass: Pass::Checked { scale, outcome },

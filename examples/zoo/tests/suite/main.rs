@@ -1,11 +1,15 @@
 //! The zoo as a whole, in one binary, because most of the tests' time is spent compiling Burn's generic code.
 //!
+//! * [`overflows`]: the op that reads a number beyond f16 is found
 //! * [`parameters`]: the models have as many as the published ones
+//! * [`reports`]: what runs in which precision does not change from run to run
 //! * [`shapes`]: the shapes of the models' outputs
 //! * [`training`]: each model in each precision
 //! * [`twins`]: the same loss as PyTorch's from the same weights
 
+mod overflows;
 mod parameters;
+mod reports;
 mod shapes;
 mod training;
 mod twins;

@@ -24,10 +24,10 @@ fn with(loss_scale: impl Into<LossScaleConfig>) -> Config {
 }
 
 /// The keys at the top of a file.
-const KEYS: &str = "preset, compute, ops, loss_scale";
+const KEYS: &str = "preset, compute, ops, loss_scale, overflow, report";
 
 /// The keys of `[loss_scale]`.
-const LOSS_SCALE: &str = "mode, init, search, growth_factor, backoff_factor, growth_interval, hysteresis, min, max, patience, sync";
+const LOSS_SCALE: &str = "mode, init, search, growth_factor, backoff_factor, growth_interval, hysteresis, min, max, patience, sync, max_skips";
 
 #[test]
 fn syntax() {
@@ -154,7 +154,7 @@ fn unknown_names() {
     );
     refused(
         "loss_scale.mode = \"dinamic\"",
-        "amp.toml:1: loss_scale.mode: unknown mode `dinamic`; allowed: auto, dynamic, static, off; \
+        "amp.toml:1: loss_scale.mode: unknown mode `dinamic`; allowed: auto, dynamic, static, check, off; \
          did you mean `dynamic`?",
     );
 }
@@ -213,6 +213,14 @@ fn wrong_types() {
     refused(
         "loss_scale.sync = 0",
         "amp.toml:1: loss_scale.sync: expected true or false, found 0",
+    );
+    refused(
+        "report.output = \"\"",
+        "amp.toml:1: report.output: expected the path of a file, found an empty string",
+    );
+    refused(
+        "report.steps = -1",
+        "amp.toml:1: report.steps: expected a whole number from 0 to 4294967295, found -1",
     );
     refused(
         "loss_scale.max = [1.0]",

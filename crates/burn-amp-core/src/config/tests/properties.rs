@@ -25,7 +25,9 @@ fn values(key: &Key) -> Vec<Value> {
         };
         Value::Table(vec![entry(&Op::softmax), entry(op)])
     });
+    let paths = ["report", "runs/ü 1", "C:\\a\"b"].map(str::to_owned);
     let mut pool: Vec<_> = names
+        .chain(paths)
         .map(Value::String)
         .chain(powers)
         .chain(tables)

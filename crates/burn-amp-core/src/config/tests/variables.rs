@@ -3,7 +3,7 @@ use std::path::Path;
 use super::message;
 use crate::{
     Class, Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, Op,
-    Preset,
+    OverflowConfig, Preset, ReportConfig, overflow::Locate,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -37,6 +37,10 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_MAX", "1.7014118e38"),
         ("BURN_AMP_LOSS_SCALE_PATIENCE", "3"),
         ("BURN_AMP_LOSS_SCALE_SYNC", "false"),
+        ("BURN_AMP_LOSS_SCALE_MAX_SKIPS", "5"),
+        ("BURN_AMP_OVERFLOW_LOCATE", "on_skip"),
+        ("BURN_AMP_REPORT_STEPS", "10"),
+        ("BURN_AMP_REPORT_OUTPUT", "runs/1"),
         ("PATH", "/bin"),
         ("BURN", "AMP"),
     ]);
@@ -58,6 +62,14 @@ fn each_key_has_a_variable() {
                 patience: 3,
             },
             sync: false,
+            max_skips: 5,
+        },
+        overflow: OverflowConfig {
+            locate: Locate::OnSkip,
+        },
+        report: ReportConfig {
+            steps: 10,
+            output: "runs/1".into(),
         },
     };
     assert_eq!(config.unwrap(), expected);
@@ -68,9 +80,10 @@ fn unknown_variables() {
     let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
                    BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
+                   BURN_AMP_LOSS_SCALE_MAX_SKIPS, \
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
-                   BURN_AMP_PRESET";
+                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_STEPS";
     refused(
         "BURN_AMP_PREST",
         "o1",

@@ -181,7 +181,7 @@ impl GradScaler {
             Outcome::Overflowed => self.in_a_row.saturating_add(1),
         };
         if let LossScaling::Static(scale) = self.scaling {
-            warn::of_static_scale(self.in_a_row, format_args!("loss scale {scale}"));
+            warn::of_static_scale(self.in_a_row, scale, format_args!("loss scale {scale}"));
         }
         Ok(outcome)
     }

@@ -108,12 +108,13 @@ mod tests {
                 step: 0,
                 scale: 65536.0,
                 overflowed: vec![Overflow {
-                    name: None,
+                    name: Default::default(),
                     index,
                     shape,
                     dtype,
                 }],
                 gradients,
+                cause: None,
             };
             let place = super::gradients(&skip, &trainable).unwrap();
             let expected = format!("1 of {gradients} gradients, nearest to the loss {expected}");

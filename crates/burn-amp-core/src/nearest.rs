@@ -4,7 +4,7 @@
 ///
 /// Differences in case, `-` instead of `_` and a missing `float_` do not count. Apart from that, a third of the letters
 /// may differ, but at least one.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

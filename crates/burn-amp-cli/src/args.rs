@@ -1,0 +1,203 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use burn_amp_core::{Class, Compute, Precision, Preset};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done; what was checked is right
+  1  what was checked is wrong: the configuration, the name of an op, a report that differs from another
+  2  the command line is wrong, or a file cannot be read or written";
+
+/// Checks amp.toml and explains in which precision burn-amp runs the ops of a Burn model.
+#[derive(Debug, Parser)]
+#[command(name = "burn-amp", version, after_help = EXIT_STATUS)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Write JSON instead of text; an error is then `{"error": "…"}` on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Validate amp.toml and the BURN_AMP_* variables, and show where each value is from
+    #[command(after_help = "\
+Reads what a training run started in this folder would read: amp.toml or amp.json here or in the nearest parent folder
+that has one, and the BURN_AMP_* variables, which override it.
+
+Examples:
+  burn-amp check                          the configuration of this folder
+  burn-amp check configs/large.toml       another file
+  BURN_AMP_PRESET=o2 burn-amp check       with a variable
+  burn-amp check --json | jq .policy")]
+    Check(CheckArgs),
+    /// List ops with the classes that decide their precision
+    #[command(after_help = "\
+The classes are those in force: of the preset, with the [ops] of amp.toml and BURN_AMP_OPS.
+
+  low       operands are cast to the compute dtype, bf16 or f16
+  full      operands are cast to f32, and the result is f32
+  internal  computed in f32; the result is cast back to the operands' dtype
+  widest    operands are cast to the widest dtype among them
+  keep      operands stay as they are
+
+Examples:
+  burn-amp ops --class full               what runs in f32
+  burn-amp ops softmax                    ops whose name contains a word
+  burn-amp ops --changed                  what amp.toml changes
+  burn-amp ops --defaults --trait Module  the classes of `o1`, without amp.toml")]
+    Ops(OpsArgs),
+    /// Say in which precision an op runs, why, and how to change it
+    #[command(after_help = "\
+An op has the name of the method of Burn's op traits, `float_matmul`; `matmul` will do. A wrong name gets the nearest
+one.
+
+Examples:
+  burn-amp explain float_div
+  burn-amp explain exp --compute f16")]
+    Explain(ExplainArgs),
+    /// Write an amp.toml in which every key has its default and a comment
+    #[command(after_help = "\
+Examples:
+  burn-amp init                           amp.toml in this folder
+  burn-amp init --compute f16 --preset o2
+  burn-amp init -                         to standard output")]
+    Init(InitArgs),
+    /// Show the precision report of a run, or what differs between two
+    #[command(after_help = "\
+`[report] steps = 10` in amp.toml, or BURN_AMP_REPORT_STEPS=10, makes a training run write amp-report.json.
+
+Examples:
+  burn-amp report amp-report.json
+  burn-amp report amp-report.json --html report.html
+  burn-amp report before.json after.json  what differs; the exit status is then 1
+  burn-amp report amp-report.json --snapshot | diff tests/precision.txt -")]
+    Report(ReportArgs),
+    /// Write a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  burn-amp completions bash > ~/.local/share/bash-completion/completions/burn-amp
+  burn-amp completions zsh > ~/.zfunc/_burn-amp
+  burn-amp completions fish > ~/.config/fish/completions/burn-amp.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The file; without it, the one that a run in this folder would find
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct OpsArgs {
+    /// A part of the name
+    pub name: Option<String>,
+    /// Only ops of this class
+    #[arg(long, value_parser = parse::<Class>)]
+    pub class: Option<Class>,
+    /// Only ops of the traits whose name contains this, for example `Module` or `Activation`
+    #[arg(long = "trait", value_name = "NAME")]
+    pub of_trait: Option<String>,
+    /// Only ops whose class the configuration changes
+    #[arg(long, conflicts_with = "defaults")]
+    pub changed: bool,
+    /// The classes of preset `o1`, without amp.toml and variables
+    #[arg(long)]
+    pub defaults: bool,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// The op, for example `float_matmul`
+    pub op: String,
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// The report, in JSON
+    pub file: PathBuf,
+    /// Another report, to compare the first one with
+    #[arg(conflicts_with_all = ["html", "snapshot"])]
+    pub other: Option<PathBuf>,
+    /// Write a page for a browser
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub html: Option<PathBuf>,
+    /// Print sorted lines without places and sizes, to compare in a test
+    #[arg(long)]
+    pub snapshot: bool,
+}
+
+/// What a device would choose.
+#[derive(Args, Debug)]
+pub struct DeviceArgs {
+    /// The dtype that the device accelerates, where `compute = "auto"` leaves the choice to it: bf16 or f16
+    #[arg(long, value_name = "DTYPE", value_parser = low)]
+    pub compute: Option<Precision>,
+}
+
+#[derive(Args, Debug)]
+pub struct InitArgs {
+    /// The file, or `-` for standard output
+    #[arg(default_value = "amp.toml")]
+    pub file: PathBuf,
+    /// The preset: o0, o1, o2 or o3
+    #[arg(long, value_parser = parse::<Preset>)]
+    pub preset: Option<Preset>,
+    /// The compute dtype: auto, bf16, f16 or f32
+    #[arg(long, value_name = "DTYPE", value_parser = parse::<Compute>)]
+    pub compute: Option<Compute>,
+    /// Replace a file that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// A value that is written as a name, with the names that are allowed.
+trait Choice: Copy + Send + Sync + 'static {
+    const ALL: &'static [Self];
+    fn name(self) -> &'static str;
+}
+
+/// Implements [`Choice`] for an enum that has `ALL` and `name`. A macro, because the enums share no trait.
+macro_rules! choices {
+    ($($Name:ident),+) => {
+        $(impl Choice for $Name {
+            const ALL: &'static [Self] = &$Name::ALL;
+
+            fn name(self) -> &'static str {
+                $Name::name(self)
+            }
+        })+
+    };
+}
+
+choices!(Class, Preset, Compute, Precision);
+
+fn parse<T: Choice>(name: &str) -> Result<T, String> {
+    one_of(T::ALL, name)
+}
+
+fn low(name: &str) -> Result<Precision, String> {
+    one_of(&[Precision::BF16, Precision::F16], name)
+}
+
+fn one_of<T: Choice>(all: &[T], name: &str) -> Result<T, String> {
+    let found = all.iter().find(|choice| choice.name() == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|choice| choice.name()).collect();
+        format!("allowed: {}", names.join(", "))
+    })
+}

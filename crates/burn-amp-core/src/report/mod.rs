@@ -1,0 +1,370 @@
+//! The precision report: which op ran in which precision, where, why, and what was cast for it.
+//!
+//! `burn-amp` records a [`Report`]; this crate reads, shows and compares it, without Burn.
+//!
+//! * `totals`: what is added up over a report
+//! * `advice`: what it says to change
+//! * `text`: tables for a terminal
+//! * `html`: a page for a browser
+//! * `snapshot`: sorted lines for a test
+//! * `compare`: what differs between two reports
+
+mod advice;
+mod compare;
+mod html;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod text;
+mod totals;
+mod units;
+
+use std::{cmp::Ordering, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Op, Precision};
+
+pub use advice::{Advice, Lint};
+pub use compare::{Count, Difference, differences};
+pub use totals::{OpTotal, Totals};
+
+/// What ran in which precision during some training steps.
+///
+/// The ops are those that the program calls; the ops of Burn's backward pass follow them and are not listed.
+///
+/// ```
+/// use burn_amp_core::{Precision, report::{Calls, Report, Why}};
+///
+/// let mut report = Report::new("flex", "o1", Precision::BF16);
+/// report.steps = 2;
+/// report.calls.push(Calls {
+///     count: 8,
+///     ..Calls::new("float_matmul", vec![Precision::F32, Precision::BF16], Precision::BF16, Why::Class("low".into()))
+/// });
+/// let json = report.to_json();
+/// assert_eq!(Report::from_json(&json)?, report);
+/// assert!(report.snapshot().contains("float_matmul  f32, bf16 -> bf16  x4"));
+/// # Ok::<(), burn_amp_core::report::ReadError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version of this format: [`Report::VERSION`].
+    pub version: u32,
+    /// The name of the backend.
+    pub backend: String,
+    /// The preset in force.
+    pub preset: String,
+    /// The dtype of ops of class `low`.
+    pub compute: Precision,
+    /// Whether the loss is scaled, or gradients are checked.
+    pub scales_loss: bool,
+    /// The number of steps that were recorded.
+    pub steps: u64,
+    /// The calls, added up by op, place, dtypes and reason.
+    pub calls: Vec<Calls>,
+}
+
+/// Calls of an op at one place, with the same dtypes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// The name of the op, for example `float_matmul`; `custom` for an op that is not in the table.
+    pub op: String,
+    /// The line of the program that called the op, if the program was built with line tables.
+    pub site: Option<Site>,
+    /// The dtypes in which the float operands were stored.
+    pub operands: Vec<Precision>,
+    /// The dtype in which the op computed.
+    pub computed_in: Precision,
+    /// The dtype in which the result was stored; `None` if it is no float tensor.
+    pub result: Option<Precision>,
+    /// Why the op computed in that dtype.
+    pub why: Why,
+    /// Whether an operand is a softmax, a sigmoid or a tanh that is stored in half precision.
+    pub reads_rounded: bool,
+    /// The number of calls in all steps.
+    pub count: u64,
+    /// The casts that were made for these calls.
+    pub casts: Vec<Casting>,
+    /// The floating-point operations of matrix products, convolutions and attention in all calls; 0 for other ops.
+    pub flops: u64,
+    /// The bytes of operands and results as they are stored, in all calls.
+    pub bytes: u64,
+    /// The shapes of the float operands of the call with the largest operands.
+    pub shapes: Vec<Vec<usize>>,
+}
+
+/// Casts of operands or results from one dtype to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Casting {
+    /// The dtype before.
+    pub from: Precision,
+    /// The dtype after.
+    pub to: Precision,
+    /// The number of casts that a kernel was launched for.
+    pub made: u64,
+    /// The number of casts that were found done: a parameter or an activation is cast once for all its uses.
+    pub shared: u64,
+    /// The bytes that the casts read and wrote.
+    pub bytes: u64,
+}
+
+/// A place in the source of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Site {
+    /// The file, as the compiler was told its name.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The function, behind the name of its file: `model::forward`. Without line tables it has its whole path.
+    pub function: String,
+}
+
+/// Why an op computed in a dtype.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The cast class of the op, by its name.
+    Class(String),
+    /// An operand is a gradient, or computed from one: ops on gradients run in F32.
+    Gradient,
+    /// All operands are parameters outside a graph, as in an optimizer's decay of weights.
+    Parameters,
+    /// The call is inside `full_precision`.
+    FullPrecision,
+    /// The compute dtype would turn a scalar operand into 0, 1 or infinity.
+    Scalar,
+    /// An operand was stored in a wider dtype, and the others were promoted to it.
+    Promoted,
+    /// The op runs in the dtype of its operands.
+    Operands,
+}
+
+/// The reason why a report cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The text is no report.
+    #[error("not a precision report: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// Another version of burn-amp has written it.
+    #[error(
+        "the report has version {found} of the format, and this program reads version {}",
+        Report::VERSION
+    )]
+    Version {
+        /// The version of the report.
+        found: u32,
+    },
+}
+
+impl Report {
+    /// The version of the format that this crate reads and writes.
+    pub const VERSION: u32 = 1;
+
+    /// A report without steps, of a run that scales the loss if it computes in F16.
+    pub fn new(backend: &str, preset: &str, compute: Precision) -> Self {
+        Self {
+            version: Self::VERSION,
+            backend: backend.into(),
+            preset: preset.into(),
+            compute,
+            scales_loss: compute == Precision::F16,
+            steps: 0,
+            calls: Vec::new(),
+        }
+    }
+
+    /// Reads a report.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is no report, or one of another version.
+    pub fn from_json(text: &str) -> Result<Self, ReadError> {
+        let report: Self = serde_json::from_str(text)?;
+        match report.version {
+            Self::VERSION => Ok(report),
+            found => Err(ReadError::Version { found }),
+        }
+    }
+
+    /// Writes the report as JSON that [`from_json`](Self::from_json) reads.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers")
+    }
+
+    /// Tables for a terminal.
+    pub fn to_text(&self) -> String {
+        text::report(self)
+    }
+
+    /// A page for a browser, in one file.
+    pub fn to_html(&self) -> String {
+        html::page(self)
+    }
+
+    /// One line for each op at each function of the program, sorted: its dtypes and the number of its calls per step.
+    ///
+    /// The same program gives the same text on every run, and lines that move within a function do not change it. Keep
+    /// it in the repository and compare it in a test: a layer that moves to F32, or a cast that appears, changes it.
+    pub fn snapshot(&self) -> String {
+        snapshot::lines(self)
+    }
+
+    /// Sorts the calls by place and op, so that equal runs give equal reports.
+    pub fn sort(&mut self) {
+        self.calls.sort_by(Calls::order);
+    }
+
+    /// A number of calls or bytes per step.
+    pub(crate) fn per_step(&self, total: u64) -> f64 {
+        total as f64 / self.steps.max(1) as f64
+    }
+}
+
+impl Calls {
+    /// No call yet of an op with these dtypes.
+    pub fn new(op: &str, operands: Vec<Precision>, computed_in: Precision, why: Why) -> Self {
+        Self {
+            op: op.into(),
+            site: None,
+            operands,
+            computed_in,
+            result: Some(computed_in),
+            why,
+            reads_rounded: false,
+            count: 0,
+            casts: Vec::new(),
+            flops: 0,
+            bytes: 0,
+            shapes: Vec::new(),
+        }
+    }
+
+    /// Whether the two are calls of the same op at the same place, in the same dtypes and for the same reason.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.order(other) == Ordering::Equal
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        fn key(
+            calls: &Calls,
+        ) -> (
+            &Option<Site>,
+            &str,
+            &[Precision],
+            Precision,
+            Option<Precision>,
+            &Why,
+        ) {
+            (
+                &calls.site,
+                &calls.op,
+                &calls.operands,
+                calls.computed_in,
+                calls.result,
+                &calls.why,
+            )
+        }
+        key(self).cmp(&key(other))
+    }
+
+    /// The dtypes in words: `f32, bf16 -> bf16`, or `bf16 -> f32 -> bf16` if the result is stored in another dtype than
+    /// the op computes in.
+    pub(crate) fn dtypes(&self) -> String {
+        let mut operands: Vec<_> = self.operands.iter().map(|dtype| dtype.name()).collect();
+        // A long list, as that of a concatenation, is told by its kinds.
+        if operands.len() > 4 {
+            operands.sort_unstable();
+            operands.dedup();
+        }
+        let operands = match operands[..] {
+            [] => "no float".into(),
+            _ => operands.join(", "),
+        };
+        match self.result {
+            Some(result) if result != self.computed_in => {
+                format!("{operands} -> {} -> {result}", self.computed_in)
+            }
+            Some(_) | None => format!("{operands} -> {}", self.computed_in),
+        }
+    }
+
+    /// The shapes in words: `[32, 784] [784, 128]`.
+    pub(crate) fn shapes_in_words(&self) -> String {
+        let shapes: Vec<_> = self
+            .shapes
+            .iter()
+            .map(|shape| format!("{shape:?}"))
+            .collect();
+        match shapes.len() {
+            0..=3 => shapes.join(" "),
+            more => format!("{} … {more} operands", shapes[..2].join(" ")),
+        }
+    }
+
+    /// The place in words: `src/model.rs:31`, or `?`.
+    pub(crate) fn place(&self) -> String {
+        self.site.as_ref().map_or("?".into(), Site::to_string)
+    }
+
+    /// The sizes of a matrix product that keep tensor cores idle, if there are any: those that are no multiple of 8.
+    ///
+    /// NVIDIA, Matrix Multiplication Background User's Guide, "Tensor Core Requirements": 16 bytes, which are 8 numbers
+    /// in half precision.
+    pub fn idle_dimensions(&self) -> Vec<(&'static str, usize)> {
+        const NUMBERS: usize = 8;
+
+        if !self.computed_in.is_low() {
+            return Vec::new();
+        }
+        let dimensions = match (self.op.parse(), &self.shapes[..]) {
+            (Ok(Op::float_matmul), [lhs, rhs, ..]) => match (&lhs[..], &rhs[..]) {
+                ([.., m, k], [.., n]) => vec![("m", *m), ("k", *k), ("n", *n)],
+                _ => Vec::new(),
+            },
+            // The rows of all dimensions are one matrix.
+            (Ok(Op::linear), [x, weight, ..]) => match (&x[..], &weight[..]) {
+                ([rows @ .., k], [.., n]) => {
+                    vec![("m", rows.iter().product()), ("k", *k), ("n", *n)]
+                }
+                _ => Vec::new(),
+            },
+            (Ok(Op::conv1d | Op::conv2d | Op::conv3d), [_, weight, ..]) => match weight[..] {
+                [outputs, inputs, ..] => vec![("channels in", inputs), ("channels out", outputs)],
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        let is_idle = |(_, size): &(&str, usize)| size % NUMBERS != 0;
+        dimensions.into_iter().filter(is_idle).collect()
+    }
+}
+
+impl Why {
+    /// Whether the op is one of an optimizer's step, as far as one can tell by its operands.
+    pub fn is_of_optimizer(&self) -> bool {
+        matches!(self, Self::Gradient | Self::Parameters)
+    }
+
+    /// The reason in words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Class(class) => format!("class {class}"),
+            Self::Gradient => "an operand is a gradient".into(),
+            Self::Parameters => "the operands are parameters outside a graph".into(),
+            Self::FullPrecision => "inside full_precision".into(),
+            Self::Scalar => "a scalar would be lost".into(),
+            Self::Promoted => "an operand is wider".into(),
+            Self::Operands => "as its operands".into(),
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.function),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
+}

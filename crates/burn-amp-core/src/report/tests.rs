@@ -1,0 +1,252 @@
+use super::*;
+
+/// A report of two steps: products in BF16, a logarithm in F32 and the step of an optimizer.
+fn report() -> Report {
+    use Precision::{BF16, F32};
+    let site = |line, function: &str| {
+        Some(Site {
+            file: "src/model.rs".into(),
+            line,
+            function: function.into(),
+        })
+    };
+    let low = || Why::Class("low".into());
+    let mut report = Report::new("flex", "o1", BF16);
+    report.steps = 2;
+    report.calls = vec![
+        Calls {
+            site: site(7, "model::forward"),
+            count: 2,
+            flops: 4000,
+            bytes: 4096,
+            shapes: vec![vec![32, 784], vec![784, 10]],
+            casts: vec![Casting {
+                from: F32,
+                to: BF16,
+                made: 3,
+                shared: 1,
+                bytes: 6144,
+            }],
+            ..Calls::new("float_matmul", vec![F32, F32], BF16, low())
+        },
+        Calls {
+            site: site(9, "model::forward"),
+            count: 2,
+            bytes: 1 << 20,
+            ..Calls::new("float_log", vec![BF16], F32, Why::Class("full".into()))
+        },
+        Calls {
+            count: 8,
+            bytes: 1 << 30,
+            ..Calls::new("float_add", vec![F32, F32], F32, Why::Gradient)
+        },
+        Calls {
+            site: site(8, "model::forward"),
+            count: 2,
+            flops: 1000,
+            ..Calls::new("float_matmul", vec![F32, F32], F32, Why::FullPrecision)
+        },
+        Calls {
+            site: site(3, "model::block"),
+            count: 2,
+            result: Some(BF16),
+            ..Calls::new("gelu", vec![BF16], F32, Why::Class("internal".into()))
+        },
+    ];
+    report.sort();
+    report
+}
+
+#[test]
+fn totals_are_sums_over_all_steps() {
+    let totals = report().totals();
+    assert_eq!(totals.calls, 16);
+    assert_eq!((totals.casts, totals.cast_bytes), (3, 6144));
+    assert_eq!((totals.flops, totals.low_flops), (5000, 4000));
+    let matmul = &totals.ops["float_matmul"];
+    assert_eq!(matmul.all_calls(), 4);
+    assert_eq!(matmul.calls[&Precision::BF16], 2);
+}
+
+#[test]
+fn what_stays_in_f32_is_told_largest_first_and_without_the_optimizer() {
+    let report = report();
+    let ops: Vec<_> = report
+        .largest_in_f32(9)
+        .iter()
+        .map(|calls| &*calls.op)
+        .collect();
+    assert_eq!(ops, ["float_log"]);
+    let f32 = Report {
+        compute: Precision::F32,
+        ..report
+    };
+    assert!(f32.largest_in_f32(9).is_empty());
+}
+
+#[test]
+fn dimensions_that_are_no_multiple_of_8_are_idle() {
+    let report = report();
+    let idle = report.idle(9);
+    assert_eq!(idle.len(), 1);
+    assert_eq!(idle[0].idle_dimensions(), [("n", 10)]);
+
+    let of = |op: &str, shapes: &[&[usize]]| {
+        let calls = Calls {
+            shapes: shapes.iter().map(|shape| shape.to_vec()).collect(),
+            ..Calls::new(op, vec![], Precision::F16, Why::Operands)
+        };
+        calls.idle_dimensions()
+    };
+    assert_eq!(of("linear", &[&[4, 2, 16], &[16, 8]]), []);
+    assert_eq!(of("linear", &[&[3, 5, 16], &[16, 8]]), [("m", 15)]);
+    assert_eq!(
+        of("conv2d", &[&[8, 3, 32, 32], &[64, 3, 7, 7]]),
+        [("channels in", 3)]
+    );
+    assert_eq!(of("float_add", &[&[3], &[3]]), []);
+}
+
+#[test]
+fn a_report_survives_json_and_another_version_is_refused() {
+    let report = report();
+    assert_eq!(Report::from_json(&report.to_json()).unwrap(), report);
+    let newer = report
+        .to_json()
+        .replacen("\"version\": 1", "\"version\": 2", 1);
+    assert_eq!(
+        Report::from_json(&newer).unwrap_err().to_string(),
+        "the report has version 2 of the format, and this program reads version 1"
+    );
+    assert!(matches!(Report::from_json("{}"), Err(ReadError::Syntax(_))));
+}
+
+#[test]
+fn a_snapshot_is_sorted_and_knows_no_lines() {
+    let mut moved = report();
+    for calls in &mut moved.calls {
+        if let Some(site) = &mut calls.site {
+            site.line += 100;
+        }
+    }
+    moved.calls.reverse();
+    let snapshot = report().snapshot();
+    assert_eq!(moved.snapshot(), snapshot);
+    let lines: Vec<_> = snapshot.lines().skip(2).collect();
+    assert_eq!(
+        lines,
+        [
+            "?  float_add  f32, f32 -> f32  x4",
+            "model::block  gelu  bf16 -> f32 -> bf16  x1",
+            "model::forward  float_log  bf16 -> f32  x1",
+            "model::forward  float_matmul  f32, f32 -> bf16  x1  casts 1.5",
+            "model::forward  float_matmul  f32, f32 -> f32  x1",
+        ]
+    );
+}
+
+#[test]
+fn equal_reports_do_not_differ_and_others_say_where() {
+    let before = report();
+    assert_eq!(differences(&before, &before), []);
+
+    let mut after = report();
+    // The logarithm goes low, and a product is called twice as often.
+    let log = after
+        .calls
+        .iter_mut()
+        .find(|calls| calls.op == "float_log")
+        .unwrap();
+    (log.computed_in, log.result) = (Precision::BF16, Some(Precision::BF16));
+    let product = after
+        .calls
+        .iter_mut()
+        .find(|calls| calls.flops == 4000)
+        .unwrap();
+    product.count = 4;
+    let told: Vec<_> = differences(&before, &after)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "+ model::forward  float_log  bf16 -> bf16  x1",
+            "- model::forward  float_log  bf16 -> f32  x1",
+            "~ model::forward  float_matmul  f32, f32 -> bf16  x1, casts 1.5 -> x2, casts 1.5",
+        ]
+    );
+}
+
+#[test]
+fn the_tables_say_what_was_recorded() {
+    let text = report().to_text();
+    for line in [
+        "Precision report: 2 steps of preset o1 in bf16 on flex",
+        "  8 calls per step",
+        "  1.5 casts per step, which move 3 KiB",
+        "  80 % of the 2.5 KFLOP of matrix products, convolutions and attention per forward pass in half precision",
+        "  float_log  src/model.rs:9  bf16 -> f32  512 KiB  class full",
+        "  float_matmul  src/model.rs:7  f32 -> bf16   1.5     0.5  3 KiB  [32, 784] [784, 10]",
+        "  float_matmul  src/model.rs:7  [32, 784] [784, 10]  n = 10            2 KFLOP",
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no line `{line}` in\n{text}"
+        );
+    }
+    assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+}
+
+#[test]
+fn the_page_has_the_tables_and_escapes_what_it_shows() {
+    let mut report = report();
+    report.backend = "fusion<flex>".into();
+    let page = report.to_html();
+    assert!(page.contains("on fusion&lt;flex&gt;</title>"), "{page}");
+    assert!(page.contains("<td>bf16 → f32</td>"), "{page}");
+    for title in [
+        "Ops of the model",
+        "Ops of the optimizer",
+        "In f32 on the hot path",
+        "Most expensive casts",
+    ] {
+        assert!(page.contains(&format!("<h2>{title}</h2>")), "{title}");
+    }
+    for tag in [
+        "table", "tr", "td", "th", "ul", "li", "p", "div", "body", "html",
+    ] {
+        let count = |text: &str| page.matches(text).count();
+        let opened = count(&format!("<{tag}>")) + count(&format!("<{tag} "));
+        assert_eq!(opened, count(&format!("</{tag}>")), "{tag}");
+    }
+}
+
+#[test]
+fn advice_is_given_once_for_each_place_and_pattern() {
+    use Precision::{BF16, F16, F32};
+    let given = |calls: Calls| {
+        let mut report = Report::new("flex", "o1", BF16);
+        report.calls = vec![calls.clone(), calls];
+        let lints: Vec<_> = report.advice().iter().map(|advice| advice.lint).collect();
+        lints
+    };
+    let sum = |computed_in, count| Calls {
+        shapes: vec![vec![count]],
+        ..Calls::new("float_sum", vec![BF16], computed_in, Why::Operands)
+    };
+    assert_eq!(given(sum(BF16, 4096)), [Lint::LowReduction]);
+    assert_eq!(given(sum(BF16, 4095)), []);
+    assert_eq!(given(sum(F32, 4096)), []);
+
+    let mut unscaled = Report::new("flex", "o1", F16);
+    assert_eq!(unscaled.advice(), []);
+    unscaled.scales_loss = false;
+    assert_eq!(unscaled.advice()[0].lint, Lint::Unscaled);
+    assert!(
+        unscaled
+            .to_text()
+            .contains("\nAdvice\n  The loss of an F16 model is not scaled")
+    );
+    assert!(unscaled.to_html().contains("<h2>Advice</h2>"));
+}

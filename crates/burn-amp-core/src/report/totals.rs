@@ -1,0 +1,112 @@
+//! What is added up over a report.
+
+use std::collections::BTreeMap;
+
+use super::{Calls, Casting, Report};
+use crate::Precision;
+
+/// The sums over a report, in all its steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of casts that a kernel was launched for.
+    pub casts: u64,
+    /// The bytes that these casts read and wrote.
+    pub cast_bytes: u64,
+    /// The floating-point operations of matrix products, convolutions and attention.
+    pub flops: u64,
+    /// Those of them in half precision.
+    pub low_flops: u64,
+    /// The sums of each op, by its name.
+    pub ops: BTreeMap<String, OpTotal>,
+}
+
+/// The sums of one op, in all steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpTotal {
+    /// The number of calls by the dtype in which they computed.
+    pub calls: BTreeMap<Precision, u64>,
+    /// The number of casts that a kernel was launched for.
+    pub casts: u64,
+    /// The bytes that these casts read and wrote.
+    pub cast_bytes: u64,
+    /// The bytes of operands and results.
+    pub bytes: u64,
+    /// The floating-point operations.
+    pub flops: u64,
+}
+
+impl OpTotal {
+    /// The number of calls in any dtype.
+    pub fn all_calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+}
+
+impl Report {
+    /// The sums over the report.
+    pub fn totals(&self) -> Totals {
+        self.totals_of(|_| true)
+    }
+
+    /// The sums over some of the calls.
+    pub fn totals_of(&self, are_counted: impl Fn(&Calls) -> bool) -> Totals {
+        let mut totals = Totals::default();
+        for calls in self.calls.iter().filter(|calls| are_counted(calls)) {
+            let casts: u64 = calls.casts.iter().map(|cast| cast.made).sum();
+            let cast_bytes: u64 = calls.casts.iter().map(|cast| cast.bytes).sum();
+            totals.calls += calls.count;
+            totals.casts += casts;
+            totals.cast_bytes += cast_bytes;
+            totals.flops += calls.flops;
+            if calls.computed_in.is_low() {
+                totals.low_flops += calls.flops;
+            }
+            let op = totals.ops.entry(calls.op.clone()).or_default();
+            *op.calls.entry(calls.computed_in).or_default() += calls.count;
+            op.casts += casts;
+            op.cast_bytes += cast_bytes;
+            op.bytes += calls.bytes;
+            op.flops += calls.flops;
+        }
+        totals
+    }
+
+    /// The casts that move most bytes, at most `count` of them.
+    pub fn largest_casts(&self, count: usize) -> Vec<(&Calls, &Casting)> {
+        let casts = self.calls.iter();
+        let casts = casts.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)));
+        let mut casts: Vec<_> = casts.filter(|(_, cast)| cast.bytes > 0).collect();
+        casts.sort_by_key(|(_, cast)| std::cmp::Reverse(cast.bytes));
+        casts.truncate(count);
+        casts
+    }
+
+    /// The calls in F32 that move most bytes although the compute dtype is lower, at most `count` of them. Ops of an
+    /// optimizer are left out: they belong in F32.
+    pub fn largest_in_f32(&self, count: usize) -> Vec<&Calls> {
+        if !self.compute.is_low() {
+            return Vec::new();
+        }
+        let stays = |calls: &&Calls| {
+            calls.computed_in == Precision::F32 && !calls.why.is_of_optimizer() && calls.bytes > 0
+        };
+        let mut calls: Vec<_> = self.calls.iter().filter(stays).collect();
+        calls.sort_by_key(|calls| std::cmp::Reverse(calls.bytes));
+        calls.truncate(count);
+        calls
+    }
+
+    /// The calls in half precision whose dimensions keep tensor cores idle, the ones with most work first, at most
+    /// `count` of them.
+    pub fn idle(&self, count: usize) -> Vec<&Calls> {
+        let calls = self.calls.iter();
+        let mut calls: Vec<_> = calls
+            .filter(|calls| !calls.idle_dimensions().is_empty())
+            .collect();
+        calls.sort_by_key(|calls| std::cmp::Reverse(calls.flops));
+        calls.truncate(count);
+        calls
+    }
+}

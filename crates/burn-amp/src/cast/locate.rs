@@ -1,0 +1,188 @@
+//! Looks for the first call of a step that makes inf or NaN, forward or backward.
+
+use std::sync::Arc;
+
+use burn_amp_core::{
+    Op, Precision,
+    overflow::{Cause, NotFinite, Operand, Range},
+    report::Site,
+};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{read_sync, tensor::FloatTensor};
+use parking_lot::Mutex;
+
+use super::watch::Tensor;
+use crate::{
+    graph::{Graph, Probe},
+    param_name::ParamName,
+    policy::Locator,
+    precision, site,
+    tensor::{AmpTensor, Nature},
+};
+
+/// Reads the range of a tensor that it keeps.
+type ReadRange = Box<dyn Fn() -> Range + Send + Sync>;
+
+/// A call that is searched, before its dtypes are decided.
+pub(super) struct Search {
+    locator: &'static Locator,
+    operands: Vec<Kept>,
+    /// Whether a scalar operand is inf, as that of a mask is.
+    infinite_scalar: bool,
+}
+
+/// An operand, kept to be looked at if the call is the one.
+struct Kept {
+    parameter: Option<ParamName>,
+    tensor: Tensor,
+    range: ReadRange,
+}
+
+/// A call that is searched, shared by the probes of its gradients. It keeps the operands until the backward pass has
+/// reached it.
+pub(super) struct Searched {
+    search: Search,
+    op: Option<Op>,
+    site: Option<Site>,
+    computed_in: Precision,
+    /// Reads the gradient of the result, once the backward pass has reached the call.
+    received: Mutex<Option<ReadRange>>,
+}
+
+impl Search {
+    /// A search on the device of a call, if there is one.
+    pub(super) fn on<B: AmpBackend, G: Graph<B>>(operand: &AmpTensor<B, G>) -> Option<Self> {
+        operand.context.locator.is_on().then(|| Self {
+            locator: &operand.context.locator,
+            operands: Vec::new(),
+            infinite_scalar: false,
+        })
+    }
+
+    /// Sees an operand as it is stored.
+    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
+        let values = match &operand.nature {
+            Nature::Lazy(_) => G::values(&operand.clone().exact().inner),
+            _ => G::values(&operand.inner),
+        };
+        self.operands.push(Kept {
+            parameter: operand.nature.origin().map(|origin| origin.name().clone()),
+            tensor: Tensor::of(&values),
+            range: read_range::<B>(values),
+        });
+    }
+
+    /// Sees a scalar operand.
+    pub(super) fn scalar(&mut self, value: f64) {
+        self.infinite_scalar |= value.is_infinite();
+    }
+
+    /// The call is about to compute.
+    pub(super) fn decided(self, op: Option<Op>, computed_in: Precision) -> Arc<Searched> {
+        Arc::new(Searched {
+            search: self,
+            op,
+            site: site::here(),
+            computed_in,
+            received: Mutex::new(None),
+        })
+    }
+}
+
+impl Searched {
+    /// Looks at a result, and has its gradient shown.
+    pub(super) fn result<B: AmpBackend, G: Graph<B>>(
+        self: &Arc<Self>,
+        result: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        let values = G::values(&result);
+        let locator = self.search.locator;
+        if locator.looks_for(&NotFinite::Result) && !is_finite::<B>(&values) {
+            let mut cause = self.cause(NotFinite::Result, read_range::<B>(values)());
+            let was_finite = cause
+                .operands
+                .iter()
+                .all(|operand| operand.range.is_finite());
+            if !was_finite || self.search.infinite_scalar {
+                cause.what = NotFinite::Operand;
+            }
+            locator.find(cause);
+        }
+        let call = self.clone();
+        let probe: Probe<B> = Arc::new(move |gradient| {
+            if call.search.locator.looks_for(&NotFinite::Sum) {
+                call.find_in::<B>(gradient, || NotFinite::Sum);
+                *call.received.lock() = Some(read_range::<B>(gradient.clone()));
+            }
+        });
+        G::probed(result, probe)
+    }
+
+    /// Has the gradient of an operand shown, as the backward pass of the op makes it.
+    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(
+        self: &Arc<Self>,
+        operand: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        let call = self.clone();
+        let probe: Probe<B> = Arc::new(move |gradient| {
+            call.find_in::<B>(gradient, || {
+                let received = call.received.lock();
+                let received = received.as_ref().map(|read| read());
+                NotFinite::Gradient {
+                    received: received.unwrap_or_default(),
+                }
+            });
+        });
+        G::probed(operand, probe)
+    }
+
+    /// Notes a gradient that is not finite.
+    fn find_in<B: AmpBackend>(&self, gradient: &FloatTensor<B>, what: impl Fn() -> NotFinite) {
+        let locator = self.search.locator;
+        if locator.looks_for(&NotFinite::Sum) && !is_finite::<B>(gradient) {
+            let values = read_range::<B>(gradient.clone())();
+            locator.find(self.cause(what(), values));
+        }
+    }
+
+    fn cause(&self, what: NotFinite, values: Range) -> Cause {
+        let operand = |kept: &Kept| {
+            let name = kept.parameter.as_ref().and_then(ParamName::get);
+            Operand {
+                parameter: name.map(str::to_owned),
+                dtype: kept.tensor.dtype,
+                shape: kept.tensor.shape.clone(),
+                range: (kept.range)(),
+            }
+        };
+        Cause {
+            what,
+            op: self.op.map_or("custom", |op| op.name()).into(),
+            site: self.site.clone(),
+            computed_in: self.computed_in,
+            operands: self.search.operands.iter().map(operand).collect(),
+            values,
+        }
+    }
+}
+
+/// Whether all values are finite. Incurs a device-to-host read.
+pub(crate) fn is_finite<B: AmpBackend>(values: &FloatTensor<B>) -> bool {
+    let flags = read_sync(B::float_into_data(B::not_finite(vec![values.clone()])));
+    let flags = flags.unwrap_or_else(|error| {
+        panic!("cannot read from the device whether a tensor is finite: {error}")
+    });
+    flags.iter::<f32>().all(|flag| flag == 0.0)
+}
+
+/// Returns a function that reads the range of a tensor, which incurs a device-to-host read of all values.
+fn read_range<B: AmpBackend>(values: FloatTensor<B>) -> ReadRange {
+    Box::new(move || {
+        // In F32 or F64, which every backend hands out.
+        let wide = precision::of(&values).join(Precision::F32);
+        let values = precision::cast::<B>(values.clone(), wide);
+        let data = read_sync(B::float_into_data(values))
+            .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
+        Range::of(data.iter::<f64>())
+    })
+}

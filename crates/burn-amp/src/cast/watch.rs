@@ -1,0 +1,312 @@
+//! Watches the calls of ops, for [`diagnose`](crate::diagnose). While nobody watches, a call has one pointer more, which
+//! is null.
+
+use std::sync::Arc;
+
+use burn_amp_core::{Casts, Class, Op, Operands, Precision, report::Why};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{Scalar, TensorMetadata, tensor::FloatTensor};
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    callee::Callee,
+    locate::{Search, Searched},
+};
+use crate::{
+    graph::Graph,
+    precision,
+    tensor::{AmpTensor, Nature},
+    watching,
+};
+
+/// Receives the calls of ops on all threads.
+pub(crate) trait Watcher: Send + Sync {
+    /// Called when a call has ended, on the stack of its caller.
+    fn call(&self, call: &WatchedCall);
+}
+
+/// A call of an op, as it was seen.
+#[derive(Debug)]
+pub(crate) struct WatchedCall {
+    /// The op; `None` if it is not in the table.
+    pub(crate) op: Option<Op>,
+    /// The float operands as they were stored before the call.
+    pub(crate) operands: Vec<Tensor>,
+    /// The casts of operands and results.
+    pub(crate) casts: Vec<Cast>,
+    pub(crate) why: Why,
+    /// Whether an operand is the rounded result of a saturating op.
+    pub(crate) reads_rounded: bool,
+    pub(crate) computed_in: Option<Precision>,
+    pub(crate) result: Option<Tensor>,
+}
+
+/// The dtype and the shape of a float tensor.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) dtype: Precision,
+    pub(crate) shape: Vec<usize>,
+}
+
+/// A cast of an operand or a result.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    pub(crate) from: Precision,
+    pub(crate) to: Precision,
+    pub(crate) elements: usize,
+    /// Whether another use had made it before.
+    pub(crate) shared: bool,
+}
+
+static WATCHERS: RwLock<Vec<Arc<dyn Watcher>>> = RwLock::new(Vec::new());
+
+/// Adds a watcher.
+pub(crate) fn add(watcher: Arc<dyn Watcher>) {
+    WATCHERS.write().push(watcher);
+    watching::begin();
+}
+
+/// Removes a watcher.
+pub(crate) fn remove(watcher: &Arc<dyn Watcher>) {
+    WATCHERS
+        .write()
+        .retain(|other| !Arc::ptr_eq(other, watcher));
+    watching::end();
+}
+
+/// What is seen of one call; nothing, unless the call is watched.
+pub(super) struct Watch(Option<Box<Mutex<Seen>>>);
+
+/// What was seen of a call so far.
+struct Seen {
+    call: WatchedCall,
+    /// Whether all operands are parameters outside a graph.
+    only_parameters: bool,
+    /// The search for an overflow, before the call is decided and after.
+    search: Option<Search>,
+    searched: Option<Arc<Searched>>,
+}
+
+impl Watch {
+    /// Begins to watch a call, if there are watchers.
+    #[inline]
+    pub(super) fn begin(callee: Callee) -> Self {
+        if watching::is_on() {
+            Self::begun(callee)
+        } else {
+            Self(None)
+        }
+    }
+
+    #[cold]
+    fn begun(callee: Callee) -> Self {
+        let call = WatchedCall {
+            op: callee.op(),
+            operands: Vec::new(),
+            casts: Vec::new(),
+            why: Why::Operands,
+            reads_rounded: false,
+            computed_in: None,
+            result: None,
+        };
+        Self(Some(Box::new(Mutex::new(Seen {
+            call,
+            only_parameters: true,
+            search: None,
+            searched: None,
+        }))))
+    }
+
+    /// Whether the call is watched.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Sees an operand.
+    #[inline]
+    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&self, operand: &AmpTensor<B, G>) {
+        if let Some(seen) = &self.0 {
+            let mut seen = seen.lock();
+            if seen.search.is_none() {
+                seen.search = Search::on(operand);
+            }
+            if let Some(search) = &mut seen.search {
+                search.operand(operand);
+            }
+            seen.call.operands.push(Tensor::seen(operand));
+            seen.call.reads_rounded |= matches!(operand.nature, Nature::Rounded(_));
+            seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
+        }
+    }
+
+    /// Sees a scalar operand, after the float operands.
+    #[inline]
+    pub(super) fn scalar(&self, value: Scalar) {
+        if let Some(seen) = &self.0
+            && let Some(search) = &mut seen.lock().search
+        {
+            search.scalar(value.elem());
+        }
+    }
+
+    /// Sees what was decided. `full_precision` says whether the call is in a scope of full precision, `class` is that of
+    /// the op if the policy lowers anything.
+    #[inline]
+    pub(super) fn decided(
+        &self,
+        operands: Operands,
+        casts: Casts,
+        class: impl FnOnce() -> Option<Class>,
+        full_precision: bool,
+    ) {
+        if let Some(seen) = &self.0 {
+            let mut seen = seen.lock();
+            seen.call.computed_in = operands.widest.map(|widest| casts.computes_in(widest));
+            seen.call.why = match why(operands, casts, class(), full_precision) {
+                Why::Operands if seen.only_parameters => Why::Parameters,
+                why => why,
+            };
+            let (op, computed_in) = (seen.call.op, seen.call.computed_in);
+            if let (Some(search), Some(computed_in)) = (seen.search.take(), computed_in) {
+                seen.searched = Some(search.decided(op, computed_in));
+            }
+        }
+    }
+
+    /// Sees the cast of an operand or a result, unless it has the dtype already. `shared` says whether the cast was made
+    /// before.
+    #[inline]
+    pub(super) fn cast<T: TensorMetadata>(
+        &self,
+        tensor: &T,
+        to: Precision,
+        shared: impl FnOnce() -> bool,
+    ) {
+        if let Some(seen) = &self.0
+            && precision::of(tensor) != to
+        {
+            seen.lock().call.casts.push(Cast {
+                from: precision::of(tensor),
+                to,
+                elements: tensor.shape().num_elements(),
+                shared: shared(),
+            });
+        }
+    }
+
+    /// Sees an operand as the inner backend gets it.
+    #[inline]
+    pub(super) fn passed<B: AmpBackend, G: Graph<B>>(
+        &self,
+        operand: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        match self.searched() {
+            Some(searched) => searched.operand::<B, G>(operand),
+            None => operand,
+        }
+    }
+
+    /// Sees a result that has not been computed.
+    #[inline]
+    pub(super) fn uncomputed<B: AmpBackend, G: Graph<B>>(&self, result: &AmpTensor<B, G>) {
+        if let Some(seen) = &self.0 {
+            seen.lock().call.result = Some(Tensor::seen(result));
+        }
+    }
+
+    /// Whether an overflow is searched. Each op is computed then, so that it can be found.
+    #[inline]
+    pub(super) fn is_searching(&self) -> bool {
+        self.searched().is_some()
+    }
+
+    /// Sees a result.
+    #[inline]
+    pub(super) fn result<B: AmpBackend, G: Graph<B>>(
+        &self,
+        result: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        if let Some(seen) = &self.0 {
+            seen.lock().call.result = Some(Tensor::of(&result));
+        }
+        match self.searched() {
+            Some(searched) => searched.result::<B, G>(result),
+            None => result,
+        }
+    }
+
+    #[inline]
+    fn searched(&self) -> Option<Arc<Searched>> {
+        self.0.as_ref()?.lock().searched.clone()
+    }
+}
+
+impl Drop for Watch {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(seen) = self.0.take() {
+            ended(&seen.into_inner().call);
+        }
+    }
+}
+
+#[cold]
+fn ended(call: &WatchedCall) {
+    // Not held while they work: a watcher may call ops itself.
+    let watchers = WATCHERS.read().clone();
+    for watcher in watchers {
+        watcher.call(call);
+    }
+}
+
+impl Tensor {
+    /// The tensor as it is stored, or as a reader of F32 gets it if it has not been computed.
+    fn seen<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> Self {
+        Self {
+            dtype: tensor.stored(),
+            shape: tensor.shape().as_slice().to_vec(),
+        }
+    }
+
+    pub(super) fn of<T: TensorMetadata>(tensor: &T) -> Self {
+        Self {
+            dtype: precision::of(tensor),
+            shape: tensor.shape().as_slice().to_vec(),
+        }
+    }
+}
+
+/// Why a call computes in the dtype that the policy gave it.
+fn why(operands: Operands, casts: Casts, class: Option<Class>, full_precision: bool) -> Why {
+    let is_cast = casts.operands.is_some();
+    match class {
+        Some(_) if full_precision => Why::FullPrecision,
+        Some(_) if operands.exact => Why::Gradient,
+        Some(class @ (Class::Low | Class::Full | Class::Internal)) if is_cast => {
+            Why::Class(class.name().into())
+        }
+        Some(Class::Widest | Class::Keep) if is_cast && operands.guarded => Why::Scalar,
+        Some(_) | None if is_cast => Why::Promoted,
+        Some(_) | None => Why::Operands,
+    }
+}
+
+/// Whether the cast of an operand to `to` is made already, for another use.
+pub(super) fn is_shared<B: AmpBackend, G: Graph<B>>(
+    operand: &AmpTensor<B, G>,
+    to: Precision,
+) -> bool {
+    match &operand.nature {
+        Nature::Leaf(leaf) => leaf.has_cast(to),
+        Nature::Plain
+        | Nature::Parameter(_)
+        | Nature::Gradient(_)
+        | Nature::ZerosAndOnes
+        | Nature::Filled
+        | Nature::Rounded(_)
+        | Nature::Product(_)
+        | Nature::Lazy(_)
+        | Nature::LogSoftmax(_) => operand.recorded.has_low(to),
+    }
+}

@@ -1,0 +1,211 @@
+//! Records a [`Report`].
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use burn_amp_core::{
+    Precision,
+    report::{Calls, Casting, Report, Site, Why},
+};
+use burn_backend::Backend;
+use parking_lot::Mutex;
+
+use super::work;
+use crate::{
+    backend::Amped,
+    cast::watch::{self, WatchedCall, Watcher},
+    policy::Context,
+    site,
+};
+
+/// Records the calls of ops until [`finish`](Recording::finish), for a report about backend `A` on `device`.
+///
+/// * It records the calls of all threads and of all policies of the process. Ops that Burn's backward pass calls are not
+///   among them.
+/// * The number of steps is that of the backward passes on `device` meanwhile.
+/// * A call takes some microseconds more meanwhile; the stack of each is walked.
+///
+/// ```
+/// # use burn::{backend::Flex, nn::LinearConfig, tensor::Tensor};
+/// # use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
+/// # struct InBf16;
+/// # impl ConfigSource for InBf16 {
+/// #     fn config() -> Result<Config, ConfigError> {
+/// #         Ok(Config { compute: Compute::Bf16, ..Default::default() })
+/// #     }
+/// # }
+/// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InBf16>>;
+///
+/// let device = Default::default();
+/// let model = LinearConfig::new(16, 8).init::<B>(&device);
+/// let recording = burn_amp::diagnose::record::<B>(&device);
+/// model.forward(Tensor::<B, 2>::ones([4, 16], &device)).sum().backward();
+/// let report = recording.finish();
+/// assert_eq!(report.steps, 1);
+/// assert_eq!(report.totals().low_flops, 2 * 4 * 16 * 8);
+/// println!("{}", report.to_text());
+/// std::fs::write(std::env::temp_dir().join("report.html"), report.to_html())?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// Panics if no policy is in force yet and the configuration is wrong; see
+/// [`effective_config`](crate::effective_config).
+pub fn record<A: Amped>(device: &A::Device) -> Recording {
+    let context = Context::<A::Plain>::of::<A::Source>(device);
+    Recording::begin(context, &A::Plain::name(device))
+}
+
+/// A report in the making; see [`record`]. Dropping it ends the recording without a report.
+pub struct Recording {
+    recorder: Arc<Recorder>,
+    /// Returns the number of backward passes so far.
+    passes: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Their number at the beginning.
+    passes_before: u64,
+    /// The report, without calls and steps.
+    head: Report,
+}
+
+impl Recording {
+    /// Begins to record.
+    pub(super) fn begin<B: Backend>(context: &'static Context<B>, backend: &str) -> Self {
+        let recorder = Arc::new(Recorder::default());
+        watch::add(recorder.clone());
+        Self {
+            recorder,
+            passes: Box::new(|| context.leaves.pass()),
+            passes_before: context.leaves.pass(),
+            head: Report {
+                scales_loss: context.scales_losses(),
+                ..Report::new(
+                    backend,
+                    context.config.preset.name(),
+                    context.policy.compute(),
+                )
+            },
+        }
+    }
+
+    /// Returns the number of backward passes since the beginning.
+    pub(super) fn steps(&self) -> u64 {
+        (self.passes)() - self.passes_before
+    }
+
+    /// Ends the recording and returns the report. Without a backward pass meanwhile it is one of 1 step.
+    pub fn finish(self) -> Report {
+        let mut report = Report {
+            steps: self.steps().max(1),
+            calls: std::mem::take(&mut *self.recorder.calls.lock())
+                .into_values()
+                .collect(),
+            ..self.head.clone()
+        };
+        report.sort();
+        report
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let recorder: Arc<dyn Watcher> = self.recorder.clone();
+        watch::remove(&recorder);
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording")
+            .field("steps", &self.steps())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Adds up the calls that it sees.
+#[derive(Default)]
+struct Recorder {
+    calls: Mutex<HashMap<Like, Calls>>,
+}
+
+/// What calls have in common that are added up.
+#[derive(PartialEq, Eq, Hash)]
+struct Like {
+    op: &'static str,
+    site: Option<Site>,
+    operands: Vec<Precision>,
+    computed_in: Precision,
+    result: Option<Precision>,
+    why: Why,
+}
+
+impl Watcher for Recorder {
+    fn call(&self, call: &WatchedCall) {
+        // Ops on integers, and those that make tensors, have no float operands.
+        let Some(computed_in) = call.computed_in else {
+            return;
+        };
+        let like = Like {
+            op: call.op.map_or("custom", |op| op.name()),
+            site: site::here(),
+            operands: call.operands.iter().map(|x| x.dtype).collect(),
+            computed_in,
+            result: call.result.as_ref().map(|result| result.dtype),
+            why: call.why.clone(),
+        };
+        let mut calls = self.calls.lock();
+        let calls = calls.entry(like).or_insert_with_key(|like| Calls {
+            site: like.site.clone(),
+            result: like.result,
+            ..Calls::new(
+                like.op,
+                like.operands.clone(),
+                like.computed_in,
+                like.why.clone(),
+            )
+        });
+        add(calls, call);
+    }
+}
+
+/// Adds a call to those like it.
+fn add(calls: &mut Calls, call: &WatchedCall) {
+    let shapes: Vec<_> = call.operands.iter().map(|x| x.shape.as_slice()).collect();
+    let size = |shape: &[usize]| shape.iter().product::<usize>();
+    let largest = |shapes: &[Vec<usize>]| shapes.iter().map(|shape| size(shape)).max();
+    if largest(&calls.shapes) < shapes.iter().map(|shape| size(shape)).max() {
+        calls.shapes = shapes.iter().map(|shape| shape.to_vec()).collect();
+    }
+    calls.count += 1;
+    calls.reads_rounded |= call.reads_rounded;
+    let tensors = call.operands.iter().chain(&call.result);
+    calls.bytes += tensors
+        .map(|tensor| (size(&tensor.shape) * tensor.dtype.size()) as u64)
+        .sum::<u64>();
+    if let (Some(op), Some(result)) = (call.op, &call.result) {
+        calls.flops += work::flops(op, &shapes, &result.shape);
+    }
+    for cast in &call.casts {
+        let (from, to) = (cast.from, cast.to);
+        let at = calls
+            .casts
+            .iter()
+            .position(|other| (other.from, other.to) == (from, to));
+        let at = at.unwrap_or_else(|| {
+            calls.casts.push(Casting {
+                from,
+                to,
+                made: 0,
+                shared: 0,
+                bytes: 0,
+            });
+            calls.casts.len() - 1
+        });
+        let total = &mut calls.casts[at];
+        if cast.shared {
+            total.shared += 1;
+        } else {
+            total.made += 1;
+            total.bytes += (cast.elements * (from.size() + to.size())) as u64;
+        }
+    }
+}

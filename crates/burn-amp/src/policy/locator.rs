@@ -1,0 +1,154 @@
+//! Whether the calls on a device are searched for the one that overflows, and what was found.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use burn_amp_core::overflow::{Cause, Locate, NotFinite};
+use parking_lot::Mutex;
+
+use crate::watching;
+
+/// The search for the first call of a step that overflows, on one device.
+pub(crate) struct Locator {
+    mode: Locate,
+    /// Whether the calls of the current step are searched.
+    on: AtomicBool,
+    found: Mutex<Found>,
+    /// The last cause that was found.
+    last: Mutex<Option<Arc<Cause>>>,
+}
+
+/// What was found in the current step. Of each kind only the first counts.
+#[derive(Debug, Default)]
+struct Found {
+    /// An op made inf or NaN of finite operands.
+    result: Option<Cause>,
+    /// An operand that no op had made was not finite. Masks are often -inf, so this is no cause if there is a better one.
+    operand: Option<Cause>,
+    /// A gradient in the backward pass was not finite.
+    gradient: Option<Cause>,
+    /// The number of steps that had been skipped when the last pass began.
+    skipped_steps: u64,
+}
+
+impl Locator {
+    pub(super) fn new(mode: Locate) -> Self {
+        let locator = Self {
+            mode,
+            on: AtomicBool::new(false),
+            found: Mutex::default(),
+            last: Mutex::default(),
+        };
+        locator.turn(mode == Locate::Always);
+        locator
+    }
+
+    /// Whether the calls of the current step are searched.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Whether this kind of finding is still looked for.
+    pub(crate) fn looks_for(&self, what: &NotFinite) -> bool {
+        let found = self.found.lock();
+        match what {
+            NotFinite::Result | NotFinite::Operand => found.result.is_none(),
+            NotFinite::Gradient { .. } | NotFinite::Sum => found.gradient.is_none(),
+        }
+    }
+
+    /// Notes a finding, unless there was one of its kind in this step.
+    pub(crate) fn find(&self, cause: Cause) {
+        let mut found = self.found.lock();
+        let slot = match cause.what {
+            NotFinite::Result => &mut found.result,
+            NotFinite::Operand => &mut found.operand,
+            NotFinite::Gradient { .. } | NotFinite::Sum => &mut found.gradient,
+        };
+        slot.get_or_insert(cause);
+    }
+
+    /// Ends the search in this step, after its backward pass. Returns the cause if something was not finite, the loss or,
+    /// if that `is_finite`, a gradient.
+    pub(crate) fn end_of_step(&self, loss_is_finite: impl FnOnce() -> bool) -> Option<Arc<Cause>> {
+        if !self.is_on() {
+            return None;
+        }
+        let found = {
+            let mut found = self.found.lock();
+            let skipped_steps = found.skipped_steps;
+            std::mem::replace(
+                &mut *found,
+                Found {
+                    skipped_steps,
+                    ..Found::default()
+                },
+            )
+        };
+        let Found {
+            result,
+            operand,
+            gradient,
+            ..
+        } = found;
+        let cause = if loss_is_finite() {
+            // A gradient of inf operands began where they became inf, although the loss does not show it.
+            let follows = |cause: &Cause| cause.operands.iter().any(|x| !x.range.is_finite());
+            match gradient {
+                Some(gradient) if follows(&gradient) => result.or(Some(gradient)),
+                gradient => gradient,
+            }
+        } else {
+            result.or(operand).or(gradient)
+        };
+        let cause = cause.map(Arc::new);
+        if let Some(cause) = &cause {
+            *self.last.lock() = Some(cause.clone());
+        }
+        cause
+    }
+
+    /// The last cause that was found.
+    pub(crate) fn last(&self) -> Option<Arc<Cause>> {
+        self.last.lock().clone()
+    }
+
+    /// Decides whether the next step is searched, by the number of steps that were skipped so far.
+    pub(crate) fn next_step(&self, skipped_steps: u64) {
+        if self.mode == Locate::OnSkip {
+            let before = std::mem::replace(&mut self.found.lock().skipped_steps, skipped_steps);
+            self.turn(skipped_steps > before);
+        }
+    }
+
+    fn turn(&self, on: bool) {
+        if self.on.swap(on, Ordering::Relaxed) != on {
+            match on {
+                true => watching::begin(),
+                false => watching::end(),
+            }
+        }
+    }
+}
+
+impl Drop for Locator {
+    /// A context that lost the race to be the one of its device is dropped.
+    fn drop(&mut self) {
+        self.turn(false);
+    }
+}
+
+impl fmt::Debug for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locator")
+            .field("mode", &self.mode)
+            .field("on", &self.is_on())
+            .finish_non_exhaustive()
+    }
+}

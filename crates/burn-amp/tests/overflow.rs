@@ -1,0 +1,501 @@
+//! The op with which an overflow begins: planted overflows are found at their line, forward and backward.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use burn::{
+    backend::Flex,
+    nn::{LayerNormConfig, Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer},
+    tensor::{
+        Bool, Distribution, Tensor,
+        activation::{gelu, log_softmax, relu, sigmoid, softmax},
+        backend::Backend,
+    },
+};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{
+        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
+        LossScaleMode, OverflowConfig, Precision,
+    },
+    diagnose::{Cause, NotFinite, last_overflow},
+    full_precision, loss_scale,
+    optim::AmpOptimizer,
+    scaling::{Outcome, name_parameters},
+};
+
+/// Declares a source of a configuration. A macro, because each needs a type of its own.
+macro_rules! policy {
+    ($name:ident, $config:expr) => {
+        struct $name;
+
+        impl ConfigSource for $name {
+            fn config() -> Result<Config, ConfigError> {
+                Ok($config)
+            }
+        }
+    };
+}
+
+fn in_f16(locate: Locate, loss_scale: impl Into<LossScaleConfig>) -> Config {
+    Config {
+        compute: Compute::F16,
+        loss_scale: loss_scale.into(),
+        overflow: OverflowConfig { locate },
+        ..Config::default()
+    }
+}
+
+/// A scale that does not move.
+fn fixed(scale: f32) -> LossScaleConfig {
+    LossScaleConfig {
+        mode: LossScaleMode::Static,
+        rule: DynamicLossScale {
+            init: scale,
+            ..DynamicLossScale::default()
+        },
+        ..LossScaleConfig::default()
+    }
+}
+
+policy!(Always, in_f16(Locate::Always, fixed(1.0)));
+type B = Autodiff<Amp<Flex, Always>>;
+type T = Tensor<B, 2>;
+
+fn full(value: f32) -> T {
+    Tensor::full([8, 8], value, &Default::default())
+}
+
+/// The cause of an overflow in a step, and the line that it names.
+#[track_caller]
+fn found(loss: T) -> (Arc<Cause>, u32) {
+    let last = || last_overflow::<B>(&Default::default());
+    let before = last();
+    loss.sum().backward();
+    let cause = last().expect("a cause was found");
+    let is_new = before.is_none_or(|before| !Arc::ptr_eq(&before, &cause));
+    assert!(is_new, "nothing was found in this step; before it: {cause}");
+    let site = cause.site.as_ref().expect("this package has line tables");
+    assert!(site.file.ends_with("tests/overflow.rs"), "{cause}");
+    let line = site.line;
+    (cause, line)
+}
+
+/// What a step does with `x` and `w`, whose values are 1.
+type Step = fn(x: T, w: T) -> T;
+
+/// Writes a table of steps, one in each line: the op that overflows, and the code, with `=>` before the expression that
+/// does. Also returns the line before the first one, because in a macro every line has the number of its call.
+///
+/// A macro, because a table of closures would be formatted into several lines each.
+macro_rules! steps {
+    ($($op:literal: |$x:ident, $w:ident| $({$($before:tt)*})? => $overflow:expr, |$y:ident| $after:expr;)+) => {
+        (line!(), [$((
+            $op,
+            (|$x: T, $w: T| {
+                $($($before)*)?
+                let $y = $overflow;
+                $after
+            }) as Step,
+        )),+])
+    };
+}
+
+#[test]
+fn an_overflow_of_a_forward_pass_is_found_at_its_op_and_line() {
+    let (above, steps) = steps! {
+        "float_matmul": |x, w| => (x * 300.0).matmul(w * 300.0), |y| relu(y);
+        "float_mul": |x, w| { let big = x.matmul(w.clone()) * 40.0; } => big.clone() * big, |y| y.transpose() + w;
+        "float_mul_scalar": |x, w| { let x = x.matmul(w); } => x * 30000.0, |y| y.exp().log();
+        "float_add": |x, w| { let x = x.matmul(w) * 8000.0; } => x.clone() + x, |y| softmax(y, 1);
+        "float_exp": |x, w| { let x = x.matmul(w) * 12.0; } => x.exp(), |y| y * 2.0;
+        "float_log": |x, w| { let x = x.matmul(w) - 8.0; } => x.log(), |y| y.abs();
+        "float_div": |x, w| { let zero = w.clone() - 1.0; } => x / zero, |y| y + w;
+        "float_sub": |x, w| { let x = x.matmul(w) * 8000.0; } => x.clone().neg() - x, |y| y * 0.5;
+        "linear": |x, w| { let big = x * 300.0; } => burn::tensor::module::linear(big, w * 300.0, None), |y| gelu(y);
+        "float_powi_scalar": |x, w| { let big = x.matmul(w) * 1e3; } => big.powi_scalar(16), |y| y.sqrt();
+    };
+    for (expected, (op, step)) in (above + 1..).zip(steps) {
+        let w = full(1.0).require_grad();
+        let loss = step(full(1.0), w);
+        let (cause, line) = found(loss);
+        assert_eq!((&*cause.op, line), (op, expected), "{cause}");
+        assert_eq!(cause.what, NotFinite::Result, "{op}: {cause}");
+        assert!(!cause.values.is_finite(), "{op}: {cause}");
+        assert!(
+            cause.operands.iter().all(|x| x.range.is_finite()),
+            "{op}: {cause}"
+        );
+    }
+}
+
+#[test]
+fn an_overflow_of_a_backward_pass_is_found_at_its_op_and_line() {
+    // Values are small and the factors after them large, so that every value is finite, and a gradient is not.
+    let (above, steps) = steps! {
+        "float_matmul": |x, w| { let small = x * 1e-4; } => small.matmul(w), |y| y * 30000.0;
+        "linear": |x, w| { let small = x * 1e-4; } => burn::tensor::module::linear(small, w, None), |y| y * 30000.0;
+        "float_sqrt": |x, w| { let zero = x.matmul(w) - 8.0; } => zero.sqrt(), |y| y;
+        "float_powf_scalar": |x, w| { let zero = x.matmul(w) - 8.0; } => zero.powf_scalar(0.5), |y| y;
+        "float_log": |x, w| { let tiny = x.matmul(w) * 1.25e-6; } => tiny.log(), |y| y;
+        "float_div": |x, w| { let tiny = x.clone().matmul(w) * 1e-4; } => x / tiny, |y| y;
+        "float_sum_dim": |x, w| { let low = x.matmul(w); } => low.sum_dim(1), |y| y * 1e5;
+        "gelu": |x, w| { let low = x.matmul(w) * 0.18; } => gelu(low), |y| full_precision(|| y * 65000.0);
+        "float_mul": |x, w| { let low = x.matmul(w); let big = (low.clone() * 7500.0).detach(); } => (low * 1e-3) * big, |y| full_precision(|| y * 10.0);
+    };
+    for (expected, (op, step)) in (above + 1..).zip(steps) {
+        let [x, w] = [full(1.0), full(1.0)].map(Tensor::require_grad);
+        let loss = step(x, w);
+        let (cause, line) = found(loss);
+        assert_eq!((&*cause.op, line), (op, expected), "{cause}");
+        assert!(
+            matches!(cause.what, NotFinite::Gradient { .. }),
+            "{op}: {cause}"
+        );
+    }
+}
+
+#[test]
+fn a_sum_of_gradients_that_overflows_belongs_to_the_op_whose_result_was_read_twice() {
+    let [x, w] = [full(1.0), full(1.0)].map(Tensor::require_grad);
+    let expected = line!() + 1;
+    let y = x.matmul(w) * 0.01;
+    let [first, second] = [y.clone(), y].map(|y| full_precision(|| y * 40000.0));
+    let (cause, line) = found(first + second);
+    assert_eq!(
+        (&*cause.op, line),
+        ("float_mul_scalar", expected),
+        "{cause}"
+    );
+    assert_eq!(cause.what, NotFinite::Sum, "{cause}");
+}
+
+#[test]
+fn a_gradient_of_infinite_operands_began_where_they_became_infinite() {
+    let [w, v] = [full(1.0), full(1.0)].map(Tensor::require_grad);
+    let x = full(1e4);
+    let expected = line!() + 1;
+    let inf = x.matmul(w);
+    // The loss is finite: exp(-inf) is 0. The gradient of `v` is inf · 0.
+    let (cause, line) = found(inf.matmul(v.clone()).neg().exp());
+    assert_eq!((&*cause.op, line), ("float_matmul", expected), "{cause}");
+    assert_eq!(cause.what, NotFinite::Result, "{cause}");
+}
+
+#[test]
+fn the_operands_of_the_cause_have_names_dtypes_and_ranges() {
+    let linear: Linear<B> = LinearConfig::new(8, 8)
+        .with_bias(false)
+        .init(&Default::default());
+    name_parameters(&linear);
+    let (cause, _) = found(linear.forward(full(1e6)));
+    // The input is finite in F32 and inf in F16.
+    assert_eq!(&*cause.op, "linear");
+    assert_eq!(cause.computed_in, Precision::F16);
+    let [x, weight] = &cause.operands[..] else {
+        panic!("{cause}")
+    };
+    assert_eq!((x.dtype, &*x.shape), (Precision::F32, &[8, 8][..]));
+    assert_eq!((x.range.min, x.range.max), (1e6, 1e6));
+    assert_eq!(weight.parameter.as_deref(), Some("weight"));
+    assert_eq!(cause.parameters().collect::<Vec<_>>(), ["weight"]);
+    let told = cause.to_string();
+    assert!(
+        told.starts_with("the cast of an operand of `linear` to f16 at"),
+        "{told}"
+    );
+    assert!(
+        told.contains("f32 [8, 8] 1.000e6 to 1.000e6, beyond the range of f16"),
+        "{told}"
+    );
+}
+
+#[test]
+fn data_that_is_not_finite_is_no_fault_of_an_op() {
+    let w = full(1.0).require_grad();
+    let (cause, _) = found(full(f32::NAN).matmul(w));
+    assert_eq!(
+        (&*cause.op, &cause.what),
+        ("float_matmul", &NotFinite::Operand)
+    );
+    assert!(
+        cause
+            .to_string()
+            .starts_with("an operand of `float_matmul`, which no op had made,")
+    );
+}
+
+#[test]
+fn a_mask_of_minus_infinity_is_no_cause() {
+    let device = Default::default();
+    let mask: Tensor<B, 2, Bool> = Tensor::tril_mask([8, 8], 0, &device);
+    let w = full(1.0).require_grad();
+    let scores = full(1.0)
+        .matmul(w.clone())
+        .mask_fill(mask, f32::NEG_INFINITY);
+    let masked = softmax(scores, 1);
+    let expected = line!() + 1;
+    let (cause, line) = found((masked.matmul(w) + 1.0) * 65000.0);
+    assert_eq!(
+        (&*cause.op, line),
+        ("float_mul_scalar", expected),
+        "{cause}"
+    );
+    assert_eq!(cause.what, NotFinite::Result);
+}
+
+#[test]
+fn a_finite_step_has_no_cause() {
+    policy!(Finite, in_f16(Locate::Always, fixed(1.0)));
+    type B = Autodiff<Amp<Flex, Finite>>;
+    let device = Default::default();
+    let w = Tensor::<B, 2>::full([8, 8], 0.1, &device).require_grad();
+    let mask: Tensor<B, 2, Bool> = Tensor::tril_mask([8, 8], 0, &device);
+    let scores = w.clone().matmul(w).mask_fill(mask, f32::NEG_INFINITY);
+    assert_eq!(
+        softmax(scores, 1).sum().backward().outcome(),
+        Outcome::Finite
+    );
+    assert!(last_overflow::<B>(&device).is_none());
+}
+
+/// A model whose layers read activations in all ways that ops have.
+fn forward<B: Backend>(linear: &[Linear<B>; 2], x: Tensor<B, 2>) -> Tensor<B, 1> {
+    let [first, second] = linear;
+    let norm = LayerNormConfig::new(8).init(&x.device());
+    let hidden = norm.forward(gelu(first.forward(x.clone())) + x);
+    let gate = sigmoid(second.forward(hidden.clone()));
+    let scores = softmax(hidden.clone().matmul(gate.clone().transpose()), 1);
+    let y = scores.matmul(hidden) * gate;
+    log_softmax(y, 1).slice([0..8, 0..1]).mean()
+}
+
+#[test]
+fn a_searched_step_has_the_bits_of_any_other() {
+    policy!(Searched, in_f16(Locate::Always, fixed(64.0)));
+    policy!(Unsearched, in_f16(Locate::Off, fixed(64.0)));
+
+    fn step<P: ConfigSource>() -> Vec<f32> {
+        type B<P> = Autodiff<Amp<Flex, P>>;
+        let device = Default::default();
+        <B<P> as Backend>::seed(&device, 1);
+        let linear = [(); 2].map(|()| LinearConfig::new(8, 8).init::<B<P>>(&device));
+        let x = Tensor::random([8, 8], Distribution::Default, &device).require_grad();
+        let loss = forward(&linear, x.clone());
+        let mut values = loss.to_data().to_vec::<f32>().unwrap();
+        let grads = loss.backward();
+        assert_eq!(grads.outcome(), Outcome::Finite);
+        for tensor in [&linear[0].weight.val(), &linear[1].weight.val(), &x] {
+            let gradient = tensor.grad(&grads).unwrap();
+            values.extend(gradient.to_data().to_vec::<f32>().unwrap());
+        }
+        values
+    }
+    assert_eq!(step::<Searched>(), step::<Unsearched>());
+}
+
+/// Passes whose gradient overflows at any scale, with the optimizer that names the parameters; returns the message of
+/// the panic that ends the run.
+fn given_up<P: ConfigSource>(passes: usize) -> String {
+    type B<P> = Autodiff<Amp<Flex, P>>;
+    let device = Default::default();
+    let mut linear = LinearConfig::new(8, 8)
+        .with_bias(false)
+        .init::<B<P>>(&device);
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
+    let train = || {
+        for _ in 0..passes {
+            let x = Tensor::<B<P>, 2>::full([8, 8], 1e6, &device);
+            let loss = linear.forward(x).sum();
+            let grads = GradientsParams::from_grads(loss.backward(), &linear);
+            linear = optimizer.step(1e-3, linear.clone(), grads);
+        }
+    };
+    let panic = catch_unwind(AssertUnwindSafe(train)).expect_err("the run is given up");
+    panic.downcast_ref::<String>().unwrap().clone()
+}
+
+fn at_the_floor(locate: Locate) -> Config {
+    let rule = DynamicLossScale {
+        init: 1.0,
+        min: 1.0,
+        search: false,
+        patience: 3,
+        ..DynamicLossScale::default()
+    };
+    in_f16(locate, rule)
+}
+
+#[test]
+fn the_end_of_a_run_says_with_which_op_the_overflow_began() {
+    policy!(OnSkip, at_the_floor(Locate::OnSkip));
+    policy!(Off, at_the_floor(Locate::Off));
+    let message = given_up::<OnSkip>(4);
+    assert!(
+        message.contains("first in the cast of an operand of `linear` to f16 at"),
+        "{message}"
+    );
+    assert!(message.contains("tests/overflow.rs:"), "{message}");
+    assert!(
+        message.contains("operand 1: weight f32 [8, 8]"),
+        "{message}"
+    );
+    assert!(!message.contains("overflow.locate"), "{message}");
+
+    let message = given_up::<Off>(4);
+    assert!(
+        message.contains("`overflow.locate = \"on_skip\"` says with which op it begins"),
+        "{message}"
+    );
+}
+
+#[test]
+fn after_a_skipped_step_one_step_is_searched() {
+    policy!(
+        AfterSkip,
+        in_f16(
+            Locate::OnSkip,
+            LossScaleConfig {
+                mode: LossScaleMode::Static,
+                ..fixed(1.0)
+            }
+        )
+    );
+    type B = Autodiff<Amp<Flex, AfterSkip>>;
+    let device = Default::default();
+    let pass = |value: f32| {
+        let w = Tensor::<B, 2>::ones([8, 8], &device).require_grad();
+        let x = Tensor::full([8, 8], value, &device);
+        x.matmul(w.clone()).sum().backward();
+        let skip = loss_scale::<B>(&device).last_skip();
+        skip.is_some_and(|skip| skip.cause.is_some())
+    };
+    assert!(!pass(1e6), "the first overflow is not searched");
+    assert!(pass(1e6), "the one after it is");
+    assert!(pass(1.0), "the last skip is still that one");
+    assert!(!pass(1e6), "a finite step ends the search");
+}
+
+#[test]
+fn without_loss_scaling_the_cause_is_told_too() {
+    policy!(
+        InBf16,
+        Config {
+            compute: Compute::Bf16,
+            overflow: OverflowConfig {
+                locate: Locate::Always
+            },
+            ..Config::default()
+        }
+    );
+    type B = Autodiff<Amp<Flex, InBf16>>;
+    let device = Default::default();
+    let w = Tensor::<B, 2>::ones([8, 8], &device).require_grad();
+    let x = (w * 100.0).exp();
+    x.sum().backward();
+    let cause = last_overflow::<B>(&device).unwrap();
+    assert_eq!((&*cause.op, &cause.what), ("float_exp", &NotFinite::Result));
+}
+
+#[test]
+fn with_the_scale_on_the_device_the_cause_is_found_in_the_same_pass() {
+    policy!(
+        Deferred,
+        in_f16(
+            Locate::Always,
+            LossScaleConfig {
+                sync: false,
+                ..fixed(1.0)
+            }
+        )
+    );
+    type B = Autodiff<Amp<Flex, Deferred>>;
+    let device = Default::default();
+    let w = Tensor::<B, 2>::full([8, 8], 300.0, &device).require_grad();
+    w.clone().matmul(w).sum().backward();
+    let cause = last_overflow::<B>(&device).unwrap();
+    assert_eq!(&*cause.op, "float_matmul");
+}
+
+#[test]
+fn check_skips_a_bf16_step_that_overflows_and_changes_no_other() {
+    fn in_bf16(mode: LossScaleMode) -> Config {
+        Config {
+            compute: Compute::Bf16,
+            loss_scale: LossScaleConfig {
+                mode,
+                ..LossScaleConfig::default()
+            },
+            ..Config::default()
+        }
+    }
+    policy!(Checked, in_bf16(LossScaleMode::Check));
+    policy!(Unchecked, in_bf16(LossScaleMode::Auto));
+
+    /// The gradient of a pass whose input has `value`, and whether the step is skipped.
+    fn pass<P: ConfigSource>(value: f32) -> (Option<Vec<f32>>, Outcome) {
+        type B<P> = Autodiff<Amp<Flex, P>>;
+        let device = Default::default();
+        let w = Tensor::<B<P>, 2>::ones([8, 8], &device).require_grad();
+        let x = Tensor::full([8, 8], value, &device);
+        let mut grads = x.matmul(w.clone()).powi_scalar(2).sum().backward();
+        let outcome = grads.outcome();
+        let gradient = w.grad_remove(&mut grads);
+        (
+            gradient.map(|gradient| gradient.to_data().to_vec().unwrap()),
+            outcome,
+        )
+    }
+    assert_eq!(pass::<Checked>(0.3), pass::<Unchecked>(0.3));
+    let (gradient, outcome) = pass::<Checked>(1e30);
+    assert_eq!((gradient, outcome), (None, Outcome::Overflowed));
+    let (gradient, outcome) = pass::<Unchecked>(1e30);
+    assert_eq!(outcome, Outcome::Finite);
+    assert!(gradient.unwrap().iter().all(|x| !x.is_finite()));
+    let scale = loss_scale::<Autodiff<Amp<Flex, Checked>>>(&Default::default());
+    assert_eq!((scale.scale(), scale.skipped_steps()), (1.0, 1));
+}
+
+#[test]
+fn a_number_of_overflows_in_a_row_ends_a_run_at_any_scale() {
+    policy!(Limited, in_f16(Locate::Off, limited_to(3)));
+    policy!(Unlimited, in_f16(Locate::Off, limited_to(0)));
+    fn limited_to(max_skips: u32) -> LossScaleConfig {
+        LossScaleConfig {
+            max_skips,
+            ..fixed(4.0)
+        }
+    }
+
+    /// Passes with these inputs; the number of the one that ends the run, and its message.
+    fn passes<P: ConfigSource>(values: &[f32]) -> Option<(usize, String)> {
+        type B<P> = Autodiff<Amp<Flex, P>>;
+        let device = Default::default();
+        for (at, value) in values.iter().enumerate() {
+            let pass = || {
+                let w = Tensor::<B<P>, 2>::ones([8, 8], &device).require_grad();
+                let x = Tensor::full([8, 8], *value, &device);
+                x.matmul(w.clone()).sum().backward();
+            };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(pass)) {
+                return Some((at, panic.downcast_ref::<String>().unwrap().clone()));
+            }
+        }
+        None
+    }
+    const INF: f32 = 1e6;
+    let (at, message) = passes::<Limited>(&[INF, INF, 1.0, INF, INF, INF, INF]).unwrap();
+    assert_eq!(at, 5);
+    assert!(
+        message.starts_with(
+            "loss scale: gradients overflowed in 3 steps in a row, as many as `loss_scale.max_skips` allows. \
+             The last: step 5, loss scale 4: 1 of 1 gradients not finite"
+        ),
+        "{message}"
+    );
+    assert!(message.ends_with("which has the range of f32"), "{message}");
+    assert_eq!(passes::<Unlimited>(&[INF; 8]), None);
+}

@@ -1,0 +1,127 @@
+//! The precision report of each model: what ran in which precision does not change from run to run.
+
+use std::{env, fs, path::Path};
+
+use burn::{backend::Flex, prelude::*};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{Class, Compute, Config, ConfigError, ConfigSource, Op},
+    diagnose::{Report, record},
+};
+use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
+
+struct InBf16;
+struct ProductsInF32;
+
+impl ConfigSource for InBf16 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            compute: Compute::Bf16,
+            ..Config::default()
+        })
+    }
+}
+
+impl ConfigSource for ProductsInF32 {
+    fn config() -> Result<Config, ConfigError> {
+        let products = [
+            Op::linear,
+            Op::conv2d,
+            Op::conv_transpose2d,
+            Op::float_matmul,
+        ];
+        Ok(Config {
+            ops: products.map(|op| (op, Class::Full)).into(),
+            ..InBf16::config()?
+        })
+    }
+}
+
+/// Records a number of training steps after the first one.
+struct Recorded<P> {
+    steps: u64,
+    policy: std::marker::PhantomData<P>,
+}
+
+impl<P: ConfigSource> Visitor for Recorded<P> {
+    type Output = Report;
+
+    fn visit<M: ZooModel>(self, entry: &Entry, model: M) -> Report {
+        type B<P> = Autodiff<Amp<Flex, P>>;
+        let device = Default::default();
+        B::<P>::seed(&device, 0);
+        let mut net = M::TrainNet::<B<P>>::init(&model, &device);
+        let mut optimizer = adamw().init::<B<P>, M::TrainNet<B<P>>>();
+        let mut recording = None;
+        for step in 0..=self.steps {
+            if step == 1 {
+                recording = Some(record::<B<P>>(&device));
+            }
+            let draw = Draw::train(entry.batch_size(Size::Tiny), step);
+            let batch = model.batch::<B<P>>(draw, &device);
+            (net, _) = M::step(net, &batch, &mut optimizer, LEARNING_RATE);
+        }
+        recording.expect("there is a second step").finish()
+    }
+}
+
+fn recorded<P: ConfigSource>(name: &str, steps: u64) -> Report {
+    let recorded = Recorded::<P> {
+        steps,
+        policy: std::marker::PhantomData,
+    };
+    visit(name, Size::Tiny, recorded).unwrap()
+}
+
+/// `REPORTS=folder` keeps the reports, to be looked at.
+fn keep(name: &str, report: &Report) {
+    if let Some(folder) = env::var_os("REPORTS") {
+        let file = Path::new(&folder).join(name);
+        fs::write(file.with_extension("json"), report.to_json()).unwrap();
+        fs::write(file.with_extension("txt"), report.to_text()).unwrap();
+        fs::write(file.with_extension("html"), report.to_html()).unwrap();
+    }
+}
+
+#[test]
+fn the_snapshot_of_each_model_is_the_same_on_every_run_and_changes_with_a_class() {
+    for Entry { name, .. } in ZOO {
+        let report = recorded::<InBf16>(name, 2);
+        keep(name, &report);
+        assert_eq!(report.advice(), [], "{name}");
+        let expected = report.snapshot();
+        for steps in [1, 2, 3, 1] {
+            let again = recorded::<InBf16>(name, steps).snapshot();
+            assert_eq!(again, expected, "{name}, {steps} steps");
+        }
+        let changed = recorded::<ProductsInF32>(name, 1);
+        assert_ne!(changed.snapshot(), expected, "{name}");
+        assert_eq!(changed.totals().low_flops, 0, "{name}");
+    }
+}
+
+#[test]
+fn every_model_computes_its_products_in_bf16_at_lines_of_the_zoo_or_of_this_test() {
+    for Entry { name, .. } in ZOO {
+        let report = recorded::<InBf16>(name, 1);
+        let totals = report.totals();
+        assert!(totals.flops > 0, "{name}");
+        let share = totals.low_flops as f64 / totals.flops as f64;
+        assert!(share > 0.95, "{name}: {share}");
+        for calls in &report.calls {
+            let site = calls
+                .site
+                .as_ref()
+                .unwrap_or_else(|| panic!("{name}: {calls:#?}"));
+            let file = &site.file;
+            assert!(
+                file.contains("src/") || file.contains("tests/suite/"),
+                "{name}: {site:?}"
+            );
+            assert!(
+                site.line > 0 && !file.contains("burn-amp/"),
+                "{name}: {site:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The names of parameters in reports of skipped steps, for programs that do not tell them.
+
+use burn::{
+    nn::{Linear, LinearConfig},
+    optim::{AdamConfig, GradientsParams, Optimizer},
+    tensor::Tensor,
+};
+use burn_amp::{
+    cast_params,
+    config::Preset,
+    optim::AmpOptimizer,
+    scaling::{Skip, name_parameters},
+};
+use burn_amp_tests::{AmpAutodiff, Compute, Config, ConfigSource, LossScaleMode, policy, scaling};
+
+const CONFIG: fn() -> Config = || scaling(Compute::F16, LossScaleMode::Dynamic);
+
+policy!(Optimized, CONFIG());
+policy!(Told, CONFIG());
+policy!(
+    Cast,
+    Config {
+        preset: Preset::O2,
+        ..CONFIG()
+    }
+);
+
+type B<P> = AmpAutodiff<P>;
+type Model<P> = [Linear<B<P>>; 2];
+
+fn model<P: ConfigSource>() -> Model<P> {
+    let device = Default::default();
+    [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&device))
+}
+
+/// The gradients of a pass in which those of the second layer overflow.
+fn overflow<P: ConfigSource>(model: &Model<P>) -> GradientsParams {
+    let [first, second] = model;
+    let x = Tensor::<B<P>, 2>::ones([1, 2], &Default::default());
+    let loss = first.forward(x.clone()).sum() + (second.weight.val() * f32::INFINITY).sum();
+    GradientsParams::from_grads(loss.backward(), model)
+}
+
+fn last_skip<P: ConfigSource>() -> Skip {
+    burn_amp::loss_scale::<B<P>>(&Default::default())
+        .last_skip()
+        .expect("a step was skipped")
+}
+
+fn names(skip: &Skip) -> Vec<Option<&str>> {
+    let overflowed = skip.overflowed.iter();
+    overflowed.map(|overflow| overflow.name.get()).collect()
+}
+
+#[test]
+fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
+    type P = Optimized;
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Model<P>>();
+    let model = model::<P>();
+    let grads = overflow(&model);
+    let before = last_skip::<P>();
+    assert_eq!((before.step, names(&before)), (0, vec![None]));
+
+    let model = optimizer.step(1e-3, model, grads);
+    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+    // The report that was taken earlier learns it too.
+    assert_eq!(names(&before), [Some("1.weight")]);
+
+    // From then on the name is known when the pass overflows, and after a step that was made.
+    overflow(&model);
+    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+    let [first, second] = &model;
+    let loss = (first.weight.val() + second.weight.val()).sum();
+    let grads = GradientsParams::from_grads(loss.backward(), &model);
+    let model = optimizer.step(1e-3, model, grads);
+    overflow(&model);
+    let skip = last_skip::<P>();
+    assert_eq!((skip.step, names(&skip)), (3, vec![Some("1.weight")]));
+    assert!(
+        skip.to_string().ends_with("(#1 1.weight f32 [2, 2])"),
+        "{skip}"
+    );
+}
+
+#[test]
+fn names_may_be_told_after_the_overflow() {
+    type P = Told;
+    let model = model::<P>();
+    overflow(&model);
+    let skip = last_skip::<P>();
+    assert_eq!(names(&skip), [None]);
+    name_parameters(&model);
+    assert_eq!(names(&skip), [Some("1.weight")]);
+}
+
+#[test]
+fn parameters_that_are_stored_low_have_names_before_the_first_step() {
+    type P = Cast;
+    let model = cast_params(model::<P>());
+    overflow(&model);
+    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+}

@@ -1,0 +1,124 @@
+//! `docs/messages.md`: its messages are those of the sources, and its links lead to its sections.
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use crate::workspace;
+
+    /// Messages that are put together from parts that are no words of their own.
+    const OF_PLACES: [&str; 1] = ["amp.toml:3: …"];
+
+    /// The rows of the table: the messages, and the link.
+    fn rows(page: &str) -> Vec<(Vec<&str>, &str)> {
+        let rows = page.lines().filter(|line| line.starts_with("| `"));
+        rows.map(|row| {
+            let (message, link) = row.split_once("` | [").expect("a message and a link");
+            let messages = message.trim_start_matches("| `").split("`, `").collect();
+            let (_, link) = link.split_once("](#").expect("a link to a section");
+            (messages, link.trim_end_matches(") |"))
+        })
+        .collect()
+    }
+
+    /// The anchors that GitHub gives to the sections.
+    fn anchors(page: &str) -> Vec<String> {
+        let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+        let anchor = |heading: &str| {
+            let kept = heading.to_lowercase();
+            let kept = kept
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.collect::<String>().replace(' ', "-")
+        };
+        headings.map(anchor).collect()
+    }
+
+    /// All sources of the crates, with string literals in one line.
+    fn sources(folder: &Path, text: &mut String) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let mut continues = false;
+                for line in fs::read_to_string(&path).unwrap().lines() {
+                    let line = if continues { line.trim_start() } else { line };
+                    continues = line.ends_with('\\');
+                    text.push_str(line.trim_end_matches('\\'));
+                    if !continues {
+                        text.push('\n');
+                    }
+                }
+            }
+        }
+    }
+
+    fn page() -> String {
+        fs::read_to_string(workspace::root().join("docs/messages.md")).unwrap()
+    }
+
+    #[test]
+    fn every_section_has_a_row_and_every_row_a_section() {
+        let page = page();
+        let mut links: Vec<_> = rows(&page).into_iter().map(|(_, link)| link).collect();
+        let mut anchors = anchors(&page);
+        links.sort_unstable();
+        anchors.sort_unstable();
+        assert_eq!(links, anchors);
+    }
+
+    #[test]
+    fn every_message_of_the_page_is_in_the_sources() {
+        let page = page();
+        let mut text = String::new();
+        sources(&workspace::root().join("crates"), &mut text);
+        for (messages, _) in rows(&page) {
+            for message in messages
+                .iter()
+                .filter(|message| !OF_PLACES.contains(message))
+            {
+                let words = message
+                    .split('…')
+                    .map(|words| words.trim_matches([' ', ':', ',']));
+                // Numbers and dtypes are put in when the message is given.
+                for words in words
+                    .flat_map(|words| words.split(" bf16"))
+                    .filter(|words| words.len() > 8)
+                {
+                    assert!(
+                        text.contains(words),
+                        "no source has `{words}` of `{message}`"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_warning_has_a_row() {
+        let mut text = String::new();
+        sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
+        let given = text.matches(".give(||").count();
+        let rows = rows(&page())
+            .into_iter()
+            .filter(|(_, link)| WARNINGS.contains(link))
+            .count();
+        assert_eq!(
+            given, rows,
+            "a warning was added or removed: see docs/messages.md"
+        );
+    }
+
+    /// The sections of the warnings that are given once.
+    const WARNINGS: [&str; 8] = [
+        "overflows-at-the-smallest-scale",
+        "a-static-scale-that-overflows",
+        "not-finite-and-not-skipped",
+        "a-plain-optimizer-and-half-parameters",
+        "a-plain-optimizer-and-sync--false",
+        "sync--false-with-another-optimizer",
+        "burns-autodiff-outside-of-amp",
+        "a-report-that-cannot-be-written",
+    ];
+}
