@@ -12,7 +12,9 @@ use crate::{
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale, product,
+    loss_scale,
+    optimizer::{self, ListStep, Stepped},
+    product,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax, unscale,
@@ -56,6 +58,11 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// Steps a list of parameters, which has at least one; see [`optimizer`].
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        optimizer::reference::<Self>(step)
     }
 
     /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].

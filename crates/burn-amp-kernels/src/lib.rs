@@ -12,6 +12,7 @@
 //! | a backend of yours | the references: `impl burn_amp_kernels::AmpBackend for MyBackend {}` |
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
+//! * for the optimizer: [`optimizer`], a step of many parameters in one launch
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`]
 //! * for what a graph keeps: [`sign_mask`]
@@ -36,6 +37,7 @@ mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
+pub mod optimizer;
 pub mod product;
 pub mod scalar;
 pub mod sign_mask;

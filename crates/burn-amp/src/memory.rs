@@ -76,7 +76,7 @@ impl fmt::Display for Memory {
 /// `optimizer` is one of Burn's optimizer configurations, or [`MasterWeights`](crate::optim::MasterWeights) over one.
 /// F16 takes the same, with two exceptions: the gradient of a parameter in half precision takes two more bytes, because
 /// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter. With `loss_scale.sync = false` the
-/// optimizer's own state takes twice as much until the outcome of a step has arrived.
+/// state of an optimizer other than Adam, AdamW and SGD takes twice as much until the outcome of a step has arrived.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};

@@ -25,6 +25,7 @@ use crate::{
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
+    optimizer::{self, ListStep, Stepped},
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax, unscale,
@@ -69,6 +70,14 @@ where
             return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
         loss_scale::unscale_unless_overflowed(gradient, before, after)
+    }
+
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        let mut tensors = step.parameters.iter();
+        if tensors.any(|listed| has_f64([&listed.parameter, &listed.gradient])) {
+            return optimizer::reference::<Self>(step);
+        }
+        optimizer::optimizer_step(step)
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

@@ -18,6 +18,7 @@ use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    optimizer::{ListStep, Parts, Stepped},
     sign_mask::{self, SignMask},
     widen::wide_dtype,
 };
@@ -62,6 +63,17 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
             move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
         );
         next
+    }
+
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        let (parts, tensors) = Parts::of(step);
+        let results = parts.results(&tensors);
+        let name = "burn_amp::optimizer_step";
+        let compute = {
+            let parts = parts.clone();
+            move |tensors, _| Parts::flatten::<B>(B::optimizer_step(parts.step::<B>(tensors)))
+        };
+        parts.stepped::<Self>(register::<B>(name, floats(tensors), results, compute))
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

@@ -1,13 +1,8 @@
 //! The optimizer that follows the policy in force.
 
-use burn::{
-    module::AutodiffModule, optim::adaptor::OptimizerAdaptor, tensor::backend::AutodiffBackend,
-};
+use burn::{module::AutodiffModule, tensor::backend::AutodiffBackend};
 
-use super::{
-    Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, OptimizerConfig,
-    SkipOnDevice, config::replace_optimizer,
-};
+use super::{AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, Masters, OptimizerConfig};
 use crate::{backend::Amped, graph::NoGraph};
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
@@ -26,13 +21,15 @@ use crate::{backend::Amped, graph::NoGraph};
 ///
 /// | in the presence of | it | with the part |
 /// |---|---|---|
-/// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`MasterWeights`] |
-/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`SkipOnDevice`] |
+/// | Adam, AdamW, SGD | steps all parameters together: one launch takes many of them where the backend has a kernel | [`AmpAdaptor`] |
+/// | any other optimizer | steps one parameter after the other | [`AmpAdaptor`] |
+/// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`AmpAdaptor`], or [`MasterWeights`](super::MasterWeights) |
+/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`AmpAdaptor`], or [`SkipOnDevice`](super::SkipOnDevice) |
 /// | accumulated gradients, several devices | skips the whole step if one of its micro-batches or devices overflowed | [`LossScaleOptimizer`] |
 /// | a checkpoint | saves the loss scale in the optimizer's record | [`LossScaleOptimizer`] |
 ///
 /// Where the policy needs none of this, it makes the same steps as Burn's optimizer, op for op, and keeps the same
-/// state.
+/// state. A kernel may round each sum of a product once instead of twice.
 ///
 /// A record that was saved under one policy can be loaded under another: masters start from the parameters, and the
 /// loss scale follows the new configuration.
@@ -45,16 +42,8 @@ pub struct AmpOptimizer<C> {
     masters: Masters,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
+    is_fused: bool,
 }
-
-/// The inner optimizer of an [`AmpOptimizer`]: that of the configuration `C`, adapted to the module `M`.
-pub type AmpAdaptor<C, M, B> = OptimizerAdaptor<
-    MasterWeights<
-        SkipOnDevice<<C as OptimizerConfig<<B as AutodiffBackend>::InnerBackend>>::Optimizer>,
-    >,
-    M,
-    B,
->;
 
 impl<C> AmpOptimizer<C> {
     /// Starts from the configuration of one of Burn's optimizers.
@@ -64,6 +53,15 @@ impl<C> AmpOptimizer<C> {
             masters: Masters::default(),
             clipping: None,
             norm: None,
+            is_fused: true,
+        }
+    }
+
+    /// Steps one parameter after the other with Burn's own optimizer, also where all could step together.
+    pub fn unfused(self) -> Self {
+        Self {
+            is_fused: false,
+            ..self
         }
     }
 
@@ -95,11 +93,7 @@ impl<C> AmpOptimizer<C> {
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {
-        // With the selection inside the master weights, only one copy of the masters is kept, not the old and the new
-        // one.
-        let inner = replace_optimizer(self.config.adaptor(), |optimizer| {
-            MasterWeights::new(SkipOnDevice::new(optimizer)).with_masters(self.masters)
-        });
+        let inner = AmpAdaptor::new(&self.config, self.masters, self.is_fused);
         let mut optimizer = LossScaleOptimizer::selecting_on_device(inner);
         if let Some(clipping) = self.clipping {
             optimizer = optimizer.with_clipping(clipping);

@@ -93,6 +93,23 @@ impl<O> LossScaleOptimizer<O> {
         &self.inner
     }
 
+    /// Loads a record of the wrapped optimizer alone, without loss scales: for an Adam, AdamW or SGD of
+    /// [`AmpOptimizer`](super::AmpOptimizer), such as Burn's own optimizer saves.
+    ///
+    /// The other way, `optimizer.inner().to_record()` is a record that Burn's own optimizer reads, as long as no parameter
+    /// has a separate master.
+    pub fn load_inner_record<M, B>(self, record: O::Record) -> Self
+    where
+        O: Optimizer<M, B>,
+        M: AutodiffModule<B>,
+        B: AutodiffBackend,
+    {
+        Self {
+            inner: self.inner.load_record(record),
+            ..self
+        }
+    }
+
     /// Names the parameters for reports of overflowed gradients, if there can be any.
     fn name<B: Amped, M: Module<B>>(&mut self, module: &M) {
         let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();

@@ -6,6 +6,7 @@ mod finite;
 mod layer_norm;
 mod log_softmax;
 mod loss_scale;
+mod optimizer;
 mod rows;
 mod scalar;
 mod sign_mask;
