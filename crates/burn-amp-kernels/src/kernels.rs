@@ -17,7 +17,9 @@ use crate::{
     product,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax, unscale,
+    softmax,
+    squares::{self, Squares},
+    unscale,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -63,6 +65,11 @@ pub trait AmpBackend: Backend {
     /// Steps a list of parameters, which has at least one; see [`optimizer`].
     fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
         optimizer::reference::<Self>(step)
+    }
+
+    /// Returns the sum of the squares of many tensors, as `[1]`; see [`squares`].
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        squares::reference::<Self>(squares)
     }
 
     /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].

@@ -28,7 +28,9 @@ use crate::{
     optimizer::{self, ListStep, Stepped},
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax, unscale,
+    softmax,
+    squares::{self, Squares},
+    unscale,
     widen::cast,
 };
 
@@ -78,6 +80,13 @@ where
             return optimizer::reference::<Self>(step);
         }
         optimizer::optimizer_step(step)
+    }
+
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        if has_f64(squares.tensors.iter().map(|(tensor, _)| tensor)) {
+            return squares::reference::<Self>(squares);
+        }
+        squares::sum_of_squares(squares)
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

@@ -20,6 +20,7 @@ use crate::{
     log_softmax::LogSoftmax,
     optimizer::{ListStep, Parts, Stepped},
     sign_mask::{self, SignMask},
+    squares::Squares,
     widen::wide_dtype,
 };
 
@@ -74,6 +75,24 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
             move |tensors, _| Parts::flatten::<B>(B::optimizer_step(parts.step::<B>(tensors)))
         };
         parts.stepped::<Self>(register::<B>(name, floats(tensors), results, compute))
+    }
+
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        let Squares { tensors, scaled_by } = squares;
+        let (mut tensors, factors): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
+        tensors.extend(scaled_by.into_iter().flatten());
+        let count = factors.len();
+        let compute = move |mut tensors: Vec<FloatTensor<B>>, _| {
+            let scaled_by = tensors.split_off(count);
+            vec![B::sum_of_squares(Squares {
+                tensors: tensors.into_iter().zip(factors.iter().copied()).collect(),
+                scaled_by: scaled_by.try_into().ok(),
+            })]
+        };
+        let result = vec![(Shape::new([1]), DType::F32)];
+        let name = "burn_amp::sum_of_squares";
+        let [sum] = exactly(register::<B>(name, floats(tensors), result, compute));
+        sum
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

@@ -91,6 +91,7 @@ impl<B: AmpBackend> Call<B> {
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         let stored = match &tensor.nature {
             Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
+            Nature::Pending(_) => precision::of(&tensor.inner).join(Precision::F32),
             _ => precision::of(&tensor.inner),
         };
         self.operands = self.operands.and(stored, tensor.logical);
@@ -205,6 +206,10 @@ impl<B: AmpBackend> Decided<B> {
             ..
         } = tensor;
         let to = self.casts.operands;
+        let inner = match &nature {
+            Nature::Pending(pending) => pending.applied(inner),
+            _ => inner,
+        };
         // Where nothing is lowered, this is all that an op costs besides looking at its operands.
         if to.is_none() && !context.policy.compute().is_low() {
             return inner;

@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use burn_amp_core::Precision;
+
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
 /// A training loop may sum the gradients of several backward passes before one step: micro-batches, or the batches of
@@ -16,6 +18,8 @@ pub struct Origin {
     withheld_at: AtomicU64,
     /// The path of the parameter in its module, for reports; empty as long as nobody has told it.
     name: OnceLock<Arc<str>>,
+    /// The low dtype in which an op first read the parameter, which the next value will be needed in, too.
+    lowered: OnceLock<Precision>,
 }
 
 /// A moment in the order of all withheld gradients of the process.
@@ -46,6 +50,18 @@ impl Origin {
     /// Names this parameter, unless it has a name.
     pub(crate) fn set_name(&self, name: &Arc<str>) {
         self.name.get_or_init(|| name.clone());
+    }
+
+    /// Returns the low dtype in which ops read this parameter, if one has.
+    pub(crate) fn lowered(&self) -> Option<Precision> {
+        self.lowered.get().copied()
+    }
+
+    /// Records that an op reads this parameter in a low dtype.
+    pub(super) fn lower(&self, to: Precision) {
+        if to.is_low() {
+            self.lowered.get_or_init(|| to);
+        }
     }
 
     /// Whether a gradient of this parameter was withheld after `moment`.

@@ -8,8 +8,9 @@ use burn::{
 
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
-    clip::{clip_all, global_norm_of},
+    clip::clip_all,
     effective_batch::{EffectiveBatch, Step},
+    list,
     merge::merge,
 };
 use crate::{
@@ -130,14 +131,14 @@ impl<O> LossScaleOptimizer<O> {
             return step;
         }
         let before = match (&self.norm, self.clipping) {
-            (Some(_), Some(Clipping::Value(_)) | None) => global_norm_of::<B, M>(grads, module),
-            // Clipping by the global norm returns it.
-            (Some(_), Some(Clipping::GlobalNorm(_))) | (None, _) => None,
+            (_, Some(Clipping::GlobalNorm(max))) => list::clip::clip::<B, M>(grads, module, max),
+            (Some(_), Some(Clipping::Value(_)) | None) => list::clip::norm::<B, M>(grads, module),
+            (None, Some(Clipping::Value(_)) | None) => None,
         };
-        let clipped = self
-            .clipping
-            .and_then(|clipping| clip_all::<B, M>(grads, module, clipping));
-        if let (Some(norm), Some(value)) = (&self.norm, before.or(clipped)) {
+        if let Some(clipping @ Clipping::Value(_)) = self.clipping {
+            clip_all::<B, M>(grads, module, clipping);
+        }
+        if let (Some(norm), Some(value)) = (&self.norm, before) {
             norm.set(value);
         }
         step

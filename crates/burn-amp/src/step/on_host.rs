@@ -7,13 +7,14 @@ use burn_backend::tensor::FloatTensor;
 use super::{
     finite,
     gradients::{Gradients, Pass},
-    scaled::{self, Root, times},
+    scaled::{self, Root},
 };
 use crate::{
     distributed::Trainable,
     loss_scale::{Checked, Scaling},
     policy::{ConfigSource, Context},
     ranks,
+    tensor::times,
 };
 
 /// Scales the loss by `scale`, runs Burn's backward pass, checks the gradients and moves `scaling`.

@@ -2,9 +2,11 @@
 //!
 //! * [`rounded`]: results of saturating ops, with their F32 values within reach
 //! * [`product`]: products in F16, with their F32 values within reach
+//! * [`pending`]: gradients whose factors have not been applied
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
 mod nature;
+mod pending;
 mod product;
 mod rounded;
 
@@ -15,6 +17,7 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
+pub(crate) use pending::{Factors, Pending, times};
 pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
 
@@ -78,10 +81,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones.
+    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, and the gradient with the
+    /// factors of a [`Pending`] one applied.
     pub(crate) fn exact(self) -> Self {
-        let inner = match &self.nature {
-            Nature::Rounded(rounded) => rounded.exact(),
+        let (inner, nature) = match &self.nature {
+            Nature::Rounded(rounded) => (rounded.exact(), Nature::Plain),
+            Nature::Pending(pending) => {
+                let nature = Nature::Gradient(pending.passes.clone());
+                (pending.applied(self.inner), nature)
+            }
             Nature::Plain
             | Nature::Leaf(_)
             | Nature::Parameter(_)
@@ -95,7 +103,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             inner,
             logical: self.logical,
             context: self.context,
-            nature: Nature::Plain,
+            nature,
             recorded: Recorded::nothing(),
         }
     }
@@ -143,7 +151,13 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Returns the dtype in which the values are stored.
     pub fn storage_dtype(&self) -> DType {
-        self.inner.dtype()
+        match self.nature {
+            // Its factors are applied in F32.
+            Nature::Pending(_) => {
+                precision::to_burn(precision::of(&self.inner).join(Precision::F32))
+            }
+            _ => self.inner.dtype(),
+        }
     }
 
     /// Returns the tensor of the inner backend, cast to the logical dtype: the tensor as the plain backend would hold

@@ -11,6 +11,7 @@ mod rows;
 mod scalar;
 mod sign_mask;
 mod softmax;
+mod squares;
 mod unscale;
 
 use burn::tensor::{

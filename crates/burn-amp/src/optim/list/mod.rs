@@ -1,11 +1,13 @@
 //! The optimizer that steps all parameters together.
 //!
+//! * [`clip`]: the global norm of all gradients, and clipping by it
 //! * [`rules`]: the rules of Burn's configurations, and Burn's form of a state
 //! * [`state`]: what is kept for a parameter
 //! * [`walk`]: taking the parameters and gradients out of a model, and putting the parameters back
 //! * [`step`]: the step of the parameters that were taken
 //! * [`record`]: the states in a file
 
+pub(super) mod clip;
 mod record;
 pub(super) mod rules;
 mod state;

@@ -1,5 +1,7 @@
 //! The step of the parameters that were taken out of a model.
 
+use std::sync::Arc;
+
 use burn::{module::ParamId, optim::LearningRate};
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
@@ -21,7 +23,7 @@ use crate::{
     graph::Recorded,
     loss_scale::Passes,
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Factors, Nature},
 };
 
 /// An optimizer that steps all parameters together.
@@ -59,37 +61,48 @@ impl ListOptimizer {
         states: &mut HashMap<ParamId, ListState<B>>,
     ) -> walk::Stepped<B> {
         let TakenAll { parameters, passes } = taken;
-        let mut lists: Vec<(Device<B>, Vec<Waiting<B>>, Vec<Listed<B>>)> = Vec::new();
+        let mut lists: Vec<List<B>> = Vec::new();
         for taken in parameters {
             let device = B::float_device(&taken.parameter.inner);
             let state = states.remove(&taken.id).and_then(ListState::decided);
             let state = state.unwrap_or_else(ListState::new).on_device(&device);
-            let (waiting, listed) = self.listed(taken, state, &passes);
-            match lists.iter_mut().find(|(other, ..)| *other == device) {
-                Some((_, all, list)) => {
-                    all.push(waiting);
-                    list.push(listed);
+            let factors = factors(&taken.gradient);
+            let at = match lists.iter().position(|list| list.takes(&device, &factors)) {
+                Some(at) => at,
+                None => {
+                    lists.push(List::new(device, factors.clone()));
+                    lists.len() - 1
                 }
-                None => lists.push((device, vec![waiting], vec![listed])),
-            }
+            };
+            let (waiting, listed) = self.listed(taken, state, factors.unscale, &passes);
+            lists[at].waiting.push(waiting);
+            lists[at].parameters.push(listed);
         }
         let mut all = walk::Stepped::new();
-        for (device, waiting, parameters) in lists {
+        for list in lists {
+            let List {
+                device,
+                factors,
+                waiting,
+                parameters,
+            } = list;
+            let here = |tensor: &FloatTensor<B>| B::float_to_device(tensor.clone(), &device);
             let stepped = B::optimizer_step(ListStep {
                 rule: self.rule,
                 lr,
-                scaled_by: None,
+                scaled_by: factors.pass.map(|pass| here(&pass.before)),
                 unless_overflowed: overflowed_state(&passes, &device),
-                clip: None,
+                clip: factors.clip.map(|clip| here(&clip)),
                 parameters,
             });
             for (waiting, stepped) in waiting.into_iter().zip(stepped) {
                 let Waiting { taken, state, form } = waiting;
+                let low = stepped.low.clone();
                 let (parameter, state) = self.ended(state, form, stepped);
                 if let Some(state) = state {
                     states.insert(taken.id, state);
                 }
-                let parameter = wrapped(parameter, &taken.parameter);
+                let parameter = wrapped(parameter, low, &taken.parameter);
                 all.insert(taken.id, (parameter, taken.flags));
             }
         }
@@ -101,6 +114,7 @@ impl ListOptimizer {
         self,
         mut taken: Taken<B>,
         state: ListState<B>,
+        factor: f32,
         passes: &Passes<B>,
     ) -> (Waiting<B>, Listed<B>) {
         let ListState {
@@ -109,24 +123,25 @@ impl ListOptimizer {
             master,
             moments,
         } = state;
+        let low = low_copy(&taken.parameter);
         let parameter = taken.parameter.inner.clone();
         // The step may write to the parameter only if nobody else holds it.
         taken.parameter.inner = taken.gradient.inner.clone();
         let (parameter, master, form) = self.weights::<B>(parameter, master);
         let moments = self.moments::<B>(&parameter, time, moments);
         let gradient = match taken.gradient.nature {
-            Nature::Gradient(_) => taken.gradient.inner.clone(),
+            Nature::Gradient(_) | Nature::Pending(_) => taken.gradient.inner.clone(),
             _ => taken.gradient.clone().in_f32().inner,
         };
         let time = time + 1;
         let listed = Listed {
             parameter,
             gradient,
-            factor: 1.0,
+            factor,
             master,
             moments,
             time: i32::try_from(time).unwrap_or(i32::MAX),
-            low: None,
+            low: low.map(precision::to_float),
         };
         let state = ListState {
             time,
@@ -215,14 +230,63 @@ impl ListOptimizer {
     }
 }
 
-/// Wraps the values of a parameter after a step.
-fn wrapped<B: AmpBackend>(parameter: FloatTensor<B>, before: &AmpTensor<B>) -> AmpTensor<B> {
+/// The parameters of a device whose gradients share all factors that are on the device.
+struct List<B: AmpBackend> {
+    device: Device<B>,
+    factors: Factors<B>,
+    waiting: Vec<Waiting<B>>,
+    parameters: Vec<Listed<B>>,
+}
+
+impl<B: AmpBackend> List<B> {
+    fn new(device: Device<B>, factors: Factors<B>) -> Self {
+        Self {
+            device,
+            factors,
+            waiting: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    fn takes(&self, device: &Device<B>, factors: &Factors<B>) -> bool {
+        let pass = |factors: &Factors<B>| factors.pass.as_ref().map(Arc::as_ptr);
+        let clip = |factors: &Factors<B>| factors.clip.as_ref().map(Arc::as_ptr);
+        self.device == *device
+            && pass(&self.factors) == pass(factors)
+            && clip(&self.factors) == clip(factors)
+    }
+}
+
+/// Returns the factors that a gradient has not been multiplied with.
+fn factors<B: AmpBackend>(gradient: &AmpTensor<B>) -> Factors<B> {
+    match &gradient.nature {
+        Nature::Pending(pending) => pending.factors.clone(),
+        _ => Factors::none(),
+    }
+}
+
+/// Returns the low dtype in which the next forward pass will read a parameter, if ops have read it in one and it is stored
+/// in another.
+fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
+    let low = parameter.nature.origin()?.lowered()?;
+    (precision::of(&parameter.inner) == Precision::F32).then_some(low)
+}
+
+/// Wraps the values of a parameter after a step, with their copy in low precision.
+fn wrapped<B: AmpBackend>(
+    parameter: FloatTensor<B>,
+    low: Option<FloatTensor<B>>,
+    before: &AmpTensor<B>,
+) -> AmpTensor<B> {
     AmpTensor {
         logical: precision::of(&parameter),
         inner: parameter,
         context: before.context,
         nature: Nature::Plain,
-        recorded: Recorded::nothing(),
+        recorded: match low {
+            Some(low) => Recorded::of_lowered(precision::of(&low), low),
+            None => Recorded::nothing(),
+        },
     }
 }
 

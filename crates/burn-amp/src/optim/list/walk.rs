@@ -17,7 +17,12 @@ use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
 use super::{super::passes::take_passes, Plain};
-use crate::{backend::Amped, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor};
+use crate::{
+    backend::Amped,
+    graph::NoGraph,
+    loss_scale::Passes,
+    tensor::{AmpTensor, Nature},
+};
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
 pub(super) struct TakenAll<P: burn_amp_kernels::AmpBackend> {
@@ -99,14 +104,20 @@ where
         };
         let (grad, passes) = take_passes(grad);
         self.taken.passes.join(&passes);
-        let placeholder = Tensor::from_inner(grad.clone());
+        let grad = grad.into_primitive().tensor();
+        // Its factors are left to the step.
+        let placeholder = AmpTensor {
+            nature: Nature::Plain,
+            ..grad.clone()
+        };
+        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(placeholder));
         self.taken.parameters.push(Taken {
             id,
             parameter: parameter.inner().into_primitive().tensor(),
-            gradient: grad.into_primitive().tensor(),
+            gradient: grad,
             flags,
         });
-        Param::from_mapped_value(id, placeholder, mapper)
+        Param::from_mapped_value(id, Tensor::from_inner(placeholder), mapper)
     }
 }
 
