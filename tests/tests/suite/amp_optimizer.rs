@@ -192,13 +192,27 @@ fn the_same_code_follows_every_policy() {
                 if let Some(clipping) = clipping {
                     optimizer = optimizer.with_clipping(clipping);
                 }
+                let together = [
+                    train::<O1Waits, _>(optimizer.init(), batch),
+                    train::<O1Goes, _>(optimizer.init(), batch),
+                    train::<O2Waits, _>(optimizer.init(), batch),
+                    train::<O2Goes, _>(optimizer.init(), batch),
+                ];
+                assert!(together[0] == together[1] && together[2] == together[3]);
+                let low = by_hand::<O2Waits, C>(&config, clipping, batch);
                 let expected = by_hand::<O1Waits, C>(&config, clipping, batch);
-                assert!(train::<O1Waits, _>(optimizer.init(), batch) == expected);
-                assert!(train::<O1Goes, _>(optimizer.init(), batch) == expected);
-                let expected_low = by_hand::<O2Waits, C>(&config, clipping, batch);
-                assert!(expected_low != expected);
-                assert!(train::<O2Waits, _>(optimizer.init(), batch) == expected_low);
-                assert!(train::<O2Goes, _>(optimizer.init(), batch) == expected_low);
+                assert!(low != expected);
+                if cfg!(not(feature = "cubecl")) {
+                    assert!(together[0] == expected && together[2] == low);
+                }
+                // The kernels for all parameters, and for the norm of all gradients, round in another order.
+                if cfg!(not(feature = "cubecl")) || clipping.is_none() {
+                    let optimizer = optimizer.unfused();
+                    assert!(train::<O1Waits, _>(optimizer.init(), batch) == expected);
+                    assert!(train::<O1Goes, _>(optimizer.init(), batch) == expected);
+                    assert!(train::<O2Waits, _>(optimizer.init(), batch) == low);
+                    assert!(train::<O2Goes, _>(optimizer.init(), batch) == low);
+                }
             }
         }
     }

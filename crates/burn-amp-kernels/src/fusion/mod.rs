@@ -13,12 +13,12 @@ use burn_backend::{
 };
 use burn_fusion::{Fusion, FusionBackend};
 
-use self::operation::{Operands, custom, exactly, register, to_int};
+use self::operation::{Operands, custom, exactly, register, register_mixed, to_int};
 use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
-    optimizer::{ListStep, Parts, Stepped},
+    optimizer::{ListStep, Parts, Stepped, Tensors},
     sign_mask::{self, SignMask},
     squares::Squares,
     widen::wide_dtype,
@@ -69,12 +69,22 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
     fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
         let (parts, tensors) = Parts::of(step);
         let results = parts.results(&tensors);
-        let name = "burn_amp::optimizer_step";
+        let operands = Operands {
+            floats: tensors.floats,
+            ints: tensors.ints,
+        };
         let compute = {
             let parts = parts.clone();
-            move |tensors, _| Parts::flatten::<B>(B::optimizer_step(parts.step::<B>(tensors)))
+            move |floats, ints| {
+                let step = parts.step::<B>(Tensors { floats, ints });
+                let stepped = Parts::flatten::<B>(B::optimizer_step(step));
+                (stepped.floats, stepped.ints)
+            }
         };
-        parts.stepped::<Self>(register::<B>(name, floats(tensors), results, compute))
+        let name = "burn_amp::optimizer_step";
+        let (floats, ints) =
+            register_mixed::<B>(name, operands, results.floats, results.ints, compute);
+        parts.stepped::<Self>(Tensors { floats, ints })
     }
 
     fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {

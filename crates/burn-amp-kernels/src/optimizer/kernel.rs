@@ -5,9 +5,12 @@ use burn_cubecl::{
 };
 use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
-use super::{AdamRule, ListStep, Listed, Rule, SgdMomentum, SgdRule, Stepped};
+use super::{
+    AdamRule, ListStep, Listed, Moment, Rule, SgdMomentum, SgdRule, Stepped, rounding::FACTORS,
+};
 use crate::{
     cube::{lists, plan::storage},
+    finite::EXPONENT,
     loss_scale::{OVERFLOWED, SCALE},
 };
 
@@ -28,6 +31,50 @@ struct Code {
     is_scaled: bool,
     may_overflow: bool,
     is_clipped: bool,
+    /// Whether the moments are BF16, two in a word.
+    has_words: bool,
+    /// Whether the parameter is rounded stochastically.
+    draws_parameter: bool,
+}
+
+/// The same bijection as [`mixed`](super::rounding::mixed).
+#[cube]
+fn mixed(x: u32) -> u32 {
+    let x = (x ^ (x >> 16u32)) * FACTORS[0];
+    let x = (x ^ (x >> 15u32)) * FACTORS[1];
+    x ^ (x >> 16u32)
+}
+
+/// Rounds to BF16 with 16 random bits, as [`to_bf16`](super::rounding::to_bf16) does; returns the bits of the rounded
+/// number as an F32.
+#[cube]
+fn drawn(x: f32, random: u32) -> u32 {
+    let bits = f32::to_bits(x);
+    let is_finite = (bits & EXPONENT) != EXPONENT;
+    let is_nan = (bits & 0x7fff_ffffu32) > EXPONENT;
+    let kept = bits | select(is_nan, 0x0040_0000u32, 0u32);
+    select(is_finite, bits + random, kept) & 0xffff_0000u32
+}
+
+/// One of the two BF16 of a word, widened.
+#[cube]
+fn unpacked(word: u32, #[comptime] lane: u32) -> f32 {
+    let bits = if comptime!(lane == 0) {
+        word << 16u32
+    } else {
+        word & 0xffff_0000u32
+    };
+    f32::from_bits(bits)
+}
+
+/// The bits of a rounded number at their place in a word.
+#[cube]
+fn packed(bits: u32, #[comptime] lane: u32) -> u32 {
+    if comptime!(lane == 0) {
+        bits >> 16u32
+    } else {
+        bits
+    }
 }
 
 /// Every unit strides over all parameters.
@@ -45,11 +92,15 @@ fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
     first_moments: &mut Sequence<Array<f32>>,
     second_moments: &mut Sequence<Array<f32>>,
     largest_moments: &mut Sequence<Array<f32>>,
+    first_words: &mut Sequence<Array<u32>>,
+    second_words: &mut Sequence<Array<u32>>,
+    largest_words: &mut Sequence<Array<u32>>,
     lows: &mut Sequence<Array<L>>,
     factors: &Sequence<f32>,
     firsts: &Sequence<u32>,
     corrections_1: &Sequence<f32>,
     corrections_2: &Sequence<f32>,
+    keys: &Sequence<u32>,
     scaled_by: &Sequence<Array<f32>>,
     unless_overflowed: &Sequence<Array<f32>>,
     clip: &Sequence<Array<f32>>,
@@ -78,6 +129,7 @@ fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
     if comptime!(code.is_clipped) {
         clipping = clip.index(0usize)[0];
     }
+    let lanes = comptime!(if code.has_words { 2usize } else { 1usize });
     #[unroll]
     for at in 0..gradients.len() {
         let gradients = gradients.index(at);
@@ -85,79 +137,137 @@ fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
         let factor = *factors.index(at);
         let correction_1 = *corrections_1.index(at);
         let correction_2 = *corrections_2.index(at);
-        let mut position = ABSOLUTE_POS;
-        while position < gradients.shape() {
-            let mut weight = if comptime!(code.has_master) {
-                masters.index(at)[position]
-            } else {
-                f32::cast_from(parameters.index(at)[position])
-            };
-            if is_made {
-                let mut gradient = f32::cast_from(gradients[position]) * factor;
-                if comptime!(code.is_scaled) {
-                    gradient *= unscale;
-                }
-                if comptime!(code.is_clipped) {
-                    gradient *= clipping;
-                }
-                if comptime!(code.decays && !code.is_decoupled) {
-                    gradient = weight * decay + gradient;
-                }
-                let mut delta = gradient;
-                if comptime!(code.is_adam) {
-                    let mut first = gradient * added_1;
-                    let mut second = gradient * gradient * added_2;
-                    let mut largest = second;
-                    if !is_first {
-                        first = first_moments.index(at)[position] * kept_1 + first;
-                        second = second_moments.index(at)[position] * kept_2 + second;
-                        largest = second;
-                        if comptime!(code.amsgrad) {
-                            let before = largest_moments.index(at)[position];
-                            largest = select(before < second, second, before);
-                        }
-                    }
-                    first_moments.index_mut(at)[position] = first;
-                    second_moments.index_mut(at)[position] = second;
-                    if comptime!(code.amsgrad) {
-                        largest_moments.index_mut(at)[position] = largest;
-                    }
-                    if comptime!(code.is_decoupled) {
-                        let root = f32::sqrt(largest / correction_2) + epsilon;
-                        delta = first / correction_1 / root;
-                        if comptime!(code.is_cautious) {
-                            let agree = (weight >= 0.0) == (first >= 0.0);
-                            weight -= select(agree, weight * decay, f32::new(0.0));
-                        } else if comptime!(code.decays) {
-                            weight *= decay;
-                        }
+        let key = *keys.index(at);
+        let length = gradients.shape();
+        let mut turn = ABSOLUTE_POS;
+        while turn * lanes < length {
+            let mut first_word = 0u32;
+            let mut second_word = 0u32;
+            let mut largest_word = 0u32;
+            #[unroll]
+            for lane in 0..lanes {
+                let position = turn * lanes + lane;
+                let side = comptime!(lane as u32);
+                if position < length {
+                    let mut weight = if comptime!(code.has_master) {
+                        masters.index(at)[position]
                     } else {
-                        let root = f32::sqrt(largest) + correction_2;
-                        delta = first * correction_1 / root;
+                        f32::cast_from(parameters.index(at)[position])
+                    };
+                    if is_made {
+                        let mut gradient = f32::cast_from(gradients[position]) * factor;
+                        if comptime!(code.is_scaled) {
+                            gradient *= unscale;
+                        }
+                        if comptime!(code.is_clipped) {
+                            gradient *= clipping;
+                        }
+                        if comptime!(code.decays && !code.is_decoupled) {
+                            gradient = weight * decay + gradient;
+                        }
+                        let draw = mixed(position as u32 ^ key);
+                        let mut delta = gradient;
+                        if comptime!(code.is_adam) {
+                            let mut first = gradient * added_1;
+                            let mut second = gradient * gradient * added_2;
+                            let mut largest = second;
+                            if !is_first {
+                                let before_1 = if comptime!(code.has_words) {
+                                    unpacked(first_words.index(at)[turn], side)
+                                } else {
+                                    first_moments.index(at)[position]
+                                };
+                                let before_2 = if comptime!(code.has_words) {
+                                    unpacked(second_words.index(at)[turn], side)
+                                } else {
+                                    second_moments.index(at)[position]
+                                };
+                                first = before_1 * kept_1 + first;
+                                second = before_2 * kept_2 + second;
+                                largest = second;
+                                if comptime!(code.amsgrad) {
+                                    let before_3 = if comptime!(code.has_words) {
+                                        unpacked(largest_words.index(at)[turn], side)
+                                    } else {
+                                        largest_moments.index(at)[position]
+                                    };
+                                    largest = select(before_3 < second, second, before_3);
+                                }
+                            }
+                            if comptime!(code.has_words) {
+                                let random_1 = draw & 0xffffu32;
+                                let random_2 = draw >> 16u32;
+                                first_word |= packed(drawn(first, random_1), side);
+                                second_word |= packed(drawn(second, random_2), side);
+                                largest_word |= packed(drawn(largest, random_2), side);
+                            } else {
+                                first_moments.index_mut(at)[position] = first;
+                                second_moments.index_mut(at)[position] = second;
+                                if comptime!(code.amsgrad) {
+                                    largest_moments.index_mut(at)[position] = largest;
+                                }
+                            }
+                            if comptime!(code.is_decoupled) {
+                                let root = f32::sqrt(largest / correction_2) + epsilon;
+                                delta = first / correction_1 / root;
+                                if comptime!(code.is_cautious) {
+                                    let agree = (weight >= 0.0) == (first >= 0.0);
+                                    weight -= select(agree, weight * decay, f32::new(0.0));
+                                } else if comptime!(code.decays) {
+                                    weight *= decay;
+                                }
+                            } else {
+                                let root = f32::sqrt(largest) + correction_2;
+                                delta = first * correction_1 / root;
+                            }
+                        }
+                        if comptime!(code.has_momentum) {
+                            let mut velocity = gradient;
+                            if !is_first {
+                                let before = if comptime!(code.has_words) {
+                                    unpacked(first_words.index(at)[turn], side)
+                                } else {
+                                    first_moments.index(at)[position]
+                                };
+                                velocity = gradient * added_1 + before * kept_1;
+                            }
+                            if comptime!(code.has_words) {
+                                first_word |= packed(drawn(velocity, draw & 0xffffu32), side);
+                            } else {
+                                first_moments.index_mut(at)[position] = velocity;
+                            }
+                            delta = velocity;
+                            if comptime!(code.nesterov) {
+                                delta = velocity * kept_1 + gradient;
+                            }
+                        }
+                        weight -= delta * lr;
+                        if comptime!(code.draws_parameter) {
+                            let random = mixed(draw) & 0xffffu32;
+                            weight = f32::from_bits(drawn(weight, random));
+                        }
+                        parameters.index_mut(at)[position] = P::cast_from(weight);
+                        if comptime!(code.has_master) {
+                            masters.index_mut(at)[position] = weight;
+                        }
                     }
-                }
-                if comptime!(code.has_momentum) {
-                    let mut velocity = gradient;
-                    if !is_first {
-                        let before = first_moments.index(at)[position];
-                        velocity = gradient * added_1 + before * kept_1;
+                    if comptime!(code.has_low) {
+                        lows.index_mut(at)[position] = L::cast_from(weight);
                     }
-                    first_moments.index_mut(at)[position] = velocity;
-                    delta = velocity;
-                    if comptime!(code.nesterov) {
-                        delta = velocity * kept_1 + gradient;
-                    }
-                }
-                weight -= delta * lr;
-                parameters.index_mut(at)[position] = P::cast_from(weight);
-                if comptime!(code.has_master) {
-                    masters.index_mut(at)[position] = weight;
                 }
             }
-            if comptime!(code.has_low) {
-                lows.index_mut(at)[position] = L::cast_from(weight);
+            if comptime!(code.has_words) {
+                if is_made {
+                    first_words.index_mut(at)[turn] = first_word;
+                    if comptime!(code.is_adam) {
+                        second_words.index_mut(at)[turn] = second_word;
+                    }
+                    if comptime!(code.amsgrad) {
+                        largest_words.index_mut(at)[turn] = largest_word;
+                    }
+                }
             }
-            position += CUBE_COUNT * CUBE_DIM as usize;
+            turn += CUBE_COUNT * CUBE_DIM as usize;
         }
     }
 }
@@ -227,6 +337,8 @@ impl Code {
             is_scaled: false,
             may_overflow: false,
             is_clipped: false,
+            has_words: false,
+            draws_parameter: false,
         };
         match rule {
             Rule::Adam(adam) => Self {
@@ -274,6 +386,15 @@ fn corrections(rule: &Rule, time: i32) -> [f32; 2] {
     }
 }
 
+/// What a step reads of one parameter, and does not write.
+struct Own<R: CubeRuntime> {
+    gradient: CubeTensor<R>,
+    factor: f32,
+    time: i32,
+    key: u32,
+    draws_parameter: bool,
+}
+
 /// What the parameters of one launch have in common.
 #[derive(PartialEq)]
 struct Alike {
@@ -287,7 +408,7 @@ struct Alike {
 pub(crate) fn optimizer_step<R, B>(step: ListStep<B>) -> Vec<Stepped<B>>
 where
     R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
 {
     let ListStep {
         rule,
@@ -312,15 +433,25 @@ where
             factor,
             master,
             moments,
+            key,
+            rounds_stochastically,
             time,
             low,
         } = listed;
         let low = low.map(|low| empty_like(&parameter, low.into()));
-        gradients.push((gradient, factor, time));
+        gradients.push(Own {
+            gradient,
+            factor,
+            time,
+            key,
+            draws_parameter: rounds_stochastically
+                && master.is_none()
+                && parameter.dtype == DType::BF16,
+        });
         stepped.push(Stepped::<B> {
             parameter: own(parameter),
             master: master.map(own),
-            moments: moments.into_iter().map(own).collect(),
+            moments: moments.into_iter().map(own_moment).collect(),
             low,
         });
     }
@@ -328,15 +459,17 @@ where
     let numbers = Numbers::of(&rule, lr);
     let alike = |at: usize| {
         let parameter: &Stepped<B> = &stepped[at];
-        let (gradient, ..) = &gradients[at];
+        let own: &Own<R> = &gradients[at];
         let code = Code {
             has_master: parameter.master.is_some(),
             has_low: parameter.low.is_some(),
+            has_words: matches!(parameter.moments.first(), Some(Moment::Bf16(_))),
+            draws_parameter: own.draws_parameter,
             ..common
         };
         Alike {
             code,
-            gradient: gradient.dtype,
+            gradient: own.gradient.dtype,
             parameter: parameter.parameter.dtype,
             low: parameter.low.as_ref().map_or(DType::F32, |low| low.dtype),
         }
@@ -373,12 +506,20 @@ where
         let mut masters = SequenceArg::new();
         let mut lows = SequenceArg::new();
         let mut moments = [(); 3].map(|()| SequenceArg::new());
+        let mut words = [(); 3].map(|()| SequenceArg::new());
+        let mut keys = SequenceArg::new();
         let mut factors = SequenceArg::new();
         let mut firsts = SequenceArg::new();
         let mut corrections_1 = SequenceArg::new();
         let mut corrections_2 = SequenceArg::new();
         for at in list {
-            let (gradient, factor, time) = &gradients[at];
+            let Own {
+                gradient,
+                factor,
+                time,
+                key,
+                ..
+            } = &gradients[at];
             let parameter = &stepped[at];
             views.push(gradient.clone().into_linear_view());
             weights.push(parameter.parameter.clone().into_array_arg());
@@ -388,9 +529,13 @@ where
             if let Some(low) = &parameter.low {
                 lows.push(low.clone().into_array_arg());
             }
-            for (sequence, moment) in moments.iter_mut().zip(&parameter.moments) {
-                sequence.push(moment.clone().into_array_arg());
+            for (at, moment) in parameter.moments.iter().enumerate() {
+                match moment {
+                    Moment::Wide(moment) => moments[at].push(moment.clone().into_array_arg()),
+                    Moment::Bf16(moment) => words[at].push(moment.clone().into_array_arg()),
+                }
             }
+            keys.push(*key);
             let [first, second] = corrections(&rule, *time);
             factors.push(*factor);
             firsts.push(u32::from(*time == 1));
@@ -398,6 +543,7 @@ where
             corrections_2.push(second);
         }
         let [first_moments, second_moments, largest_moments] = moments;
+        let [first_words, second_words, largest_words] = words;
         optimizer_kernel::launch::<R>(
             &client,
             cubes,
@@ -408,11 +554,15 @@ where
             first_moments,
             second_moments,
             largest_moments,
+            first_words,
+            second_words,
+            largest_words,
             lows,
             factors,
             firsts,
             corrections_1,
             corrections_2,
+            keys,
             one(&scaled_by),
             one(&unless_overflowed),
             one(&clip),
@@ -448,5 +598,16 @@ fn own<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
         tensor
     } else {
         tensor.copy()
+    }
+}
+
+fn own_moment<R, B>(moment: Moment<B>) -> Moment<B>
+where
+    R: CubeRuntime,
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
+{
+    match moment {
+        Moment::Wide(tensor) => Moment::Wide(own(tensor)),
+        Moment::Bf16(words) => Moment::Bf16(own(words)),
     }
 }

@@ -6,20 +6,26 @@
 //! precision. With a kernel, one launch takes as many parameters as the device has bindings for, at most 16; the arrays
 //! are updated in place where nobody else holds them.
 //!
+//! Moments may be kept in BF16, and a BF16 parameter may do without a master: then both are rounded
+//! [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them.
+//!
 //! The rules are those of Burn's `Adam`, `AdamW` and `Sgd`, op for op, so that the reference has their bits. A kernel may
 //! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod moment;
 #[cfg(feature = "fusion")]
 mod parts;
 mod reference;
+pub mod rounding;
 mod rule;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::optimizer_step;
+pub use moment::{Moment, MomentFormat};
 #[cfg(feature = "fusion")]
-pub(crate) use parts::Parts;
+pub(crate) use parts::{Parts, Tensors};
 pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 
@@ -55,9 +61,13 @@ pub struct Listed<B: Backend> {
     pub factor: f32,
     /// The F32 master, of the same shape; `None` if the parameter is its own.
     pub master: Option<FloatTensor<B>>,
-    /// The moments, as many as [`Rule::moments`] says, of the same shape: F32, or F64 for an F64 parameter. Before the
-    /// first step their values are undefined.
-    pub moments: Vec<FloatTensor<B>>,
+    /// The moments, as many as [`Rule::moments`] says, all in one format. Before the first step their values are
+    /// undefined.
+    pub moments: Vec<Moment<B>>,
+    /// The key of the random numbers with which moments, or the parameter, are [rounded](rounding).
+    pub key: u32,
+    /// Whether a BF16 parameter without a master is rounded stochastically, and not to the nearest.
+    pub rounds_stochastically: bool,
     /// The number of this step: 1 for the first that the parameter makes.
     pub time: i32,
     /// Whether to return a copy of the new parameter in this dtype.
@@ -72,7 +82,7 @@ pub struct Stepped<B: Backend> {
     /// Its master, if it has one.
     pub master: Option<FloatTensor<B>>,
     /// Its moments. After a first step that was not made, their values are undefined.
-    pub moments: Vec<FloatTensor<B>>,
+    pub moments: Vec<Moment<B>>,
     /// The parameter in the dtype that was asked for.
     pub low: Option<FloatTensor<B>>,
 }

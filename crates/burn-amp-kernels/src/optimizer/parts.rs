@@ -1,8 +1,11 @@
-//! A [`ListStep`] as a flat list of tensors, and back: the form in which it passes through Fusion's stream.
+//! A [`ListStep`] as flat lists of tensors, and back: the form in which it passes through Fusion's stream.
 
-use burn_backend::{Backend, DType, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    Backend, DType, FloatDType, Shape, TensorMetadata,
+    tensor::{FloatTensor, IntTensor},
+};
 
-use super::{ListStep, Listed, Rule, Stepped};
+use super::{ListStep, Listed, Moment, MomentFormat, Rule, Stepped};
 
 /// What a [`ListStep`] is besides its tensors.
 #[derive(Clone, Debug)]
@@ -19,14 +22,43 @@ pub(crate) struct Parts {
 struct Part {
     factor: f32,
     master: bool,
-    moments: usize,
+    moments: Vec<MomentFormat>,
+    key: u32,
+    rounds_stochastically: bool,
     time: i32,
     low: Option<FloatDType>,
 }
 
+/// Float and int tensors.
+pub(crate) struct Tensors<F, I> {
+    pub floats: Vec<F>,
+    pub ints: Vec<I>,
+}
+
+impl<F, I> Tensors<F, I> {
+    fn none() -> Self {
+        Self {
+            floats: Vec::new(),
+            ints: Vec::new(),
+        }
+    }
+
+    fn push<B>(&mut self, moment: Moment<B>)
+    where
+        B: Backend<FloatTensorPrimitive = F, IntTensorPrimitive = I>,
+    {
+        match moment {
+            Moment::Wide(tensor) => self.floats.push(tensor),
+            Moment::Bf16(words) => self.ints.push(words),
+        }
+    }
+}
+
 impl Parts {
     /// Takes a step apart.
-    pub(crate) fn of<B: Backend>(step: ListStep<B>) -> (Self, Vec<FloatTensor<B>>) {
+    pub(crate) fn of<B: Backend>(
+        step: ListStep<B>,
+    ) -> (Self, Tensors<FloatTensor<B>, IntTensor<B>>) {
         let ListStep {
             rule,
             lr,
@@ -43,10 +75,9 @@ impl Parts {
             clip: clip.is_some(),
             parameters: Vec::with_capacity(listed.len()),
         };
-        let mut tensors: Vec<_> = [scaled_by, unless_overflowed, clip]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut tensors = Tensors::none();
+        let common = [scaled_by, unless_overflowed, clip];
+        tensors.floats.extend(common.into_iter().flatten());
         for listed in listed {
             let Listed {
                 parameter,
@@ -54,74 +85,100 @@ impl Parts {
                 factor,
                 master,
                 moments,
+                key,
+                rounds_stochastically,
                 time,
                 low,
             } = listed;
             parts.parameters.push(Part {
                 factor,
                 master: master.is_some(),
-                moments: moments.len(),
+                moments: moments.iter().map(Moment::format).collect(),
+                key,
+                rounds_stochastically,
                 time,
                 low,
             });
-            tensors.extend([gradient, parameter]);
-            tensors.extend(master.into_iter().chain(moments));
+            tensors.floats.extend([gradient, parameter]);
+            tensors.floats.extend(master);
+            for moment in moments {
+                tensors.push::<B>(moment);
+            }
         }
         (parts, tensors)
     }
 
     /// Puts a step together, with tensors of the same or of another backend.
-    pub(crate) fn step<B: Backend>(&self, tensors: Vec<FloatTensor<B>>) -> ListStep<B> {
-        let mut tensors = tensors.into_iter();
+    pub(crate) fn step<B: Backend>(
+        &self,
+        tensors: Tensors<FloatTensor<B>, IntTensor<B>>,
+    ) -> ListStep<B> {
+        let mut floats = tensors.floats.into_iter();
+        let mut ints = tensors.ints.into_iter();
         let mut next = || {
-            tensors
+            floats
                 .next()
                 .expect("a step has the tensors it was made of")
+        };
+        let scaled_by = self.scaled_by.then(&mut next);
+        let unless_overflowed = self.unless_overflowed.then(&mut next);
+        let clip = self.clip.then(&mut next);
+        let listed = |part: &Part| Listed {
+            gradient: next(),
+            parameter: next(),
+            factor: part.factor,
+            master: part.master.then(&mut next),
+            moments: moments(&part.moments, &mut next, &mut ints),
+            key: part.key,
+            rounds_stochastically: part.rounds_stochastically,
+            time: part.time,
+            low: part.low,
         };
         ListStep {
             rule: self.rule,
             lr: self.lr,
-            scaled_by: self.scaled_by.then(&mut next),
-            unless_overflowed: self.unless_overflowed.then(&mut next),
-            clip: self.clip.then(&mut next),
-            parameters: self
-                .parameters
-                .iter()
-                .map(|part| Listed {
-                    gradient: next(),
-                    parameter: next(),
-                    factor: part.factor,
-                    master: part.master.then(&mut next),
-                    moments: (0..part.moments).map(|_| next()).collect(),
-                    time: part.time,
-                    low: part.low,
-                })
-                .collect(),
+            scaled_by,
+            unless_overflowed,
+            clip,
+            parameters: self.parameters.iter().map(listed).collect(),
         }
     }
 
     /// Describes the tensors of the result, from those of the step.
-    pub(crate) fn results<T: TensorMetadata>(&self, tensors: &[T]) -> Vec<(Shape, DType)> {
+    pub(crate) fn results<F: TensorMetadata, I: TensorMetadata>(
+        &self,
+        tensors: &Tensors<F, I>,
+    ) -> Tensors<(Shape, DType), (Shape, DType)> {
         let globals = [self.scaled_by, self.unless_overflowed, self.clip];
         let mut at = globals.into_iter().filter(|is_there| *is_there).count();
-        let mut results = Vec::new();
+        let mut floats = Vec::new();
         for part in &self.parameters {
-            let own = 1 + usize::from(part.master) + part.moments;
-            let changed = &tensors[at + 1..=at + own];
-            results.extend(
+            let wide = part.moments.iter();
+            let wide = wide.filter(|format| **format == MomentFormat::Wide).count();
+            let own = 1 + usize::from(part.master) + wide;
+            let changed = &tensors.floats[at + 1..=at + own];
+            floats.extend(
                 changed
                     .iter()
                     .map(|tensor| (tensor.shape(), tensor.dtype())),
             );
-            results.extend(part.low.map(|low| (changed[0].shape(), low.into())));
+            floats.extend(part.low.map(|low| (changed[0].shape(), low.into())));
             at += 1 + own;
         }
-        results
+        let ints = tensors.ints.iter();
+        Tensors {
+            floats,
+            ints: ints
+                .map(|tensor| (tensor.shape(), tensor.dtype()))
+                .collect(),
+        }
     }
 
     /// Takes a result apart.
-    pub(crate) fn flatten<B: Backend>(stepped: Vec<Stepped<B>>) -> Vec<FloatTensor<B>> {
-        let mut tensors = Vec::new();
+    pub(crate) fn flatten<B: Backend>(
+        stepped: Vec<Stepped<B>>,
+    ) -> Tensors<FloatTensor<B>, IntTensor<B>> {
+        let mut tensors = Tensors::none();
         for stepped in stepped {
             let Stepped {
                 parameter,
@@ -129,28 +186,47 @@ impl Parts {
                 moments,
                 low,
             } = stepped;
-            tensors.push(parameter);
-            tensors.extend(master.into_iter().chain(moments).chain(low));
+            tensors.floats.push(parameter);
+            tensors.floats.extend(master);
+            for moment in moments {
+                tensors.push::<B>(moment);
+            }
+            tensors.floats.extend(low);
         }
         tensors
     }
 
     /// Puts a result together.
-    pub(crate) fn stepped<B: Backend>(&self, tensors: Vec<FloatTensor<B>>) -> Vec<Stepped<B>> {
-        let mut tensors = tensors.into_iter();
+    pub(crate) fn stepped<B: Backend>(
+        &self,
+        tensors: Tensors<FloatTensor<B>, IntTensor<B>>,
+    ) -> Vec<Stepped<B>> {
+        let mut floats = tensors.floats.into_iter();
+        let mut ints = tensors.ints.into_iter();
         let mut next = || {
-            tensors
+            floats
                 .next()
                 .expect("an op returns the tensors it announced")
         };
-        self.parameters
-            .iter()
-            .map(|part| Stepped {
-                parameter: next(),
-                master: part.master.then(&mut next),
-                moments: (0..part.moments).map(|_| next()).collect(),
-                low: part.low.map(|_| next()),
-            })
-            .collect()
+        let stepped = |part: &Part| Stepped {
+            parameter: next(),
+            master: part.master.then(&mut next),
+            moments: moments(&part.moments, &mut next, &mut ints),
+            low: part.low.map(|_| next()),
+        };
+        self.parameters.iter().map(stepped).collect()
     }
+}
+
+fn moments<B: Backend>(
+    formats: &[MomentFormat],
+    float: &mut impl FnMut() -> FloatTensor<B>,
+    ints: &mut impl Iterator<Item = IntTensor<B>>,
+) -> Vec<Moment<B>> {
+    let formats = formats.iter();
+    let moments = formats.map(|format| match format {
+        MomentFormat::Wide => Moment::Wide(float()),
+        MomentFormat::Bf16 => Moment::Bf16(ints.next().expect("as many words as moments in BF16")),
+    });
+    moments.collect()
 }

@@ -1,11 +1,15 @@
 //! The step in Burn's ops, parameter by parameter, in the order of Burn's own optimizers.
 
 use burn_backend::{
-    Backend, DType, Scalar, Shape, TensorMetadata, get_device_settings,
+    Backend, DType, Scalar, Shape, TensorData, TensorMetadata, bf16, get_device_settings,
+    read_sync,
     tensor::{BoolTensor, FloatTensor},
 };
 
-use super::{AdamRule, Decay, ListStep, Listed, Rule, SgdMomentum, SgdRule, Stepped};
+use super::{
+    AdamRule, Decay, ListStep, Listed, Moment, Rule, SgdMomentum, SgdRule, Stepped,
+    rounding::{Draw, to_bf16},
+};
 use crate::{
     loss_scale::{overflowed, scale_of},
     widen::{cast, widen},
@@ -54,6 +58,8 @@ impl<B: Backend> Common<B> {
             factor,
             master,
             moments,
+            key,
+            rounds_stochastically,
             time,
             low,
         } = listed;
@@ -73,6 +79,12 @@ impl<B: Backend> Common<B> {
         let has_master = master.is_some();
         let old = master.unwrap_or_else(|| widen::<B>(parameter));
         let gradient = self.unscaled(gradient, factor, old.dtype());
+        let (shape, wide) = (old.shape(), old.dtype());
+        let formats: Vec<_> = moments.iter().map(Moment::format).collect();
+        let moments = moments.into_iter();
+        let moments: Vec<_> = moments
+            .map(|moment| moment.widened(shape.clone(), wide))
+            .collect();
         let previous = (time > 1).then(|| moments.clone());
         let (new, stepped) = match self.rule {
             Rule::Adam(rule) => adam::<B>(rule, self.lr, time, old.clone(), gradient, previous),
@@ -85,9 +97,28 @@ impl<B: Backend> Common<B> {
         let moments = moments
             .into_iter()
             .zip(stepped)
-            .map(|(old, new)| self.unless_overflowed(old, new))
+            .map(|(old, new)| self.unless_overflowed(old, new));
+        let moments = formats.into_iter().zip(moments).enumerate();
+        let moments = moments
+            .map(|(at, (format, moment))| {
+                Moment::rounded(moment, format, |index, value| {
+                    let draw = Draw::new(key, index);
+                    let random = match at {
+                        0 => draw.for_first(),
+                        _ => draw.for_second(),
+                    };
+                    to_bf16(value, random)
+                })
+            })
             .collect();
-        let parameter = cast::<B>(new.clone(), stored);
+        let is_drawn = rounds_stochastically && !has_master && stored == DType::BF16;
+        let parameter = if is_drawn {
+            bf16_on_host::<B>(new.clone(), |index, value| {
+                to_bf16(value, Draw::new(key, index).for_parameter())
+            })
+        } else {
+            cast::<B>(new.clone(), stored)
+        };
         Stepped {
             low: in_low(&parameter),
             parameter,
@@ -119,6 +150,20 @@ impl<B: Backend> Common<B> {
         let mask = B::bool_expand(B::bool_reshape(overflowed.clone(), ones), new.shape());
         B::float_mask_where(new, mask, old)
     }
+}
+
+/// Rounds a tensor to BF16 on the host.
+fn bf16_on_host<B: Backend>(
+    tensor: FloatTensor<B>,
+    round: impl Fn(usize, f32) -> u16,
+) -> FloatTensor<B> {
+    let device = B::float_device(&tensor);
+    let data = read_sync(B::float_into_data(tensor)).expect("the device delivers parameters");
+    let values = data.iter::<f32>().enumerate();
+    let values: Vec<_> = values
+        .map(|(at, value)| bf16::from_bits(round(at, value)))
+        .collect();
+    B::float_from_data(TensorData::new(values, data.shape), &device)
 }
 
 type Moments<B> = Vec<FloatTensor<B>>;

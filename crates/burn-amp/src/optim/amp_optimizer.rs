@@ -1,8 +1,16 @@
 //! The optimizer that follows the policy in force.
 
-use burn::{module::AutodiffModule, tensor::backend::AutodiffBackend};
+use burn::{
+    module::AutodiffModule,
+    optim::adaptor::OptimizerAdaptor,
+    tensor::backend::{AutodiffBackend, Backend},
+};
+use burn_amp_kernels::optimizer::MomentFormat;
 
-use super::{AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, Masters, OptimizerConfig};
+use super::{
+    AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
+    OptimizerConfig, config::replace_optimizer,
+};
 use crate::{backend::Amped, graph::NoGraph};
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
@@ -40,6 +48,8 @@ use crate::{backend::Amped, graph::NoGraph};
 pub struct AmpOptimizer<C> {
     config: C,
     masters: Masters,
+    moments: Moments,
+    seed: u64,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
     is_fused: bool,
@@ -51,6 +61,8 @@ impl<C> AmpOptimizer<C> {
         Self {
             config,
             masters: Masters::default(),
+            moments: Moments::default(),
+            seed: 0,
             clipping: None,
             norm: None,
             is_fused: true,
@@ -68,6 +80,19 @@ impl<C> AmpOptimizer<C> {
     /// Sets the form in which the masters of parameters in half precision are kept.
     pub fn with_masters(self, masters: Masters) -> Self {
         Self { masters, ..self }
+    }
+
+    /// Sets the format in which Adam, AdamW and SGD keep their moments.
+    pub fn with_moments(self, moments: Moments) -> Self {
+        Self { moments, ..self }
+    }
+
+    /// Sets the seed of stochastic rounding, which is 0 otherwise.
+    ///
+    /// The random numbers are a function of the seed, the id of a parameter, the number of its step, and the index of an
+    /// element, so a run that is resumed with the same seed draws the same ones.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Clips the unscaled gradients of every step, all parameters together.
@@ -93,7 +118,13 @@ impl<C> AmpOptimizer<C> {
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {
-        let inner = AmpAdaptor::new(&self.config, self.masters, self.is_fused);
+        let inner = AmpAdaptor::new(
+            &self.config,
+            self.masters,
+            self.moments,
+            self.seed,
+            self.is_fused,
+        );
         let mut optimizer = LossScaleOptimizer::selecting_on_device(inner);
         if let Some(clipping) = self.clipping {
             optimizer = optimizer.with_clipping(clipping);
@@ -102,5 +133,37 @@ impl<C> AmpOptimizer<C> {
             Some(norm) => optimizer.with_gradient_norm(norm),
             None => optimizer,
         }
+    }
+}
+
+/// For [`memory::estimate`](crate::memory::estimate).
+impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
+    type Optimizer = MasterWeights<C::Optimizer>;
+
+    fn simple(&self) -> Self::Optimizer {
+        MasterWeights::new(self.config.simple()).with_masters(self.masters)
+    }
+
+    fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
+    where
+        A: AutodiffBackend<InnerBackend = B>,
+        M: AutodiffModule<A>,
+    {
+        replace_optimizer(self.config.adaptor(), |optimizer| {
+            MasterWeights::new(optimizer).with_masters(self.masters)
+        })
+    }
+
+    fn masters(&self) -> Masters {
+        self.masters
+    }
+
+    fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
+        let rule = self.config.rule().filter(|_| self.is_fused)?;
+        let bytes = match self.moments.format(elements, keeps_more) {
+            MomentFormat::Wide => 4.0,
+            MomentFormat::Bf16 => 2.0,
+        };
+        Some(bytes * rule.moments() as f64)
     }
 }

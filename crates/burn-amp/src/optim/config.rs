@@ -40,6 +40,14 @@ pub trait OptimizerConfig<B: Backend> {
         Masters::None
     }
 
+    /// Returns the bytes of the moments per element of an F32 parameter with so many elements, which is one of a norm or
+    /// an embedding or not; `None` if they depend on neither.
+    #[doc(hidden)]
+    fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
+        let _ = (elements, keeps_more);
+        None
+    }
+
     /// Returns the rule by which all parameters can step together; `None` if they step one after the other.
     #[doc(hidden)]
     fn rule(&self) -> Option<Rule> {

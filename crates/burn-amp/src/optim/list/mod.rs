@@ -35,8 +35,8 @@ use self::{
     walk::{put, take},
 };
 use super::{
-    MasterModel, MasterWeights, Masters, OptimizerConfig, SkipOnDevice, config::replace_optimizer,
-    master_model::replace_by_masters,
+    MasterModel, MasterWeights, Masters, Moments, OptimizerConfig, SkipOnDevice,
+    config::replace_optimizer, master_model::replace_by_masters,
 };
 use crate::{backend::Amped, graph::NoGraph};
 
@@ -69,11 +69,22 @@ where
     C: OptimizerConfig<B::InnerBackend>,
     M: AutodiffModule<B>,
 {
-    pub(super) fn new(config: &C, masters: Masters, is_fused: bool) -> Self {
+    pub(super) fn new(
+        config: &C,
+        masters: Masters,
+        moments: Moments,
+        seed: u64,
+        is_fused: bool,
+    ) -> Self {
         let adaptor = config.adaptor::<B, M>();
         let rule: Option<Rule> = config.rule().filter(|_| is_fused);
         Self {
-            list: rule.map(|rule| ListOptimizer { rule, masters }),
+            list: rule.map(|rule| ListOptimizer {
+                rule,
+                masters,
+                moments,
+                seed,
+            }),
             clipping: adaptor.grad_clipping().cloned(),
             states: HashMap::new(),
             // With the selection inside the master weights, only one copy of the masters is kept, not the old and the

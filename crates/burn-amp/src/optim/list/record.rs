@@ -1,7 +1,8 @@
 //! The states of parameters in a file.
 //!
 //! A state whose moments are F32, of a parameter without a separate master, has the form in which Burn's own optimizer
-//! saves it, so either reads the other's file. Any other form carries its name, which Burn's optimizer refuses.
+//! saves it, so either reads the other's file. Any other form carries the names of its formats, which Burn's optimizer
+//! refuses.
 
 use burn::{
     optim::{
@@ -11,9 +12,9 @@ use burn::{
     record::{PrecisionSettings, Record},
     tensor::{DType, Tensor, TensorData, TensorPrimitive, backend::AutodiffBackend},
 };
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, optimizer::Moment};
 use burn_backend::{
-    TensorMetadata,
+    Shape, TensorMetadata,
     ops::FloatTensorOps,
     read_sync,
     tensor::{Device, FloatTensor, IntTensor},
@@ -69,7 +70,16 @@ where
 pub struct ListItem {
     time: usize,
     master: MasterItem,
-    moments: Vec<TensorData>,
+    moments: Vec<MomentItem>,
+    shape: Vec<usize>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum MomentItem {
+    /// In F32, or in F64 for a parameter in F64.
+    Wide(TensorData),
+    /// Two BF16 in each U32 word.
+    Bf16(TensorData),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -134,15 +144,12 @@ where
         undecided: _,
         master,
         moments,
+        shape,
     } = state;
-    let rank = match (&master, moments.first()) {
-        (_, Some(moment)) => moment.rank(),
-        (ListMaster::F32(master), None) => master.rank(),
-        (ListMaster::Offset(offset), None) => offset.rank(),
-        (ListMaster::Parameter, None) => return None,
-    };
-    with_rank!(rank, D => {
-        let moments = moments.into_iter().map(amp_tensor::<B, D>).collect();
+    with_rank!(shape.num_dims(), D => {
+        let moments = moments.into_iter();
+        let moments = moments.map(|moment| moment.widened(shape.clone(), DType::F32));
+        let moments = moments.map(amp_tensor::<B, D>).collect();
         let inner = C::state_of((time, moments)).map(SkipState::of);
         let master = match master {
             ListMaster::Parameter => Master::Parameter,
@@ -163,18 +170,25 @@ where
 {
     with_rank!(rank_of(&record), D => {
         let MasterState { master, inner } = record.into_state::<D>();
-        let master = match master {
+        let master: ListMaster<Plain<B>> = match master {
             Master::Parameter => ListMaster::Parameter,
             Master::F32(master) => ListMaster::F32(plain::<B, D>(master)),
             Master::Offset(offset) => ListMaster::Offset(offset.into_primitive()),
         };
         let inner = inner.and_then(SkipState::decided).and_then(C::parts_of);
         let (time, moments) = inner.unwrap_or_default();
+        let moments: Vec<_> = moments.into_iter().map(plain::<B, D>).collect();
+        let shape = match (&master, moments.first()) {
+            (_, Some(moment)) => moment.shape(),
+            (ListMaster::F32(master), None) => master.shape(),
+            (ListMaster::Offset(offset), None) => offset.shape(),
+            (ListMaster::Parameter, None) => return None,
+        };
         let state = ListState {
             time,
             master,
-            moments: moments.into_iter().map(plain::<B, D>).collect(),
-            ..ListState::new()
+            moments: moments.into_iter().map(Moment::Wide).collect(),
+            ..ListState::new(shape)
         };
         state.decided()
     })
@@ -197,6 +211,19 @@ where
             _ => None,
         }
     })
+}
+
+/// The moments if Burn's own optimizer has them in the same form: in F32, of a parameter without a separate master.
+fn burns_moments<P: AmpBackend>(state: &ListState<P>) -> Option<Vec<FloatTensor<P>>> {
+    if !matches!(state.master, ListMaster::Parameter) {
+        return None;
+    }
+    let moments = state.moments.iter();
+    let moments = moments.map(|moment| match moment {
+        Moment::Wide(moment) if moment.dtype() == DType::F32 => Some(moment.clone()),
+        Moment::Wide(_) | Moment::Bf16(_) => None,
+    });
+    moments.collect()
 }
 
 /// Returns the rank of the parameter that a state belongs to.
@@ -252,14 +279,9 @@ where
                 };
             }
         };
-        let is_burns = matches!(state.master, ListMaster::Parameter)
-            && state
-                .moments
-                .iter()
-                .all(|moment| moment.dtype() == DType::F32);
-        if is_burns && let Some(moment) = state.moments.first() {
-            let record = with_rank!(moment.rank(), D => {
-                let moments = state.moments.iter().cloned().map(amp_tensor::<B, D>).collect();
+        if let Some(moments) = burns_moments(&state) {
+            let record = with_rank!(state.shape.num_dims(), D => {
+                let moments = moments.into_iter().map(amp_tensor::<B, D>).collect();
                 C::state_of((state.time, moments)).map(AdaptorRecordV1::from_state::<D>)
             });
             if let Some(record) = record {
@@ -306,15 +328,17 @@ impl ListItem {
             undecided: _,
             master,
             moments,
+            shape,
         } = state;
         Self {
+            shape: shape.as_slice().to_vec(),
             time,
             master: match master {
                 ListMaster::Parameter => MasterItem::Parameter,
                 ListMaster::F32(master) => MasterItem::F32(data::<B>(master)),
                 ListMaster::Offset(offset) => MasterItem::Offset(int_data::<B>(offset)),
             },
-            moments: moments.into_iter().map(data::<B>).collect(),
+            moments: moments.into_iter().map(MomentItem::of::<B>).collect(),
         }
     }
 
@@ -323,6 +347,7 @@ impl ListItem {
             time,
             master,
             moments,
+            shape,
         } = self;
         ListState {
             time,
@@ -333,9 +358,25 @@ impl ListItem {
             },
             moments: moments
                 .into_iter()
-                .map(|data| B::float_from_data(data, device))
+                .map(|moment| moment.into_moment(device))
                 .collect(),
-            ..ListState::new()
+            ..ListState::new(Shape::from(shape))
+        }
+    }
+}
+
+impl MomentItem {
+    fn of<B: AmpBackend>(moment: Moment<B>) -> Self {
+        match moment {
+            Moment::Wide(moment) => Self::Wide(data::<B>(moment)),
+            Moment::Bf16(words) => Self::Bf16(int_data::<B>(words)),
+        }
+    }
+
+    fn into_moment<B: AmpBackend>(self, device: &Device<B>) -> Moment<B> {
+        match self {
+            Self::Wide(data) => Moment::Wide(B::float_from_data(data, device)),
+            Self::Bf16(data) => Moment::Bf16(B::int_from_data(data, device)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, TensorPrimitive};
 use burn_amp_core::Precision;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, optimizer::Moment};
 use burn_backend::{
     DType, Shape, TensorMetadata,
     tensor::{Device, FloatTensor, IntTensor},
@@ -20,7 +20,9 @@ pub struct ListState<B: AmpBackend> {
     pub(super) undecided: Passes<B>,
     pub(super) master: ListMaster<B>,
     /// The moments, as many as the rule has; undefined if `time` is 0.
-    pub(super) moments: Vec<FloatTensor<B>>,
+    pub(super) moments: Vec<Moment<B>>,
+    /// The shape of the parameter.
+    pub(super) shape: Shape,
 }
 
 /// The F32 master of a parameter.
@@ -35,8 +37,9 @@ pub(super) enum ListMaster<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> ListState<B> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(shape: Shape) -> Self {
         Self {
+            shape,
             time: 0,
             undecided: Passes::none(),
             master: ListMaster::Parameter,
@@ -64,7 +67,8 @@ impl<B: AmpBackend> ListState<B> {
                 B::float_to_device(tensor, device)
             }
         };
-        self.moments = self.moments.into_iter().map(moved).collect();
+        let moments = self.moments.into_iter();
+        self.moments = moments.map(|moment| moment.on_device(device)).collect();
         self.master = match self.master {
             ListMaster::Parameter => ListMaster::Parameter,
             ListMaster::F32(master) => ListMaster::F32(moved(master)),

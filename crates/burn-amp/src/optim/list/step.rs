@@ -6,7 +6,10 @@ use burn::{module::ParamId, optim::LearningRate};
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
-    optimizer::{ListStep, Listed, Rule, Stepped},
+    optimizer::{
+        ListStep, Listed, Moment, MomentFormat, Rule, Stepped,
+        rounding::{mixed, to_bf16},
+    },
 };
 use burn_backend::{
     DType, TensorMetadata,
@@ -15,7 +18,7 @@ use burn_backend::{
 use hashbrown::HashMap;
 
 use super::{
-    super::Masters,
+    super::{Masters, Moments},
     state::{ListMaster, ListState, split},
     walk::{self, Taken, TakenAll},
 };
@@ -31,6 +34,9 @@ use crate::{
 pub(super) struct ListOptimizer {
     pub(super) rule: Rule,
     pub(super) masters: Masters,
+    pub(super) moments: Moments,
+    /// The seed of stochastic rounding.
+    pub(super) seed: u64,
 }
 
 /// A parameter that waits for its step.
@@ -65,7 +71,8 @@ impl ListOptimizer {
         for taken in parameters {
             let device = B::float_device(&taken.parameter.inner);
             let state = states.remove(&taken.id).and_then(ListState::decided);
-            let state = state.unwrap_or_else(ListState::new).on_device(&device);
+            let state = state.unwrap_or_else(|| ListState::new(taken.parameter.inner.shape()));
+            let state = state.on_device(&device);
             let factors = factors(&taken.gradient);
             let at = match lists.iter().position(|list| list.takes(&device, &factors)) {
                 Some(at) => at,
@@ -122,13 +129,17 @@ impl ListOptimizer {
             undecided: _,
             master,
             moments,
+            shape,
         } = state;
         let low = low_copy(&taken.parameter);
         let parameter = taken.parameter.inner.clone();
         // The step may write to the parameter only if nobody else holds it.
         taken.parameter.inner = taken.gradient.inner.clone();
         let (parameter, master, form) = self.weights::<B>(parameter, master);
-        let moments = self.moments::<B>(&parameter, time, moments);
+        let format = self
+            .moments
+            .format(shape.num_elements(), taken.flags.keeps_more);
+        let moments = self.moments_in::<B>(format, &parameter, time, moments);
         let gradient = match taken.gradient.nature {
             Nature::Gradient(_) | Nature::Pending(_) => taken.gradient.inner.clone(),
             _ => taken.gradient.clone().in_f32().inner,
@@ -140,13 +151,15 @@ impl ListOptimizer {
             factor,
             master,
             moments,
+            key: key(self.seed, taken.id, time),
+            rounds_stochastically: self.masters == Masters::Stochastic,
             time: i32::try_from(time).unwrap_or(i32::MAX),
             low: low.map(precision::to_float),
         };
         let state = ListState {
             time,
             undecided: passes.clone(),
-            ..ListState::new()
+            ..ListState::new(shape)
         };
         (Waiting { taken, state, form }, listed)
     }
@@ -161,15 +174,18 @@ impl ListOptimizer {
             (DType::BF16, Masters::Split, master) => {
                 (master.weights_of(parameter), None, Form::Split)
             }
-            (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
+            (DType::F16, Masters::Stochastic, master)
+            | (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
                 let weights = master.weights_of(parameter.clone());
                 (parameter, Some(weights), Form::Master)
             }
             // Masters are no longer kept, or the model was converted back to F32: the step still starts from them.
-            (DType::F16 | DType::BF16, Masters::None, ListMaster::Parameter) => {
-                (parameter, None, Form::Parameter)
-            }
-            (DType::F16 | DType::BF16, Masters::None, master) => {
+            (
+                DType::F16 | DType::BF16,
+                Masters::None | Masters::Stochastic,
+                ListMaster::Parameter,
+            ) => (parameter, None, Form::Parameter),
+            (DType::F16 | DType::BF16, Masters::None | Masters::Stochastic, master) => {
                 let weights = master.weights_of(parameter.clone());
                 (parameter, Some(weights), Form::Parameter)
             }
@@ -178,22 +194,31 @@ impl ListOptimizer {
         }
     }
 
-    /// Returns as many moments as the rule has, in the dtype in which a step computes.
-    fn moments<B: AmpBackend>(
+    /// Returns as many moments as the rule has, in a format.
+    fn moments_in<B: AmpBackend>(
         self,
+        format: MomentFormat,
         parameter: &FloatTensor<B>,
         time: usize,
-        moments: Vec<FloatTensor<B>>,
-    ) -> Vec<FloatTensor<B>> {
+        moments: Vec<Moment<B>>,
+    ) -> Vec<Moment<B>> {
         let wide = precision::of(parameter).join(Precision::F32);
         let dtype = precision::to_float(wide);
         let (shape, device) = (parameter.shape(), B::float_device(parameter));
+        let in_format = |moment: Moment<B>| {
+            if moment.format() == format && format == MomentFormat::Bf16 {
+                return moment;
+            }
+            let moment = moment.widened(shape.clone(), precision::to_burn(wide));
+            // A state in another format is rounded to the nearest, once.
+            Moment::rounded(moment, format, |_, value| to_bf16(value, 0x8000))
+        };
         let mut moments = moments.into_iter();
         let moments = (0..self.rule.moments()).map(|_| match moments.next() {
-            Some(moment) => precision::cast::<B>(moment, wide),
-            None if time == 0 => B::float_empty(shape.clone(), &device, dtype),
+            Some(moment) => in_format(moment),
+            None if time == 0 => Moment::undefined(format, shape.clone(), dtype, &device),
             // Adam had no largest second moment before: its next is the largest.
-            None => B::float_zeros(shape.clone(), &device, dtype),
+            None => in_format(Moment::Wide(B::float_zeros(shape.clone(), &device, dtype))),
         });
         moments.collect()
     }
@@ -288,6 +313,16 @@ fn wrapped<B: AmpBackend>(
             None => Recorded::nothing(),
         },
     }
+}
+
+/// Returns the key of the random numbers that a parameter draws in a step.
+fn key(seed: u64, id: ParamId, time: usize) -> u32 {
+    let halves = |number: u64| [number as u32, (number >> 32) as u32];
+    let words = [seed, id.val(), time as u64].map(halves);
+    words
+        .as_flattened()
+        .iter()
+        .fold(0, |key, word| mixed(key ^ word))
 }
 
 /// Returns a state of the loss scale that says whether one of the passes overflowed; `None` if there are none.

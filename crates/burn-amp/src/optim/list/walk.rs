@@ -19,6 +19,7 @@ use hashbrown::HashMap;
 use super::{super::passes::take_passes, Plain};
 use crate::{
     backend::Amped,
+    convert::keeps_more,
     graph::NoGraph,
     loss_scale::Passes,
     tensor::{AmpTensor, Nature},
@@ -42,6 +43,8 @@ pub(super) struct Taken<P: burn_amp_kernels::AmpBackend> {
 #[derive(Clone, Copy)]
 pub(super) struct Flags {
     requires_grad: bool,
+    /// Whether it is one of a norm or an embedding.
+    pub(super) keeps_more: bool,
     #[cfg(feature = "distributed")]
     is_distributed: bool,
 }
@@ -64,6 +67,7 @@ where
     let mut take = Take::<B> {
         grads,
         clipping,
+        modules: Vec::new(),
         taken: TakenAll {
             parameters: Vec::new(),
             passes: Passes::none(),
@@ -76,6 +80,8 @@ where
 struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a mut GradAdaptor,
     clipping: Option<&'a GradientClipping>,
+    /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
+    modules: Vec<bool>,
     taken: TakenAll<Plain<B>>,
 }
 
@@ -83,6 +89,14 @@ impl<B> ModuleMapper<B> for Take<'_, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
+    fn enter_module(&mut self, _: &str, container_type: &str) {
+        self.modules.push(keeps_more(container_type));
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.modules.pop();
+    }
+
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let Some((grad, device)) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
             return param;
@@ -90,6 +104,7 @@ where
         let (id, parameter, mapper) = param.consume();
         let flags = Flags {
             requires_grad: parameter.is_require_grad(),
+            keeps_more: self.modules.last() == Some(&true),
             #[cfg(feature = "distributed")]
             is_distributed: parameter.is_distributed(),
         };
