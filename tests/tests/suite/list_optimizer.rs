@@ -17,7 +17,7 @@ use burn::{
 };
 use burn_amp::{
     cast_params,
-    extend::Amped,
+    extend::{Amped, NoGraph},
     optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
 };
 use burn_amp_tests::{
@@ -303,13 +303,9 @@ type Of<C, B> = LossScaleOptimizer<AmpAdaptor<C, Layer<B>, B>>;
 
 /// Trains for some steps; before each of the `stops` the optimizer goes through a file. Returns the parameters and the
 /// last loss.
-fn trained<B: AutodiffBackend + Amped>(
-    optimizer: &AmpOptimizer<AdamConfig>,
-    steps: usize,
-    stops: &[usize],
-) -> (Vec<u8>, f32)
+fn trained<B>(optimizer: &AmpOptimizer<AdamConfig>, steps: usize, stops: &[usize]) -> (Vec<u8>, f32)
 where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = burn_amp::extend::NoGraph>>,
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     burn_amp::loss_scale::<B>(&Default::default()).reset();
     let directory = tempfile::tempdir().unwrap();

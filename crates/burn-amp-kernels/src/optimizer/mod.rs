@@ -13,7 +13,11 @@
 //! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
 
 #[cfg(feature = "cubecl")]
+mod constants;
+#[cfg(feature = "cubecl")]
 mod kernel;
+#[cfg(feature = "cubecl")]
+mod launch;
 mod moment;
 #[cfg(feature = "fusion")]
 mod parts;
@@ -22,7 +26,7 @@ pub mod rounding;
 mod rule;
 
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::optimizer_step;
+pub(crate) use launch::optimizer_step;
 pub use moment::{Moment, MomentFormat};
 #[cfg(feature = "fusion")]
 pub(crate) use parts::{Parts, Tensors};

@@ -140,7 +140,9 @@ mod tests {
         let uniform = |key: u32, index: u32| {
             f64::from(Draw::new(key, index as usize).for_first()) / 65536.0 - 0.5
         };
-        let pairs: [fn(u32) -> [(u32, u32); 2]; 3] = [
+        /// Two keys with their indices.
+        type Pair = fn(u32) -> [(u32, u32); 2];
+        let pairs: [Pair; 3] = [
             |at| [(7, at), (7, at + 1)],
             |at| [(mixed(3), at), (mixed(4), at)],
             |at| [(mixed(at), 0), (mixed(at + 1), 0)],

@@ -7,7 +7,10 @@ use burn::{
         MuonConfig, RmsProp, RmsPropConfig, Sgd, SgdConfig, SimpleOptimizer,
         adaptor::OptimizerAdaptor,
     },
-    tensor::backend::{AutodiffBackend, Backend},
+    tensor::{
+        ElementConversion,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 
 use burn_amp_kernels::optimizer::Rule;
@@ -111,7 +114,8 @@ macro_rules! optimizer_config {
 
             $(
                 fn rule(&self) -> Option<Rule> {
-                    Some($rules::rule::<B>(self))
+                    let as_element = |number: f64| number.elem::<B::FloatElem>().elem();
+                    Some($rules::rule(self, as_element))
                 }
 
                 fn state_of<const D: usize>(

@@ -24,10 +24,12 @@ pub(crate) struct Pending<B: AmpBackend, G: Graph<B>> {
     pub(crate) passes: Passes<B>,
     pub(crate) factors: Factors<B>,
     /// Applies the factors. Gradients are in no graph, so it is made for `NoGraph` only.
-    apply: fn(&Factors<B>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+    apply: Apply<B, FloatTensor<G::Inner>>,
     /// The gradient with its factors applied, once one of several holders has read it.
     applied: OnceLock<FloatTensor<G::Inner>>,
 }
+
+type Apply<B, T> = fn(&Factors<B>, T) -> T;
 
 /// The factors of a gradient, in the order in which they are applied, in F32 (F64 for F64).
 pub(crate) struct Factors<B: AmpBackend> {

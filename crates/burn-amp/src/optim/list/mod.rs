@@ -5,9 +5,10 @@
 //! * [`state`]: what is kept for a parameter
 //! * [`walk`]: taking the parameters and gradients out of a model, and putting the parameters back
 //! * [`step`]: the step of the parameters that were taken
-//! * [`record`]: the states in a file
+//! * [`record`]: the states in a file; [`item`]: where Burn has no form for them
 
 pub(super) mod clip;
+mod item;
 mod record;
 pub(super) mod rules;
 mod state;

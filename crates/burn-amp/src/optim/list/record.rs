@@ -10,15 +10,10 @@ use burn::{
         record::{AdaptorRecord, AdaptorRecordItem, AdaptorRecordItemV1, AdaptorRecordV1},
     },
     record::{PrecisionSettings, Record},
-    tensor::{DType, Tensor, TensorData, TensorPrimitive, backend::AutodiffBackend},
+    tensor::{DType, Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 use burn_amp_kernels::{AmpBackend, optimizer::Moment};
-use burn_backend::{
-    Shape, TensorMetadata,
-    ops::FloatTensorOps,
-    read_sync,
-    tensor::{Device, FloatTensor, IntTensor},
-};
+use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -26,12 +21,14 @@ use super::{
         MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, master_state::Master,
     },
     Plain,
+    item::ListItem,
     state::{ListMaster, ListState},
 };
 use crate::{backend::Amped, graph::NoGraph, policy::Context, tensor::AmpTensor};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
 type Optimizer<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
+type OneByOne<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>;
 
 /// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
 pub enum StateRecord<C, B>
@@ -44,7 +41,7 @@ where
     List(ListState<Plain<B>>),
     /// Of an optimizer that steps one parameter after the other.
     #[doc(hidden)]
-    OneByOne(AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>),
+    OneByOne(OneByOne<C, B>),
 }
 
 /// [`StateRecord`] in a file.
@@ -62,31 +59,6 @@ where
     AmpList(ListItem),
     /// Of an optimizer that steps one parameter after the other, with a separate master.
     AmpOneByOne(AdaptorRecordItem<MasterWeights<SkipOnDevice<O>>, B, S>),
-}
-
-/// [`ListState`] in a file. Each tensor is stored in its own dtype, whatever the precision of the recorder.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListItem {
-    time: usize,
-    master: MasterItem,
-    moments: Vec<MomentItem>,
-    shape: Vec<usize>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-enum MomentItem {
-    /// In F32, or in F64 for a parameter in F64.
-    Wide(TensorData),
-    /// Two BF16 in each U32 word.
-    Bf16(TensorData),
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-enum MasterItem {
-    Parameter,
-    F32(TensorData),
-    Offset(TensorData),
 }
 
 /// Evaluates an expression for the rank of a tensor, as a constant.
@@ -121,9 +93,7 @@ where
     }
 
     /// The state for an optimizer that steps one parameter after the other.
-    pub(super) fn into_one_by_one(
-        self,
-    ) -> Option<AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>> {
+    pub(super) fn into_one_by_one(self) -> Option<OneByOne<C, B>> {
         match self {
             Self::List(state) => one_by_one::<C, B>(state),
             Self::OneByOne(record) => Some(record),
@@ -132,9 +102,7 @@ where
 }
 
 /// Converts the state of a list to that of a single parameter.
-fn one_by_one<C, B>(
-    state: ListState<Plain<B>>,
-) -> Option<AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>>
+fn one_by_one<C, B>(state: ListState<Plain<B>>) -> Option<OneByOne<C, B>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     C: OptimizerConfig<B::InnerBackend>,
@@ -319,78 +287,4 @@ where
             Self::OneByOne(record) => Self::OneByOne(record.clone()),
         }
     }
-}
-
-impl ListItem {
-    fn of<B: AmpBackend>(state: ListState<B>) -> Self {
-        let ListState {
-            time,
-            undecided: _,
-            master,
-            moments,
-            shape,
-        } = state;
-        Self {
-            shape: shape.as_slice().to_vec(),
-            time,
-            master: match master {
-                ListMaster::Parameter => MasterItem::Parameter,
-                ListMaster::F32(master) => MasterItem::F32(data::<B>(master)),
-                ListMaster::Offset(offset) => MasterItem::Offset(int_data::<B>(offset)),
-            },
-            moments: moments.into_iter().map(MomentItem::of::<B>).collect(),
-        }
-    }
-
-    fn into_state<B: AmpBackend>(self, device: &Device<B>) -> ListState<B> {
-        let Self {
-            time,
-            master,
-            moments,
-            shape,
-        } = self;
-        ListState {
-            time,
-            master: match master {
-                MasterItem::Parameter => ListMaster::Parameter,
-                MasterItem::F32(data) => ListMaster::F32(B::float_from_data(data, device)),
-                MasterItem::Offset(data) => ListMaster::Offset(B::int_from_data(data, device)),
-            },
-            moments: moments
-                .into_iter()
-                .map(|moment| moment.into_moment(device))
-                .collect(),
-            ..ListState::new(Shape::from(shape))
-        }
-    }
-}
-
-impl MomentItem {
-    fn of<B: AmpBackend>(moment: Moment<B>) -> Self {
-        match moment {
-            Moment::Wide(moment) => Self::Wide(data::<B>(moment)),
-            Moment::Bf16(words) => Self::Bf16(int_data::<B>(words)),
-        }
-    }
-
-    fn into_moment<B: AmpBackend>(self, device: &Device<B>) -> Moment<B> {
-        match self {
-            Self::Wide(data) => Moment::Wide(B::float_from_data(data, device)),
-            Self::Bf16(data) => Moment::Bf16(B::int_from_data(data, device)),
-        }
-    }
-}
-
-/// Reads a tensor from the device.
-///
-/// # Panics
-///
-/// Panics if the device cannot deliver it, as Burn's records do.
-fn data<B: AmpBackend>(tensor: FloatTensor<B>) -> TensorData {
-    read_sync(B::float_into_data(tensor))
-        .expect("the optimizer's state can be read from the device")
-}
-
-fn int_data<B: AmpBackend>(tensor: IntTensor<B>) -> TensorData {
-    read_sync(B::int_into_data(tensor)).expect("the optimizer's state can be read from the device")
 }

@@ -17,6 +17,8 @@ fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
     fields.expect("Burn 0.21.0's configurations have these fields")
 }
 
+// In each of the modules `rule` gets a function that rounds a number to an element of the backend.
+
 pub(in crate::optim) mod adam {
     use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState};
     use burn_amp_kernels::optimizer::Rule;
@@ -33,7 +35,7 @@ pub(in crate::optim) mod adam {
         weight_decay: Option<WeightDecayConfig>,
     }
 
-    pub fn rule<B: Backend>(config: &AdamConfig) -> Rule {
+    pub fn rule(config: &AdamConfig, _: impl Fn(f64) -> f64) -> Rule {
         let Fields {
             beta_1,
             beta_2,
@@ -98,7 +100,7 @@ pub(in crate::optim) mod adam_w {
         amsgrad: bool,
     }
 
-    pub fn rule<B: Backend>(config: &AdamWConfig) -> Rule {
+    pub fn rule(config: &AdamWConfig, _: impl Fn(f64) -> f64) -> Rule {
         let Fields {
             beta_1,
             beta_2,
@@ -133,10 +135,7 @@ pub(in crate::optim) mod adam_w {
 }
 
 pub(in crate::optim) mod sgd {
-    use burn::{
-        optim::{SgdConfig, SgdState, SimpleOptimizer, momentum::MomentumState},
-        tensor::ElementConversion,
-    };
+    use burn::optim::{SgdConfig, SgdState, SimpleOptimizer, momentum::MomentumState};
     use burn_amp_kernels::optimizer::{Rule, SgdMomentum, SgdRule};
     use serde::Deserialize;
 
@@ -148,7 +147,7 @@ pub(in crate::optim) mod sgd {
         momentum: Option<MomentumConfig>,
     }
 
-    pub fn rule<B: Backend>(config: &SgdConfig) -> Rule {
+    pub fn rule(config: &SgdConfig, as_element: impl Fn(f64) -> f64) -> Rule {
         let Fields {
             weight_decay,
             momentum,
@@ -157,7 +156,7 @@ pub(in crate::optim) mod sgd {
             penalty: weight_decay.map(|decay| decay.penalty),
             momentum: momentum.map(|momentum| SgdMomentum {
                 // Burn keeps the momentum, and no other number, as an element of the backend.
-                momentum: momentum.momentum.elem::<B::FloatElem>().elem(),
+                momentum: as_element(momentum.momentum),
                 dampening: momentum.dampening,
                 nesterov: momentum.nesterov,
             }),
