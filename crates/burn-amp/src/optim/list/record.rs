@@ -31,6 +31,8 @@ type Optimizer<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
 type OneByOne<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>;
 
 /// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
+// Rustdoc 1.95 panics where it looks for the auto traits of this type.
+#[doc(hidden)]
 pub enum StateRecord<C, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
@@ -45,6 +47,7 @@ where
 }
 
 /// [`StateRecord`] in a file.
+#[doc(hidden)]
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub enum StateItem<O, B, S>
