@@ -13,10 +13,14 @@ use crate::{
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
-    loss_scale, product,
+    loss_scale,
+    optimizer::{self, ListStep, Stepped},
+    product,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax, unscale,
+    softmax,
+    squares::{self, Squares},
+    unscale,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -57,6 +61,16 @@ pub trait AmpBackend: Backend {
         after: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         loss_scale::reference_unscale::<Self>(gradient, before, after)
+    }
+
+    /// Steps a list of parameters, which has at least one; see [`optimizer`].
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        optimizer::reference::<Self>(step)
+    }
+
+    /// Returns the sum of the squares of many tensors, as `[1]`; see [`squares`].
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        squares::reference::<Self>(squares)
     }
 
     /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].

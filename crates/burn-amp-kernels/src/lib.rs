@@ -12,6 +12,8 @@
 //! | a backend of yours | the references: `impl burn_amp_kernels::AmpBackend for MyBackend {}` |
 //!
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
+//! * for the optimizer: [`optimizer`], a step of many parameters in one launch, and [`squares`], the
+//!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`]
 //! * for what a graph keeps: [`sign_mask`]
@@ -37,10 +39,12 @@ mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
+pub mod optimizer;
 pub mod product;
 pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;
+pub mod squares;
 pub mod unscale;
 mod widen;
 

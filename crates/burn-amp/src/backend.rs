@@ -66,7 +66,7 @@ impl<B, P, C> WithTape<C> for Amp<B, P, NoGraph> {
 /// Implemented by [`Amp`] over every backend, with or without a graph: the bound of code that is generic over it.
 pub trait Amped: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
     /// The plain backend that [`Amp`] decorates.
-    type Plain: AmpBackend<Device = Self::Device>;
+    type Plain: AmpBackend<Device = Self::Device, IntTensorPrimitive = Self::IntTensorPrimitive>;
     /// The source of the configuration.
     type Source: ConfigSource;
     /// [`Tape`] if a graph is recorded, else [`NoGraph`].

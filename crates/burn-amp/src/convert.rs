@@ -76,6 +76,12 @@ pub(crate) fn is_norm(container_type: &str) -> bool {
     container_type.ends_with("Norm")
 }
 
+/// Whether the optimizer keeps more bytes for the parameters directly inside such a module, by its name in Burn: a norm or
+/// an embedding.
+pub(crate) fn keeps_more(container_type: &str) -> bool {
+    is_norm(container_type) || container_type.ends_with("Embedding")
+}
+
 struct CastParams {
     norms: FloatDType,
     others: FloatDType,

@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Preset;
 
 use crate::{
-    convert::is_norm,
+    convert::{is_norm, keeps_more},
     optim::{Masters, OptimizerConfig},
 };
 
@@ -73,10 +73,11 @@ impl fmt::Display for Memory {
 
 /// Estimates the memory that training `model` with `optimizer` takes under a preset with compute dtype BF16.
 ///
-/// `optimizer` is one of Burn's optimizer configurations, or [`MasterWeights`](crate::optim::MasterWeights) over one.
+/// `optimizer` is one of Burn's optimizer configurations, [`MasterWeights`](crate::optim::MasterWeights) over one, or an
+/// [`AmpOptimizer`](crate::optim::AmpOptimizer), whose moments may take fewer bytes.
 /// F16 takes the same, with two exceptions: the gradient of a parameter in half precision takes two more bytes, because
 /// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter. With `loss_scale.sync = false` the
-/// optimizer's own state takes twice as much until the outcome of a step has arrived.
+/// state of an optimizer other than Adam, AdamW and SGD takes twice as much until the outcome of a step has arrived.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};
@@ -102,6 +103,7 @@ pub fn estimate<B: Backend, M: Module<B>>(
         optimizer,
         memory: Memory::default(),
         modules: Vec::new(),
+        keeps_more: Vec::new(),
     };
     model.visit(&mut count);
     count.memory
@@ -113,15 +115,19 @@ struct Count<'a, O> {
     memory: Memory,
     /// Whether each of the enclosing modules is a norm, the innermost last.
     modules: Vec<bool>,
+    /// Whether each of them is a norm or an embedding.
+    keeps_more: Vec<bool>,
 }
 
 impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for Count<'_, O> {
     fn enter_module(&mut self, _: &str, container_type: &str) {
         self.modules.push(is_norm(container_type));
+        self.keeps_more.push(keeps_more(container_type));
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
         self.modules.pop();
+        self.keeps_more.pop();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
@@ -144,9 +150,12 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for Count<'_, O> {
             * match self.optimizer.masters() {
                 Masters::F32 if low => 4,
                 Masters::Split if low => 2,
-                Masters::F32 | Masters::Split | Masters::None => 0,
+                Masters::F32 | Masters::Split | Masters::Stochastic | Masters::None => 0,
             };
-        let state = state_per_element::<B, D>(self.optimizer, &param.lazy_device());
+        let keeps_more = self.keeps_more.last() == Some(&true);
+        let state = self.optimizer.moment_bytes(elements as usize, keeps_more);
+        let state = state
+            .unwrap_or_else(|| state_per_element::<B, D>(self.optimizer, &param.lazy_device()));
         memory.optimizer_state += (state * elements as f64) as u64;
     }
 }

@@ -16,7 +16,10 @@ use clap::{ValueEnum, builder::PossibleValue};
 
 use crate::{
     entry,
-    recipe::{MastersInF32, Recipe, StoredInF32},
+    recipe::{
+        MASTERS_IN_F32, MASTERS_IN_TWO_BYTES, MastersInF32, MomentsInBf16, NO_MASTERS, Recipe,
+        StoredInF32,
+    },
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,10 +32,13 @@ pub enum Precision {
     AmpF16Unscaled,
     AmpDecomposed,
     O2,
+    O2Moments,
+    O2Split,
+    O2Stochastic,
 }
 
 impl Precision {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::F32,
         Self::AmpBf16,
         Self::AmpF16,
@@ -40,6 +46,9 @@ impl Precision {
         Self::AmpF16Unscaled,
         Self::AmpDecomposed,
         Self::O2,
+        Self::O2Moments,
+        Self::O2Split,
+        Self::O2Stochastic,
     ];
 
     /// The precisions that `compare` trains in by default.
@@ -74,6 +83,18 @@ impl Precision {
             Self::O2 => (
                 "o2",
                 "parameters stored in BF16, or F16 where there is none, with F32 master weights",
+            ),
+            Self::O2Moments => (
+                "o2-moments",
+                "o2 with AdamW's moments in BF16: 12 bytes per parameter, and not 16",
+            ),
+            Self::O2Split => (
+                "o2-split",
+                "o2-moments with masters in 2 bytes where parameters are BF16: 10 bytes per parameter",
+            ),
+            Self::O2Stochastic => (
+                "o2-stochastic",
+                "o2-moments without masters where parameters are BF16: 8 bytes per parameter",
             ),
         }
     }
@@ -136,6 +157,18 @@ impl Precision {
                 mixed::<P, { AmpDecomposed as u8 }, StoredInF32, T>(device, config, then)
             }
             O2 => mixed::<P, { O2 as u8 }, MastersInF32, T>(device, config, then),
+            O2Moments => {
+                type R = MomentsInBf16<MASTERS_IN_F32>;
+                mixed::<P, { O2Moments as u8 }, R, T>(device, config, then)
+            }
+            O2Split => {
+                type R = MomentsInBf16<MASTERS_IN_TWO_BYTES>;
+                mixed::<P, { O2Split as u8 }, R, T>(device, config, then)
+            }
+            O2Stochastic => {
+                type R = MomentsInBf16<NO_MASTERS>;
+                mixed::<P, { O2Stochastic as u8 }, R, T>(device, config, then)
+            }
         }
     }
 
@@ -173,7 +206,7 @@ impl Precision {
                 config.ops.extend(decomposed.map(|op| (op, Class::Full)));
                 config
             }
-            Self::O2 => Config {
+            Self::O2 | Self::O2Moments | Self::O2Split | Self::O2Stochastic => Config {
                 preset: Preset::O2,
                 ..computing_in(low)
             },
@@ -253,6 +286,9 @@ mod tests {
             ("amp-f16-unscaled", Some(1.0)),
             ("amp-decomposed", Some(1.0)),
             ("o2", Some(1.0)),
+            ("o2-moments", Some(1.0)),
+            ("o2-split", Some(1.0)),
+            ("o2-stochastic", Some(1.0)),
         ];
         assert_eq!(scales, expected);
     }

@@ -5,7 +5,10 @@ use burn::{
     optim::Optimizer,
     tensor::backend::AutodiffBackend,
 };
-use burn_amp::{extend::Amped, optim::MasterWeights};
+use burn_amp::{
+    extend::{Amped, NoGraph},
+    optim::{AmpOptimizer, MasterWeights, Masters, Moments},
+};
 
 pub trait Recipe<B: AutodiffBackend> {
     /// Returns the net with its parameters stored as the precision requires.
@@ -38,5 +41,36 @@ impl<A: Amped + AutodiffBackend> Recipe<A> for MastersInF32 {
 
     fn optimizer<M: AutodiffModule<A>>() -> impl Optimizer<M, A> {
         MasterWeights::new(zoo::adamw()).init()
+    }
+}
+
+/// Parameters as the preset in force stores them, with moments in BF16 and masters in the form with this number.
+pub struct MomentsInBf16<const MASTERS: u8>;
+
+/// F32 masters.
+pub const MASTERS_IN_F32: u8 = 0;
+/// Masters in 2 bytes, where the parameters are BF16.
+pub const MASTERS_IN_TWO_BYTES: u8 = 1;
+/// No masters, but parameters that are rounded stochastically, where they are BF16.
+pub const NO_MASTERS: u8 = 2;
+
+impl<A, const MASTERS: u8> Recipe<A> for MomentsInBf16<MASTERS>
+where
+    A: Amped + AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn store<M: Module<A>>(net: M) -> M {
+        burn_amp::cast_params(net)
+    }
+
+    fn optimizer<M: AutodiffModule<A>>() -> impl Optimizer<M, A> {
+        let masters = match MASTERS {
+            MASTERS_IN_TWO_BYTES => Masters::Split,
+            NO_MASTERS => Masters::Stochastic,
+            _ => Masters::F32,
+        };
+        AmpOptimizer::new(zoo::adamw())
+            .with_masters(masters)
+            .with_moments(Moments::Bf16)
+            .init()
     }
 }

@@ -22,6 +22,7 @@
 //! * [`norms`]: chains of sums and products on a tensor in low precision
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
 //! * [`optimizer_state`]: what an optimizer computes from its state alone
+//! * [`list_optimizer`]: the optimizer that steps all parameters together, and its files
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, in a `Learner`, on several
 //!   devices and in checkpoints
@@ -43,6 +44,7 @@ mod grad_scaler;
 mod half_tensors;
 mod kernels;
 mod laws;
+mod list_optimizer;
 // On a software driver, thousands of steps take minutes and measure the driver.
 #[cfg(not(feature = "cubecl"))]
 mod long_runs;

@@ -186,13 +186,8 @@ fn a_pass_on_the_device_tells_its_own_scale() {
 fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
     policy!(Saved, config(true));
     type B = AmpAutodiff<Saved>;
-    type Optim = burn_amp::optim::LossScaleOptimizer<
-        burn::optim::adaptor::OptimizerAdaptor<
-            burn_amp::optim::MasterWeights<burn_amp::optim::SkipOnDevice<burn::optim::Adam>>,
-            Linear<B>,
-            B,
-        >,
-    >;
+    type Optim =
+        burn_amp::optim::LossScaleOptimizer<burn_amp::optim::AmpAdaptor<AdamConfig, Linear<B>, B>>;
     let device = Default::default();
     let optimizer = || -> Optim { AmpOptimizer::new(AdamConfig::new()).init() };
     let shared = loss_scale::<B>(&device);

@@ -195,3 +195,43 @@ fn two_losses<P: ConfigSource>() {
 fn two_losses_of_a_parameter_have_their_own_gradients() {
     for_each_o2!(two_losses);
 }
+
+/// Micro-batches of a parameter stored in half precision are summed in F32, whatever the dtype of each.
+#[test]
+fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
+    use burn::optim::{GradientsAccumulator, GradientsParams};
+
+    policy!(
+        O2F16,
+        Config {
+            preset: Preset::O2,
+            ..scaling(Compute::F16, LossScaleMode::Off)
+        }
+    );
+    fn sums<P: ConfigSource>() {
+        type B<P> = AmpAutodiff<P>;
+        let linear = LinearConfig::new(2, 2).with_bias(false);
+        let linear: Linear<B<P>> = cast_params(linear.init(&Default::default()));
+        assert!(storage_dtype(&linear.weight.val()) != DType::F32);
+        let mut sum = GradientsAccumulator::new();
+        for _ in 0..TERMS {
+            let grads = linear.weight.val().sum().backward();
+            sum.accumulate(&linear, GradientsParams::from_grads(grads, &linear));
+        }
+        let id = linear.weight.id;
+        let sum = sum.grads().get::<burn_amp_tests::Amp<P>, 2>(id).unwrap();
+        assert_eq!(sum.into_data(), TensorData::from([[TERMS as f32; 2]; 2]));
+    }
+    sums::<O2F16>();
+    #[cfg(not(feature = "vulkan"))]
+    {
+        policy!(
+            O2Bf16,
+            Config {
+                preset: Preset::O2,
+                ..scaling(Compute::Bf16, LossScaleMode::Off)
+            }
+        );
+        sums::<O2Bf16>();
+    }
+}

@@ -112,8 +112,7 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
             continue;
         }
         let dtype = tensor.dtype;
-        let bindings = tensor.client.properties().hardware.max_bindings as usize;
-        let most = (bindings.saturating_sub(OTHER_BUFFERS) / buffers).clamp(1, TENSORS);
+        let most = most_tensors(&tensor.client, buffers, OTHER_BUFFERS);
         let tensor = Listed::new(index, tensor);
         let vector_size = tensor.vector_size();
         match chunks.iter_mut().rev().find(|chunk| {
@@ -130,27 +129,41 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
     chunks
 }
 
+/// Returns the most tensors per launch of a kernel that binds `buffers` buffers per tensor and `others` besides.
+pub(crate) fn most_tensors<R: CubeRuntime>(
+    client: &ComputeClient<R>,
+    buffers: usize,
+    others: usize,
+) -> usize {
+    let bindings = client.properties().hardware.max_bindings as usize;
+    (bindings.saturating_sub(others) / buffers).clamp(1, TENSORS)
+}
+
 impl<R: CubeRuntime> Chunk<R> {
     /// Returns the cubes, and the units per cube, that stride over the tensors together.
     pub(crate) fn geometry(&self, client: &ComputeClient<R>) -> (CubeCount, CubeDim) {
-        /// Enough cubes per multiprocessor to keep memory busy; each strides over the rest.
-        const CUBES_PER_MULTIPROCESSOR: u32 = 8;
-        /// The assumption for a device that does not report how many multiprocessors it has.
-        const MULTIPROCESSORS: u32 = 32;
-
-        let longest = self
-            .tensors
-            .iter()
-            .map(|tensor| tensor.values.meta.num_elements() / self.vector_size)
-            .max()
-            .unwrap_or(0);
-        let dim = CubeDim::new(client, longest);
-        let hardware = &client.properties().hardware;
-        let multiprocessors = hardware
-            .num_streaming_multiprocessors
-            .unwrap_or(MULTIPROCESSORS);
-        let cubes = u32::try_from(longest.div_ceil(dim.num_elems() as usize)).unwrap_or(u32::MAX);
-        let cubes = cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors);
-        (CubeCount::new_1d(cubes), dim)
+        let lengths = self.tensors.iter();
+        let lengths = lengths.map(|tensor| tensor.values.meta.num_elements() / self.vector_size);
+        geometry(client, lengths.max().unwrap_or(0))
     }
+}
+
+/// Returns the cubes, and the units per cube, that stride over tensors of at most `longest` vectors.
+pub(crate) fn geometry<R: CubeRuntime>(
+    client: &ComputeClient<R>,
+    longest: usize,
+) -> (CubeCount, CubeDim) {
+    /// Enough cubes per multiprocessor to keep memory busy; each strides over the rest.
+    const CUBES_PER_MULTIPROCESSOR: u32 = 8;
+    /// The assumption for a device that does not report how many multiprocessors it has.
+    const MULTIPROCESSORS: u32 = 32;
+
+    let dim = CubeDim::new(client, longest);
+    let hardware = &client.properties().hardware;
+    let multiprocessors = hardware
+        .num_streaming_multiprocessors
+        .unwrap_or(MULTIPROCESSORS);
+    let cubes = u32::try_from(longest.div_ceil(dim.num_elems() as usize)).unwrap_or(u32::MAX);
+    let cubes = cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors);
+    (CubeCount::new_1d(cubes), dim)
 }

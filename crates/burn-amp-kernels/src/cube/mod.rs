@@ -27,9 +27,12 @@ use crate::{
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
+    optimizer::{self, ListStep, Stepped},
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax, unscale,
+    softmax,
+    squares::{self, Squares},
+    unscale,
     widen::cast,
 };
 
@@ -71,6 +74,21 @@ where
             return loss_scale::reference_unscale::<Self>(gradient, before, after);
         }
         loss_scale::unscale_unless_overflowed(gradient, before, after)
+    }
+
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        let mut tensors = step.parameters.iter();
+        if tensors.any(|listed| has_f64([&listed.parameter, &listed.gradient])) {
+            return optimizer::reference::<Self>(step);
+        }
+        optimizer::optimizer_step(step)
+    }
+
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        if has_f64(squares.tensors.iter().map(|(tensor, _)| tensor)) {
+            return squares::reference::<Self>(squares);
+        }
+        squares::sum_of_squares(squares)
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

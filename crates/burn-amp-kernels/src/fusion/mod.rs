@@ -13,12 +13,14 @@ use burn_backend::{
 };
 use burn_fusion::{Fusion, FusionBackend};
 
-use self::operation::{Operands, custom, exactly, register, to_int};
+use self::operation::{Operands, custom, exactly, register, register_mixed, to_int};
 use crate::{
     AmpBackend,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    optimizer::{ListStep, Parts, Stepped, Tensors},
     sign_mask::{self, SignMask},
+    squares::Squares,
     widen::wide_dtype,
 };
 
@@ -62,6 +64,45 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
             move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
         );
         next
+    }
+
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        let (parts, tensors) = Parts::of(step);
+        let results = parts.results(&tensors);
+        let operands = Operands {
+            floats: tensors.floats,
+            ints: tensors.ints,
+        };
+        let compute = {
+            let parts = parts.clone();
+            move |floats, ints| {
+                let step = parts.step::<B>(Tensors { floats, ints });
+                let stepped = Parts::flatten::<B>(B::optimizer_step(step));
+                (stepped.floats, stepped.ints)
+            }
+        };
+        let name = "burn_amp::optimizer_step";
+        let (floats, ints) =
+            register_mixed::<B>(name, operands, results.floats, results.ints, compute);
+        parts.stepped::<Self>(Tensors { floats, ints })
+    }
+
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        let Squares { tensors, scaled_by } = squares;
+        let (mut tensors, factors): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
+        tensors.extend(scaled_by.into_iter().flatten());
+        let count = factors.len();
+        let compute = move |mut tensors: Vec<FloatTensor<B>>, _| {
+            let scaled_by = tensors.split_off(count);
+            vec![B::sum_of_squares(Squares {
+                tensors: tensors.into_iter().zip(factors.iter().copied()).collect(),
+                scaled_by: scaled_by.try_into().ok(),
+            })]
+        };
+        let result = vec![(Shape::new([1]), DType::F32)];
+        let name = "burn_amp::sum_of_squares";
+        let [sum] = exactly(register::<B>(name, floats(tensors), result, compute));
+        sum
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

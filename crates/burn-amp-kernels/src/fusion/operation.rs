@@ -76,6 +76,98 @@ pub(super) fn register<B: FusionBackend>(
     )
 }
 
+/// Registers an op with float and int results of these shapes and dtypes, in this order.
+pub(super) fn register_mixed<B: FusionBackend>(
+    name: &'static str,
+    operands: Operands<B>,
+    float_results: Vec<(Shape, DType)>,
+    int_results: Vec<(Shape, DType)>,
+    compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Results<B> + Send + Sync + 'static,
+) -> (Vec<Tensor<B>>, Vec<Tensor<B>>) {
+    let Operands { floats, ints } = operands;
+    let client = floats
+        .first()
+        .expect("an op of the stream has a float operand")
+        .client
+        .clone();
+    let streams = OperationStreams::with_inputs(floats.iter().chain(&ints));
+    let float_result_count = float_results.len();
+    let results: Vec<_> = float_results
+        .into_iter()
+        .chain(int_results)
+        .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype))
+        .collect();
+    let float_count = floats.len();
+    let operands: Vec<_> = floats
+        .into_iter()
+        .chain(ints)
+        .map(FusionTensor::into_ir)
+        .collect();
+    let desc = CustomOpIr::new(name, &operands, &results);
+    let mut results = client.register(
+        streams,
+        OperationIr::Custom(desc.clone()),
+        Mixed {
+            desc,
+            floats: float_count,
+            float_results: float_result_count,
+            compute,
+            backend: PhantomData::<fn() -> B>,
+        },
+    );
+    let ints = results.split_off(float_result_count);
+    (results, ints)
+}
+
+/// The results of an op: floats, and ints.
+pub(super) type Results<B> = (Vec<FloatTensor<B>>, Vec<IntTensor<B>>);
+
+/// Like [`Custom`], with float and int results.
+struct Mixed<B, F> {
+    desc: CustomOpIr,
+    /// The number of float operands; they precede the int operands.
+    floats: usize,
+    /// The number of float results; they precede the int results.
+    float_results: usize,
+    compute: F,
+    backend: PhantomData<fn() -> B>,
+}
+
+impl<B, F> fmt::Debug for Mixed<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mixed").field(&self.desc).finish()
+    }
+}
+
+impl<B, F> Operation<B::FusionRuntime> for Mixed<B, F>
+where
+    B: FusionBackend,
+    F: Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Results<B> + Send + Sync,
+{
+    fn execute(
+        &self,
+        handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
+    ) {
+        let (floats, ints) = self.desc.inputs.split_at(self.floats);
+        let floats = floats
+            .iter()
+            .map(|operand| handles.get_float_tensor::<B>(operand))
+            .collect();
+        let ints = ints
+            .iter()
+            .map(|operand| handles.get_int_tensor::<B>(operand))
+            .collect();
+        let (floats, ints) = (self.compute)(floats, ints);
+        let (float_places, int_places) = self.desc.outputs.split_at(self.float_results);
+        for (place, result) in float_places.iter().zip(floats) {
+            handles.register_float_tensor::<B>(&place.id, result);
+        }
+        for (place, result) in int_places.iter().zip(ints) {
+            handles.register_int_tensor::<B>(&place.id, result);
+        }
+    }
+}
+
 /// Registers an op with one float operand and one result, an int tensor.
 pub(super) fn to_int<B: FusionBackend>(
     name: &'static str,

@@ -30,10 +30,10 @@ use burn_backend::{
 pub const STATE: usize = 5;
 
 // Where each of them is.
-const SCALE: usize = 0;
+pub(crate) const SCALE: usize = 0;
 const STREAK: usize = 1;
 const HYSTERESIS: usize = 2;
-const OVERFLOWED: usize = 3;
+pub(crate) const OVERFLOWED: usize = 3;
 const SEARCH: usize = 4;
 
 // The stages of the search, as numbers in a state.

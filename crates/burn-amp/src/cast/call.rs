@@ -231,7 +231,11 @@ impl<B: AmpBackend> Decided<B> {
     #[cold]
     fn cast_watched<G: Graph<B>>(&self, mut tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         match tensor.nature {
-            Nature::Leaf(_) | Nature::Rounded(_) | Nature::Product(_) | Nature::Lazy(_) => {
+            Nature::Leaf(_)
+            | Nature::Rounded(_)
+            | Nature::Product(_)
+            | Nature::Lazy(_)
+            | Nature::Pending(_) => {
                 let cast = self.cast_to(tensor);
                 self.call.watch.passed::<B, G>(cast)
             }
@@ -255,6 +259,7 @@ impl<B: AmpBackend> Decided<B> {
     #[inline]
     fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let to = self.casts.operands;
+        let tensor = tensor.with_factors();
         // Where nothing is lowered, this is all that an op costs besides looking at its operands.
         if to.is_none() && !tensor.context.policy.compute().is_low() {
             return tensor.inner;

@@ -302,6 +302,7 @@ pub(super) fn is_shared<B: AmpBackend, G: Graph<B>>(
         Nature::Plain
         | Nature::Parameter(_)
         | Nature::Gradient(_)
+        | Nature::Pending(_)
         | Nature::ZerosAndOnes
         | Nature::Filled
         | Nature::Rounded(_)

@@ -49,6 +49,7 @@ impl<B: Backend> Leaf<B> {
         match &uses.cast {
             Some((dtype, cast)) if *dtype == to => cast.clone(),
             _ => {
+                self.origin.lower(to);
                 let cast = precision::cast::<B>(tensor, to);
                 uses.cast = Some((to, cast.clone()));
                 cast
@@ -60,6 +61,12 @@ impl<B: Backend> Leaf<B> {
     pub(crate) fn has_cast(&self, to: Precision) -> bool {
         let uses = self.uses.lock();
         matches!(&uses.cast, Some((dtype, _)) if *dtype == to)
+    }
+
+    /// Takes values that somebody has already cast to dtype `to`, as the step of an optimizer does on its way.
+    pub(crate) fn take_cast(&self, to: Precision, values: FloatTensor<B>) {
+        self.origin.lower(to);
+        self.uses.lock().cast = Some((to, values));
     }
 
     /// Forgets the cast values: a backward pass has reached a use, so the forward pass is over, and graphs hold the values

@@ -1,8 +1,13 @@
 //! The identity of a parameter, which remembers its name and when a gradient of it was withheld.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::param_name::ParamName;
+
+use burn_amp_core::Precision;
 
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
@@ -15,6 +20,8 @@ pub struct Origin {
     withheld_at: AtomicU64,
     /// The path of the parameter in its module, for reports.
     name: ParamName,
+    /// The low dtype in which an op first read the parameter, which the next value will be needed in, too.
+    lowered: OnceLock<Precision>,
 }
 
 /// A moment in the order of all withheld gradients of the process.
@@ -40,6 +47,18 @@ impl Origin {
     /// Returns the name of this parameter, which may become known later.
     pub(crate) fn name(&self) -> &ParamName {
         &self.name
+    }
+
+    /// Returns the low dtype in which ops read this parameter, if one has.
+    pub(crate) fn lowered(&self) -> Option<Precision> {
+        self.lowered.get().copied()
+    }
+
+    /// Records that an op reads this parameter in a low dtype.
+    pub(super) fn lower(&self, to: Precision) {
+        if to.is_low() {
+            self.lowered.get_or_init(|| to);
+        }
     }
 
     /// Whether a gradient of this parameter was withheld after `moment`.

@@ -55,6 +55,20 @@ impl<B: Backend> Recorded<B> {
         }
     }
 
+    /// A parameter outside a graph, with its values in a low dtype.
+    pub(crate) fn of_lowered(to: Precision, values: FloatTensor<B>) -> Self {
+        let recorded = Self::of_parameter();
+        if let Some(casts) = &recorded.casts {
+            casts.low.get_or_init(|| (to, values));
+        }
+        recorded
+    }
+
+    /// Returns the values in the low dtype that they have been cast to, if they have.
+    pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
+        self.casts.as_ref()?.low.get().cloned()
+    }
+
     /// Whether clones of the tensor exist, which other ops will read.
     pub(super) fn has_other_readers(&self) -> bool {
         let casts = self.casts.as_ref();

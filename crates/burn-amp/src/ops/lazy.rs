@@ -29,6 +29,7 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
         Nature::Leaf(_)
         | Nature::Parameter(_)
         | Nature::Gradient(_)
+        | Nature::Pending(_)
         | Nature::ZerosAndOnes
         | Nature::Filled
         | Nature::Rounded(_)

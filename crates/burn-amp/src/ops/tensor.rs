@@ -161,7 +161,8 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     } else {
         tensor.inner
     };
-    AmpTensor {
+    let lowered = tensor.recorded.lowered();
+    let tensor = AmpTensor {
         inner: G::Inner::float_set_require_grad(values, require_grad),
         logical: tensor.logical,
         context: tensor.context,
@@ -172,7 +173,11 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             (false, false) => tensor.recorded,
         },
     }
-    .enrolled()
+    .enrolled();
+    if let (Nature::Leaf(leaf), Some((to, values))) = (&tensor.nature, lowered) {
+        leaf.take_cast(to, values);
+    }
+    tensor
 }
 
 fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(

@@ -1,12 +1,15 @@
 //! The optimizer that follows the policy in force.
 
 use burn::{
-    module::AutodiffModule, optim::adaptor::OptimizerAdaptor, tensor::backend::AutodiffBackend,
+    module::AutodiffModule,
+    optim::adaptor::OptimizerAdaptor,
+    tensor::backend::{AutodiffBackend, Backend},
 };
+use burn_amp_kernels::optimizer::MomentFormat;
 
 use super::{
-    Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, OptimizerConfig,
-    SkipOnDevice, config::replace_optimizer,
+    AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
+    OptimizerConfig, config::replace_optimizer,
 };
 use crate::{backend::Amped, graph::NoGraph};
 
@@ -26,13 +29,15 @@ use crate::{backend::Amped, graph::NoGraph};
 ///
 /// | in the presence of | it | with the part |
 /// |---|---|---|
-/// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`MasterWeights`] |
-/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`SkipOnDevice`] |
+/// | Adam, AdamW, SGD | steps all parameters together: one launch takes many of them where the backend has a kernel | [`AmpAdaptor`] |
+/// | any other optimizer | steps one parameter after the other | [`AmpAdaptor`] |
+/// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`AmpAdaptor`], or [`MasterWeights`](super::MasterWeights) |
+/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`AmpAdaptor`], or [`SkipOnDevice`](super::SkipOnDevice) |
 /// | accumulated gradients, several devices | skips the whole step if one of its micro-batches or devices overflowed | [`LossScaleOptimizer`] |
 /// | a checkpoint | saves the loss scale in the optimizer's record | [`LossScaleOptimizer`] |
 ///
 /// Where the policy needs none of this, it makes the same steps as Burn's optimizer, op for op, and keeps the same
-/// state.
+/// state. A kernel may round each sum of a product once instead of twice.
 ///
 /// A record that was saved under one policy can be loaded under another: masters start from the parameters, and the
 /// loss scale follows the new configuration.
@@ -43,18 +48,12 @@ use crate::{backend::Amped, graph::NoGraph};
 pub struct AmpOptimizer<C> {
     config: C,
     masters: Masters,
+    moments: Moments,
+    seed: u64,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
+    is_fused: bool,
 }
-
-/// The inner optimizer of an [`AmpOptimizer`]: that of the configuration `C`, adapted to the module `M`.
-pub type AmpAdaptor<C, M, B> = OptimizerAdaptor<
-    MasterWeights<
-        SkipOnDevice<<C as OptimizerConfig<<B as AutodiffBackend>::InnerBackend>>::Optimizer>,
-    >,
-    M,
-    B,
->;
 
 impl<C> AmpOptimizer<C> {
     /// Starts from the configuration of one of Burn's optimizers.
@@ -62,14 +61,38 @@ impl<C> AmpOptimizer<C> {
         Self {
             config,
             masters: Masters::default(),
+            moments: Moments::default(),
+            seed: 0,
             clipping: None,
             norm: None,
+            is_fused: true,
+        }
+    }
+
+    /// Steps one parameter after the other with Burn's own optimizer, also where all could step together.
+    pub fn unfused(self) -> Self {
+        Self {
+            is_fused: false,
+            ..self
         }
     }
 
     /// Sets the form in which the masters of parameters in half precision are kept.
     pub fn with_masters(self, masters: Masters) -> Self {
         Self { masters, ..self }
+    }
+
+    /// Sets the format in which Adam, AdamW and SGD keep their moments.
+    pub fn with_moments(self, moments: Moments) -> Self {
+        Self { moments, ..self }
+    }
+
+    /// Sets the seed of stochastic rounding, which is 0 otherwise.
+    ///
+    /// The random numbers are a function of the seed, the id of a parameter, the number of its step, and the index of an
+    /// element, so a run that is resumed with the same seed draws the same ones.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Clips the unscaled gradients of every step, all parameters together.
@@ -95,11 +118,13 @@ impl<C> AmpOptimizer<C> {
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {
-        // With the selection inside the master weights, only one copy of the masters is kept, not the old and the new
-        // one.
-        let inner = replace_optimizer(self.config.adaptor(), |optimizer| {
-            MasterWeights::new(SkipOnDevice::new(optimizer)).with_masters(self.masters)
-        });
+        let inner = AmpAdaptor::new(
+            &self.config,
+            self.masters,
+            self.moments,
+            self.seed,
+            self.is_fused,
+        );
         let mut optimizer = LossScaleOptimizer::selecting_on_device(inner);
         if let Some(clipping) = self.clipping {
             optimizer = optimizer.with_clipping(clipping);
@@ -108,5 +133,37 @@ impl<C> AmpOptimizer<C> {
             Some(norm) => optimizer.with_gradient_norm(norm),
             None => optimizer,
         }
+    }
+}
+
+/// For [`memory::estimate`](crate::memory::estimate).
+impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
+    type Optimizer = MasterWeights<C::Optimizer>;
+
+    fn simple(&self) -> Self::Optimizer {
+        MasterWeights::new(self.config.simple()).with_masters(self.masters)
+    }
+
+    fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
+    where
+        A: AutodiffBackend<InnerBackend = B>,
+        M: AutodiffModule<A>,
+    {
+        replace_optimizer(self.config.adaptor(), |optimizer| {
+            MasterWeights::new(optimizer).with_masters(self.masters)
+        })
+    }
+
+    fn masters(&self) -> Masters {
+        self.masters
+    }
+
+    fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
+        let rule = self.config.rule().filter(|_| self.is_fused)?;
+        let bytes = match self.moments.format(elements, keeps_more) {
+            MomentFormat::Wide => 4.0,
+            MomentFormat::Bf16 => 2.0,
+        };
+        Some(bytes * rule.moments() as f64)
     }
 }

@@ -3,7 +3,10 @@
 use burn::{
     module::{AutodiffModule, ModuleVisitor, Param},
     optim::GradientsParams,
-    tensor::{DType, Tensor, backend::AutodiffBackend},
+    tensor::{
+        DType, Tensor,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 
 /// A way to clip the gradients of all parameters.
@@ -87,11 +90,16 @@ pub(super) fn clip_all<B: AutodiffBackend, M: AutodiffModule<B>>(
         }
         Clipping::GlobalNorm(max) => {
             let norm = global_norm_of::<B, M>(grads, model)?;
-            let factor = (norm.clone() + 1e-6).recip().mul_scalar(max).clamp_max(1.0);
+            let factor = norm_factor(norm.clone(), max);
             model.visit(&mut ScaleAll::<B> { grads, factor });
             Some(norm)
         }
     }
+}
+
+/// Returns the factor that brings gradients of this norm to a norm of at most `max`.
+pub(super) fn norm_factor<B: Backend>(norm: Tensor<B, 1>, max: f32) -> Tensor<B, 1> {
+    (norm + 1e-6).recip().mul_scalar(max).clamp_max(1.0)
 }
 
 /// Clamps each element of each gradient to at most `max` in magnitude.

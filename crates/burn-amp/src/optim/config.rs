@@ -7,10 +7,18 @@ use burn::{
         MuonConfig, RmsProp, RmsPropConfig, Sgd, SgdConfig, SimpleOptimizer,
         adaptor::OptimizerAdaptor,
     },
-    tensor::backend::{AutodiffBackend, Backend},
+    tensor::{
+        ElementConversion,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 
-use super::Masters;
+use burn_amp_kernels::optimizer::Rule;
+
+use super::{
+    Masters,
+    list::rules::{Parts, adam, adam_w, sgd},
+};
 
 /// A configuration that makes a [`SimpleOptimizer`] for tensors of the backend `B`.
 ///
@@ -34,6 +42,38 @@ pub trait OptimizerConfig<B: Backend> {
     fn masters(&self) -> Masters {
         Masters::None
     }
+
+    /// Returns the bytes of the moments per element of an F32 parameter with so many elements, which is one of a norm or
+    /// an embedding or not; `None` if they depend on neither.
+    #[doc(hidden)]
+    fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
+        let _ = (elements, keeps_more);
+        None
+    }
+
+    /// Returns the rule by which all parameters can step together; `None` if they step one after the other.
+    #[doc(hidden)]
+    fn rule(&self) -> Option<Rule> {
+        None
+    }
+
+    /// Makes a state of the number of steps and the moments, for an optimizer with a [`rule`](Self::rule).
+    #[doc(hidden)]
+    fn state_of<const D: usize>(
+        parts: Parts<B, D>,
+    ) -> Option<<Self::Optimizer as SimpleOptimizer<B>>::State<D>> {
+        let _ = parts;
+        None
+    }
+
+    /// The inverse of [`state_of`](Self::state_of).
+    #[doc(hidden)]
+    fn parts_of<const D: usize>(
+        state: <Self::Optimizer as SimpleOptimizer<B>>::State<D>,
+    ) -> Option<Parts<B, D>> {
+        let _ = state;
+        None
+    }
 }
 
 /// Replaces the optimizer in an adaptor, and keeps the adaptor's gradient clipping.
@@ -56,7 +96,7 @@ where
 
 /// Implements [`OptimizerConfig`]. A macro, because Burn's configurations have the same methods but share no trait.
 macro_rules! optimizer_config {
-    ($($Config:ty => $Optimizer:ident $(<$B:ident>)?;)+) => {
+    ($($Config:ty => $Optimizer:ident $(<$B:ident>)? $(by $rules:ident)?;)+) => {
         $(impl<B: Backend> OptimizerConfig<B> for $Config {
             type Optimizer = $Optimizer $(<$B>)?;
 
@@ -71,14 +111,33 @@ macro_rules! optimizer_config {
             {
                 self.init()
             }
+
+            $(
+                fn rule(&self) -> Option<Rule> {
+                    let as_element = |number: f64| number.elem::<B::FloatElem>().elem();
+                    Some($rules::rule(self, as_element))
+                }
+
+                fn state_of<const D: usize>(
+                    parts: Parts<B, D>,
+                ) -> Option<<Self::Optimizer as SimpleOptimizer<B>>::State<D>> {
+                    $rules::state(parts)
+                }
+
+                fn parts_of<const D: usize>(
+                    state: <Self::Optimizer as SimpleOptimizer<B>>::State<D>,
+                ) -> Option<Parts<B, D>> {
+                    Some($rules::parts(state))
+                }
+            )?
         })+
     };
 }
 
 optimizer_config! {
-    SgdConfig => Sgd<B>;
-    AdamConfig => Adam;
-    AdamWConfig => AdamW;
+    SgdConfig => Sgd<B> by sgd;
+    AdamConfig => Adam by adam;
+    AdamWConfig => AdamW by adam_w;
     AdanConfig => Adan;
     AdaGradConfig => AdaGrad;
     RmsPropConfig => RmsProp;

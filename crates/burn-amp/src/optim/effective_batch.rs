@@ -17,7 +17,7 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 
-use super::passes::{overflowed, take_passes, with_passes};
+use super::passes::{overflowed, passes_of, with_passes};
 use crate::{
     backend::Amped,
     graph::{Moment, NoGraph},
@@ -120,7 +120,7 @@ where
             let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
                 continue;
             };
-            self.passes.join(&take_passes(grad).1);
+            self.passes.join(&passes_of(grad));
             if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
                 && let Some(origin) = tensor.nature.origin()
             {

@@ -8,8 +8,9 @@ use burn::{
 
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
-    clip::{clip_all, global_norm_of},
+    clip::clip_all,
     effective_batch::{EffectiveBatch, Step},
+    list,
     merge::merge,
 };
 use crate::{
@@ -93,6 +94,23 @@ impl<O> LossScaleOptimizer<O> {
         &self.inner
     }
 
+    /// Loads a record of the wrapped optimizer alone, without loss scales: for an Adam, AdamW or SGD of
+    /// [`AmpOptimizer`](super::AmpOptimizer), such as Burn's own optimizer saves.
+    ///
+    /// The other way, `optimizer.inner().to_record()` is a record that Burn's own optimizer reads, as long as no parameter
+    /// has a separate master.
+    pub fn load_inner_record<M, B>(self, record: O::Record) -> Self
+    where
+        O: Optimizer<M, B>,
+        M: AutodiffModule<B>,
+        B: AutodiffBackend,
+    {
+        Self {
+            inner: self.inner.load_record(record),
+            ..self
+        }
+    }
+
     /// Names the parameters for reports of overflowed gradients, if there can be any.
     fn name<B: Amped, M: Module<B>>(&mut self, module: &M) {
         let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
@@ -113,14 +131,14 @@ impl<O> LossScaleOptimizer<O> {
             return step;
         }
         let before = match (&self.norm, self.clipping) {
-            (Some(_), Some(Clipping::Value(_)) | None) => global_norm_of::<B, M>(grads, module),
-            // Clipping by the global norm returns it.
-            (Some(_), Some(Clipping::GlobalNorm(_))) | (None, _) => None,
+            (_, Some(Clipping::GlobalNorm(max))) => list::clip::clip::<B, M>(grads, module, max),
+            (Some(_), Some(Clipping::Value(_)) | None) => list::clip::norm::<B, M>(grads, module),
+            (None, Some(Clipping::Value(_)) | None) => None,
         };
-        let clipped = self
-            .clipping
-            .and_then(|clipping| clip_all::<B, M>(grads, module, clipping));
-        if let (Some(norm), Some(value)) = (&self.norm, before.or(clipped)) {
+        if let Some(clipping @ Clipping::Value(_)) = self.clipping {
+            clip_all::<B, M>(grads, module, clipping);
+        }
+        if let (Some(norm), Some(value)) = (&self.norm, before) {
             norm.set(value);
         }
         step

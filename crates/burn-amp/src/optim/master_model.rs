@@ -1,16 +1,20 @@
 //! The model with its F32 masters as parameters.
 
+use std::marker::PhantomData;
+
 use burn::{
     module::{AutodiffModule, ModuleMapper, Param, ParamId},
     optim::{Optimizer, SimpleOptimizer, adaptor::OptimizerAdaptor, record::AdaptorRecord},
     tensor::{
-        DType, FloatDType, Tensor,
+        DType, FloatDType, Tensor, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
     },
 };
+use burn_amp_core::Precision;
+use burn_backend::tensor::FloatTensor;
 
 use super::{MasterState, MasterWeights, SkipOnDevice};
-use crate::{backend::Amped, convert::store_param, graph::NoGraph};
+use crate::{backend::Amped, convert::store_param, graph::NoGraph, precision, tensor::AmpTensor};
 
 /// An optimizer that can return the model with its F32 masters: one made by [`AmpOptimizer`](super::AmpOptimizer), or
 /// by [`MasterWeights::init`].
@@ -88,12 +92,62 @@ where
 {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let state = self.states.remove(&param.id);
-        match param.val().dtype() {
-            DType::F16 | DType::BF16 => store_param(param, FloatDType::F32, |tensor| {
-                let state = state.map(AdaptorRecord::into_state::<D>);
-                Tensor::from_inner(O::master(state, tensor.inner()))
-            }),
-            _ => param,
-        }
+        replace_low(param, |tensor| {
+            O::master(state.map(AdaptorRecord::into_state::<D>), tensor)
+        })
+    }
+}
+
+/// Replaces the parameters in half precision by F32 masters, which `master` returns for the id and the values of a
+/// parameter.
+pub(super) fn replace_by_masters<M, B>(
+    model: M,
+    master: impl Fn(ParamId, FloatTensor<Plain<B>>) -> FloatTensor<Plain<B>>,
+) -> M
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    M: AutodiffModule<B>,
+{
+    model.map(&mut ReplaceBy {
+        master,
+        backend: PhantomData::<B>,
+    })
+}
+
+type Plain<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
+
+struct ReplaceBy<F, B> {
+    master: F,
+    backend: PhantomData<B>,
+}
+
+impl<F, B> ModuleMapper<B> for ReplaceBy<F, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    F: Fn(ParamId, FloatTensor<Plain<B>>) -> FloatTensor<Plain<B>>,
+{
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let id = param.id;
+        replace_low(param, |tensor| {
+            let tensor = tensor.into_primitive().tensor();
+            let context = tensor.context;
+            let master = (self.master)(id, tensor.inner);
+            let master =
+                AmpTensor::new(precision::cast::<Plain<B>>(master, Precision::F32), context);
+            Tensor::from_primitive(TensorPrimitive::Float(master))
+        })
+    }
+}
+
+/// Replaces the values of a parameter in half precision.
+fn replace_low<B: AutodiffBackend, const D: usize>(
+    param: Param<Tensor<B, D>>,
+    master: impl FnOnce(Tensor<B::InnerBackend, D>) -> Tensor<B::InnerBackend, D>,
+) -> Param<Tensor<B, D>> {
+    match param.val().dtype() {
+        DType::F16 | DType::BF16 => store_param(param, FloatDType::F32, |tensor| {
+            Tensor::from_inner(master(tensor.inner()))
+        }),
+        _ => param,
     }
 }

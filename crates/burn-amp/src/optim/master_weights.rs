@@ -61,6 +61,11 @@ pub enum Masters {
     /// 65536, are rounded away from zero and not to even. Masters below 1e-28 are accurate to 2^-117. Save the
     /// parameters with a recorder of full precision, because any rounding of a parameter changes its master.
     Split,
+    /// Keeps none for BF16 parameters, which are rounded [stochastically](burn_amp_kernels::optimizer::rounding): small
+    /// updates are kept on average. For F16 parameters it keeps 4 bytes.
+    ///
+    /// An `AmpOptimizer` over Adam, AdamW or SGD does so; elsewhere this is [`F32`](Self::F32).
+    Stochastic,
     /// Keeps none: each step starts from and ends at the rounded parameter, and small updates are lost. This is preset
     /// `o3` in its strict sense.
     None,
@@ -150,10 +155,11 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
                 let (parameter, offset) = split::split(weights);
                 (parameter, Master::Offset(offset))
             }
-            (Masters::F32 | Masters::Split, FloatDType::F16 | FloatDType::BF16) => {
-                (weights.clone().cast(stored), Master::F32(weights))
-            }
-            (Masters::F32 | Masters::Split | Masters::None, _) => {
+            (
+                Masters::F32 | Masters::Split | Masters::Stochastic,
+                FloatDType::F16 | FloatDType::BF16,
+            ) => (weights.clone().cast(stored), Master::F32(weights)),
+            (Masters::F32 | Masters::Split | Masters::Stochastic | Masters::None, _) => {
                 (weights.cast(stored), Master::Parameter)
             }
         };

@@ -10,7 +10,7 @@ use crate::{
     backend::Amped,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
-    tensor::Nature,
+    tensor::{Nature, Pending},
 };
 
 /// Whether one of the passes overflowed. Waits for the device.
@@ -20,24 +20,37 @@ pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
         .any(|pass: &Arc<DeferredPass<B>>| pass.wait() == Outcome::Overflowed)
 }
 
+/// Returns the passes that a gradient was computed from.
+pub(super) fn passes_of<B: Amped<Graph = NoGraph>, const D: usize>(
+    gradient: Tensor<B, D>,
+) -> Passes<B::Plain> {
+    let gradient = gradient.into_primitive().tensor();
+    gradient
+        .nature
+        .gradient()
+        .cloned()
+        .unwrap_or(Passes::none())
+}
+
 /// Separates a gradient from the passes that it was computed from.
 pub(super) fn take_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
 ) -> (Tensor<B, D>, Passes<B::Plain>) {
-    let mut gradient = gradient.into_primitive().tensor();
-    let passes = match &mut gradient.nature {
-        Nature::Gradient(passes) => std::mem::replace(passes, Passes::none()),
-        _ => Passes::none(),
-    };
-    let gradient = Tensor::from_primitive(TensorPrimitive::Float(gradient));
-    (gradient, passes)
+    let passes = passes_of(gradient.clone());
+    (with_passes(gradient, Passes::none()), passes)
 }
 
+/// Replaces the passes of a gradient. Its factors, if they have not been applied, stay.
 pub(super) fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
     passes: Passes<B::Plain>,
 ) -> Tensor<B, D> {
     let mut gradient = gradient.into_primitive().tensor();
-    gradient.nature = Nature::Gradient(passes);
+    gradient.nature = match gradient.nature {
+        Nature::Pending(pending) => {
+            Nature::Pending(Arc::new(Pending::new(pending.factors.clone(), passes)))
+        }
+        _ => Nature::Gradient(passes),
+    };
     Tensor::from_primitive(TensorPrimitive::Float(gradient))
 }

@@ -112,6 +112,14 @@ struct Undecided<B: Amped, S> {
 }
 
 impl<B: Amped, S> SkipState<B, S> {
+    /// A state that is known to be valid.
+    pub(super) fn of(state: S) -> Self {
+        Self {
+            stepped: Some(state),
+            undecided: None,
+        }
+    }
+
     /// Returns the valid one of the two states. Waits for the device.
     pub(super) fn decided(self) -> Option<S> {
         match self.undecided {

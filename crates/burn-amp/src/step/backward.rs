@@ -87,7 +87,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         grad: FloatTensor<Self::InnerBackend>,
     ) {
         let leaf = precision::of(&tensor.inner.primitive);
-        let scaled = grads.pass.scale(grad.inner, leaf);
+        let scaled = grads.pass.scale(grad.exact().inner, leaf);
         tensor.inner.grad_replace(&mut grads.inner, scaled);
     }
 
@@ -120,15 +120,20 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         tensor
     }
 
-    /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy.
+    /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy. It keeps its values in
+    /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         let tensor = tensor.exact();
+        let recorded = match tensor.recorded.lowered() {
+            Some((to, values)) => Recorded::of_lowered(to, values),
+            None => AmpTensor::<B, Tape<C>>::recorded(tensor.context, 0),
+        };
         AmpTensor {
             inner: Autodiff::<B, C>::from_inner(tensor.inner),
             logical: tensor.logical,
             context: tensor.context,
             nature: Nature::Plain,
-            recorded: AmpTensor::<B, Tape<C>>::recorded(tensor.context, 0),
+            recorded,
         }
     }
 

@@ -7,13 +7,13 @@ use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
-use super::scaled::{times, times_on_device};
+use super::scaled::times_on_device;
 use crate::{
-    graph::{Recorded, Tape},
+    graph::{NoGraph, Recorded, Tape},
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Factors, Nature, Pending, times},
 };
 
 /// The gradients of a backward pass, and its outcome. They are stored scaled and unscaled when they are taken out.
@@ -73,42 +73,63 @@ impl<B: AmpBackend> Pass<B> {
         gradient
     }
 
-    /// Returns the gradient of a parameter stored in dtype `leaf`, unscaled; `None` after an overflow.
+    /// Returns the gradient of a parameter stored in dtype `leaf`, unscaled by its first reader; `None` after an overflow.
     ///
-    /// This is exact, because the scale is a power of two; only subnormal results round. A gradient that was not scaled
-    /// keeps its storage dtype until an op widens it.
+    /// Unscaling is exact, because the scale is a power of two; only subnormal results round. A gradient that was not
+    /// scaled keeps its storage dtype until an op widens it.
     fn unscale(
         &self,
         gradient: FloatTensor<B>,
         leaf: Precision,
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
-        let (gradient, passes) = match self {
+        let (factors, passes) = match self {
             Self::Checked {
                 outcome: Outcome::Overflowed,
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                (gradient, Passes::none())
+                return Some(Self::wrap(
+                    gradient,
+                    context,
+                    Nature::Gradient(Passes::none()),
+                ));
             }
-            Self::Checked { scale, .. } => (times::<B>(gradient, scale.recip()), Passes::none()),
+            Self::Checked { scale, .. } => {
+                let unscale = scale.recip();
+                (
+                    Factors {
+                        unscale,
+                        ..Factors::none()
+                    },
+                    Passes::none(),
+                )
+            }
             Self::Deferred(pass) => {
-                let device = B::float_device(&gradient);
-                let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
-                let (before, after) = (here(&pass.before), here(&pass.after));
-                let gradient = B::unscale_unless_overflowed(gradient, before, after);
-                (gradient, Passes::of(pass.clone()))
+                let pass = pass.clone();
+                let passes = Passes::of(pass.clone());
+                (
+                    Factors {
+                        pass: Some(pass),
+                        ..Factors::none()
+                    },
+                    passes,
+                )
             }
         };
-        Some(Self::wrap(gradient, context, passes))
+        let pending = Nature::Pending(Arc::new(Pending::new(factors, passes)));
+        Some(Self::wrap(gradient, context, pending))
     }
 
     fn wrap(
         gradient: FloatTensor<B>,
         context: &'static Context<B>,
-        passes: Passes<B>,
+        nature: Nature<B, NoGraph>,
     ) -> AmpTensor<B> {
-        let stored = precision::of(&gradient);
+        let stored = match nature {
+            Nature::Pending(_) => precision::of(&gradient).join(Precision::F32),
+            _ => precision::of(&gradient),
+        };
         AmpTensor {
             // Where the policy lowers nothing, the gradient of a half-precision leaf is in half precision, as in plain Burn.
             logical: if context.policy.compute().is_low() {
@@ -118,7 +139,7 @@ impl<B: AmpBackend> Pass<B> {
             },
             inner: gradient,
             context,
-            nature: Nature::Gradient(passes),
+            nature,
             recorded: Recorded::nothing(),
         }
     }
@@ -131,7 +152,7 @@ impl<B: AmpBackend> Pass<B> {
             &B::float_device(gradient),
             precision::to_float(dtype),
         );
-        Self::wrap(zeros, context, Passes::none())
+        Self::wrap(zeros, context, Nature::Gradient(Passes::none()))
     }
 
     /// Scales a gradient as it is stored: the inverse of [`unscale`](Self::unscale).

@@ -24,5 +24,4 @@ mod scaled;
 mod until_finite;
 
 pub use gradients::Gradients;
-pub(crate) use scaled::times;
 pub use until_finite::backward_until_finite;

@@ -8,13 +8,14 @@ use super::{
     finite,
     gradients::{Gradients, Pass},
     located,
-    scaled::{self, Root, times},
+    scaled::{self, Root},
 };
 use crate::{
     distributed::Trainable,
     loss_scale::{Checked, Scaling},
     policy::{ConfigSource, Context},
     ranks,
+    tensor::times,
 };
 
 /// Scales the loss by `scale`, runs Burn's backward pass, checks the gradients and moves `scaling`.

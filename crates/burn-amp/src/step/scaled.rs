@@ -8,18 +8,7 @@ use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatT
 
 use crate::{distributed::Trainable, precision};
 
-/// Returns `tensor × factor` in F32, because F16 cannot represent 65536, and its reciprocal only as a subnormal. F64
-/// stays F64.
-pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
-    let tensor = widened::<B>(tensor);
-    if factor == 1.0 {
-        tensor
-    } else {
-        B::float_mul_scalar(tensor, factor.into())
-    }
-}
-
-/// Like [`times`], with the factor on the device: an F32 tensor with one element and as many dimensions as `tensor`.
+/// Like [`times`](crate::tensor::times), with the factor on the device: an F32 tensor with one element and as many dimensions as `tensor`.
 pub(super) fn times_on_device<B: Backend>(
     tensor: FloatTensor<B>,
     factor: FloatTensor<B>,

@@ -4,10 +4,12 @@
 //! * [`product`]: products in F16, with their F32 values within reach
 //! * [`lazy`]: chains of ops that have not been computed
 //! * [`view`]: transpositions and reshapes that have not been computed
+//! * [`pending`]: gradients whose factors have not been applied
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
 mod lazy;
 mod nature;
+mod pending;
 mod product;
 mod rounded;
 mod view;
@@ -20,6 +22,7 @@ use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::Fl
 
 pub(crate) use lazy::Lazy;
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
+pub(crate) use pending::{Factors, Pending, times};
 pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
 
@@ -83,13 +86,14 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, and with those of a chain that
-    /// has not been computed.
+    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, with those of a chain that has
+    /// not been computed, and the gradient with the factors of a [`Pending`] one applied.
     pub(crate) fn exact(self) -> Self {
         let inner = match &self.nature {
             Nature::Rounded(rounded) => rounded.exact(),
             Nature::Lazy(lazy) if lazy.is_view() => return self.with_view(),
             Nature::Lazy(lazy) => lazy.in_f32(),
+            Nature::Pending(_) => return self.with_factors(),
             Nature::Plain
             | Nature::Leaf(_)
             | Nature::Parameter(_)
@@ -106,6 +110,17 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             nature: Nature::Plain,
             recorded: Recorded::nothing(),
         }
+    }
+
+    /// The gradient with its factors applied, if it has some that are not.
+    #[inline]
+    pub(crate) fn with_factors(mut self) -> Self {
+        if let Nature::Pending(pending) = &self.nature {
+            let passes = pending.passes.clone();
+            self.inner = pending.applied(self.inner);
+            self.nature = Nature::Gradient(passes);
+        }
+        self
     }
 
     /// The tensor with the values of a view that has not been computed.
@@ -134,6 +149,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     pub(crate) fn stored(&self) -> Precision {
         match &self.nature {
             Nature::Lazy(lazy) if !lazy.is_view() => Precision::F32,
+            // Its factors are applied in F32.
+            Nature::Pending(_) => precision::of(&self.inner).join(Precision::F32),
             _ => precision::of(&self.inner),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use super::{lazy::Lazy, product::Product, rounded::Rounded};
+use super::{lazy::Lazy, pending::Pending, product::Product, rounded::Rounded};
 use crate::{
     graph::{Graph, Leaf, Origin},
     loss_scale::Passes,
@@ -25,6 +25,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     /// A gradient, or a tensor computed from one: no op on it is lowered. Carries the backward passes it was computed
     /// from.
     Gradient(Passes<B>),
+    /// A gradient whose factors have not been applied yet.
+    Pending(Arc<Pending<B, G>>),
     /// All values are 0 or 1, which every dtype represents exactly.
     ZerosAndOnes,
     /// All values are the same number, which the compute dtype represents exactly, or they are undefined.
@@ -51,6 +53,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
     pub(crate) fn gradient(&self) -> Option<&Passes<B>> {
         match self {
             Self::Gradient(passes) => Some(passes),
+            Self::Pending(pending) => Some(&pending.passes),
             Self::Plain
             | Self::Leaf(_)
             | Self::Parameter(_)
@@ -70,6 +73,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Parameter(origin) => Some(origin),
             Self::Plain
             | Self::Gradient(_)
+            | Self::Pending(_)
             | Self::ZerosAndOnes
             | Self::Filled
             | Self::Rounded(_)
@@ -84,6 +88,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
     pub(crate) fn after_cast(self) -> Self {
         match self {
             Self::Gradient(passes) => Self::Gradient(passes),
+            Self::Pending(pending) => Self::Gradient(pending.passes.clone()),
             Self::Parameter(origin) if !G::RECORDS => Self::Parameter(origin),
             Self::Plain
             | Self::Leaf(_)
@@ -104,6 +109,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Leaf(leaf) => Nature::Parameter(leaf.origin().clone()),
             Self::Parameter(origin) => Nature::Parameter(origin),
             Self::Gradient(passes) => Nature::Gradient(passes),
+            Self::Pending(pending) => Nature::Gradient(pending.passes.clone()),
             Self::Plain
             | Self::ZerosAndOnes
             | Self::Filled
@@ -130,6 +136,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             Self::Parameter(origin) => Self::Parameter(origin),
             Self::Plain
             | Self::Gradient(_)
+            | Self::Pending(_)
             | Self::ZerosAndOnes
             | Self::Filled
             | Self::Rounded(_)
@@ -148,6 +155,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Leaf(leaf) => Self::Leaf(leaf.clone()),
             Self::Parameter(origin) => Self::Parameter(origin.clone()),
             Self::Gradient(passes) => Self::Gradient(passes.clone()),
+            Self::Pending(pending) => Self::Pending(pending.clone()),
             Self::ZerosAndOnes => Self::ZerosAndOnes,
             Self::Filled => Self::Filled,
             Self::Rounded(rounded) => Self::Rounded(rounded.clone()),

@@ -7,10 +7,12 @@ mod finite;
 mod layer_norm;
 mod log_softmax;
 mod loss_scale;
+mod optimizer;
 mod rows;
 mod scalar;
 mod sign_mask;
 mod softmax;
+mod squares;
 mod unscale;
 
 use burn::tensor::{

@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Outcome;
 
 use super::ScalerError;
-use crate::step;
+use crate::tensor::times as times_in_f32;
 
 /// A loss or gradients that carry a loss scale.
 #[derive(Clone, Debug)]
@@ -141,8 +141,8 @@ impl Unscaled {
     }
 }
 
-/// Returns `tensor × factor` in F32, see [`step::times`].
+/// Returns `tensor × factor` in F32, see [`times_in_f32`].
 fn times<B: Backend, const D: usize>(tensor: Tensor<B, D>, factor: f32) -> Tensor<B, D> {
-    let product = step::times::<B>(tensor.into_primitive().tensor(), factor);
+    let product = times_in_f32::<B>(tensor.into_primitive().tensor(), factor);
     Tensor::from_primitive(TensorPrimitive::Float(product))
 }

@@ -6,8 +6,10 @@ use burn_amp_kernels::{
     affine::{Affine, Group, Moments, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    optimizer::{ListStep, Moment, Stepped},
     scalar::ScalarOp,
     sign_mask::SignMask,
+    squares::Squares,
 };
 use burn_backend::{
     FloatDType, Shape,
@@ -18,6 +20,7 @@ use burn_backend::{
 use super::{
     Counting,
     launches::{Size, record},
+    optimizer,
 };
 
 impl<B: AmpBackend> AmpBackend for Counting<B> {
@@ -51,6 +54,33 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         let read = Size::default().and(&gradient).and(&before).and(&after);
         let result = B::unscale_unless_overflowed(gradient, before, after);
         one("unscale_unless_overflowed", read, result)
+    }
+
+    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
+        let common = [&step.scaled_by, &step.unless_overflowed, &step.clip];
+        let mut read = Size::default().all(common.into_iter().flatten());
+        for listed in &step.parameters {
+            read = read.and(&listed.gradient);
+            // A master is read in place of the parameter.
+            read = read.and(listed.master.as_ref().unwrap_or(&listed.parameter));
+            read = listed.moments.iter().fold(read, moment_size);
+        }
+        let stepped = B::optimizer_step(optimizer::of_inner(step));
+        let written = stepped.iter().fold(Size::default(), |size, stepped| {
+            let size = size.and(&stepped.parameter);
+            let size = size.all(stepped.master.iter().chain(&stepped.low));
+            stepped.moments.iter().fold(size, moment_size)
+        });
+        record("optimizer_step", read, written);
+        stepped.into_iter().map(optimizer::of_outer).collect()
+    }
+
+    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
+        let Squares { tensors, scaled_by } = squares;
+        let read = Size::default().all(tensors.iter().map(|(tensor, _)| tensor));
+        let read = read.all(scaled_by.iter().flatten());
+        let sum = B::sum_of_squares(Squares { tensors, scaled_by });
+        one("sum_of_squares", read, sum)
     }
 
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
@@ -280,5 +310,12 @@ fn size<B: AmpBackend>(mask: &SignMask<B>) -> Size {
     match mask {
         SignMask::Bits(words) => Size::default().and(words),
         SignMask::Bools(bools) => Size::default().and(bools),
+    }
+}
+
+fn moment_size<B: burn_backend::Backend>(size: Size, moment: &Moment<B>) -> Size {
+    match moment {
+        Moment::Wide(tensor) => size.and(tensor),
+        Moment::Bf16(words) => size.and(words),
     }
 }

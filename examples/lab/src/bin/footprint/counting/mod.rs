@@ -6,11 +6,12 @@
 //!
 //! * [`launches`]: the record of a thread
 //! * [`ops`]: the op traits of Burn, generated from the table of all ops
-//! * [`kernels`]: the ops of burn-amp-kernels
+//! * [`kernels`]: the ops of burn-amp-kernels; [`optimizer`]: the step of an optimizer for the inner backend
 
 mod kernels;
 mod launches;
 mod ops;
+mod optimizer;
 
 use std::marker::PhantomData;
 

@@ -93,3 +93,44 @@ fn a_kernel_is_one_launch_also_below_a_graph() {
     let (launches, _) = recorded(|| softmax(plain, 1).sum().backward());
     assert!(!ops(&launches).contains(&"mixed_softmax"));
 }
+
+/// From the gradients to the parameters of the next forward pass, a step moves each array once.
+#[test]
+fn a_step_of_the_optimizer_reads_and_writes_each_array_once() {
+    use burn::{
+        nn::{Linear, LinearConfig},
+        optim::{AdamConfig, GradientsParams, Optimizer},
+    };
+    use burn_amp::optim::{AmpOptimizer, Moments};
+
+    type Training = burn_amp::Autodiff<burn_amp::Amp<B, crate::precision::InF16>>;
+    const WIDTH: usize = 256;
+    /// Bytes per parameter of the third step.
+    fn moved<O: Optimizer<Linear<Training>, Training>>(mut optimizer: O) -> f64 {
+        let device = Default::default();
+        let config = LinearConfig::new(WIDTH, WIDTH).with_bias(false);
+        let mut layer: Linear<Training> = config.init(&device);
+        let x = Tensor::<Training, 2>::ones([4, WIDTH], &device) * 1e-3;
+        let mut bytes = 0;
+        for _ in 0..3 {
+            let grads = layer.forward(x.clone()).mean().backward();
+            let (launches, next) = recorded(|| {
+                let grads = GradientsParams::from_grads(grads, &layer);
+                optimizer.step(1e-3, layer, grads)
+            });
+            layer = next;
+            bytes = launches.iter().map(Launch::bytes).sum();
+        }
+        bytes as f64 / (WIDTH * WIDTH) as f64
+    }
+    let adam = || AmpOptimizer::new(AdamConfig::new());
+    // The gradient, and parameter and moments twice; the copy in F16 for the next forward pass.
+    let [f32, bf16] = [4.0 + 8.0 + 16.0 + 2.0, 4.0 + 8.0 + 8.0 + 2.0];
+    let together = moved(adam().init());
+    let small = moved(adam().with_moments(Moments::Bf16).init());
+    let one_by_one = moved(adam().unfused().init());
+    println!("bytes per parameter: {together}, BF16 moments {small}, one by one {one_by_one}");
+    assert!(together <= 1.15 * f32, "{together}");
+    assert!(small <= 1.15 * bf16, "{small}");
+    assert!(one_by_one > 3.0 * together, "{one_by_one}");
+}

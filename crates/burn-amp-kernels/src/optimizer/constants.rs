@@ -1,0 +1,117 @@
+//! What a rule means to the kernel: its code, and its numbers.
+
+use super::{AdamRule, Rule, SgdMomentum, SgdRule, kernel::Code};
+
+/// The numbers of a rule that all parameters share, in the order of the kernel.
+pub(super) struct Numbers {
+    pub(super) kept_1: f32,
+    pub(super) added_1: f32,
+    pub(super) kept_2: f32,
+    pub(super) added_2: f32,
+    pub(super) epsilon: f32,
+    pub(super) decay: f32,
+}
+
+impl Numbers {
+    fn of_adam(rule: &AdamRule, decay: f32) -> Self {
+        Self {
+            kept_1: rule.beta_1,
+            added_1: 1.0 - rule.beta_1,
+            kept_2: rule.beta_2,
+            added_2: 1.0 - rule.beta_2,
+            epsilon: rule.epsilon,
+            decay,
+        }
+    }
+
+    pub(super) fn of(rule: &Rule, lr: f64) -> Self {
+        match rule {
+            Rule::Adam(adam) => Self::of_adam(adam, adam.penalty.unwrap_or(0.0)),
+            Rule::AdamW(adam, decay) => {
+                let rate = lr * f64::from(decay.rate);
+                let decay = if decay.cautious { rate } else { 1.0 - rate };
+                Self::of_adam(adam, decay as f32)
+            }
+            Rule::Sgd(SgdRule { penalty, momentum }) => {
+                let momentum = momentum.unwrap_or(SgdMomentum {
+                    momentum: 0.0,
+                    dampening: 0.0,
+                    nesterov: false,
+                });
+                Self {
+                    kept_1: momentum.momentum as f32,
+                    added_1: (1.0 - momentum.dampening) as f32,
+                    kept_2: 0.0,
+                    added_2: 0.0,
+                    epsilon: 0.0,
+                    decay: penalty.unwrap_or(0.0),
+                }
+            }
+        }
+    }
+}
+
+impl Code {
+    /// The code for a rule; what depends on the tensors is off.
+    pub(super) fn of(rule: &Rule, lr: f64) -> Self {
+        let nothing = Self {
+            is_adam: false,
+            is_decoupled: false,
+            decays: false,
+            is_cautious: false,
+            amsgrad: false,
+            has_momentum: false,
+            nesterov: false,
+            has_master: false,
+            has_low: false,
+            is_scaled: false,
+            may_overflow: false,
+            is_clipped: false,
+            has_words: false,
+            draws_parameter: false,
+        };
+        match rule {
+            Rule::Adam(adam) => Self {
+                is_adam: true,
+                amsgrad: adam.amsgrad,
+                decays: adam.penalty.is_some(),
+                ..nothing
+            },
+            Rule::AdamW(adam, decay) => {
+                let decays = lr * f64::from(decay.rate) != 0.0;
+                Self {
+                    is_adam: true,
+                    is_decoupled: true,
+                    amsgrad: adam.amsgrad,
+                    decays,
+                    is_cautious: decays && decay.cautious,
+                    ..nothing
+                }
+            }
+            Rule::Sgd(sgd) => Self {
+                decays: sgd.penalty.is_some(),
+                has_momentum: sgd.momentum.is_some(),
+                nesterov: sgd.momentum.is_some_and(|momentum| momentum.nesterov),
+                ..nothing
+            },
+        }
+    }
+
+    /// The buffers that the kernel binds per parameter.
+    pub(super) fn buffers(&self, moments: usize) -> usize {
+        2 + moments + usize::from(self.has_master) + usize::from(self.has_low)
+    }
+}
+
+/// The corrections of one parameter at a step.
+pub(super) fn corrections(rule: &Rule, time: i32) -> [f32; 2] {
+    match rule {
+        Rule::Adam(adam) => {
+            let [first, second] = adam.corrections(time);
+            let second = second.sqrt();
+            [second / first, adam.epsilon * second]
+        }
+        Rule::AdamW(adam, _) => adam.corrections(time),
+        Rule::Sgd(_) => [1.0, 1.0],
+    }
+}

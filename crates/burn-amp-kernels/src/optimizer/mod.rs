@@ -1,0 +1,92 @@
+//! One step of an optimizer over a list of parameters.
+//!
+//! [`AmpBackend::optimizer_step`](crate::AmpBackend::optimizer_step) takes a [`ListStep`]. For every parameter of the
+//! list it reads the gradient, the parameter or its F32 master, and the moments, once each; computes in F32 (F64 for
+//! F64); and writes the parameter, the master and the moments, once each, and on request a copy of the parameter in low
+//! precision. With a kernel, one launch takes as many parameters as the device has bindings for, at most 16; the arrays
+//! are updated in place where nobody else holds them.
+//!
+//! Moments may be kept in BF16, and a BF16 parameter may do without a master: then both are rounded
+//! [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them.
+//!
+//! The rules are those of Burn's `Adam`, `AdamW` and `Sgd`, op for op, so that the reference has their bits. A kernel may
+//! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
+
+#[cfg(feature = "cubecl")]
+mod constants;
+#[cfg(feature = "cubecl")]
+mod kernel;
+#[cfg(feature = "cubecl")]
+mod launch;
+mod moment;
+#[cfg(feature = "fusion")]
+mod parts;
+mod reference;
+pub mod rounding;
+mod rule;
+
+#[cfg(feature = "cubecl")]
+pub(crate) use launch::optimizer_step;
+pub use moment::{Moment, MomentFormat};
+#[cfg(feature = "fusion")]
+pub(crate) use parts::{Parts, Tensors};
+pub use reference::reference;
+pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
+
+use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+
+/// A step of an optimizer over a list of parameters.
+#[derive(Clone, Debug)]
+pub struct ListStep<B: Backend> {
+    /// The optimizer, with its constants.
+    pub rule: Rule,
+    /// The learning rate.
+    pub lr: f64,
+    /// The state of the loss scale before the backward pass, by whose scale all gradients are divided; see
+    /// [`loss_scale`](crate::loss_scale). `None` if they are not scaled, or by a factor that the host knows.
+    pub scaled_by: Option<FloatTensor<B>>,
+    /// The state of the loss scale after the backward pass. If the pass overflowed, parameters, masters and moments are
+    /// left as they are, bit for bit. `None` if the host knows that it did not.
+    pub unless_overflowed: Option<FloatTensor<B>>,
+    /// A factor for the unscaled gradients: an F32 tensor of one element.
+    pub clip: Option<FloatTensor<B>>,
+    /// The parameters, all on one device.
+    pub parameters: Vec<Listed<B>>,
+}
+
+/// A parameter of a [`ListStep`].
+#[derive(Clone, Debug)]
+pub struct Listed<B: Backend> {
+    /// The parameter as it is stored, in any float dtype.
+    pub parameter: FloatTensor<B>,
+    /// Its gradient, of the same shape, in any float dtype.
+    pub gradient: FloatTensor<B>,
+    /// A factor for the gradient, applied before the others.
+    pub factor: f32,
+    /// The F32 master, of the same shape; `None` if the parameter is its own.
+    pub master: Option<FloatTensor<B>>,
+    /// The moments, as many as [`Rule::moments`] says, all in one format. Before the first step their values are
+    /// undefined.
+    pub moments: Vec<Moment<B>>,
+    /// The key of the random numbers with which moments, or the parameter, are [rounded](rounding).
+    pub key: u32,
+    /// Whether a BF16 parameter without a master is rounded stochastically, and not to the nearest.
+    pub rounds_stochastically: bool,
+    /// The number of this step: 1 for the first that the parameter makes.
+    pub time: i32,
+    /// Whether to return a copy of the new parameter in this dtype.
+    pub low: Option<FloatDType>,
+}
+
+/// A parameter after a [`ListStep`].
+#[derive(Clone, Debug)]
+pub struct Stepped<B: Backend> {
+    /// The parameter, in its dtype.
+    pub parameter: FloatTensor<B>,
+    /// Its master, if it has one.
+    pub master: Option<FloatTensor<B>>,
+    /// Its moments. After a first step that was not made, their values are undefined.
+    pub moments: Vec<Moment<B>>,
+    /// The parameter in the dtype that was asked for.
+    pub low: Option<FloatTensor<B>>,
+}

@@ -1,0 +1,172 @@
+//! Clipping by the global norm without reading a gradient twice: the norm is one op over all gradients, and the factor
+//! waits in each of them for the step.
+
+use std::sync::Arc;
+
+use burn::{
+    module::{AutodiffModule, ModuleVisitor, Param},
+    optim::GradientsParams,
+    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
+};
+use burn_amp_kernels::{AmpBackend, squares::Squares};
+use burn_backend::{
+    ops::FloatTensorOps,
+    tensor::{Device, FloatTensor},
+};
+
+use super::{super::clip::norm_factor, Plain};
+use crate::{
+    backend::Amped,
+    graph::NoGraph,
+    loss_scale::{DeferredPass, Passes},
+    tensor::{AmpTensor, Factors, Nature, Pending},
+};
+
+/// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
+pub(in crate::optim) fn norm<B, M>(
+    grads: &[GradientsParams],
+    module: &M,
+) -> Option<Tensor<Plain<B>, 1>>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    M: AutodiffModule<B>,
+{
+    let mut collect = Collect::<B> {
+        grads,
+        lists: Vec::new(),
+    };
+    module.visit(&mut collect);
+    let mut sum: Option<Tensor<Plain<B>, 1>> = None;
+    for list in collect.lists {
+        let squares = Plain::<B>::sum_of_squares(list.squares());
+        let squares = Tensor::from_primitive(TensorPrimitive::Float(squares));
+        sum = Some(match sum {
+            Some(sum) => {
+                let squares = Tensor::to_device(squares, &sum.device());
+                sum + squares
+            }
+            None => squares,
+        });
+    }
+    sum.map(Tensor::sqrt)
+}
+
+/// Clips all gradients together to a norm of at most `max`; returns their norm before.
+pub(in crate::optim) fn clip<B, M>(
+    grads: &mut [GradientsParams],
+    module: &M,
+    max: f32,
+) -> Option<Tensor<Plain<B>, 1>>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    M: AutodiffModule<B>,
+{
+    let norm = norm::<B, M>(grads, module)?;
+    let factor = norm_factor(norm.clone(), max);
+    let factor = Arc::new(factor.into_primitive().tensor());
+    module.visit(&mut Postpone::<B> { grads, factor });
+    Some(norm)
+}
+
+/// Gradients of one device and one backward pass.
+struct List<P: AmpBackend> {
+    device: Device<P>,
+    pass: Option<Arc<DeferredPass<P>>>,
+    tensors: Vec<(FloatTensor<P>, f32)>,
+}
+
+impl<P: AmpBackend> List<P> {
+    fn squares(self) -> Squares<P> {
+        let here = |state: &FloatTensor<P>| P::float_to_device(state.clone(), &self.device);
+        Squares {
+            scaled_by: self
+                .pass
+                .map(|pass| [here(&pass.before), here(&pass.after)]),
+            tensors: self.tensors,
+        }
+    }
+}
+
+struct Collect<'a, B: AutodiffBackend<InnerBackend: Amped>> {
+    grads: &'a [GradientsParams],
+    lists: Vec<List<Plain<B>>>,
+}
+
+impl<B> ModuleVisitor<B> for Collect<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        for grads in self.grads {
+            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
+                continue;
+            };
+            let (values, factors, _) = unclipped(grad.into_primitive().tensor());
+            let device = Plain::<B>::float_device(&values);
+            let pass = factors.pass.as_ref().map(Arc::as_ptr);
+            let list = self
+                .lists
+                .iter_mut()
+                .find(|list| list.device == device && list.pass.as_ref().map(Arc::as_ptr) == pass);
+            let tensor = (values, factors.unscale);
+            match list {
+                Some(list) => list.tensors.push(tensor),
+                None => self.lists.push(List {
+                    device,
+                    pass: factors.pass,
+                    tensors: vec![tensor],
+                }),
+            }
+        }
+    }
+}
+
+/// Leaves the multiplication with a factor to the readers of the gradients.
+struct Postpone<'a, B: AutodiffBackend<InnerBackend: Amped>> {
+    grads: &'a mut [GradientsParams],
+    factor: Arc<FloatTensor<Plain<B>>>,
+}
+
+impl<B> ModuleVisitor<B> for Postpone<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        for grads in &mut *self.grads {
+            let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) else {
+                continue;
+            };
+            let grad = grad.into_primitive().tensor();
+            let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
+            let (inner, factors, passes) = unclipped(grad);
+            let factors = Factors {
+                clip: Some(self.factor.clone()),
+                ..factors
+            };
+            let grad = AmpTensor {
+                inner,
+                logical,
+                context,
+                nature: Nature::Pending(Arc::new(Pending::new(factors, passes))),
+                recorded,
+            };
+            let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
+            grads.register(param.id, grad);
+        }
+    }
+}
+
+/// Returns the values of a gradient, the factors that they have not been multiplied with, except that of an earlier
+/// clipping, and the passes.
+fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
+    let passes = gradient.nature.gradient().cloned();
+    let passes = passes.unwrap_or(Passes::none());
+    match &gradient.nature {
+        Nature::Pending(pending) if pending.factors.clip.is_none() => {
+            let factors = pending.factors.clone();
+            (gradient.inner, factors, passes)
+        }
+        Nature::Gradient(_) => (gradient.inner, Factors::none(), passes),
+        _ => (gradient.in_f32().inner, Factors::none(), passes),
+    }
+}

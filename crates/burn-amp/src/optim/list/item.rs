@@ -1,0 +1,110 @@
+//! The state of a parameter in a file, where Burn has no form for it.
+
+use burn::tensor::TensorData;
+use burn_amp_kernels::{AmpBackend, optimizer::Moment};
+use burn_backend::{
+    Shape, read_sync,
+    tensor::{Device, FloatTensor, IntTensor},
+};
+use serde::{Deserialize, Serialize};
+
+use super::state::{ListMaster, ListState};
+
+/// [`ListState`] in a file. Each tensor is stored in its own dtype, whatever the precision of the recorder.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListItem {
+    time: usize,
+    master: MasterItem,
+    moments: Vec<MomentItem>,
+    shape: Vec<usize>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum MomentItem {
+    /// In F32, or in F64 for a parameter in F64.
+    Wide(TensorData),
+    /// Two BF16 in each U32 word.
+    Bf16(TensorData),
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum MasterItem {
+    Parameter,
+    F32(TensorData),
+    Offset(TensorData),
+}
+
+impl ListItem {
+    pub(super) fn of<B: AmpBackend>(state: ListState<B>) -> Self {
+        let ListState {
+            time,
+            undecided: _,
+            master,
+            moments,
+            shape,
+        } = state;
+        Self {
+            shape: shape.as_slice().to_vec(),
+            time,
+            master: match master {
+                ListMaster::Parameter => MasterItem::Parameter,
+                ListMaster::F32(master) => MasterItem::F32(data::<B>(master)),
+                ListMaster::Offset(offset) => MasterItem::Offset(int_data::<B>(offset)),
+            },
+            moments: moments.into_iter().map(MomentItem::of::<B>).collect(),
+        }
+    }
+
+    pub(super) fn into_state<B: AmpBackend>(self, device: &Device<B>) -> ListState<B> {
+        let Self {
+            time,
+            master,
+            moments,
+            shape,
+        } = self;
+        ListState {
+            time,
+            master: match master {
+                MasterItem::Parameter => ListMaster::Parameter,
+                MasterItem::F32(data) => ListMaster::F32(B::float_from_data(data, device)),
+                MasterItem::Offset(data) => ListMaster::Offset(B::int_from_data(data, device)),
+            },
+            moments: moments
+                .into_iter()
+                .map(|moment| moment.into_moment(device))
+                .collect(),
+            ..ListState::new(Shape::from(shape))
+        }
+    }
+}
+
+impl MomentItem {
+    fn of<B: AmpBackend>(moment: Moment<B>) -> Self {
+        match moment {
+            Moment::Wide(moment) => Self::Wide(data::<B>(moment)),
+            Moment::Bf16(words) => Self::Bf16(int_data::<B>(words)),
+        }
+    }
+
+    fn into_moment<B: AmpBackend>(self, device: &Device<B>) -> Moment<B> {
+        match self {
+            Self::Wide(data) => Moment::Wide(B::float_from_data(data, device)),
+            Self::Bf16(data) => Moment::Bf16(B::int_from_data(data, device)),
+        }
+    }
+}
+
+/// Reads a tensor from the device.
+///
+/// # Panics
+///
+/// Panics if the device cannot deliver it, as Burn's records do.
+fn data<B: AmpBackend>(tensor: FloatTensor<B>) -> TensorData {
+    read_sync(B::float_into_data(tensor))
+        .expect("the optimizer's state can be read from the device")
+}
+
+fn int_data<B: AmpBackend>(tensor: IntTensor<B>) -> TensorData {
+    read_sync(B::int_into_data(tensor)).expect("the optimizer's state can be read from the device")
+}

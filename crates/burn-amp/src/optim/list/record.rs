@@ -1,0 +1,293 @@
+//! The states of parameters in a file.
+//!
+//! A state whose moments are F32, of a parameter without a separate master, has the form in which Burn's own optimizer
+//! saves it, so either reads the other's file. Any other form carries the names of its formats, which Burn's optimizer
+//! refuses.
+
+use burn::{
+    optim::{
+        SimpleOptimizer,
+        record::{AdaptorRecord, AdaptorRecordItem, AdaptorRecordItemV1, AdaptorRecordV1},
+    },
+    record::{PrecisionSettings, Record},
+    tensor::{DType, Tensor, TensorPrimitive, backend::AutodiffBackend},
+};
+use burn_amp_kernels::{AmpBackend, optimizer::Moment};
+use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    super::{
+        MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, master_state::Master,
+    },
+    Plain,
+    item::ListItem,
+    state::{ListMaster, ListState},
+};
+use crate::{backend::Amped, graph::NoGraph, policy::Context, tensor::AmpTensor};
+
+type Inner<B> = <B as AutodiffBackend>::InnerBackend;
+type Optimizer<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
+type OneByOne<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>;
+
+/// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
+// Rustdoc 1.95 panics where it looks for the auto traits of this type.
+#[doc(hidden)]
+pub enum StateRecord<C, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    /// Of an optimizer that steps all parameters together.
+    #[doc(hidden)]
+    List(ListState<Plain<B>>),
+    /// Of an optimizer that steps one parameter after the other.
+    #[doc(hidden)]
+    OneByOne(OneByOne<C, B>),
+}
+
+/// [`StateRecord`] in a file.
+#[doc(hidden)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub enum StateItem<O, B, S>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    O: SimpleOptimizer<B::InnerBackend>,
+    S: PrecisionSettings,
+{
+    /// As Burn's own optimizer saves it.
+    V1(AdaptorRecordItemV1<O, B::InnerBackend, S>),
+    /// Of an optimizer that steps all parameters together, with a separate master.
+    AmpList(ListItem),
+    /// Of an optimizer that steps one parameter after the other, with a separate master.
+    AmpOneByOne(AdaptorRecordItem<MasterWeights<SkipOnDevice<O>>, B, S>),
+}
+
+/// Evaluates an expression for the rank of a tensor, as a constant.
+///
+/// A macro, because a function cannot be generic over an expression that names the constant.
+macro_rules! with_rank {
+    ($rank:expr, $D:ident => $body:expr) => {
+        with_rank!(@ $rank, $D => $body, 0 1 2 3 4 5 6 7 8)
+    };
+    (@ $rank:expr, $D:ident => $body:expr, $($at:literal)+) => {
+        match $rank {
+            $($at => {
+                const $D: usize = $at;
+                $body
+            })+
+            rank => unreachable!("Burn saves no state of rank {rank}"),
+        }
+    };
+}
+
+impl<C, B> StateRecord<C, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    /// The state for an optimizer that steps all parameters together; `None` if the parameter has none.
+    pub(super) fn into_list(self) -> Option<ListState<Plain<B>>> {
+        match self {
+            Self::List(state) => Some(state),
+            Self::OneByOne(AdaptorRecord::V1(record)) => list_of::<C, B>(record),
+        }
+    }
+
+    /// The state for an optimizer that steps one parameter after the other.
+    pub(super) fn into_one_by_one(self) -> Option<OneByOne<C, B>> {
+        match self {
+            Self::List(state) => one_by_one::<C, B>(state),
+            Self::OneByOne(record) => Some(record),
+        }
+    }
+}
+
+/// Converts the state of a list to that of a single parameter.
+fn one_by_one<C, B>(state: ListState<Plain<B>>) -> Option<OneByOne<C, B>>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    let ListState {
+        time,
+        undecided: _,
+        master,
+        moments,
+        shape,
+    } = state;
+    with_rank!(shape.num_dims(), D => {
+        let moments = moments.into_iter();
+        let moments = moments.map(|moment| moment.widened(shape.clone(), DType::F32));
+        let moments = moments.map(amp_tensor::<B, D>).collect();
+        let inner = C::state_of((time, moments)).map(SkipState::of);
+        let master = match master {
+            ListMaster::Parameter => Master::Parameter,
+            ListMaster::F32(master) => Master::F32(amp_tensor::<B, D>(master)),
+            ListMaster::Offset(offset) => Master::Offset(Tensor::from_primitive(offset)),
+        };
+        Some(AdaptorRecord::from_state::<D>(MasterState { master, inner }))
+    })
+}
+
+/// Converts the state of a single parameter to that of a list.
+fn list_of<C, B>(
+    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B::InnerBackend>,
+) -> Option<ListState<Plain<B>>>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    with_rank!(rank_of(&record), D => {
+        let MasterState { master, inner } = record.into_state::<D>();
+        let master: ListMaster<Plain<B>> = match master {
+            Master::Parameter => ListMaster::Parameter,
+            Master::F32(master) => ListMaster::F32(plain::<B, D>(master)),
+            Master::Offset(offset) => ListMaster::Offset(offset.into_primitive()),
+        };
+        let inner = inner.and_then(SkipState::decided).and_then(C::parts_of);
+        let (time, moments) = inner.unwrap_or_default();
+        let moments: Vec<_> = moments.into_iter().map(plain::<B, D>).collect();
+        let shape = match (&master, moments.first()) {
+            (_, Some(moment)) => moment.shape(),
+            (ListMaster::F32(master), None) => master.shape(),
+            (ListMaster::Offset(offset), None) => offset.shape(),
+            (ListMaster::Parameter, None) => return None,
+        };
+        let state = ListState {
+            time,
+            master,
+            moments: moments.into_iter().map(Moment::Wide).collect(),
+            ..ListState::new(shape)
+        };
+        state.decided()
+    })
+}
+
+/// The state as Burn's own optimizer keeps it; `None` if there is a separate master. Waits for the device.
+fn burns<O, I>(
+    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<O>>, I>,
+) -> Option<AdaptorRecordV1<O, I>>
+where
+    I: Amped<Graph = NoGraph>,
+    O: SimpleOptimizer<I>,
+{
+    with_rank!(rank_of(&record), D => {
+        match record.into_state::<D>() {
+            MasterState {
+                master: Master::Parameter,
+                inner: Some(state),
+            } => state.decided().map(AdaptorRecordV1::from_state::<D>),
+            _ => None,
+        }
+    })
+}
+
+/// The moments if Burn's own optimizer has them in the same form: in F32, of a parameter without a separate master.
+fn burns_moments<P: AmpBackend>(state: &ListState<P>) -> Option<Vec<FloatTensor<P>>> {
+    if !matches!(state.master, ListMaster::Parameter) {
+        return None;
+    }
+    let moments = state.moments.iter();
+    let moments = moments.map(|moment| match moment {
+        Moment::Wide(moment) if moment.dtype() == DType::F32 => Some(moment.clone()),
+        Moment::Wide(_) | Moment::Bf16(_) => None,
+    });
+    moments.collect()
+}
+
+/// Returns the rank of the parameter that a state belongs to.
+fn rank_of<O: SimpleOptimizer<I>, I: burn::tensor::backend::Backend>(
+    record: &AdaptorRecordV1<O, I>,
+) -> usize {
+    match record {
+        AdaptorRecordV1::Rank0(_) => 0,
+        AdaptorRecordV1::Rank1(_) => 1,
+        AdaptorRecordV1::Rank2(_) => 2,
+        AdaptorRecordV1::Rank3(_) => 3,
+        AdaptorRecordV1::Rank4(_) => 4,
+        AdaptorRecordV1::Rank5(_) => 5,
+        AdaptorRecordV1::Rank6(_) => 6,
+        AdaptorRecordV1::Rank7(_) => 7,
+        AdaptorRecordV1::Rank8(_) => 8,
+    }
+}
+
+/// Wraps a tensor of the plain backend.
+fn amp_tensor<B, const D: usize>(tensor: FloatTensor<Plain<B>>) -> Tensor<B::InnerBackend, D>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    let device = Plain::<B>::float_device(&tensor);
+    let context = Context::of::<<B::InnerBackend as Amped>::Source>(&device);
+    Tensor::from_primitive(TensorPrimitive::Float(AmpTensor::new(tensor, context)))
+}
+
+/// Returns the tensor of the plain backend, in the dtype of a state.
+fn plain<B, const D: usize>(tensor: Tensor<B::InnerBackend, D>) -> FloatTensor<Plain<B>>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    tensor.into_primitive().tensor().into_inner()
+}
+
+impl<C, B> Record<B> for StateRecord<C, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    type Item<S: PrecisionSettings> = StateItem<Optimizer<C, B>, B, S>;
+
+    /// Incurs device-to-host reads.
+    fn into_item<S: PrecisionSettings>(self) -> Self::Item<S> {
+        let state = match self {
+            Self::List(state) => state,
+            Self::OneByOne(AdaptorRecord::V1(record)) => {
+                return match burns(record.clone()) {
+                    Some(record) => StateItem::V1(record.into_item()),
+                    None => StateItem::AmpOneByOne(AdaptorRecord::V1(record).into_item()),
+                };
+            }
+        };
+        if let Some(moments) = burns_moments(&state) {
+            let record = with_rank!(state.shape.num_dims(), D => {
+                let moments = moments.into_iter().map(amp_tensor::<B, D>).collect();
+                C::state_of((state.time, moments)).map(AdaptorRecordV1::from_state::<D>)
+            });
+            if let Some(record) = record {
+                return StateItem::V1(record.into_item());
+            }
+        }
+        StateItem::AmpList(ListItem::of(state))
+    }
+
+    fn from_item<S: PrecisionSettings>(item: Self::Item<S>, device: &B::Device) -> Self {
+        match item {
+            StateItem::V1(item) => {
+                let record = AdaptorRecordV1::from_item(item, device);
+                with_rank!(rank_of(&record), D => {
+                    Self::OneByOne(AdaptorRecord::from_state::<D>(MasterState {
+                        master: Master::Parameter,
+                        inner: Some(SkipState::of(record.into_state::<D>())),
+                    }))
+                })
+            }
+            StateItem::AmpList(item) => Self::List(item.into_state(device)),
+            StateItem::AmpOneByOne(item) => Self::OneByOne(Record::from_item(item, device)),
+        }
+    }
+}
+
+impl<C, B> Clone for StateRecord<C, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+{
+    fn clone(&self) -> Self {
+        match self {
+            Self::List(state) => Self::List(state.clone()),
+            Self::OneByOne(record) => Self::OneByOne(record.clone()),
+        }
+    }
+}

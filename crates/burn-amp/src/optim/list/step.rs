@@ -1,0 +1,337 @@
+//! The step of the parameters that were taken out of a model.
+
+use std::sync::Arc;
+
+use burn::{module::ParamId, optim::LearningRate};
+use burn_amp_core::Precision;
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{
+        ListStep, Listed, Moment, MomentFormat, Rule, Stepped,
+        rounding::{mixed, to_bf16},
+    },
+};
+use burn_backend::{
+    DType, TensorMetadata,
+    tensor::{Device, FloatTensor},
+};
+use hashbrown::HashMap;
+
+use super::{
+    super::{Masters, Moments},
+    state::{ListMaster, ListState, split},
+    walk::{self, Taken, TakenAll},
+};
+use crate::{
+    graph::Recorded,
+    loss_scale::Passes,
+    precision,
+    tensor::{AmpTensor, Factors, Nature},
+};
+
+/// An optimizer that steps all parameters together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListOptimizer {
+    pub(super) rule: Rule,
+    pub(super) masters: Masters,
+    pub(super) moments: Moments,
+    /// The seed of stochastic rounding.
+    pub(super) seed: u64,
+}
+
+/// A parameter that waits for its step.
+struct Waiting<B: AmpBackend> {
+    taken: Taken<B>,
+    /// Its state before the step, without what the step takes.
+    state: ListState<B>,
+    form: Form,
+}
+
+/// The form in which the weights of a parameter are kept.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As they are stepped.
+    Parameter,
+    /// A low parameter beside an F32 master.
+    Master,
+    /// A BF16 parameter and an offset.
+    Split,
+}
+
+impl ListOptimizer {
+    /// Makes a step; if one of the passes overflowed, the device leaves everything as it is.
+    pub(super) fn step<B: AmpBackend>(
+        self,
+        lr: LearningRate,
+        taken: TakenAll<B>,
+        states: &mut HashMap<ParamId, ListState<B>>,
+    ) -> walk::Stepped<B> {
+        let TakenAll { parameters, passes } = taken;
+        let mut lists: Vec<List<B>> = Vec::new();
+        for taken in parameters {
+            let device = B::float_device(&taken.parameter.inner);
+            let state = states.remove(&taken.id).and_then(ListState::decided);
+            let state = state.unwrap_or_else(|| ListState::new(taken.parameter.inner.shape()));
+            let state = state.on_device(&device);
+            let factors = factors(&taken.gradient);
+            let at = match lists.iter().position(|list| list.takes(&device, &factors)) {
+                Some(at) => at,
+                None => {
+                    lists.push(List::new(device, factors.clone()));
+                    lists.len() - 1
+                }
+            };
+            let (waiting, listed) = self.listed(taken, state, factors.unscale, &passes);
+            lists[at].waiting.push(waiting);
+            lists[at].parameters.push(listed);
+        }
+        let mut all = walk::Stepped::new();
+        for list in lists {
+            let List {
+                device,
+                factors,
+                waiting,
+                parameters,
+            } = list;
+            let here = |tensor: &FloatTensor<B>| B::float_to_device(tensor.clone(), &device);
+            let stepped = B::optimizer_step(ListStep {
+                rule: self.rule,
+                lr,
+                scaled_by: factors.pass.map(|pass| here(&pass.before)),
+                unless_overflowed: overflowed_state(&passes, &device),
+                clip: factors.clip.map(|clip| here(&clip)),
+                parameters,
+            });
+            for (waiting, stepped) in waiting.into_iter().zip(stepped) {
+                let Waiting { taken, state, form } = waiting;
+                let low = stepped.low.clone();
+                let (parameter, state) = self.ended(state, form, stepped);
+                if let Some(state) = state {
+                    states.insert(taken.id, state);
+                }
+                let parameter = wrapped(parameter, low, &taken.parameter);
+                all.insert(taken.id, (parameter, taken.flags));
+            }
+        }
+        all
+    }
+
+    /// Prepares a parameter and its state.
+    fn listed<B: AmpBackend>(
+        self,
+        mut taken: Taken<B>,
+        state: ListState<B>,
+        factor: f32,
+        passes: &Passes<B>,
+    ) -> (Waiting<B>, Listed<B>) {
+        let ListState {
+            time,
+            undecided: _,
+            master,
+            moments,
+            shape,
+        } = state;
+        let low = low_copy(&taken.parameter);
+        let parameter = taken.parameter.inner.clone();
+        // The step may write to the parameter only if nobody else holds it.
+        taken.parameter.inner = taken.gradient.inner.clone();
+        let (parameter, master, form) = self.weights::<B>(parameter, master);
+        let format = self
+            .moments
+            .format(shape.num_elements(), taken.flags.keeps_more);
+        let moments = self.moments_in::<B>(format, &parameter, time, moments);
+        let gradient = match taken.gradient.nature {
+            Nature::Gradient(_) | Nature::Pending(_) => taken.gradient.inner.clone(),
+            _ => taken.gradient.clone().in_f32().inner,
+        };
+        let time = time + 1;
+        let listed = Listed {
+            parameter,
+            gradient,
+            factor,
+            master,
+            moments,
+            key: key(self.seed, taken.id, time),
+            rounds_stochastically: self.masters == Masters::Stochastic,
+            time: i32::try_from(time).unwrap_or(i32::MAX),
+            low: low.map(precision::to_float),
+        };
+        let state = ListState {
+            time,
+            undecided: passes.clone(),
+            ..ListState::new(shape)
+        };
+        (Waiting { taken, state, form }, listed)
+    }
+
+    /// Returns the tensor that the step reads and writes as the parameter, and a separate master.
+    fn weights<B: AmpBackend>(
+        self,
+        parameter: FloatTensor<B>,
+        master: ListMaster<B>,
+    ) -> (FloatTensor<B>, Option<FloatTensor<B>>, Form) {
+        match (parameter.dtype(), self.masters, master) {
+            (DType::BF16, Masters::Split, master) => {
+                (master.weights_of(parameter), None, Form::Split)
+            }
+            (DType::F16, Masters::Stochastic, master)
+            | (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
+                let weights = master.weights_of(parameter.clone());
+                (parameter, Some(weights), Form::Master)
+            }
+            // Masters are no longer kept, or the model was converted back to F32: the step still starts from them.
+            (
+                DType::F16 | DType::BF16,
+                Masters::None | Masters::Stochastic,
+                ListMaster::Parameter,
+            ) => (parameter, None, Form::Parameter),
+            (DType::F16 | DType::BF16, Masters::None | Masters::Stochastic, master) => {
+                let weights = master.weights_of(parameter.clone());
+                (parameter, Some(weights), Form::Parameter)
+            }
+            (DType::F32, _, ListMaster::F32(master)) => (master, None, Form::Parameter),
+            (_, _, _) => (parameter, None, Form::Parameter),
+        }
+    }
+
+    /// Returns as many moments as the rule has, in a format.
+    fn moments_in<B: AmpBackend>(
+        self,
+        format: MomentFormat,
+        parameter: &FloatTensor<B>,
+        time: usize,
+        moments: Vec<Moment<B>>,
+    ) -> Vec<Moment<B>> {
+        let wide = precision::of(parameter).join(Precision::F32);
+        let dtype = precision::to_float(wide);
+        let (shape, device) = (parameter.shape(), B::float_device(parameter));
+        let in_format = |moment: Moment<B>| {
+            if moment.format() == format && format == MomentFormat::Bf16 {
+                return moment;
+            }
+            let moment = moment.widened(shape.clone(), precision::to_burn(wide));
+            // A state in another format is rounded to the nearest, once.
+            Moment::rounded(moment, format, |_, value| to_bf16(value, 0x8000))
+        };
+        let mut moments = moments.into_iter();
+        let moments = (0..self.rule.moments()).map(|_| match moments.next() {
+            Some(moment) => in_format(moment),
+            None if time == 0 => Moment::undefined(format, shape.clone(), dtype, &device),
+            // Adam had no largest second moment before: its next is the largest.
+            None => in_format(Moment::Wide(B::float_zeros(shape.clone(), &device, dtype))),
+        });
+        moments.collect()
+    }
+
+    /// Returns the parameter after a step in the form in which it is stored, and its state.
+    fn ended<B: AmpBackend>(
+        self,
+        state: ListState<B>,
+        form: Form,
+        stepped: Stepped<B>,
+    ) -> (FloatTensor<B>, Option<ListState<B>>) {
+        let Stepped {
+            parameter,
+            master,
+            moments,
+            low: _,
+        } = stepped;
+        let (parameter, master) = match (form, master) {
+            (Form::Parameter, _) => (parameter, ListMaster::Parameter),
+            (Form::Split, _) => {
+                let (parameter, offset) = split::<B>(parameter);
+                (parameter, ListMaster::Offset(offset))
+            }
+            (Form::Master, Some(master)) => (parameter, ListMaster::F32(master)),
+            (Form::Master, None) => unreachable!("a step returns the masters that it was given"),
+        };
+        let state = ListState {
+            master,
+            moments,
+            ..state
+        };
+        let is_empty = state.moments.is_empty() && matches!(state.master, ListMaster::Parameter);
+        (parameter, (!is_empty).then_some(state))
+    }
+}
+
+/// The parameters of a device whose gradients share all factors that are on the device.
+struct List<B: AmpBackend> {
+    device: Device<B>,
+    factors: Factors<B>,
+    waiting: Vec<Waiting<B>>,
+    parameters: Vec<Listed<B>>,
+}
+
+impl<B: AmpBackend> List<B> {
+    fn new(device: Device<B>, factors: Factors<B>) -> Self {
+        Self {
+            device,
+            factors,
+            waiting: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    fn takes(&self, device: &Device<B>, factors: &Factors<B>) -> bool {
+        let pass = |factors: &Factors<B>| factors.pass.as_ref().map(Arc::as_ptr);
+        let clip = |factors: &Factors<B>| factors.clip.as_ref().map(Arc::as_ptr);
+        self.device == *device
+            && pass(&self.factors) == pass(factors)
+            && clip(&self.factors) == clip(factors)
+    }
+}
+
+/// Returns the factors that a gradient has not been multiplied with.
+fn factors<B: AmpBackend>(gradient: &AmpTensor<B>) -> Factors<B> {
+    match &gradient.nature {
+        Nature::Pending(pending) => pending.factors.clone(),
+        _ => Factors::none(),
+    }
+}
+
+/// Returns the low dtype in which the next forward pass will read a parameter, if ops have read it in one and it is stored
+/// in another.
+fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
+    let low = parameter.nature.origin()?.lowered()?;
+    (precision::of(&parameter.inner) == Precision::F32).then_some(low)
+}
+
+/// Wraps the values of a parameter after a step, with their copy in low precision.
+fn wrapped<B: AmpBackend>(
+    parameter: FloatTensor<B>,
+    low: Option<FloatTensor<B>>,
+    before: &AmpTensor<B>,
+) -> AmpTensor<B> {
+    AmpTensor {
+        logical: precision::of(&parameter),
+        inner: parameter,
+        context: before.context,
+        nature: Nature::Plain,
+        recorded: match low {
+            Some(low) => Recorded::of_lowered(precision::of(&low), low),
+            None => Recorded::nothing(),
+        },
+    }
+}
+
+/// Returns the key of the random numbers that a parameter draws in a step.
+fn key(seed: u64, id: ParamId, time: usize) -> u32 {
+    let halves = |number: u64| [number as u32, (number >> 32) as u32];
+    let words = [seed, id.val(), time as u64].map(halves);
+    words
+        .as_flattened()
+        .iter()
+        .fold(0, |key, word| mixed(key ^ word))
+}
+
+/// Returns a state of the loss scale that says whether one of the passes overflowed; `None` if there are none.
+fn overflowed_state<B: AmpBackend>(
+    passes: &Passes<B>,
+    device: &Device<B>,
+) -> Option<FloatTensor<B>> {
+    let states = passes.iter();
+    let states = states.map(|pass| B::float_to_device(pass.after.clone(), device));
+    // The flags are 0 or 1, so their sum is positive if one of them is.
+    states.reduce(B::float_add)
+}

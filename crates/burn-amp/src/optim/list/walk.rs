@@ -1,0 +1,177 @@
+//! Taking the parameters and gradients out of a model, and putting the parameters back.
+//!
+//! Burn visits a model parameter by parameter, and a step needs all of them at once. Between the two walks each
+//! parameter is replaced by its gradient, which costs nothing, so that nobody but the step holds the parameters, and it
+//! can update them in place.
+
+use std::marker::PhantomData;
+
+use burn::{
+    grad_clipping::GradientClipping,
+    module::{AutodiffModule, ModuleMapper, Param, ParamId},
+    optim::adaptor::GradAdaptor,
+    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
+};
+#[cfg(feature = "distributed")]
+use burn_backend::distributed::DistributedParamId;
+use hashbrown::HashMap;
+
+use super::{super::passes::take_passes, Plain};
+use crate::{
+    backend::Amped,
+    convert::keeps_more,
+    graph::NoGraph,
+    loss_scale::Passes,
+    tensor::{AmpTensor, Nature},
+};
+
+/// The parameters that a step changes, and the backward passes that their gradients were computed from.
+pub(super) struct TakenAll<P: burn_amp_kernels::AmpBackend> {
+    pub(super) parameters: Vec<Taken<P>>,
+    pub(super) passes: Passes<P>,
+}
+
+/// A parameter and its gradient.
+pub(super) struct Taken<P: burn_amp_kernels::AmpBackend> {
+    pub(super) id: ParamId,
+    pub(super) parameter: AmpTensor<P>,
+    pub(super) gradient: AmpTensor<P>,
+    pub(super) flags: Flags,
+}
+
+/// What a parameter is besides its values.
+#[derive(Clone, Copy)]
+pub(super) struct Flags {
+    requires_grad: bool,
+    /// Whether it is one of a norm or an embedding.
+    pub(super) keeps_more: bool,
+    #[cfg(feature = "distributed")]
+    is_distributed: bool,
+}
+
+/// The parameters after a step.
+pub(super) type Stepped<P> = HashMap<ParamId, (AmpTensor<P>, Flags)>;
+
+/// Takes the parameters that have gradients out of a model; the model is unusable until they are put back.
+///
+/// The gradients are clipped one by one if the optimizer's configuration says so.
+pub(super) fn take<M, B>(
+    module: M,
+    grads: &mut GradAdaptor,
+    clipping: Option<&GradientClipping>,
+) -> (M, TakenAll<Plain<B>>)
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    M: AutodiffModule<B>,
+{
+    let mut take = Take::<B> {
+        grads,
+        clipping,
+        modules: Vec::new(),
+        taken: TakenAll {
+            parameters: Vec::new(),
+            passes: Passes::none(),
+        },
+    };
+    let module = module.map(&mut take);
+    (module, take.taken)
+}
+
+struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
+    grads: &'a mut GradAdaptor,
+    clipping: Option<&'a GradientClipping>,
+    /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
+    modules: Vec<bool>,
+    taken: TakenAll<Plain<B>>,
+}
+
+impl<B> ModuleMapper<B> for Take<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn enter_module(&mut self, _: &str, container_type: &str) {
+        self.modules.push(keeps_more(container_type));
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.modules.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let Some((grad, device)) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
+            return param;
+        };
+        let (id, parameter, mapper) = param.consume();
+        let flags = Flags {
+            requires_grad: parameter.is_require_grad(),
+            keeps_more: self.modules.last() == Some(&true),
+            #[cfg(feature = "distributed")]
+            is_distributed: parameter.is_distributed(),
+        };
+        let parameter = if parameter.device() == device {
+            parameter
+        } else {
+            parameter.to_device(&device)
+        };
+        let grad = match self.clipping {
+            Some(clipping) => clipping.clip_gradient(grad),
+            None => grad,
+        };
+        let (grad, passes) = take_passes(grad);
+        self.taken.passes.join(&passes);
+        let grad = grad.into_primitive().tensor();
+        // Its factors are left to the step.
+        let placeholder = AmpTensor {
+            nature: Nature::Plain,
+            ..grad.clone()
+        };
+        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(placeholder));
+        self.taken.parameters.push(Taken {
+            id,
+            parameter: parameter.inner().into_primitive().tensor(),
+            gradient: grad,
+            flags,
+        });
+        Param::from_mapped_value(id, Tensor::from_inner(placeholder), mapper)
+    }
+}
+
+/// Puts the parameters back into the model that they were taken from.
+pub(super) fn put<M, B>(module: M, stepped: Stepped<Plain<B>>) -> M
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    M: AutodiffModule<B>,
+{
+    module.map(&mut Put::<B> {
+        stepped,
+        backend: PhantomData,
+    })
+}
+
+struct Put<B: AutodiffBackend<InnerBackend: Amped>> {
+    stepped: Stepped<Plain<B>>,
+    backend: PhantomData<B>,
+}
+
+impl<B> ModuleMapper<B> for Put<B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        // A parameter that is in the model twice was taken at its first place only.
+        let Some((parameter, flags)) = self.stepped.remove(&param.id) else {
+            return param;
+        };
+        let (id, _, mapper) = param.consume();
+        let mut tensor =
+            Tensor::from_inner(Tensor::from_primitive(TensorPrimitive::Float(parameter)));
+        if flags.requires_grad {
+            tensor = tensor.require_grad();
+        }
+        #[cfg(feature = "distributed")]
+        if flags.is_distributed {
+            tensor = tensor.set_distributed(DistributedParamId::from(id.val()));
+        }
+        Param::from_mapped_value(id, tensor, mapper)
+    }
+}

@@ -1,0 +1,136 @@
+//! Gradients whose factors have not been applied yet.
+//!
+//! A gradient leaves the backward pass scaled, and may have to be clipped by a factor that is known when all gradients
+//! are. The step of an optimizer over all parameters applies both on its way, which costs nothing. Any other reader gets
+//! the gradient with its factors applied.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
+
+use crate::{
+    graph::{Graph, NoGraph},
+    loss_scale::{DeferredPass, Passes},
+    precision,
+};
+
+/// The factors of a gradient, and the backward passes that it was computed from.
+pub(crate) struct Pending<B: AmpBackend, G: Graph<B>> {
+    pub(crate) passes: Passes<B>,
+    pub(crate) factors: Factors<B>,
+    /// Applies the factors. Gradients are in no graph, so it is made for `NoGraph` only.
+    apply: Apply<B, FloatTensor<G::Inner>>,
+    /// The gradient with its factors applied, once one of several holders has read it.
+    applied: OnceLock<FloatTensor<G::Inner>>,
+}
+
+type Apply<B, T> = fn(&Factors<B>, T) -> T;
+
+/// The factors of a gradient, in the order in which they are applied, in F32 (F64 for F64).
+pub(crate) struct Factors<B: AmpBackend> {
+    /// The reciprocal of a loss scale that the host knows, or 1.
+    pub(crate) unscale: f32,
+    /// The backward pass by whose scale the gradient is divided; if it overflowed, the gradient is zeros.
+    pub(crate) pass: Option<Arc<DeferredPass<B>>>,
+    /// The factor of a clipping: one F32 element, which the gradients of a step share.
+    pub(crate) clip: Option<Arc<FloatTensor<B>>>,
+}
+
+impl<B: AmpBackend> Factors<B> {
+    /// Without factors.
+    pub(crate) const fn none() -> Self {
+        Self {
+            unscale: 1.0,
+            pass: None,
+            clip: None,
+        }
+    }
+
+    fn apply(&self, gradient: FloatTensor<B>) -> FloatTensor<B> {
+        let Self {
+            unscale,
+            pass,
+            clip,
+        } = self;
+        let mut gradient = gradient;
+        let device = B::float_device(&gradient);
+        if *unscale != 1.0 {
+            gradient = times::<B>(gradient, *unscale);
+        }
+        if let Some(pass) = pass {
+            let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
+            let (before, after) = (here(&pass.before), here(&pass.after));
+            gradient = B::unscale_unless_overflowed(gradient, before, after);
+        }
+        if let Some(clip) = clip {
+            let wide = precision::of(&gradient).join(Precision::F32);
+            let clip = B::float_to_device(clip.as_ref().clone(), &device);
+            let clip = B::float_reshape(clip, Shape::from(vec![1; gradient.rank()]));
+            let clip = precision::cast::<B>(clip, wide);
+            gradient = B::float_mul(precision::cast::<B>(gradient, wide), clip);
+        }
+        gradient
+    }
+}
+
+impl<B: AmpBackend> Clone for Factors<B> {
+    fn clone(&self) -> Self {
+        Self {
+            unscale: self.unscale,
+            pass: self.pass.clone(),
+            clip: self.clip.clone(),
+        }
+    }
+}
+
+impl<B: AmpBackend> fmt::Debug for Factors<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Factors")
+            .field("unscale", &self.unscale)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<B: AmpBackend> Pending<B, NoGraph> {
+    pub(crate) fn new(factors: Factors<B>, passes: Passes<B>) -> Self {
+        Self {
+            passes,
+            factors,
+            apply: Factors::apply,
+            applied: OnceLock::new(),
+        }
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> Pending<B, G> {
+    /// Returns the gradient with its factors applied, which widens a gradient in low precision.
+    ///
+    /// Adam reads a gradient twice, so the result is kept until the last holder reads it.
+    pub(crate) fn applied(
+        self: &Arc<Self>,
+        gradient: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        if Arc::strong_count(self) == 1 && self.applied.get().is_none() {
+            return (self.apply)(&self.factors, gradient);
+        }
+        let apply = || (self.apply)(&self.factors, gradient);
+        self.applied.get_or_init(apply).clone()
+    }
+}
+
+/// Returns `tensor × factor` in F32, because F16 cannot represent 65536, and its reciprocal only as a subnormal. F64
+/// stays F64.
+pub(crate) fn times<B: Backend>(tensor: FloatTensor<B>, factor: f32) -> FloatTensor<B> {
+    let wide = precision::of(&tensor).join(Precision::F32);
+    let tensor = precision::cast::<B>(tensor, wide);
+    if factor == 1.0 {
+        tensor
+    } else {
+        B::float_mul_scalar(tensor, factor.into())
+    }
+}

@@ -1,0 +1,571 @@
+//! Steps of lists of parameters, compared with Burn's own optimizers.
+
+use burn::{
+    optim::{
+        AdamConfig, AdamWConfig, SgdConfig, SimpleOptimizer, decay::WeightDecayConfig,
+        momentum::MomentumConfig,
+    },
+    tensor::{
+        DType, FloatDType, Tensor, TensorData, TensorPrimitive, Tolerance,
+        ops::{FloatTensor, FloatTensorOps, IntTensorOps},
+    },
+};
+use burn_amp::optim::OptimizerConfig;
+use burn_amp_kernels::{
+    AmpBackend, loss_scale,
+    optimizer::{self, ListStep, Listed, Moment, MomentFormat, Rule, Stepped, rounding},
+};
+use burn_amp_tests::Plain;
+use burn_backend::read_sync;
+
+use super::{dtypes, float};
+
+type Float = FloatTensor<Plain>;
+
+/// Tensors of different sizes: smaller than a vector, odd, and large enough for several cubes.
+const SHAPES: [[usize; 2]; 5] = [[1, 1], [3, 5], [8, 64], [33, 31], [128, 300]];
+
+/// Numbers between -2 and 2 that repeat after a long time.
+fn noise(len: usize, seed: usize) -> Vec<f64> {
+    (0..len)
+        .map(|at| ((at * 7919 + seed * 104_729 + 13) % 4001) as f64 / 1000.0 - 2.0)
+        .collect()
+}
+
+fn random(shape: [usize; 2], seed: usize, dtype: DType) -> Float {
+    float(&noise(shape[0] * shape[1], seed), shape, dtype)
+}
+
+/// The tensor of a moment that is not packed.
+fn unpacked(moment: &Moment<Plain>) -> &Float {
+    match moment {
+        Moment::Wide(tensor) => tensor,
+        Moment::Bf16(_) => panic!("the step changed the format of a moment"),
+    }
+}
+
+fn data(tensor: &Float) -> TensorData {
+    read_sync(Plain::float_into_data(tensor.clone())).unwrap()
+}
+
+fn tensor(float: &Float) -> Tensor<Plain, 2> {
+    Tensor::from_primitive(TensorPrimitive::Float(float.clone()))
+}
+
+fn primitive(tensor: Tensor<Plain, 2>) -> Float {
+    tensor.into_primitive().tensor()
+}
+
+/// A configuration of Burn's with the moments of its state.
+trait Burns: OptimizerConfig<Plain> {
+    fn moments(state: &<Self::Optimizer as SimpleOptimizer<Plain>>::State<2>) -> Vec<Float> {
+        let (_, moments) = Self::parts_of::<2>(state.clone()).unwrap();
+        moments.into_iter().map(primitive).collect()
+    }
+}
+
+impl Burns for AdamConfig {}
+impl Burns for AdamWConfig {}
+impl Burns for SgdConfig {}
+
+fn step(rule: Rule, lr: f64, parameters: Vec<Listed<Plain>>) -> ListStep<Plain> {
+    ListStep {
+        rule,
+        lr,
+        scaled_by: None,
+        unless_overflowed: None,
+        clip: None,
+        parameters,
+    }
+}
+
+fn listed(parameter: Float, gradient: Float, moments: Vec<Float>, time: usize) -> Listed<Plain> {
+    Listed {
+        parameter,
+        gradient,
+        factor: 1.0,
+        master: None,
+        moments: moments.into_iter().map(Moment::Wide).collect(),
+        key: 0,
+        rounds_stochastically: false,
+        time: time as i32,
+        low: None,
+    }
+}
+
+/// Undefined moments for a first step.
+fn undefined(rule: Rule, shape: [usize; 2]) -> Vec<Float> {
+    let nan = || float(&vec![f64::NAN; shape[0] * shape[1]], shape, DType::F32);
+    (0..rule.moments()).map(|_| nan()).collect()
+}
+
+/// Asserts that the numbers differ by at most one step of F32 at the size of the largest operand that went into them.
+fn assert_within_an_ulp(found: &Float, expected: &Float, operand: f32, what: &str) {
+    let [found, expected] = [found, expected].map(data);
+    for (found, expected) in found.iter::<f32>().zip(expected.iter::<f32>()) {
+        let ulp = f32::EPSILON * expected.abs().max(operand);
+        let error = (found - expected).abs();
+        assert!(error <= ulp, "{what}: {found} instead of {expected}");
+    }
+}
+
+/// Makes steps with Burn's optimizer, and compares each with a step of the list from the same state.
+fn steps_as_burn<C: Burns>(config: &C) {
+    let rule = config.rule().unwrap();
+    let optimizer = config.simple();
+    let mut parameters = SHAPES.map(|shape| random(shape, 1, DType::F32));
+    let mut states = SHAPES.map(|_| None);
+    for time in 1..=4 {
+        // In the last step nothing decays.
+        let lr = if time == 4 { 0.0 } else { 0.01 };
+        let gradients = SHAPES.map(|shape| random(shape, 3 * time, DType::F32));
+        let list = || {
+            let listed = SHAPES.iter().enumerate().map(|(at, shape)| {
+                let moments = match &states[at] {
+                    Some(state) => C::moments(state),
+                    None => undefined(rule, *shape),
+                };
+                let (parameter, gradient) = (parameters[at].clone(), gradients[at].clone());
+                listed(parameter, gradient, moments, time)
+            });
+            step(rule, lr, listed.collect())
+        };
+        let reference = optimizer::reference::<Plain>(list());
+        let kernel = Plain::optimizer_step(list());
+        for at in 0..SHAPES.len() {
+            let (parameter, state) = optimizer.step(
+                lr,
+                tensor(&parameters[at]),
+                tensor(&gradients[at]),
+                states[at].take(),
+            );
+            let (parameter, state) = (primitive(parameter), state.unwrap());
+            let moments = C::moments(&state);
+            #[cfg(not(feature = "fusion"))]
+            {
+                assert_eq!(data(&reference[at].parameter), data(&parameter));
+                for (found, expected) in reference[at].moments.iter().zip(&moments) {
+                    assert_eq!(data(unpacked(found)), data(expected));
+                }
+            }
+            let what = format!("{rule:?}, step {time}, {:?}", SHAPES[at]);
+            for stepped in [&reference[at], &kernel[at]] {
+                assert_within_an_ulp(&stepped.parameter, &parameter, 2.0, &what);
+                assert_eq!(stepped.moments.len(), moments.len());
+                // A moment is a sum of a moment and a gradient, or of their squares.
+                for (found, expected) in stepped.moments.iter().zip(&moments) {
+                    assert_within_an_ulp(unpacked(found), expected, 4.0, &what);
+                }
+            }
+            parameters[at] = parameter;
+            states[at] = Some(state);
+        }
+    }
+}
+
+fn decay() -> Option<WeightDecayConfig> {
+    Some(WeightDecayConfig::new(0.05))
+}
+
+#[test]
+fn adam_steps_as_burns_with_every_option() {
+    for amsgrad in [false, true] {
+        let adam = AdamConfig::new().with_amsgrad(amsgrad).with_epsilon(1e-8);
+        steps_as_burn(&adam);
+        steps_as_burn(&adam.with_weight_decay(decay()));
+    }
+}
+
+#[test]
+fn adam_w_steps_as_burns_with_every_option() {
+    for amsgrad in [false, true] {
+        for cautious in [false, true] {
+            for weight_decay in [0.0, 0.1] {
+                let adam_w = AdamWConfig::new()
+                    .with_amsgrad(amsgrad)
+                    .with_cautious_weight_decay(cautious)
+                    .with_weight_decay(weight_decay);
+                steps_as_burn(&adam_w);
+            }
+        }
+    }
+}
+
+#[test]
+fn sgd_steps_as_burns_with_every_option() {
+    for nesterov in [false, true] {
+        for dampening in [0.0, 0.1] {
+            let momentum = MomentumConfig::new()
+                .with_nesterov(nesterov)
+                .with_dampening(dampening);
+            let sgd = SgdConfig::new().with_momentum(Some(momentum));
+            steps_as_burn(&sgd);
+            steps_as_burn(&sgd.with_weight_decay(decay()));
+        }
+    }
+    steps_as_burn(&SgdConfig::new());
+    steps_as_burn(&SgdConfig::new().with_weight_decay(decay()));
+}
+
+fn adam() -> Rule {
+    OptimizerConfig::<Plain>::rule(&AdamConfig::new()).unwrap()
+}
+
+/// A state of the loss scale after a pass that overflowed or not.
+fn state(scale: f32, overflowed: bool) -> Float {
+    let mut state = loss_scale::state(burn_amp::config::LossScaling::Static(scale).start());
+    state[3] = f32::from(overflowed);
+    Plain::float_from_data(TensorData::from(state), &Default::default())
+}
+
+#[test]
+fn after_an_overflow_nothing_changes() {
+    for seed in 0..1000 {
+        let parameter = random([5, 7], seed, DType::F32);
+        let moments = vec![
+            random([5, 7], seed + 1, DType::F32),
+            random([5, 7], seed + 2, DType::F32),
+        ];
+        let mut values = noise(35, seed);
+        values[seed % 35] = f64::INFINITY;
+        values[(seed + 9) % 35] = f64::NAN;
+        let gradient = float(&values, [5, 7], DType::F32);
+        let before: Vec<_> = [&parameter, &moments[0], &moments[1]].map(data).into();
+        let listed = listed(parameter, gradient, moments, 3);
+        let list = ListStep {
+            unless_overflowed: Some(state(8.0, true)),
+            ..step(adam(), 0.1, vec![listed])
+        };
+        for stepped in [
+            optimizer::reference::<Plain>(list.clone()),
+            Plain::optimizer_step(list),
+        ] {
+            let Stepped {
+                parameter, moments, ..
+            } = &stepped[0];
+            let [first, second] = [&moments[0], &moments[1]].map(unpacked);
+            let after: Vec<_> = [parameter, first, second].map(data).into();
+            assert!(after == before, "step {seed}");
+        }
+    }
+}
+
+/// Scaled gradients that are clipped, in every dtype, of parameters in every dtype, with and without masters.
+#[test]
+fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
+    let low = dtypes().into_iter().find(|dtype| *dtype == DType::F16);
+    for stored in dtypes() {
+        for gradient in dtypes() {
+            let wide = stored == DType::F64;
+            if wide != (gradient == DType::F64) {
+                continue;
+            }
+            let wide = if wide { DType::F64 } else { DType::F32 };
+            for has_master in [false, true] {
+                let shape = [9, 13];
+                let parameter = random(shape, 1, stored);
+                let master = random(shape, 5, wide);
+                let weights = if has_master {
+                    master.clone()
+                } else {
+                    Plain::float_cast(parameter.clone(), FloatDType::from(wide))
+                };
+                let gradient = random(shape, 2, gradient);
+                let moments = || {
+                    [3, 4]
+                        .map(|seed| primitive(tensor(&random(shape, seed, wide)).abs()))
+                        .to_vec()
+                };
+                let factor = 0.25 / 16.0 * 0.5;
+                let plain = Plain::float_mul_scalar(
+                    Plain::float_cast(gradient.clone(), FloatDType::from(wide)),
+                    factor.into(),
+                );
+                let expected = step(adam(), 0.1, vec![listed(weights, plain, moments(), 2)]);
+                let expected = optimizer::reference::<Plain>(expected).remove(0);
+                let list = ListStep {
+                    scaled_by: Some(state(16.0, false)),
+                    unless_overflowed: Some(state(16.0, false)),
+                    clip: Some(float(&[0.5], [1], DType::F32)),
+                    ..step(
+                        adam(),
+                        0.1,
+                        vec![Listed {
+                            factor: 0.25,
+                            master: has_master.then(|| master.clone()),
+                            low: low.map(FloatDType::from),
+                            ..listed(parameter.clone(), gradient, moments(), 2)
+                        }],
+                    )
+                };
+                let unchanged = data(&parameter);
+                for stepped in [
+                    optimizer::reference::<Plain>(list.clone()),
+                    Plain::optimizer_step(list),
+                ] {
+                    let what = format!("{stored:?}, master: {has_master}");
+                    let stepped = &stepped[0];
+                    let near = |found: &Float, expected: &Float| {
+                        assert_eq!(data(found).dtype, data(expected).dtype, "{what}");
+                        let tolerance = Tolerance::<f64>::absolute(1e-6);
+                        data(found).assert_approx_eq::<f64>(&data(expected), tolerance);
+                    };
+                    assert_eq!(stepped.master.is_some(), has_master);
+                    let written = stepped.master.as_ref().unwrap_or(&stepped.parameter);
+                    if has_master || stored == wide {
+                        near(written, &expected.parameter);
+                    }
+                    let rounded = Plain::float_cast(written.clone(), FloatDType::from(stored));
+                    assert_eq!(data(&rounded), data(&stepped.parameter), "{what}");
+                    for (found, expected) in stepped.moments.iter().zip(&expected.moments) {
+                        near(unpacked(found), unpacked(expected));
+                    }
+                    if let Some(low) = low {
+                        let of_parameter =
+                            Plain::float_cast(stepped.parameter.clone(), FloatDType::from(low));
+                        assert_eq!(
+                            data(stepped.low.as_ref().unwrap()),
+                            data(&of_parameter),
+                            "{what}"
+                        );
+                    }
+                }
+                // The step was given clones, so it must not write to them.
+                assert_eq!(
+                    data(&parameter),
+                    unchanged,
+                    "{what}",
+                    what = "a shared parameter"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_have_any_layout_and_any_number() {
+    let values = noise(24, 1);
+    let source = || tensor(&float(&values, [4, 6], DType::F32));
+    let cases = [
+        source().transpose(),
+        source().slice([1..3, 2..5]),
+        source().slice([1..3, 2..5]).transpose(),
+        source().slice([2..3, 0..6]).expand([3, 6]),
+        Tensor::empty([0, 6], &Default::default()),
+    ];
+    let mut lists = Vec::new();
+    for is_contiguous in [false, true] {
+        let parameters = (0..100).map(|at| {
+            let gradient = cases[at % cases.len()].clone();
+            let shape = gradient.dims();
+            let gradient = if is_contiguous {
+                let data = gradient.into_data();
+                Tensor::<Plain, 2>::from_data(data, &Default::default())
+            } else {
+                gradient
+            };
+            listed(
+                random(shape, at, DType::F32),
+                primitive(gradient),
+                undefined(adam(), shape),
+                1,
+            )
+        });
+        lists.push(step(adam(), 0.1, parameters.collect()));
+    }
+    let [strided, contiguous] = <[_; 2]>::try_from(lists).unwrap();
+    let found = Plain::optimizer_step(strided);
+    let expected = optimizer::reference::<Plain>(contiguous);
+    assert_eq!(found.len(), 100);
+    for (found, expected) in found.iter().zip(&expected) {
+        let tolerance = Tolerance::<f32>::absolute(1e-6);
+        data(&found.parameter).assert_approx_eq::<f32>(&data(&expected.parameter), tolerance);
+        if data(&found.parameter).num_elements() > 0 {
+            let moments = [found, expected].map(|stepped| data(unpacked(&stepped.moments[1])));
+            let [found, expected] = moments;
+            found.assert_approx_eq::<f32>(&expected, tolerance);
+        }
+    }
+}
+
+/// The words of moments in BF16.
+fn words(moment: &Moment<Plain>) -> Vec<u32> {
+    match moment {
+        Moment::Wide(_) => panic!("the step changed the format of a moment"),
+        Moment::Bf16(words) => {
+            let data = read_sync(Plain::int_into_data(words.clone())).unwrap();
+            data.iter::<u32>().collect()
+        }
+    }
+}
+
+/// A moment in BF16 with these values, rounded down.
+fn packed(values: &Float) -> Moment<Plain> {
+    Moment::rounded(values.clone(), MomentFormat::Bf16, |_, value| {
+        rounding::to_bf16(value, 0)
+    })
+}
+
+/// The kernel draws the numbers of the reference, so that nearly all elements have the same bits; where a sum is rounded
+/// differently by one F32 step, the BF16 may be the other neighbour.
+#[test]
+fn moments_in_bf16_are_rounded_by_the_same_draws_everywhere() {
+    let momentum = MomentumConfig::new().with_nesterov(true);
+    let rules = [
+        adam(),
+        OptimizerConfig::<Plain>::rule(&AdamWConfig::new().with_amsgrad(true)).unwrap(),
+        OptimizerConfig::<Plain>::rule(&SgdConfig::new().with_momentum(Some(momentum))).unwrap(),
+    ];
+    for rule in rules {
+        for time in [1, 2, 7] {
+            let list = || {
+                let listed = SHAPES.iter().enumerate().map(|(at, shape)| {
+                    let moments = (0..rule.moments()).map(|moment| {
+                        packed(&primitive(
+                            tensor(&random(*shape, moment, DType::F32)).abs(),
+                        ))
+                    });
+                    Listed {
+                        moments: moments.collect(),
+                        key: rounding::mixed(at as u32 + 10 * time as u32),
+                        ..listed(
+                            random(*shape, 1, DType::F32),
+                            random(*shape, 2, DType::F32),
+                            Vec::new(),
+                            time,
+                        )
+                    }
+                });
+                step(rule, 0.01, listed.collect())
+            };
+            let reference = optimizer::reference::<Plain>(list());
+            let kernel = Plain::optimizer_step(list());
+            let [mut same, mut all] = [0, 0];
+            for (found, expected) in kernel.iter().zip(&reference) {
+                let what = format!("{rule:?}, step {time}");
+                assert_within_an_ulp(&found.parameter, &expected.parameter, 2.0, &what);
+                for (found, expected) in found.moments.iter().zip(&expected.moments) {
+                    let [found, expected] = [found, expected].map(words);
+                    assert_eq!(found.len(), expected.len());
+                    for (found, expected) in found.into_iter().zip(expected) {
+                        for shift in [0, 16] {
+                            let [found, expected] =
+                                [found, expected].map(|word| word >> shift & 0xffff);
+                            assert!(
+                                found.abs_diff(expected) <= 1,
+                                "{what}: {found:x}, {expected:x}"
+                            );
+                            same += usize::from(found == expected);
+                            all += 1;
+                        }
+                    }
+                }
+            }
+            assert!(same * 1000 >= all * 999, "{rule:?}: {same} of {all}");
+        }
+    }
+}
+
+/// The moments after a step are one of the two neighbours in BF16 of what an F32 step computes from the same moments, and
+/// right on average.
+#[test]
+fn rounded_moments_are_right_on_average() {
+    let shape = [300, 400];
+    let [parameter, gradient, first, second] =
+        [1, 2, 3, 4].map(|seed| random(shape, seed, DType::F32));
+    let moments = [first, primitive(tensor(&second).abs())].map(|moment| packed(&moment));
+    let wide_moments = moments
+        .clone()
+        .map(|moment| moment.widened(shape.into(), DType::F32));
+    let list = listed(
+        parameter.clone(),
+        gradient.clone(),
+        wide_moments.to_vec(),
+        2,
+    );
+    let exact = optimizer::reference::<Plain>(step(adam(), 0.01, vec![list])).remove(0);
+    let list = Listed {
+        moments: moments.to_vec(),
+        key: rounding::mixed(99),
+        ..listed(parameter, gradient, Vec::new(), 2)
+    };
+    let rounded = Plain::optimizer_step(step(adam(), 0.01, vec![list])).remove(0);
+    for (rounded, exact) in rounded.moments.into_iter().zip(&exact.moments) {
+        let rounded = rounded.widened(shape.into(), DType::F32);
+        let [rounded, exact] = [&rounded, unpacked(exact)].map(data);
+        let (mut sum, mut variance) = (0.0, 0.0);
+        for (rounded, exact) in rounded.iter::<f32>().zip(exact.iter::<f32>()) {
+            let below = f32::from_bits(exact.to_bits() & 0xffff_0000);
+            let above = f32::from_bits((exact.to_bits() & 0xffff_0000) + 0x1_0000);
+            let size = f64::from(above) - f64::from(below);
+            let error = (f64::from(rounded) - f64::from(exact)) / size;
+            // One F32 step, by which a kernel may differ, is 2^-16 of a BF16 step.
+            assert!(error.abs() <= 1.0 + 2f64.powi(-15), "{rounded} for {exact}");
+            let fraction = (f64::from(exact) - f64::from(below)) / size;
+            sum += error;
+            variance += fraction * (1.0 - fraction);
+        }
+        assert!(
+            sum.abs() <= 4.0 * variance.sqrt(),
+            "{sum}, variance {variance}"
+        );
+    }
+}
+
+#[test]
+fn packed_moments_survive_an_overflow() {
+    let moments = [3, 4].map(|seed| packed(&random([5, 7], seed, DType::F32)));
+    let before = [0, 1].map(|at: usize| words(&moments[at]));
+    let list = Listed {
+        moments: moments.to_vec(),
+        key: 5,
+        ..listed(
+            random([5, 7], 1, DType::F32),
+            float(&[f64::NAN; 35], [5, 7], DType::F32),
+            Vec::new(),
+            3,
+        )
+    };
+    let list = ListStep {
+        unless_overflowed: Some(state(8.0, true)),
+        ..step(adam(), 0.1, vec![list])
+    };
+    for stepped in [
+        optimizer::reference::<Plain>(list.clone()),
+        Plain::optimizer_step(list),
+    ] {
+        assert!([0, 1].map(|at: usize| words(&stepped[0].moments[at])) == before);
+    }
+}
+
+/// A BF16 parameter without a master moves on average by what an F32 parameter moves, though each step is a small part of
+/// the distance to its neighbours.
+#[cfg(not(feature = "vulkan"))]
+#[test]
+fn a_parameter_in_bf16_moves_on_average() {
+    let shape = [64, 64];
+    let rule = OptimizerConfig::<Plain>::rule(&SgdConfig::new()).unwrap();
+    let ones = float(&[1.0; 4096], shape, DType::F32);
+    for rounds_stochastically in [false, true] {
+        let mut parameter = float(&[1.0; 4096], shape, DType::BF16);
+        for time in 1..=64 {
+            let list = Listed {
+                key: rounding::mixed(time as u32),
+                rounds_stochastically,
+                ..listed(parameter, ones.clone(), Vec::new(), time)
+            };
+            parameter = Plain::optimizer_step(step(rule, 1e-4, vec![list]))
+                .remove(0)
+                .parameter;
+        }
+        assert_eq!(data(&parameter).dtype, DType::BF16);
+        let mean = data(&parameter).iter::<f64>().sum::<f64>() / 4096.0;
+        let moved = 1.0 - mean;
+        if rounds_stochastically {
+            // Below 1 the neighbours are 2^-8 apart; the standard error of 64 roundings of 4096 elements is below 3e-4.
+            assert!((moved - 0.0064).abs() < 1e-3, "{moved}");
+        } else {
+            assert_eq!(moved, 0.0);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The optimizer of `AmpOptimizer` that steps all parameters together: it ends as Burn's own, parameter by parameter, and
+//! either reads the other's files.
+
+use std::fs;
+
+use burn::{
+    module::{Module, ModuleVisitor, Param},
+    optim::{
+        AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig, SgdConfig,
+        decay::WeightDecayConfig, momentum::MomentumConfig,
+    },
+    record::{
+        BinBytesRecorder, BinFileRecorder, FileRecorder, FullPrecisionSettings,
+        NamedMpkFileRecorder, Recorder,
+    },
+    tensor::{ElementConversion, Tensor, backend::AutodiffBackend},
+};
+use burn_amp::{
+    cast_params,
+    extend::{Amped, NoGraph},
+    optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
+};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, PlainAutodiff, computing_in,
+    models::{load, save, seeded},
+    policy,
+};
+
+use super::overflow::{Net, contents, poisoned};
+
+policy!(
+    StoredLow,
+    Config {
+        preset: burn_amp::config::Preset::O2,
+        ..computing_in(Compute::F16)
+    }
+);
+
+type B = AmpAutodiff<InF16>;
+type Low = AmpAutodiff<StoredLow>;
+type Fused<C, B> = LossScaleOptimizer<AmpAdaptor<C, Net<B>, B>>;
+
+fn net<B: AutodiffBackend>() -> Net<B> {
+    // Also for the ids of the parameters, which the record holds.
+    static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
+    load::<B, _>(Net::new(&Default::default()), record.clone())
+}
+
+fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
+    let (loss, _) = poisoned(net, step % 5, 0.5);
+    GradientsParams::from_grads(loss.backward(), net)
+}
+
+fn steps<B: AutodiffBackend + Amped, O: Optimizer<Net<B>, B>>(
+    mut net: Net<B>,
+    optimizer: &mut O,
+    steps: std::ops::Range<usize>,
+) -> Net<B> {
+    if steps.start == 0 {
+        burn_amp::loss_scale::<B>(&Default::default()).reset();
+    }
+    for step in steps {
+        let grads = grads(&net, step);
+        net = optimizer.step(0.02, net, grads);
+    }
+    net
+}
+
+/// Asserts that both nets have the same bits where the op on a list is Burn's ops, and are near each other elsewhere.
+fn assert_same(found: Vec<u8>, expected: Vec<u8>, what: &str) {
+    if cfg!(not(feature = "cubecl")) {
+        return assert!(found == expected, "{what}");
+    }
+    let [found, expected] = [found, expected].map(|net| {
+        let net = load::<PlainAutodiff, _>(Net::new(&Default::default()), net);
+        let mut values = Values(Vec::new());
+        net.visit(&mut values);
+        values.0
+    });
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.into_iter().zip(expected) {
+        // Eight steps of at most 0.02, each of them with the rounding of a few ops in F32; a value in F16 may be rounded to
+        // its neighbour.
+        let error = (found - expected).abs();
+        assert!(error < 2e-3, "{what}: {found} and not {expected}");
+    }
+}
+
+/// The values of all parameters.
+struct Values(Vec<f32>);
+
+impl<B: AutodiffBackend> ModuleVisitor<B> for Values {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        self.0.extend(param.val().into_data().iter::<f32>());
+    }
+}
+
+fn ends_as_one_by_one<C>(config: C)
+where
+    C: OptimizerConfig<Amp<InF16>> + OptimizerConfig<Amp<StoredLow>> + Clone + std::fmt::Debug,
+{
+    let optimizer = AmpOptimizer::new(config.clone());
+    let mut together: Fused<C, B> = optimizer.init();
+    let mut one_by_one: Fused<C, B> = optimizer.clone().unfused().init();
+    assert!(together.inner().is_fused() && !one_by_one.inner().is_fused());
+    let found = save::<B, _>(steps::<B, _>(net(), &mut together, 0..8));
+    let expected = save::<B, _>(steps::<B, _>(net(), &mut one_by_one, 0..8));
+    assert_same(found, expected, &format!("{config:?}"));
+
+    let mut together: Fused<C, Low> = optimizer.init();
+    let mut one_by_one: Fused<C, Low> = optimizer.unfused().init();
+    let found = steps::<Low, _>(cast_params(net()), &mut together, 0..8);
+    let expected = steps::<Low, _>(cast_params(net()), &mut one_by_one, 0..8);
+    let [found, expected] = [found, expected].map(save::<Low, _>);
+    assert_same(
+        found,
+        expected,
+        &format!("{config:?}, stored in half precision"),
+    );
+}
+
+#[test]
+fn all_parameters_together_end_as_one_by_one() {
+    let decay = || Some(WeightDecayConfig::new(0.01));
+    let momentum = MomentumConfig::new();
+    let clipping = burn::grad_clipping::GradientClippingConfig::Norm(0.1);
+    ends_as_one_by_one(AdamConfig::new());
+    ends_as_one_by_one(AdamConfig::new().with_grad_clipping(Some(clipping)));
+    ends_as_one_by_one(
+        AdamConfig::new()
+            .with_amsgrad(true)
+            .with_weight_decay(decay()),
+    );
+    ends_as_one_by_one(AdamWConfig::new().with_weight_decay(0.1));
+    ends_as_one_by_one(AdamWConfig::new().with_cautious_weight_decay(true));
+    ends_as_one_by_one(SgdConfig::new());
+    ends_as_one_by_one(SgdConfig::new().with_momentum(Some(momentum.clone())));
+    let nesterov = momentum.with_nesterov(true);
+    ends_as_one_by_one(
+        SgdConfig::new()
+            .with_momentum(Some(nesterov))
+            .with_weight_decay(decay()),
+    );
+}
+
+#[test]
+fn what_has_no_rule_steps_one_by_one_and_says_so() {
+    let optimizer: Fused<RmsPropConfig, B> = AmpOptimizer::new(RmsPropConfig::new()).init();
+    assert!(!optimizer.inner().is_fused());
+}
+
+/// A step does not write to parameters or states that somebody else holds.
+#[test]
+fn clones_of_the_model_and_of_the_optimizer_keep_their_values() {
+    let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
+    let model = steps::<B, _>(net(), &mut optimizer, 0..2);
+    let (kept, kept_optimizer) = (model.clone(), optimizer.clone());
+    let before = save::<B, _>(kept.clone());
+    let state_before = contents::<B>(Optimizer::<Net<B>, B>::to_record(kept_optimizer.inner()));
+    steps::<B, _>(model, &mut optimizer, 2..4);
+    assert!(save::<B, _>(kept) == before);
+    let state = contents::<B>(Optimizer::<Net<B>, B>::to_record(kept_optimizer.inner()));
+    assert!(state == state_before);
+}
+
+/// Trains with one optimizer, moves its state through a file to another, and trains on.
+fn goes_on<R: FileRecorder<B>>(
+    recorder: &R,
+    config: impl OptimizerConfig<Amp<InF16>> + Clone + std::fmt::Debug,
+) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("optimizer");
+    let device = Default::default();
+    let burns = || LossScaleOptimizer::new(config.adaptor::<B, Net<B>>());
+    let amps = || -> Fused<_, B> { AmpOptimizer::new(config.clone()).init() };
+    let expected = save::<B, _>(steps::<B, _>(net(), &mut burns(), 0..8));
+
+    let mut first = amps();
+    let model = steps::<B, _>(net(), &mut first, 0..4);
+    let record = Optimizer::<Net<B>, B>::to_record(first.inner());
+    Recorder::<B>::record(recorder, record, file.clone()).unwrap();
+    let record = Recorder::<B>::load(recorder, file.clone(), &device).unwrap();
+    let mut second = burns().load_inner_record::<Net<B>, B>(record);
+    let found = save::<B, _>(steps::<B, _>(model, &mut second, 4..8));
+    assert_same(
+        found,
+        expected.clone(),
+        &format!("from burn-amp to Burn: {config:?}"),
+    );
+
+    let mut first = burns();
+    let model = steps::<B, _>(net(), &mut first, 0..4);
+    let record = Optimizer::<Net<B>, B>::to_record(first.inner());
+    Recorder::<B>::record(recorder, record, file.clone()).unwrap();
+    let record = Recorder::<B>::load(recorder, file, &device).unwrap();
+    let mut second = amps().load_inner_record::<Net<B>, B>(record);
+    let found = save::<B, _>(steps::<B, _>(model, &mut second, 4..8));
+    assert_same(
+        found,
+        expected,
+        &format!("from Burn to burn-amp: {config:?}"),
+    );
+}
+
+#[test]
+fn burns_own_optimizer_and_this_one_read_each_others_files() {
+    let momentum = Some(MomentumConfig::new());
+    let named = NamedMpkFileRecorder::<FullPrecisionSettings>::default();
+    goes_on(&named, AdamConfig::new());
+    goes_on(&named, AdamConfig::new().with_amsgrad(true));
+    goes_on(&named, AdamWConfig::new());
+    goes_on(&named, SgdConfig::new().with_momentum(momentum.clone()));
+    goes_on(&named, RmsPropConfig::new());
+    let binary = BinFileRecorder::<FullPrecisionSettings>::default();
+    goes_on(&binary, AdamConfig::new());
+    goes_on(&binary, SgdConfig::new().with_momentum(momentum));
+}
+
+/// Steps a model stored in half precision, whose states hold masters, and saves the state.
+#[test]
+fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("optimizer.mpk");
+    let recorder = NamedMpkFileRecorder::<FullPrecisionSettings>::default();
+    let device = Default::default();
+
+    let mut optimizer: Fused<AdamConfig, Low> = AmpOptimizer::new(AdamConfig::new()).init();
+    steps::<Low, _>(cast_params(net()), &mut optimizer, 0..2);
+    let record = Optimizer::<Net<Low>, Low>::to_record(optimizer.inner());
+    Recorder::<Low>::record(&recorder, record, file.clone()).unwrap();
+    let bytes = fs::read(&file).unwrap();
+
+    // Burn's Adam has no masters, and SGD other moments.
+    type Adams =
+        <burn::optim::adaptor::OptimizerAdaptor<burn::optim::Adam, Net<Low>, Low> as Optimizer<
+            Net<Low>,
+            Low,
+        >>::Record;
+    type Sgds = <AmpAdaptor<SgdConfig, Net<Low>, Low> as Optimizer<Net<Low>, Low>>::Record;
+    let refused = Recorder::<Low>::load::<Adams>(&recorder, file.clone(), &device);
+    let message = refused.err().expect("an error").to_string();
+    assert!(
+        message.contains("AmpList") && message.contains("V1"),
+        "{message}"
+    );
+    assert!(fs::read(&file).unwrap() == bytes);
+
+    let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
+    steps::<B, _>(net(), &mut optimizer, 0..2);
+    let record = Optimizer::<Net<B>, B>::to_record(optimizer.inner());
+    Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let refused = Recorder::<Low>::load::<Sgds>(&recorder, file.clone(), &device);
+    let message = refused.err().expect("an error").to_string();
+    assert!(message.contains("velocity"), "{message}");
+    assert!(fs::read(&file).unwrap() == bytes);
+}
+
+policy!(
+    /// Stores the matrices of the net in BF16.
+    StoredBf16,
+    Config {
+        preset: burn_amp::config::Preset::O2,
+        ..computing_in(Compute::Bf16)
+    }
+);
+
+/// A layer that is large enough for moments in fewer bytes, and a target.
+mod wide {
+    use burn::{
+        nn::{Linear, LinearConfig},
+        tensor::{Tensor, backend::AutodiffBackend},
+    };
+    use burn_amp_tests::{
+        PlainAutodiff,
+        models::{load, noise, seeded},
+    };
+
+    pub const WIDTH: usize = 64;
+
+    pub fn layer<B: AutodiffBackend>() -> Linear<B> {
+        static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        let config = || LinearConfig::new(WIDTH, WIDTH);
+        let record = RECORD
+            .get_or_init(|| seeded::<PlainAutodiff, Linear<_>>(|device| config().init(device)));
+        load::<B, _>(config().init(&Default::default()), record.clone())
+    }
+
+    /// The squared distance from a rotation of the input.
+    pub fn loss<B: AutodiffBackend>(layer: &Linear<B>, step: usize) -> Tensor<B, 1> {
+        let device = Default::default();
+        let offset = step % 7;
+        let x = noise::<B>(32 * WIDTH + offset, &device).slice([offset..]);
+        let x = x.reshape([32, WIDTH]);
+        let target = x.clone().flip([1]);
+        (layer.forward(x) - target).square().mean()
+    }
+}
+
+type Layer<B> = burn::nn::Linear<B>;
+type Of<C, B> = LossScaleOptimizer<AmpAdaptor<C, Layer<B>, B>>;
+
+/// Trains for some steps; before each of the `stops` the optimizer goes through a file. Returns the parameters and the
+/// last loss.
+fn trained<B>(optimizer: &AmpOptimizer<AdamConfig>, steps: usize, stops: &[usize]) -> (Vec<u8>, f32)
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
+{
+    burn_amp::loss_scale::<B>(&Default::default()).reset();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("optimizer");
+    let recorder = BinFileRecorder::<FullPrecisionSettings>::default();
+    let mut layer = cast_params(wide::layer::<B>());
+    let mut now: Of<AdamConfig, B> = optimizer.init();
+    let mut last = 0.0;
+    for step in 0..steps {
+        if stops.contains(&step) {
+            let record = Optimizer::<Layer<B>, B>::to_record(&now);
+            Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
+            let record = Recorder::<B>::load(&recorder, file.clone(), &Default::default()).unwrap();
+            now = optimizer.init();
+            now = Optimizer::<Layer<B>, B>::load_record(now, record);
+        }
+        let loss = wide::loss(&layer, step);
+        last = loss.clone().into_scalar().elem();
+        let grads = GradientsParams::from_grads(loss.backward(), &layer);
+        layer = now.step(0.01, layer, grads);
+    }
+    (save::<B, _>(layer), last)
+}
+
+/// Every format of moments and masters reaches the loss of F32 moments and masters, and goes on after each of twenty stops
+/// as if nothing had happened, bit for bit.
+fn formats_learn_and_resume<P: ConfigSource>() {
+    type B<P> = AmpAutodiff<P>;
+    let adam = || AmpOptimizer::new(AdamConfig::new());
+    let (_, expected) = trained::<B<P>>(&adam(), 150, &[]);
+    for masters in [Masters::F32, Masters::Split, Masters::Stochastic] {
+        let optimizer = adam().with_masters(masters).with_moments(Moments::Bf16);
+        let (left, loss) = trained::<B<P>>(&optimizer, 150, &[]);
+        let stops: Vec<_> = (1..=20).map(|stop| 7 * stop).collect();
+        let (resumed, _) = trained::<B<P>>(&optimizer, 150, &stops);
+        assert!(left == resumed, "{masters:?}");
+        // BF16 parameters without masters are noise of their own.
+        let most = if masters == Masters::Stochastic {
+            1.5
+        } else {
+            1.1
+        };
+        assert!(
+            loss < most * expected,
+            "{masters:?}: {loss}, with F32 {expected}"
+        );
+        let (other, _) = trained::<B<P>>(&optimizer.with_seed(1), 150, &[]);
+        assert!(left != other, "{masters:?}: the seed has no effect");
+    }
+}
+
+#[test]
+fn moments_in_bf16_learn_as_those_in_f32_and_resume_bit_for_bit() {
+    formats_learn_and_resume::<InF16>();
+    #[cfg(not(feature = "vulkan"))]
+    formats_learn_and_resume::<StoredBf16>();
+}
+
+/// A file of one format is read by an optimizer of another.
+#[test]
+fn formats_change_with_the_configuration() {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let adam = || AmpOptimizer::new(AdamConfig::new());
+    let bf16 = || adam().with_moments(Moments::Bf16);
+    let (_, expected) = trained::<B>(&adam(), 100, &[]);
+    for (before, after) in [
+        (adam(), bf16()),
+        (bf16(), adam()),
+        (bf16(), adam().unfused()),
+    ] {
+        burn_amp::loss_scale::<B>(&Default::default()).reset();
+        let mut layer = wide::layer::<B>();
+        let mut optimizer: Of<AdamConfig, B> = before.init();
+        let mut last = 0.0;
+        for step in 0..100 {
+            if step == 50 {
+                let record = Optimizer::<Layer<B>, B>::to_record(&optimizer);
+                let bytes: Vec<u8> = Recorder::<B>::record(&recorder, record, ()).unwrap();
+                let record = Recorder::<B>::load(&recorder, bytes, &Default::default()).unwrap();
+                optimizer = Optimizer::<Layer<B>, B>::load_record(after.init(), record);
+            }
+            let loss = wide::loss(&layer, step);
+            last = loss.clone().into_scalar().elem::<f32>();
+            let grads = GradientsParams::from_grads(loss.backward(), &layer);
+            layer = optimizer.step(0.01, layer, grads);
+        }
+        assert!(last < 1.1 * expected, "{last}, with F32 {expected}");
+    }
+}
+
+/// What the states take in a file, which is what they take on the device, and what the estimate says.
+#[test]
+fn the_estimate_knows_every_format() {
+    use burn_amp::{config::Preset, memory};
+
+    let layer = wide::layer::<B>();
+    // The bias of 64 elements keeps its moments in F32.
+    let [matrix, bias] = [64.0 * 64.0, 64.0];
+    let adam = || AmpOptimizer::new(AdamConfig::new());
+    let bf16 = || adam().with_moments(Moments::Bf16);
+    for (optimizer, preset, of_matrix) in [
+        (adam(), Preset::O1, 16.0),
+        (bf16(), Preset::O1, 12.0),
+        (adam(), Preset::O2, 16.0),
+        (bf16(), Preset::O2, 12.0),
+        (bf16().with_masters(Masters::Split), Preset::O2, 10.0),
+        (bf16().with_masters(Masters::Stochastic), Preset::O2, 8.0),
+    ] {
+        let of_bias =
+            memory::estimate(&layer, preset, &optimizer).total() as f64 - of_matrix * matrix;
+        let more = match of_matrix {
+            12.0 | 10.0 | 8.0 => 4.0,
+            _ => 0.0,
+        };
+        assert_eq!(
+            of_bias,
+            (of_matrix + more) * bias,
+            "{preset:?}, {of_matrix}"
+        );
+    }
+}
