@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
     sync::Mutex,
     thread,
     time::Instant,
@@ -42,6 +42,12 @@ pub struct Options {
     /// Only with or only without Fusion
     #[arg(long, value_name = "BOOL")]
     pub fusion: Option<bool>,
+    /// Takes this program, which was built from `examples/lab` before, instead of building it
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+    /// Counts the logs of the last runs again, without running anything
+    #[arg(long)]
+    pub recount: bool,
     /// Writes what was found into the table
     #[arg(long)]
     pub write: bool,
@@ -60,14 +66,10 @@ pub fn run(options: &Options) -> Result<()> {
         .filter(|run| options.fusion.is_none_or(|fusion| fusion == run.fusion))
         .collect();
     ensure!(!runs.is_empty(), "no run of the plan is chosen");
-    let setting = Setting::prepare()?;
-    let start = Instant::now();
-    let steps = setting.take_all(&runs)?;
-    println!(
-        "{} runs in {:.0} s\n",
-        steps.len(),
-        start.elapsed().as_secs_f64()
-    );
+    let steps = match options.recount {
+        true => runs.iter().map(count).collect::<Result<_>>()?,
+        false => take_all(&runs, options.program.as_deref())?,
+    };
 
     let mut table = Table::read()?;
     let differences = table.differences(&steps);
@@ -86,6 +88,33 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Takes the steps of all runs.
+fn take_all(runs: &[Run], built: Option<&Path>) -> Result<Vec<Step>> {
+    let setting = Setting::prepare(built)?;
+    let start = Instant::now();
+    let steps = setting.take_all(runs);
+    fs::remove_file(&setting.program)?;
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{} runs in {seconds:.0} s\n", runs.len());
+    steps
+}
+
+/// The folder of logs and sources.
+fn folder() -> Result<PathBuf> {
+    Ok(stand_in::work()?.join("dry"))
+}
+
+/// Counts the step that a run logged.
+fn count(run: &Run) -> Result<Step> {
+    let folder = folder()?;
+    let log = folder.join(format!("{}.log", run.file_name()));
+    let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
+    Step::count(run.clone(), &log::steps(&text)?, |hash| {
+        let path = folder.join("sources").join(format!("{hash}.cu"));
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    })
+}
+
 /// What all runs share.
 struct Setting {
     program: PathBuf,
@@ -95,13 +124,17 @@ struct Setting {
 }
 
 impl Setting {
-    fn prepare() -> Result<Self> {
+    fn prepare(built: Option<&Path>) -> Result<Self> {
         let stand_in = StandIn::build()?;
-        let folder = stand_in::work()?.join("dry");
+        let folder = folder()?;
         fs::create_dir_all(folder.join("sources"))?;
-        // A copy: a build that goes on meanwhile does not change it.
-        let program = folder.join("program");
-        fs::copy(build()?, &program)?;
+        // A copy: a build that goes on meanwhile does not change it, nor does another run.
+        let program = folder.join(format!("program-{}", process::id()));
+        let built = match built {
+            Some(built) => built.to_owned(),
+            None => build()?,
+        };
+        fs::copy(&built, &program).with_context(|| built.display().to_string())?;
         Ok(Self {
             program,
             stand_in,
@@ -159,13 +192,8 @@ impl Setting {
             output.status,
             String::from_utf8_lossy(&output.stderr)
         );
-        let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
-        let step = Step::count(run.clone(), &log::steps(&text)?, |hash| {
-            let path = sources.join(format!("{hash}.cu"));
-            fs::read_to_string(&path).with_context(|| path.display().to_string())
-        });
         fs::remove_dir_all(&folder)?;
-        step
+        count(run)
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Kernel {
 pub struct Buffer {
     /// Bytes of the unit in which the buffer's length is counted: a scalar, or a vector of them.
     pub unit: u64,
+    /// Bytes of a scalar.
+    pub scalar: u64,
     pub access: Access,
 }
 
@@ -62,8 +64,10 @@ impl Kernel {
                 kernel.descriptors += 1;
             } else if let Some((_, name)) = parameter.split_once("buffer_") {
                 let buffer = format!("buffer_{}", name.trim());
+                let (scalar, width) = scalar_and_width(parameter)?;
                 kernel.buffers.push(Buffer {
-                    unit: unit(parameter)?,
+                    unit: scalar * width,
+                    scalar,
                     access: access(parameter, body, &buffer),
                 });
             }
@@ -79,8 +83,9 @@ impl Kernel {
     }
 }
 
-/// The bytes of what a parameter such as `const float_4* __restrict__ buffer_0` points to.
-fn unit(parameter: &str) -> Result<u64> {
+/// What a parameter such as `const float_4* __restrict__ buffer_0` points to: the bytes of a scalar, and their number in a
+/// vector.
+fn scalar_and_width(parameter: &str) -> Result<(u64, u64)> {
     let pointer = parameter.split('*').next().unwrap_or_default();
     let name = pointer.split_whitespace().last().unwrap_or_default();
     let (scalar, width) = match name.rsplit_once('_') {
@@ -89,7 +94,7 @@ fn unit(parameter: &str) -> Result<u64> {
         }
         _ => (name, 1),
     };
-    Ok(scalar_bytes(scalar)? as u64 * width)
+    Ok((scalar_bytes(scalar)? as u64, width))
 }
 
 /// The bytes of a scalar by CubeCL's name for it.
@@ -190,13 +195,17 @@ buffer_2[idx] = 1.0;
 
     #[test]
     fn buffers_have_units_and_what_is_done_with_them() {
-        let buffer = |unit, access| Buffer { unit, access };
+        let buffer = |unit, scalar, access| Buffer {
+            unit,
+            scalar,
+            access,
+        };
         let expected = Kernel {
             descriptors: 0,
             buffers: vec![
-                buffer(16, Access::ReadWrite),
-                buffer(16, Access::Read),
-                buffer(4, Access::Write),
+                buffer(16, 4, Access::ReadWrite),
+                buffer(16, 2, Access::Read),
+                buffer(4, 4, Access::Write),
             ],
             lengths: Some(Field {
                 offset: 16,

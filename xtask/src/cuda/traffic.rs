@@ -48,40 +48,42 @@ pub fn bytes(entry: &str, spans: &[Span]) -> u64 {
     }
 }
 
-/// The floating-point operations of a matrix product.
+/// The floating-point operations of a matrix product: twice the output's elements times the common dimension.
 ///
-/// The operands of b products have `b·m·k`, `b·k·n` and `b·m·n` elements, so `b·m·n·k` is the root of their product over b.
-/// The lengths are those without padding, which follow those with padding; the last scalar is the number of products.
-/// A convolution, whose operands are larger by its window, counts too little by a side of the window.
+/// The metadata has the lengths of all buffers, with padding and then without, and before them shapes and strides in an
+/// order that depends on the kernel. So the dimensions m, n, k follow from the lengths `b·m·k`, `b·k·n` and `b·m·n` of b
+/// products, of which one operand may be shared, if what follows are whole numbers and, unless the kernel is fused with
+/// what comes after and has its shapes elsewhere, among its scalars.
+///
+/// A convolution, whose operands are images, counts anything: the plan knows its operations.
 pub fn product_flops(kernel: &Kernel, launch: &Launch) -> Option<f64> {
-    let lengths = kernel.lengths?;
+    let (lengths, scalars) = (kernel.lengths?, kernel.scalars?);
     let buffers = kernel.buffers.len();
-    if buffers < 3 || lengths.count < 2 * buffers {
-        return None;
-    }
-    let mut elements = 1.0;
-    for (index, buffer) in kernel.buffers.iter().take(3).enumerate() {
-        // Lengths without padding are in units too; a unit is some elements of 2 or 4 bytes.
-        let units = value(lengths, buffers + index, &launch.words)? as f64;
-        elements *= units * buffer.unit as f64 / element_bytes(&launch.entry, index);
-    }
-    let scalars = kernel.scalars?;
-    // The scalars are padded with a zero to whole words of 8 bytes.
-    let products = (0..scalars.count)
-        .rev()
+    let elements = |index: usize| -> Option<f64> {
+        let buffer = kernel.buffers.get(index)?;
+        let units = value(lengths, buffers + index, &launch.words)?;
+        Some((units * (buffer.unit / buffer.scalar)) as f64)
+    };
+    let numbers: Vec<u64> = (0..scalars.count)
         .filter_map(|index| value(scalars, index, &launch.words))
-        .find(|value| *value > 0)?;
-    Some(2.0 * (elements / products as f64).sqrt())
-}
-
-/// The bytes of an element of a product's operand, from the kernel's name: `matmul_entry_lhs_bf16_.._rhs_bf16_.._acc_f32_..`.
-fn element_bytes(entry: &str, operand: usize) -> f64 {
-    let mark = ["lhs_", "rhs_", "acc_"][operand];
-    let dtype = entry.split(mark).nth(1).unwrap_or_default();
-    match dtype.split('_').next() {
-        Some("bf16" | "f16") => 2.0,
-        _ => 4.0,
+        .collect();
+    let written = (0..buffers).filter(|index| kernel.buffers[*index].access != Access::Read);
+    let output = written.filter_map(elements).fold(0.0, f64::max);
+    let (lhs, rhs) = (elements(0)?, elements(1)?);
+    // The number of products is the last one; zeros pad the scalars to whole words of 8 bytes.
+    let b = *numbers.iter().rev().find(|number| **number > 0)? as f64;
+    let is_fused = buffers > 3;
+    let is_dimension = |x: f64| x.fract() == 0.0 && (is_fused || numbers.contains(&(x as u64)));
+    for (lhs, rhs) in [(lhs / b, rhs), (lhs / b, rhs / b), (lhs, rhs / b)] {
+        let output = output / b;
+        let m = (lhs * output / rhs).sqrt();
+        let n = (rhs * output / lhs).sqrt();
+        let k = (lhs * rhs / output).sqrt();
+        if [m, n, k].into_iter().all(is_dimension) {
+            return Some(2.0 * b * m * n * k);
+        }
     }
+    None
 }
 
 fn value(field: Field, index: usize, words: &[u32]) -> Option<u64> {
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
     use crate::cuda::kernel::Buffer;
 
-    fn kernel(count: usize, buffers: &[(u64, Access)]) -> Kernel {
+    fn kernel(scalars: usize, lengths: usize, buffers: &[(u64, u64, Access)]) -> Kernel {
         let field = |offset, count| {
             Some(Field {
                 offset,
@@ -114,10 +116,14 @@ mod tests {
         Kernel {
             descriptors: 0,
             buffers: buffers
-                .map(|&(unit, access)| Buffer { unit, access })
+                .map(|&(unit, scalar, access)| Buffer {
+                    unit,
+                    scalar,
+                    access,
+                })
                 .collect(),
-            scalars: field(0, 2),
-            lengths: field(8, count),
+            scalars: field(0, scalars),
+            lengths: field(4 * scalars, lengths),
         }
     }
 
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_read_and_written_moves_twice() {
-        let kernel = kernel(2, &[(16, Access::ReadWrite), (4, Access::Read)]);
+        let kernel = kernel(2, 2, &[(16, 4, Access::ReadWrite), (4, 4, Access::Read)]);
         let spans = spans(&kernel, &launch("add", &[0, 0, 10, 5])).unwrap();
         assert_eq!(spans[1].start, 0x2000);
         assert_eq!(bytes("add", &spans), 2 * 160 + 20);
@@ -150,17 +156,35 @@ mod tests {
         assert_eq!(bytes("select_assign_kernel_f_f32", &spans), 192);
     }
 
+    const MATMUL: [(u64, u64, Access); 3] = [
+        (16, 2, Access::Read),
+        (16, 2, Access::Read),
+        (16, 2, Access::Write),
+    ];
+
+    /// The words of a launch whose buffers have these elements, in vectors of 8.
+    fn words(scalars: &[u32], elements: &[u32]) -> Vec<u32> {
+        let lengths: Vec<u32> = elements.iter().map(|elements| elements / 8).collect();
+        [scalars, &lengths, &lengths].concat()
+    }
+
     #[test]
-    fn the_operations_of_a_batch_of_products() {
-        let kernel = kernel(
-            6,
-            &[(16, Access::Read), (16, Access::Read), (16, Access::Write)],
-        );
-        // 3 products of [16, 32] and [32, 8] in BF16, in vectors of 8, without padding.
-        let lengths = [3 * 16 * 32 / 8, 3 * 32 * 8 / 8, 3 * 16 * 8 / 8];
-        let words = [&[3, 0], &lengths[..], &lengths].concat();
-        let entry = "matmul_entry_lhs_bf16_lhs_size_8_rhs_bf16_rhs_size_8_acc_bf16_acc_size_8";
-        let flops = product_flops(&kernel, &launch(entry, &words)).unwrap();
-        assert_eq!(flops, f64::from(2 * 3 * 16 * 32 * 8));
+    fn the_operations_of_products_with_and_without_a_shared_operand() {
+        let kernel = kernel(6, 6, &MATMUL);
+        // 3 products of [16, 32] and [32, 8], each with matrices of its own, or with one right side.
+        for rhs in [3 * 32 * 8, 32 * 8] {
+            let words = words(&[16, 32, 8, 1, 3, 0], &[3 * 16 * 32, rhs, 3 * 16 * 8]);
+            let flops = product_flops(&kernel, &launch("matmul_entry", &words)).unwrap();
+            assert_eq!(flops, f64::from(2 * 3 * 16 * 32 * 8), "{rhs}");
+        }
+    }
+
+    #[test]
+    fn the_operations_of_a_product_that_adds_a_bias() {
+        let bias = (16, 2, Access::Read);
+        let kernel = kernel(4, 8, &[MATMUL[0], MATMUL[1], bias, MATMUL[2]]);
+        let words = words(&[1, 8, 1, 0], &[16 * 32, 32 * 8, 8, 16 * 8]);
+        let flops = product_flops(&kernel, &launch("matmul_entry", &words)).unwrap();
+        assert_eq!(flops, f64::from(2 * 16 * 32 * 8));
     }
 }
