@@ -100,7 +100,7 @@ fn take_all(runs: &[Run], built: Option<&Path>) -> Result<Vec<Step>> {
 }
 
 /// The folder of logs and sources.
-fn folder() -> Result<PathBuf> {
+pub fn folder() -> Result<PathBuf> {
     Ok(stand_in::work()?.join("dry"))
 }
 

@@ -52,6 +52,28 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
+/// The quick dry runs, compared with the table, and the page of the docs: a step of `cargo xtask test`.
+pub fn check_steps() -> Result<()> {
+    generated::check("cuda page", &[page()?])?;
+    dry::run(&dry::Options {
+        quick: true,
+        ..dry::Options::default()
+    })
+}
+
+/// Whether the true NVRTC is there or can be downloaded.
+pub fn has_compiler() -> Result<()> {
+    toolkit::Toolkit::get().map(drop)
+}
+
+/// Compiles the kernels of the quick dry runs: a step of `cargo xtask test`.
+pub fn check_kernels() -> Result<()> {
+    compile::run(&compile::Options {
+        quick: true,
+        ours: false,
+    })
+}
+
 /// The page of the docs with all steps at full size.
 fn page() -> Result<Generated> {
     let steps: Vec<_> = table::Table::read()?
