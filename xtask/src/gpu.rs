@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::Message;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -153,18 +152,13 @@ impl Program {
         }
         let mut cargo = workspace::cargo(&["build", "--profile", "gpu", "--package", package]);
         cargo.args([target, name, "--features", &features]);
-        cargo.arg("--message-format=json-render-diagnostics");
         cargo.env("CUDARC_CUDA_VERSION", options.cuda.for_cudarc());
         println!("{}", workspace::line(&cargo));
 
-        let messages = workspace::output(&mut cargo)?;
-        let built = Message::parse_stream(messages.as_bytes()).find_map(|message| match message {
-            Ok(Message::CompilerArtifact(artifact)) => artifact.executable,
-            _ => None,
-        });
-        let built = built.with_context(|| format!("cargo built no `{name}`"))?;
+        let built = workspace::executable(&mut cargo, name)?;
         let suffix = if fusion { "-fusion" } else { "" };
-        fs::copy(&built, folder.join(format!("{name}{suffix}"))).context(built)?;
+        fs::copy(&built, folder.join(format!("{name}{suffix}")))
+            .with_context(|| built.display().to_string())?;
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
+//! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
 //! * [`messages`]: tests of the page of messages
 //! * [`workspace`]: finds packages and runs cargo
@@ -15,6 +16,7 @@ mod amp;
 mod bundle;
 mod burn;
 mod config;
+mod cuda;
 mod generated;
 mod gpu;
 mod messages;
@@ -41,6 +43,8 @@ struct Cli {
 enum Command {
     /// Writes amp.toml and docs/configuration.md from the table of configuration keys
     Config(generated::Options),
+    /// Checks what burn-amp does on CUDA, without a GPU; see docs/cuda.md
+    Cuda(cuda::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmarks; see docs/gpu.md
     Gpu(gpu::Options),
     /// Compares the op table and `Amp` with the traits of the locked Burn
@@ -54,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Config(options) => config::run(options),
+        Command::Cuda(options) => cuda::run(options),
         Command::Gpu(options) => gpu::run(&options),
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::run(options),

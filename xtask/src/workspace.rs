@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use cargo_metadata::{Metadata, MetadataCommand, Package};
+use cargo_metadata::{Message, Metadata, MetadataCommand, Package};
 
 /// The root folder of the workspace.
 pub fn root() -> PathBuf {
@@ -60,6 +60,18 @@ pub fn output(command: &mut Command) -> Result<String> {
     let status = output.status;
     ensure!(status.success(), "{}: {status}", line(command));
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Runs a cargo command that builds one program or test, and returns the path of its executable.
+pub fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
+    cargo.arg("--message-format=json-render-diagnostics");
+    let messages = output(cargo)?;
+    let built = Message::parse_stream(messages.as_bytes()).find_map(|message| match message {
+        Ok(Message::CompilerArtifact(artifact)) => artifact.executable,
+        _ => None,
+    });
+    let built = built.with_context(|| format!("cargo built no `{name}`"))?;
+    Ok(built.into_std_path_buf())
 }
 
 /// Whether a command starts and exits with status 0; discards its output.

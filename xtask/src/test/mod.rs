@@ -2,7 +2,7 @@
 //!
 //! Steps run in the order of [`STEPS`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
 //! the time, so there are few sets of features: those of the lints, with and without CUDA; two for `burn-amp` alone; and
-//! three that are built and run (Flex, Vulkan, Vulkan with Fusion).
+//! four that are built and run (Flex, CUDA on a driver without a device, Vulkan, Vulkan with Fusion).
 //!
 //! * [`step`]: the kinds of steps; [`report`]: their outcomes
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
@@ -23,7 +23,7 @@ use self::{
     report::{Outcome, Report, summary},
     step::{Step, Task},
 };
-use crate::{config, ops, ops_table};
+use crate::{config, cuda, ops, ops_table};
 
 /// The steps.
 const STEPS: &[Step] = &[
@@ -140,6 +140,15 @@ const STEPS: &[Step] = &[
             "--tests",
             "--examples",
         ]),
+    ),
+    // Tiny models on a driver without a device: another build of Burn, with CUDA.
+    Step::new(
+        "cuda-dry",
+        Task::Check("cargo xtask cuda dry --quick", cuda::check_steps),
+    ),
+    Step::new(
+        "cuda-compile",
+        Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
     ),
     Step::new("doctest", Task::Cargo(&["test", "--workspace", "--doc"])),
     Step::new(

@@ -58,9 +58,7 @@ impl Step {
 
 fn on_vulkan(args: &[&str]) -> Outcome {
     let Some(driver) = vulkan::driver() else {
-        return tools::without_driver(
-            "the suite did not run: no Vulkan software driver".to_owned(),
-        );
+        return tools::without_means("the suite did not run: no Vulkan software driver".to_owned());
     };
     let mut command = workspace::cargo(args);
     vulkan::force(&mut command, &driver);

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::report::Outcome;
-use crate::{vulkan, workspace};
+use crate::{cuda, vulkan, workspace};
 
 /// Installs rustfmt and clippy if they are missing.
 pub fn components() -> Result<()> {
@@ -21,19 +21,27 @@ pub fn driver() -> Outcome {
     if vulkan::driver().is_none()
         && let Err(error) = vulkan::install()
     {
-        return without_driver(format!("not installed: {error:#}"));
+        return without_means(format!("not installed: {error:#}"));
     }
     match vulkan::driver() {
         Some(driver) => {
             println!("{}", driver.display());
             Outcome::Passed
         }
-        None => without_driver("installed, but not found".to_owned()),
+        None => without_means("installed, but not found".to_owned()),
+    }
+}
+
+/// Compiles kernels for CUDA, if NVRTC is there or can be downloaded.
+pub fn cuda_kernels() -> Outcome {
+    match cuda::has_compiler() {
+        Ok(()) => cuda::check_kernels().into(),
+        Err(error) => without_means(format!("no kernel was compiled for CUDA: {error:#}")),
     }
 }
 
 /// Skips the step on a developer's machine, where the summary shows it; fails it in continuous integration.
-pub fn without_driver(why: String) -> Outcome {
+pub fn without_means(why: String) -> Outcome {
     if vulkan::required() {
         Outcome::Failed(anyhow::Error::msg(why))
     } else {

@@ -1,0 +1,87 @@
+//! Training steps of a model of the zoo on CUDA, without a word about time: what a step asks of the driver.
+//!
+//! ```text
+//! cargo run -p lab --bin dry --features cuda -- gpt --precision bf16 --fusion
+//! ```
+//!
+//! `cargo xtask cuda dry` runs it on a driver without a device, which logs what happens between `cuProfilerStart` and
+//! `cuProfilerStop`; under a profiler on a GPU the same marks bound the step. See `docs/cuda.md`.
+//!
+//! 1. `--warmup` steps, in which CubeCL compiles and tunes kernels and its pools find their sizes;
+//! 2. two marked steps, each of which ends with a sync of the device;
+//! 3. another step, during which a second thread samples the bytes that tensors hold.
+//!
+//! The output is one line of JSON, [`Outcome`].
+//!
+//! * [`precision`]: plain Burn and the policies; [`training`]: the steps
+
+mod precision;
+mod training;
+
+use anyhow::Result;
+use burn_cubecl::{CubeBackend, cubecl::cuda::CudaRuntime};
+use clap::Parser;
+use lab::{choice::Choice, machine::cube};
+use serde::Serialize;
+use zoo::Size;
+
+use crate::precision::Precision;
+
+/// Burn's CUDA backend without Fusion, and under it.
+type Unfused = CubeBackend<CudaRuntime, f32, i32, u8>;
+type Fused = burn::backend::Cuda;
+
+/// Takes training steps on CUDA and marks two of them for a profiler.
+#[derive(Parser)]
+pub struct Args {
+    /// The model, its numbers replaced if you like: `bert:seq_len=512,batch_size=16`.
+    #[arg(value_name = "NAME[:FIELD=NUMBER,..]")]
+    model: Choice,
+
+    /// The precision to train in.
+    #[arg(long, value_enum, default_value = "f32")]
+    precision: Precision,
+
+    /// Trains under Fusion.
+    #[arg(long)]
+    fusion: bool,
+
+    /// The size of the model: `full` as published, `tiny` to train on a CPU in seconds.
+    #[arg(long, default_value_t = Size::Full)]
+    size: Size,
+
+    /// The number of steps before the marked ones.
+    #[arg(long, default_value_t = 2)]
+    warmup: usize,
+}
+
+/// What the program knows by itself; the rest is in the driver's log.
+#[derive(Serialize)]
+pub struct Outcome {
+    parameters: usize,
+    /// The most bytes that tensors held in one step: sampled, so a peak that lasts for only a kernel can be missed.
+    peak_bytes: Option<u64>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let machine = cube::cuda()?;
+    let outcome = match args.fusion {
+        true => precision::run::<Fused>(&args, &machine)?,
+        false => precision::run::<Unfused>(&args, &machine)?,
+    };
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,83 @@
+//! The steps of a dry run.
+
+use std::marker::PhantomData;
+
+use anyhow::{Context, Result};
+use burn::{module::Module, tensor::backend::AutodiffBackend};
+use cudarc::driver::sys::{CUresult, cuProfilerStart, cuProfilerStop};
+use lab::{choice::Choice, machine::Machine, recipe::Recipe};
+use zoo::{Draw, LEARNING_RATE, Net, Size, Visitor, ZooModel};
+
+use crate::{Args, Outcome};
+
+/// The seed of the weights and of the batch.
+const SEED: u64 = 0;
+
+/// The number of marked steps. What the first one leaves in memory for later is what the second one reads.
+const MARKED: usize = 2;
+
+/// A visitor that trains a model on the backend `B` by the recipe `R`.
+pub struct Train<'a, B, R> {
+    choice: &'a Choice,
+    size: Size,
+    warmup: usize,
+    machine: &'a Machine,
+    recipe: PhantomData<(B, R)>,
+}
+
+impl<'a, B, R> Train<'a, B, R> {
+    pub fn new(args: &'a Args, machine: &'a Machine) -> Self {
+        Self {
+            choice: &args.model,
+            size: args.size,
+            warmup: args.warmup,
+            machine,
+            recipe: PhantomData,
+        }
+    }
+}
+
+impl<B: AutodiffBackend, R: Recipe<B>> Visitor for Train<'_, B, R> {
+    type Output = Result<Outcome>;
+
+    fn visit<M: ZooModel>(self, _: &'static zoo::Entry, model: M) -> Result<Outcome> {
+        let device = B::Device::default();
+        B::seed(&device, SEED);
+        let draw = Draw::train(self.choice.batch_size(self.size), SEED);
+        let batch = model.batch::<B>(draw, &device);
+        let net = M::TrainNet::<B>::init(&model, &device);
+        let parameters = net.num_params(); // draws the parameters, which are lazy
+        let mut net = Some(R::store(net));
+        let mut optimizer = R::optimizer();
+        let mut losses = Vec::new(); // as a program that logs them keeps them
+        let mut step = || -> Result<()> {
+            let before = net.take().context("a step failed before")?;
+            let (after, loss) = M::step(before, &batch, &mut optimizer, LEARNING_RATE);
+            net = Some(after);
+            losses.push(loss);
+            Ok(B::sync(&device)?)
+        };
+
+        for _ in 0..self.warmup {
+            step()?;
+        }
+        for _ in 0..MARKED {
+            // SAFETY: both have no preconditions; the driver is there, since it has computed.
+            accepted(unsafe { cuProfilerStart() })?;
+            step()?;
+            accepted(unsafe { cuProfilerStop() })?;
+        }
+        let (peak_bytes, outcome) = self.machine.meter.peak_during(&mut step);
+        outcome?;
+        Ok(Outcome {
+            parameters,
+            peak_bytes,
+        })
+    }
+}
+
+fn accepted(result: CUresult) -> Result<()> {
+    result
+        .result()
+        .context("the driver does not mark a step for profilers")
+}

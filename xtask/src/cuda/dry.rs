@@ -1,0 +1,233 @@
+//! `cargo xtask cuda dry`: takes the steps of the plan on the stand-in driver, and compares them with the table in the
+//! repository.
+
+use std::{
+    collections::VecDeque,
+    fs,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::Mutex,
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use super::{
+    log,
+    plan::{self, Precision, Run},
+    report,
+    stand_in::{self, StandIn},
+    step::Step,
+    table::Table,
+};
+use crate::workspace;
+
+/// Processes at a time; each has a thread that launches and one that serves it.
+const AT_A_TIME: usize = 2;
+
+/// The options of `cargo xtask cuda dry`.
+#[derive(Args, Default)]
+pub struct Options {
+    /// Only tiny models, as in `cargo xtask test`
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these models, named as in the table
+    #[arg(long, num_args = 1.., value_name = "MODEL")]
+    pub model: Vec<String>,
+    /// Only these precisions
+    #[arg(long, value_enum, num_args = 1..)]
+    pub precision: Vec<Precision>,
+    /// Only with or only without Fusion
+    #[arg(long, value_name = "BOOL")]
+    pub fusion: Option<bool>,
+    /// Takes this program, which was built from `examples/lab` before, instead of building it
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+    /// Counts the logs of the last runs again, without running anything
+    #[arg(long)]
+    pub recount: bool,
+    /// Writes what was found into the table
+    #[arg(long)]
+    pub write: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Returns an error if a run fails, or differs from the table and is not to be written.
+pub fn run(options: &Options) -> Result<()> {
+    let runs: Vec<Run> = plan::runs(options.quick)
+        .into_iter()
+        .filter(|run| options.model.is_empty() || options.model.contains(&run.model))
+        .filter(|run| options.precision.is_empty() || options.precision.contains(&run.precision))
+        .filter(|run| options.fusion.is_none_or(|fusion| fusion == run.fusion))
+        .collect();
+    ensure!(!runs.is_empty(), "no run of the plan is chosen");
+    let steps = match options.recount {
+        true => runs.iter().map(count).collect::<Result<_>>()?,
+        false => take_all(&runs, options.program.as_deref())?,
+    };
+
+    let mut table = Table::read()?;
+    let differences = table.differences(&steps);
+    print!("{}", report::steps(&steps)?);
+    if options.write {
+        table.replace(steps);
+        return table.write();
+    }
+    ensure!(
+        differences.is_empty(),
+        "the steps are not those of {}:\n{}\nIf this is meant, write them: `cargo xtask cuda dry --write{}`",
+        super::table::PATH,
+        differences.join("\n"),
+        if options.quick { " --quick" } else { "" },
+    );
+    Ok(())
+}
+
+/// Takes the steps of all runs.
+fn take_all(runs: &[Run], built: Option<&Path>) -> Result<Vec<Step>> {
+    let setting = Setting::prepare(built)?;
+    let start = Instant::now();
+    let steps = setting.take_all(runs);
+    fs::remove_file(&setting.program)?;
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{} runs in {seconds:.0} s\n", runs.len());
+    steps
+}
+
+/// The folder of logs and sources.
+pub fn folder() -> Result<PathBuf> {
+    Ok(stand_in::work()?.join("dry"))
+}
+
+/// Counts the step that a run logged.
+fn count(run: &Run) -> Result<Step> {
+    let folder = folder()?;
+    let log = folder.join(format!("{}.log", run.file_name()));
+    let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
+    Step::count(run.clone(), &log::steps(&text)?, |hash| {
+        let path = folder.join("sources").join(format!("{hash}.cu"));
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    })
+}
+
+/// What all runs share.
+struct Setting {
+    program: PathBuf,
+    stand_in: StandIn,
+    /// The folder that the programs run in, with CubeCL's configuration.
+    folder: PathBuf,
+}
+
+impl Setting {
+    fn prepare(built: Option<&Path>) -> Result<Self> {
+        let stand_in = StandIn::build()?;
+        let folder = folder()?;
+        fs::create_dir_all(folder.join("sources"))?;
+        // A copy: a build that goes on meanwhile does not change it, nor does another run.
+        let program = folder.join(format!("program-{}", process::id()));
+        let built = match built {
+            Some(built) => built.to_owned(),
+            None => build()?,
+        };
+        fs::copy(&built, &program).with_context(|| built.display().to_string())?;
+        Ok(Self {
+            program,
+            stand_in,
+            folder,
+        })
+    }
+
+    /// Takes the steps of all runs, some at a time; returns them in the order of the runs.
+    fn take_all(&self, runs: &[Run]) -> Result<Vec<Step>> {
+        let queue: Mutex<VecDeque<(usize, &Run)>> = Mutex::new(runs.iter().enumerate().collect());
+        let taken = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..AT_A_TIME {
+                scope.spawn(|| {
+                    while let Some((index, run)) = next(&queue) {
+                        let start = Instant::now();
+                        let step = self.take(run).with_context(|| run.to_string());
+                        let seconds = start.elapsed().as_secs_f64();
+                        println!("{seconds:5.0} s  {run}");
+                        let mut taken = taken.lock().unwrap_or_else(|error| error.into_inner());
+                        taken.push((index, step));
+                    }
+                });
+            }
+        });
+        let mut taken = taken
+            .into_inner()
+            .unwrap_or_else(|error| error.into_inner());
+        taken.sort_by_key(|(index, _)| *index);
+        taken.into_iter().map(|(_, step)| step).collect()
+    }
+
+    fn take(&self, run: &Run) -> Result<Step> {
+        let sources = self.folder.join("sources");
+        let log = self.folder.join(format!("{}.log", run.file_name()));
+        let folder = self.folder.join(run.file_name());
+        configure(&folder)?;
+        let mut command = Command::new(&self.program);
+        command.current_dir(&folder);
+        command.args([
+            &run.model,
+            "--size",
+            &run.size,
+            "--precision",
+            run.precision.name(),
+        ]);
+        if run.fusion {
+            command.arg("--fusion");
+        }
+        self.stand_in.put_under(&mut command, &sources, &log);
+        let output = command.output().context("the program does not start")?;
+        ensure!(
+            output.status.success(),
+            "{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        fs::remove_dir_all(&folder)?;
+        count(run)
+    }
+}
+
+fn next<'a>(queue: &Mutex<VecDeque<(usize, &'a Run)>>) -> Option<(usize, &'a Run)> {
+    let mut queue = queue.lock().unwrap_or_else(|error| error.into_inner());
+    queue.pop_front()
+}
+
+/// Makes a folder in which CubeCL finds its configuration: the fewest candidates are tuned, and nothing is found that
+/// was tuned before.
+fn configure(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    let cache = folder.join("cache");
+    let text = format!("[autotune]\nlevel = \"minimal\"\ncache = {{ file = {cache:?} }}\n");
+    fs::write(folder.join("cubecl.toml"), text)?;
+    Ok(())
+}
+
+/// Builds the program `dry` of examples/lab.
+pub fn build() -> Result<PathBuf> {
+    let mut cargo = workspace::cargo(&[
+        "build",
+        "--package",
+        "lab",
+        "--bin",
+        "dry",
+        "--features",
+        "cuda",
+    ]);
+    let (name, version) = stand_in::CUDARC_VERSION;
+    cargo.env(name, version);
+    println!("{}", workspace::line(&cargo));
+    workspace::executable(&mut cargo, "dry")
+}

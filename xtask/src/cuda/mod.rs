@@ -1,0 +1,97 @@
+//! `cargo xtask cuda`: what burn-amp does on CUDA, checked without a GPU. `docs/cuda.md` says how, and what it found.
+//!
+//! * [`dry`]: `dry`, training steps of the zoo on a driver without a device: launches, waits, bytes
+//! * [`plan`]: the runs; [`stand_in`]: the driver
+//! * [`log`], [`kernel`], [`traffic`], [`live`], [`class`]: from the driver's log to [`step`], a step in numbers
+//! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
+//! * [`table`]: the steps in the repository; [`model`]: an estimate of their times; [`report`]: both for people
+
+mod class;
+mod compile;
+mod dry;
+mod kernel;
+mod live;
+mod log;
+mod model;
+mod plan;
+mod report;
+mod stand_in;
+mod step;
+mod table;
+mod toolkit;
+mod traffic;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::generated::{self, Generated};
+
+/// The options of `cargo xtask cuda`.
+#[derive(Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Takes training steps of the zoo on a driver without a device, and compares them with the table in the repository
+    Dry(dry::Options),
+    /// Compiles the kernels of the last dry runs with NVRTC, for sm_80 and sm_90: errors, registers, spills
+    Compile(compile::Options),
+    /// Writes docs/cuda-steps.md from the table of steps and the figures of a device
+    Page(generated::Options),
+}
+
+/// Runs a command.
+pub fn run(options: Options) -> Result<()> {
+    match options.command {
+        Command::Dry(options) => dry::run(&options),
+        Command::Compile(options) => compile::run(&options),
+        Command::Page(options) => generated::run(options, "cuda page", &[page()?]),
+    }
+}
+
+/// The quick dry runs, compared with the table, and the page of the docs: a step of `cargo xtask test`.
+pub fn check_steps() -> Result<()> {
+    generated::check("cuda page", &[page()?])?;
+    dry::run(&dry::Options {
+        quick: true,
+        ..dry::Options::default()
+    })
+}
+
+/// Whether the true NVRTC is there or can be downloaded.
+pub fn has_compiler() -> Result<()> {
+    toolkit::Toolkit::get().map(drop)
+}
+
+/// Compiles the kernels of the quick dry runs: a step of `cargo xtask test`.
+pub fn check_kernels() -> Result<()> {
+    compile::run(&compile::Options {
+        quick: true,
+        ours: false,
+    })
+}
+
+/// The page of the docs with all steps at full size.
+fn page() -> Result<Generated> {
+    let steps: Vec<_> = table::Table::read()?
+        .0
+        .into_iter()
+        .filter(|step| step.run.size == "full")
+        .collect();
+    Ok(Generated {
+        path: "docs/cuda-steps.md",
+        text: format!("{HEAD}\n{}", report::steps(&steps)?),
+    })
+}
+
+const HEAD: &str = "\
+<!-- Written by `cargo xtask cuda page`; do not edit. -->
+
+# Training steps on CUDA, without a GPU
+
+What one training step of each model asks of the CUDA driver, counted by `cargo xtask cuda dry`; [cuda.md](cuda.md)
+explains the columns. `f32` is plain Burn with its AdamW, the others are Amp with `AmpOptimizer`.
+";

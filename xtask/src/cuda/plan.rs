@@ -1,0 +1,129 @@
+//! The dry runs: which models, in which precisions.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A run: a model of the zoo in a precision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// As the programs of `examples/lab` name it.
+    pub model: String,
+    /// `full` or `tiny`.
+    pub size: String,
+    pub precision: Precision,
+    pub fusion: bool,
+}
+
+/// The precisions of the program `dry`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    F32,
+    Bf16,
+    F16,
+    F16Deferred,
+}
+
+impl Precision {
+    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::F16, Self::F16Deferred];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F16Deferred => "f16-deferred",
+        }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fusion = if self.fusion { ", fusion" } else { "" };
+        let Self { model, size, .. } = self;
+        write!(f, "{model} {size}, {}{fusion}", self.precision.name())
+    }
+}
+
+impl Run {
+    /// The run as the name of a file.
+    pub fn file_name(&self) -> String {
+        let fusion = if self.fusion { "-fusion" } else { "" };
+        let model = self.model.replace([':', '=', ','], "-");
+        format!("{model}-{}-{}{fusion}", self.size, self.precision.name())
+    }
+
+    /// The same in plain Burn.
+    pub fn in_f32(&self) -> Self {
+        Self {
+            precision: Precision::F32,
+            ..self.clone()
+        }
+    }
+}
+
+/// A model at full size.
+pub struct Model {
+    pub name: &'static str,
+    /// Floating-point operations of a step's convolutions, in 10^9: forward and twice that backward, 2 for each product.
+    /// `None` if the model has no convolutions: those of matrix products are counted.
+    pub convolution_gflop: Option<u64>,
+}
+
+const fn model(name: &'static str) -> Model {
+    Model {
+        name,
+        convolution_gflop: None,
+    }
+}
+
+const fn convolutions(name: &'static str, products_per_image: u64, images: u64) -> Model {
+    Model {
+        name,
+        convolution_gflop: Some(products_per_image * images * 6 / 1_000_000_000),
+    }
+}
+
+/// The models at full size. The numbers of products are those of the published ResNets (He et al. 2016, table 1, whose
+/// "FLOPs" are products), and for U-Net the sum over its layers: height × width × channels in and out × window.
+pub const FULL: &[Model] = &[
+    model("gpt"),
+    model("bert"),
+    model("bert:seq_len=512,batch_size=16"),
+    convolutions("resnet50", 4_090_000_000, 128),
+    convolutions("unet", 12_070_000_000, 32),
+    model("mlp-large"),
+    convolutions("resnet18", 1_820_000_000, 128),
+    model("mlp-medium"),
+    model("mlp"),
+    model("lstm"),
+    model("wgan"),
+    model("tabular"),
+];
+
+/// The models of the test command, which are tiny there.
+pub const QUICK: &[&str] = &["gpt", "unet"];
+
+/// The runs of full size, or the quick ones.
+pub fn runs(quick: bool) -> Vec<Run> {
+    let models: Vec<&str> = match quick {
+        true => QUICK.to_vec(),
+        false => FULL.iter().map(|model| model.name).collect(),
+    };
+    let mut runs = Vec::new();
+    for model in models {
+        for fusion in [true, false] {
+            for precision in Precision::ALL {
+                runs.push(Run {
+                    model: model.to_owned(),
+                    size: if quick { "tiny" } else { "full" }.to_owned(),
+                    precision,
+                    fusion,
+                });
+            }
+        }
+    }
+    runs
+}

@@ -1,0 +1,105 @@
+//! The stand-in driver of xtask/cuda: builds it, and makes programs run on it.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use crate::workspace;
+
+/// The CUDA version that programs are built for, as cudarc reads it: no toolkit is needed then.
+pub const CUDARC_VERSION: (&str, &str) = ("CUDARC_CUDA_VERSION", "12080");
+
+/// A library of the stand-in: its sources, its file, and the other name that it is looked for under.
+struct Library {
+    sources: &'static [&'static str],
+    file: &'static str,
+    alias: &'static str,
+}
+
+const LIBRARIES: &[Library] = &[
+    Library {
+        sources: &["driver.c", "memory.c", "clock.c"],
+        file: "libcuda.so.1",
+        alias: "libcuda.so",
+    },
+    Library {
+        sources: &["compiler.c"],
+        file: "libnvrtc.so.12",
+        alias: "libnvrtc.so",
+    },
+];
+
+const WARNINGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"];
+
+/// The libraries, built.
+pub struct StandIn {
+    folder: PathBuf,
+}
+
+impl StandIn {
+    /// Builds the libraries with the C compiler.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none, or it fails.
+    pub fn build() -> Result<Self> {
+        let folder = work()?.join("stand-in");
+        fs::create_dir_all(folder.join("include"))?;
+        for Library {
+            sources,
+            file,
+            alias,
+        } in LIBRARIES
+        {
+            let mut cc = compiler();
+            cc.args(["-shared", "-fPIC", "-fvisibility=hidden", "-pthread"]);
+            cc.arg(format!("-Wl,-soname,{file}"));
+            cc.arg("-o").arg(folder.join(file));
+            cc.args(sources.iter().map(|source| sources_folder().join(source)));
+            cc.arg("-ldl");
+            workspace::run(&mut cc)?;
+            let alias = folder.join(alias);
+            if !alias.exists() {
+                symlink(file, &alias).with_context(|| alias.display().to_string())?;
+            }
+        }
+        // The program looks whether there are headers; the stand-in compiler needs none.
+        fs::write(folder.join("include/cuda_runtime.h"), "")?;
+        Ok(Self { folder })
+    }
+
+    /// Makes a command find the libraries. Kernels' sources are kept in `sources`, the driver's log is `log`.
+    pub fn put_under(&self, command: &mut Command, sources: &Path, log: &Path) {
+        command
+            // Preloaded, its clock takes the place of libc's.
+            .env("LD_PRELOAD", self.folder.join("libcuda.so.1"))
+            .env("LD_LIBRARY_PATH", &self.folder)
+            .env("CUDA_PATH", &self.folder)
+            .env("STAND_IN_SOURCES", sources)
+            .env("STAND_IN_LOG", log);
+    }
+}
+
+/// The C compiler with warnings as errors.
+pub fn compiler() -> Command {
+    let mut cc = Command::new("cc");
+    cc.args(WARNINGS);
+    cc
+}
+
+/// The folder of the C sources.
+pub fn sources_folder() -> PathBuf {
+    workspace::root().join("xtask/cuda")
+}
+
+/// The folder for everything that the commands build, download and write; created if it is missing.
+pub fn work() -> Result<PathBuf> {
+    let folder = workspace::root().join("target/cuda");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
+}
