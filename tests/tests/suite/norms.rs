@@ -104,8 +104,9 @@ fn modulated<B: AutodiffBackend>(
 ) -> Tensor<B, 4> {
     let gamma = gamma.reshape([1, 16, 1, 1]);
     let per_image = Tensor::arange(1..9, &x.device()).float() / 8.0;
-    let x = x * (gamma.clone() * per_image.reshape([8, 1, 1, 1])) + beta.reshape([1, 16, 1, 1]);
-    x.swap_dims(2, 3) / (gamma + 3.0)
+    // burn-cubecl sums the gradient of an expanded operand wrongly if a transposition follows.
+    let x = x.swap_dims(2, 3) * (gamma.clone() * per_image.reshape([8, 1, 1, 1]));
+    (x + beta.reshape([1, 16, 1, 1])) / (gamma + 3.0)
 }
 
 /// The values of a result, and the gradients of the activation, of γ and of β.

@@ -69,32 +69,37 @@ struct Node<B: AmpBackend, C: CheckpointStrategy> {
 }
 
 impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
+    /// Without a ReLU and gradients of factors, the backward pass does not read `x`: then the graph keeps nothing of it.
+    fn reads_x(&self) -> bool {
+        self.values.relu || self.parents.iter().any(|(role, _)| *role != Role::X)
+    }
+
     fn make<const N: usize>(self, output: FloatTensor<B>) -> FloatTensor<Autodiff<B, C>> {
-        let again = Again {
-            x: Kept::of::<C>(&self.x),
-            values: self.values.clone(),
-            dtype: self.dtype,
-            parents: self
-                .parents
-                .iter()
-                .map(|(_, parent)| parent.node.id)
-                .collect(),
+        let reads_x = self.reads_x();
+        let prep = AffineNode.prepare::<C>(std::array::from_fn::<_, N, _>(|i| {
+            self.parents[i].1.node.clone()
+        }));
+        let prep = if reads_x {
+            let parents = self.parents.iter().map(|(_, parent)| parent);
+            let again = Again {
+                x: Kept::of::<C>(&self.x),
+                values: self.values.clone(),
+                dtype: self.dtype,
+                parents: parents.clone().map(|parent| parent.node.id).collect(),
+            };
+            prep.memory_bound().retro_forward(again).parents(parents)
+        } else {
+            prep.compute_bound()
         };
-        let prep = AffineNode
-            .prepare::<C>(std::array::from_fn::<_, N, _>(|i| {
-                self.parents[i].1.node.clone()
-            }))
-            .memory_bound()
-            .retro_forward(again)
-            .parents(self.parents.iter().map(|(_, parent)| parent))
-            .stateful();
-        match prep {
+        match prep.stateful() {
             OpsKind::Tracked(mut prep) => {
-                let x = if self.x.is_tracked() {
-                    Kept::Node(prep.checkpoint(&self.x))
-                } else {
-                    Kept::Values(self.x.primitive)
-                };
+                let x = reads_x.then(|| {
+                    if self.x.is_tracked() {
+                        Kept::Node(prep.checkpoint(&self.x))
+                    } else {
+                        Kept::Values(self.x.primitive)
+                    }
+                });
                 let roles = self.parents.iter().map(|(role, _)| *role).collect();
                 let saved = Saved {
                     x,
@@ -140,7 +145,7 @@ struct AffineNode;
 
 #[derive(Clone, Debug)]
 struct Saved<B: AmpBackend> {
-    x: Kept<B>,
+    x: Option<Kept<B>>,
     values: Affine<B>,
     roles: Arc<[Role]>,
 }
@@ -155,8 +160,12 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
         checkpointer: &mut Checkpointer,
     ) {
         let Saved { x, values, roles } = ops.state;
-        let x = x.values(checkpointer);
         let grad = grads.consume::<B>(&ops.node);
+        // Only the shape is read of what stands for an `x` that is not needed.
+        let x = match x {
+            Some(x) => x.values(checkpointer),
+            None => grad.clone(),
+        };
         let is_wanted = |role| roles.contains(&role);
         let after_is_first = values.rescale.is_none();
         let of_group = |group, wanted: bool| {
