@@ -14,8 +14,11 @@ const CLASSES: &[(&str, &[&str])] = &[
         "row",
         &["softmax", "log_softmax", "layer_norm", "sum_over_teams"],
     ),
-    ("norm", &["norm_"]),
-    ("optimizer", &["adam", "sgd"]),
+    ("norm", &["norm_", "affine_", "sums_by_", "sum_of_slices"]),
+    (
+        "optimizer",
+        &["optimizer_kernel", "squares_kernel", "total_kernel"],
+    ),
     (
         "loss scale",
         &[
@@ -71,6 +74,12 @@ pub fn is_ours(entry: &str) -> bool {
         "zeroed",
         "unscale_",
         "next_loss_scale",
+        "affine_",
+        "sums_by_",
+        "sum_of_slices",
+        "optimizer_kernel",
+        "squares_kernel",
+        "total_kernel",
     ];
     OURS.iter().any(|name| entry.starts_with(name))
 }
