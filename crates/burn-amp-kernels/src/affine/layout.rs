@@ -41,11 +41,11 @@ impl Layout {
         };
         let mut merged: Vec<std::ops::Range<usize>> = Vec::new();
         for (at, dim) in grid_order.iter().enumerate() {
-            if grid[*dim] == 1 {
-                if let Some(last) = merged.last_mut() {
-                    last.end = at + 1;
-                    continue;
-                }
+            if grid[*dim] == 1
+                && let Some(last) = merged.last_mut()
+            {
+                last.end = at + 1;
+                continue;
             }
             let is_alike = |other: usize| {
                 factors

@@ -32,7 +32,11 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
     let node = Node::<B, C> {
         shape: x.shape(),
         grid: moment.grid,
-        squares: moment.squared.then(|| (x.clone(), values, sum.clone())),
+        x: x.clone(),
+        terms: moment.squared.then(|| Terms {
+            before: values,
+            sum: sum.clone(),
+        }),
         output: if moment.squared { squares } else { sum },
     };
     match before {
@@ -45,11 +49,9 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
 struct Node<B: AmpBackend, C: CheckpointStrategy> {
     shape: Shape,
     grid: Shape,
-    squares: Option<(
-        FloatTensor<Autodiff<B, C>>,
-        Option<FloatTensor<B>>,
-        FloatTensor<B>,
-    )>,
+    x: FloatTensor<Autodiff<B, C>>,
+    /// For a sum of squares.
+    terms: Option<Terms<B>>,
     output: FloatTensor<B>,
 }
 
@@ -61,14 +63,13 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
         let nodes = parents.map(|parent| parent.node.clone());
         match SumNode.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
-                let squares = self.squares.map(|(x, before, sum)| Squares {
-                    x: if x.is_tracked() {
-                        Kept::Node(prep.checkpoint(&x))
+                let squares = self.terms.map(|terms| Squares {
+                    x: if self.x.is_tracked() {
+                        Kept::Node(prep.checkpoint(&self.x))
                     } else {
-                        Kept::Values(x.primitive)
+                        Kept::Values(self.x.primitive)
                     },
-                    before,
-                    sum,
+                    terms,
                 });
                 let saved = Saved {
                     shape: self.shape,
@@ -98,6 +99,11 @@ struct Saved<B: AmpBackend> {
 #[derive(Clone, Debug)]
 struct Squares<B: AmpBackend> {
     x: Kept<B>,
+    terms: Terms<B>,
+}
+
+#[derive(Clone, Debug)]
+struct Terms<B: AmpBackend> {
     before: Option<FloatTensor<B>>,
     /// The sum of `x + before`.
     sum: FloatTensor<B>,
@@ -120,7 +126,7 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
         let grad = grads.consume::<B>(&ops.node);
         let mut parents = ops.parents.into_iter();
         let (x_node, before_node) = (parents.next().flatten(), parents.next().flatten());
-        let Some(Squares { x, before, sum }) = squares else {
+        let Some(Squares { x, terms }) = squares else {
             if let Some(node) = x_node {
                 let mut at = placeholder::<B>(&grad);
                 at.node = node;
@@ -135,6 +141,7 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
             }
             return;
         };
+        let Terms { before, sum } = terms;
         let x = x.values(checkpointer);
         let twice = B::float_mul_scalar(grad, Scalar::from(2f32));
         if let (Some(node), Some(before)) = (before_node, &before) {

@@ -39,26 +39,33 @@ struct Division {
 /// the result.
 #[cube]
 fn place(kept: usize, summand: usize, sizes: Point, #[comptime] bits: u32) -> Point {
-    let mut kept = kept;
-    let mut summand = summand;
-    let d = next(&mut kept, &mut summand, sizes.d, comptime!(bits & 8 != 0));
-    let c = next(&mut kept, &mut summand, sizes.c, comptime!(bits & 4 != 0));
-    let b = next(&mut kept, &mut summand, sizes.b, comptime!(bits & 2 != 0));
-    let a = next(&mut kept, &mut summand, sizes.a, comptime!(bits & 1 != 0));
+    let by_a = comptime!(bits & 1 != 0);
+    let by_b = comptime!(bits & 2 != 0);
+    let by_c = comptime!(bits & 4 != 0);
+    let by_d = comptime!(bits & 8 != 0);
+    let d = coordinate(kept, summand, sizes.d, by_d);
+    let kept = rest(kept, sizes.d, by_d);
+    let summand = rest(summand, sizes.d, comptime!(!by_d));
+    let c = coordinate(kept, summand, sizes.c, by_c);
+    let kept = rest(kept, sizes.c, by_c);
+    let summand = rest(summand, sizes.c, comptime!(!by_c));
+    let b = coordinate(kept, summand, sizes.b, by_b);
+    let kept = rest(kept, sizes.b, by_b);
+    let summand = rest(summand, sizes.b, comptime!(!by_b));
+    let a = coordinate(kept, summand, sizes.a, by_a);
     Point { a, b, c, d }
 }
 
+/// The place along a dimension: that of the sum in one that is kept, that of the summand in another.
 #[cube]
-fn next(kept: &mut usize, summand: &mut usize, size: usize, #[comptime] is_kept: bool) -> usize {
-    if is_kept {
-        let at = *kept % size;
-        *kept = *kept / size;
-        at
-    } else {
-        let at = *summand % size;
-        *summand = *summand / size;
-        at
-    }
+fn coordinate(kept: usize, summand: usize, size: usize, #[comptime] is_kept: bool) -> usize {
+    if is_kept { kept % size } else { summand % size }
+}
+
+/// What is left of a number for the outer dimensions, if this one takes its part of it.
+#[cube]
+fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
+    if takes { number / size } else { number }
 }
 
 /// Returns the two summands of the vector at a place.
