@@ -8,7 +8,7 @@ use burn_backend::{
 };
 
 use crate::{
-    affine::{self, Affine, Group, Moment, Moments, Sums},
+    affine::{self, Affine, Group, Moment, Moments, Rest, Sums},
     attention::{self, Attention, AttentionGradients},
     cross_entropy, finite, gelu,
     layer_norm::{self, LayerNorm, LayerNormGradients},
@@ -121,15 +121,15 @@ pub trait AmpBackend: Backend {
         affine::reference::<Self>(x, affine, plus, dtype)
     }
 
-    /// The gradient of [`mixed_affine`](Self::mixed_affine) with respect to `x`, plus an optional tensor.
+    /// The gradient of [`mixed_affine`](Self::mixed_affine) with respect to `x`, plus the gradients of its other readers.
     fn mixed_affine_backward(
         x: FloatTensor<Self>,
         affine: Affine<Self>,
         grad: FloatTensor<Self>,
-        plus: Option<FloatTensor<Self>>,
+        rest: Rest<Self>,
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
-        affine::reference_backward::<Self>(x, affine, grad, plus, dtype)
+        affine::reference_backward::<Self>(x, affine, grad, rest, dtype)
     }
 
     /// The sums that the gradients of a group of factors are made of. The group must not be empty.

@@ -3,8 +3,8 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::{
-    Affine,
-    device::{Chain, Factors, FactorsLaunch, chain, passed, plus, point, sizes, times},
+    Affine, Rest,
+    device::{Chain, Factors, FactorsLaunch, chain, factor, passed, plus, point, sizes, times},
     layout::{DIMS, Layout},
 };
 use crate::cube::plan::{address_type, empty_on_device_of, storage};
@@ -50,6 +50,7 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     x: &Array<Vector<X, N>>,
     factors: &Factors,
     grad: &Array<Vector<G, N>>,
+    rest: &Factors,
     summand: &ComptimeOption<Array<Vector<P, N>>>,
     dx: &mut Array<Vector<O, N>>,
     a: usize,
@@ -57,6 +58,7 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     c: usize,
     d: usize,
     #[comptime] of: Chain,
+    #[comptime] of_rest: Chain,
     #[define(X, G, P, O)] _dtypes: [StorageType; 4],
 ) {
     if ABSOLUTE_POS >= dx.len() {
@@ -71,6 +73,15 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     let grad = times::<N>(grad, &factors.scale, point, sizes, of.scale);
     let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
     #[comptime]
+    let grad = match &rest.scale {
+        ComptimeOption::Some(of_squares) => {
+            let x = plus::<N>(x, &rest.before, point, sizes, of_rest.before);
+            grad + x * factor::<N>(of_squares, point, sizes, of_rest.scale)
+        }
+        ComptimeOption::None => grad,
+    };
+    let grad = plus::<N>(grad, &rest.after, point, sizes, of_rest.after);
+    #[comptime]
     let grad = match summand {
         ComptimeOption::Some(summand) => grad + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
         ComptimeOption::None => grad,
@@ -81,19 +92,19 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
 /// Returns `x`, a chain of which the kernels compute, as they read it.
 pub(super) struct Launch<R: CubeRuntime> {
     pub layout: Layout,
-    pub chain: Chain,
-    pub factors: [Option<CubeTensor<R>>; 4],
+    pub factors: Ordered<R>,
     /// Elements per vector.
     pub vector_size: usize,
     pub sizes: [usize; DIMS],
 }
 
 impl<R: CubeRuntime> Launch<R> {
-    /// Plans a launch for tensors of the shape of `x` in the given dtypes. `None` if the kernels cannot compute it.
+    /// Plans a launch for tensors of the shape of `x` in the given dtypes, and for others that are broadcast to the grid.
+    /// `None` if the kernels cannot compute it.
     pub(super) fn new<B>(
         x: &CubeTensor<R>,
         affine: &Affine<B>,
-        kept: Option<&Shape>,
+        others: &[&Shape],
         dtypes: &[DType],
     ) -> Option<Self>
     where
@@ -105,10 +116,12 @@ impl<R: CubeRuntime> Launch<R> {
         }
         let factors = affine.factors();
         let shapes = factors.map(|factor| factor.map(TensorMetadata::shape));
-        let patterns: Vec<_> = shapes.iter().flatten().chain(kept).collect();
+        let patterns: Vec<_> = shapes
+            .iter()
+            .flatten()
+            .chain(others.iter().copied())
+            .collect();
         let layout = Layout::new(x, &affine.grid, &patterns)?;
-        let varies = shapes.map(|shape| shape.map_or(0, |shape| layout.varies(&shape)));
-        let [before, scale, rescale, after] = varies;
         let sizes = layout.sizes();
         let widest = dtypes
             .iter()
@@ -120,23 +133,39 @@ impl<R: CubeRuntime> Launch<R> {
             .find(|size| sizes[DIMS - 1].is_multiple_of(*size))
             .unwrap_or(1);
         Some(Self {
-            chain: Chain {
-                before,
-                scale,
-                rescale,
-                after,
-                relu: affine.relu,
-            },
-            factors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
+            factors: Ordered::new(&layout, factors, affine.relu),
             layout,
             vector_size,
             sizes,
         })
     }
+}
 
-    pub(super) fn factors(&self) -> FactorsLaunch<R> {
+/// Factors in the order in which a kernel reads `x`: before, scale, rescale, after.
+pub(super) struct Ordered<R: CubeRuntime> {
+    tensors: [Option<CubeTensor<R>>; 4],
+    pub chain: Chain,
+}
+
+impl<R: CubeRuntime> Ordered<R> {
+    fn new(layout: &Layout, factors: [Option<&CubeTensor<R>>; 4], relu: bool) -> Self {
+        let [before, scale, rescale, after] =
+            factors.map(|factor| factor.map_or(0, |factor| layout.varies(&factor.shape())));
+        Self {
+            tensors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
+            chain: Chain {
+                before,
+                scale,
+                rescale,
+                after,
+                relu,
+            },
+        }
+    }
+
+    pub(super) fn launch(&self) -> FactorsLaunch<R> {
         let [before, scale, rescale, after] = self
-            .factors
+            .tensors
             .clone()
             .map(|factor| factor.map(CubeTensor::into_array_arg));
         FactorsLaunch::new(before.into(), scale.into(), rescale.into(), after.into())
@@ -155,7 +184,7 @@ where
 {
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
     let dtype = DType::from(dtype);
-    let launch = Launch::new(x, affine, None, &[plus_dtype, dtype])?;
+    let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
     let layout = &launch.layout;
     let output = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
     let client = x.client.clone();
@@ -169,7 +198,7 @@ where
         address_type([x, &output]),
         launch.vector_size,
         layout.ordered(x.clone()).into_array_arg(),
-        launch.factors(),
+        launch.factors.launch(),
         plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
             .into(),
         output.clone().into_array_arg(),
@@ -177,7 +206,7 @@ where
         b,
         c,
         d,
-        launch.chain,
+        launch.factors.chain,
         [x.dtype, plus_dtype, dtype].map(storage),
     );
     Some(layout.restored(output))
@@ -188,16 +217,25 @@ pub(crate) fn affine_backward<R: CubeRuntime, B>(
     x: &CubeTensor<R>,
     affine: &Affine<B>,
     grad: &CubeTensor<R>,
-    plus: Option<&CubeTensor<R>>,
+    rest: &Rest<B>,
     dtype: FloatDType,
 ) -> Option<CubeTensor<R>>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
+    let [before, of_squares, of_sum, plus] = rest.tensors();
+    let before = before.filter(|_| of_squares.is_some());
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
     let dtype = DType::from(dtype);
-    let launch = Launch::new(x, affine, None, &[grad.dtype, plus_dtype, dtype])?;
+    let shapes: Vec<_> = [before, of_squares, of_sum]
+        .into_iter()
+        .flatten()
+        .map(TensorMetadata::shape)
+        .collect();
+    let others: Vec<_> = shapes.iter().collect();
+    let launch = Launch::new(x, affine, &others, &[grad.dtype, plus_dtype, dtype])?;
     let layout = &launch.layout;
+    let rest = Ordered::new(layout, [before, of_squares, None, of_sum], false);
     let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
     let client = x.client.clone();
     let vectors = x.meta.num_elements() / launch.vector_size;
@@ -210,8 +248,9 @@ where
         address_type([x, &dx]),
         launch.vector_size,
         layout.ordered(x.clone()).into_array_arg(),
-        launch.factors(),
+        launch.factors.launch(),
         layout.ordered(grad.clone()).into_array_arg(),
+        rest.launch(),
         plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
             .into(),
         dx.clone().into_array_arg(),
@@ -219,7 +258,8 @@ where
         b,
         c,
         d,
-        launch.chain,
+        launch.factors.chain,
+        rest.chain,
         [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),
     );
     Some(layout.restored(dx))

@@ -7,7 +7,7 @@
 //! | op | computes | shape and dtype |
 //! |---|---|---|
 //! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, plus an optional tensor | of `x`; any dtype |
-//! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus an optional tensor | of `x`; F32 |
+//! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square: means and variances | what is kept; F32 |
 //!
@@ -15,11 +15,13 @@
 //! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
 //! Sums of many elements are added in slices, and the slices in a fixed order: the same bits every time.
 //!
-//! On Burn's `Autodiff` the chain is one node, and so is a sum. They keep `x` as it is stored, and the factors. The
-//! gradient of `x` is handed to its node in F32, where the contributions of several ops are added in one pass each.
+//! On Burn's `Autodiff` the chain is one node, and so is a sum. They keep `x` as it is stored, and the factors. Their
+//! contributions to the gradient of `x` wait in the node that [`joined`] makes, which computes all of them in one pass:
+//! that of a batch norm reads `x` and the gradient of the result, and writes the gradient of `x` as `x` is stored.
 
 #[cfg(feature = "cubecl")]
 mod device;
+mod joint;
 #[cfg(feature = "cubecl")]
 mod kernel;
 #[cfg(feature = "cubecl")]
@@ -29,9 +31,11 @@ mod reference;
 mod sum_node;
 #[cfg(feature = "cubecl")]
 mod sums_kernel;
+mod term;
 
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
+pub use joint::joined;
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};
 pub(crate) use node::recorded;
@@ -60,6 +64,19 @@ pub struct Affine<B: Backend> {
     pub after: Option<FloatTensor<B>>,
     /// Whether negative results become 0.
     pub relu: bool,
+}
+
+/// What is added to a chain's gradient with respect to `x` in the same pass: the gradients of other readers of `x`.
+#[derive(Clone, Debug)]
+pub struct Rest<B: Backend> {
+    /// What was added to `x` where it was squared.
+    pub before: Option<FloatTensor<B>>,
+    /// The factor of `x + before`: twice the gradient of the sum of the squares. Without it, `before` is not read.
+    pub of_squares: Option<FloatTensor<B>>,
+    /// The gradient of a sum of the values.
+    pub of_sum: Option<FloatTensor<B>>,
+    /// A tensor of the shape of `x`.
+    pub plus: Option<FloatTensor<B>>,
 }
 
 /// One of the two groups of factors that vary along the same dimensions.
@@ -101,6 +118,38 @@ pub struct Moment<B: Backend> {
     pub kept: Shape,
     /// Whether the values are squared.
     pub squared: bool,
+}
+
+impl<B: Backend> Rest<B> {
+    /// A tensor of the shape of `x`, or nothing.
+    pub fn plus(plus: Option<FloatTensor<B>>) -> Self {
+        Self {
+            before: None,
+            of_squares: None,
+            of_sum: None,
+            plus,
+        }
+    }
+
+    /// The tensors: before, of squares, of the sum, plus.
+    pub fn tensors(&self) -> [Option<&FloatTensor<B>>; 4] {
+        [
+            self.before.as_ref(),
+            self.of_squares.as_ref(),
+            self.of_sum.as_ref(),
+            self.plus.as_ref(),
+        ]
+    }
+
+    /// Makes it of tensors in the order of [`tensors`](Self::tensors).
+    pub fn of([before, of_squares, of_sum, plus]: [Option<FloatTensor<B>>; 4]) -> Self {
+        Self {
+            before,
+            of_squares,
+            of_sum,
+            plus,
+        }
+    }
 }
 
 impl<B: Backend> Affine<B> {

@@ -9,14 +9,17 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{FloatDType, TensorMetadata, tensor::FloatTensor};
 
-use super::{Affine, Group, reference::summed};
+use super::{
+    Affine, Group,
+    joint::{contribute, placeholder},
+    reference::summed,
+    term::{Chain, Term},
+};
 use crate::AmpBackend;
 
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors.
-///
-/// The gradient of `x` is handed on in F32, added to what its node already has.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     affine: Affine<Autodiff<B, C>>,
@@ -188,17 +191,14 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
             let Some(parent) = parent else { continue };
             let (gradient, factor) = match role {
                 Role::X => {
-                    let mut at = placeholder::<B>(&x);
+                    let chain = Chain {
+                        x: x.clone(),
+                        affine: values.clone(),
+                        grad: grad.clone(),
+                    };
+                    let mut at = placeholder::<B>(&B::float_device(&grad));
                     at.node = parent;
-                    let plus = grads.remove::<B>(&at);
-                    let dx = B::mixed_affine_backward(
-                        x.clone(),
-                        values.clone(),
-                        grad.clone(),
-                        plus,
-                        FloatDType::F32,
-                    );
-                    grads.register::<B>(at.node.id, dx);
+                    contribute::<B>(Term::Chain(chain), at, grads);
                     continue;
                 }
                 Role::Before => {
@@ -218,12 +218,6 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
             grads.register::<B>(parent.id, summed::<B>(gradient, &factor.shape()));
         }
     }
-}
-
-/// A tensor to be given the node of another one: burn-autodiff finds the gradient that a node already has by a tensor.
-pub(super) fn placeholder<B: AmpBackend>(like: &FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
-    let device = B::float_device(like);
-    Autodiff::<B>::float_empty([1].into(), &device, FloatDType::F32)
 }
 
 /// Computes the chain again from its operands.

@@ -2,7 +2,7 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
-use super::{Affine, Group, Moment, Moments, Sums};
+use super::{Affine, Group, Moment, Moments, Rest, Sums};
 use crate::{
     AmpBackend,
     widen::{cast, widen},
@@ -35,13 +35,30 @@ pub fn reference_backward<B: Backend>(
     x: FloatTensor<B>,
     affine: Affine<B>,
     grad: FloatTensor<B>,
-    plus: Option<FloatTensor<B>>,
+    rest: Rest<B>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let shape = x.shape();
-    let mut dx = passed::<B>(x, &affine, grad);
+    let mut dx = passed::<B>(x.clone(), &affine, grad);
     for factor in [&affine.scale, &affine.rescale].into_iter().flatten() {
         dx = B::float_mul(dx, factor.clone());
+    }
+    let Rest {
+        before,
+        of_squares,
+        of_sum,
+        plus,
+    } = rest;
+    if let Some(of_squares) = of_squares {
+        let chain = Affine {
+            before,
+            ..Affine::identity(affine.grid)
+        };
+        let centered = centered::<B>(x, &chain);
+        dx = B::float_add(dx, B::float_mul(centered, of_squares));
+    }
+    if let Some(of_sum) = of_sum {
+        dx = B::float_add(dx, of_sum);
     }
     let mut dx = reshaped::<B>(dx, &shape);
     if let Some(plus) = plus {

@@ -4,19 +4,19 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{FloatDType, Scalar, Shape, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{Scalar, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{
-    Affine, Moment, Moments,
-    node::{Kept, placeholder},
-    reference::{reshaped, summed},
+    Moment, Moments,
+    joint::{contribute, placeholder},
+    node::Kept,
+    reference::summed,
+    term::{self, Term},
 };
 use crate::AmpBackend;
 
 /// Computes a sum as one node of the graph. For a sum of squares it keeps `x` as it is stored, `before` and the sum of the
 /// values; for a sum of the values nothing.
-///
-/// The gradient of `x` is handed on in F32, added to what its node already has.
 pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     moment: Moment<Autodiff<B, C>>,
@@ -126,39 +126,35 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
         let grad = grads.consume::<B>(&ops.node);
         let mut parents = ops.parents.into_iter();
         let (x_node, before_node) = (parents.next().flatten(), parents.next().flatten());
-        let Some(Squares { x, terms }) = squares else {
-            if let Some(node) = x_node {
-                let mut at = placeholder::<B>(&grad);
-                at.node = node;
-                let dx = match grads.remove::<B>(&at) {
-                    Some(sum) => B::float_add(reshaped::<B>(sum, &grid), grad.clone()),
-                    None => B::float_expand(grad.clone(), grid),
-                };
-                grads.register::<B>(at.node.id, reshaped::<B>(dx, &shape));
-            }
-            if let Some(node) = before_node {
-                grads.register::<B>(node.id, grad);
-            }
-            return;
+        let mut at = placeholder::<B>(&B::float_device(&grad));
+        let mut moments = term::Moments {
+            shape,
+            grid,
+            squares: None,
+            of_sum: None,
         };
-        let Terms { before, sum } = terms;
-        let x = x.values(checkpointer);
-        let twice = B::float_mul_scalar(grad, Scalar::from(2f32));
-        if let (Some(node), Some(before)) = (before_node, &before) {
-            let gradient = B::float_mul(twice.clone(), sum);
-            grads.register::<B>(node.id, summed::<B>(gradient, &before.shape()));
+        let of_before = match squares {
+            None => {
+                moments.of_sum = Some(grad.clone());
+                Some(grad)
+            }
+            Some(Squares { x, terms }) => {
+                let Terms { before, sum } = terms;
+                let factor = B::float_mul_scalar(grad, Scalar::from(2f32));
+                moments.squares = Some(term::Squares {
+                    x: x.values(checkpointer),
+                    before: before.clone(),
+                    factor: factor.clone(),
+                });
+                before.map(|before| summed::<B>(B::float_mul(factor, sum), &before.shape()))
+            }
+        };
+        if let (Some(node), Some(gradient)) = (before_node, of_before) {
+            grads.register::<B>(node.id, gradient);
         }
         if let Some(node) = x_node {
-            let mut at = placeholder::<B>(&x);
             at.node = node;
-            let plus = grads.remove::<B>(&at);
-            let derivative = Affine {
-                before,
-                scale: Some(twice),
-                ..Affine::identity(grid)
-            };
-            let dx = B::mixed_affine(x, derivative, plus, FloatDType::F32);
-            grads.register::<B>(at.node.id, dx);
+            contribute::<B>(Term::Moments(moments), at, grads);
         }
     }
 }

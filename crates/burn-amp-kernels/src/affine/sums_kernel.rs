@@ -274,7 +274,7 @@ where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
     let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
-    let launch = Launch::new(x, affine, Some(kept_shape), &[grad_dtype])?;
+    let launch = Launch::new(x, affine, &[kept_shape], &[grad_dtype])?;
     let (layout, client) = (&launch.layout, x.client.clone());
     let bits = layout.varies(kept_shape);
     let keeps_last = bits & 1 << (DIMS - 1) != 0;
@@ -316,7 +316,7 @@ where
             launch.vector_size,
             x,
             grad.into(),
-            launch.factors(),
+            launch.factors.launch(),
             first.clone().into_array_arg(),
             second.clone().into_array_arg(),
             a,
@@ -327,7 +327,7 @@ where
             length,
             per_slice,
             division,
-            launch.chain,
+            launch.factors.chain,
             what,
             dtypes,
         );
@@ -341,7 +341,7 @@ where
             launch.vector_size,
             x,
             grad.into(),
-            launch.factors(),
+            launch.factors.launch(),
             first.clone().into_array_arg(),
             second.clone().into_array_arg(),
             a,
@@ -353,7 +353,7 @@ where
             length,
             per_slice,
             division,
-            launch.chain,
+            launch.factors.chain,
             what,
             dtypes,
         );

@@ -22,7 +22,7 @@ use burn_cubecl::{
 
 use crate::{
     AmpBackend,
-    affine::{self, Affine, Group, Moments, Sums},
+    affine::{self, Affine, Group, Moments, Rest, Sums},
     cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
@@ -130,11 +130,11 @@ where
         x: FloatTensor<Self>,
         affine: Affine<Self>,
         grad: FloatTensor<Self>,
-        plus: Option<FloatTensor<Self>>,
+        rest: Rest<Self>,
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
-        affine::affine_backward(&x, &affine, &grad, plus.as_ref(), dtype)
-            .unwrap_or_else(|| affine::reference_backward::<Self>(x, affine, grad, plus, dtype))
+        affine::affine_backward(&x, &affine, &grad, &rest, dtype)
+            .unwrap_or_else(|| affine::reference_backward::<Self>(x, affine, grad, rest, dtype))
     }
 
     fn mixed_affine_sums(

@@ -3,6 +3,7 @@
 //! Elementwise ops (`mixed_gelu`, `mixed_scalar`, `mixed_product`, `unscale_unless_overflowed`) keep the reference: Fusion
 //! fuses Burn's ops with their neighbours.
 
+mod affine;
 mod operation;
 
 use burn_amp_core::DynamicLossScale;
@@ -13,9 +14,13 @@ use burn_backend::{
 };
 use burn_fusion::{Fusion, FusionBackend};
 
-use self::operation::{Operands, custom, exactly, register, register_mixed, to_int};
+use self::{
+    affine::{ChainParts, RestParts, next, two_sums},
+    operation::{Operands, custom, exactly, register, register_mixed, to_int},
+};
 use crate::{
     AmpBackend,
+    affine::{Affine, Group, Moments, Rest, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     optimizer::{ListStep, Parts, Stepped, Tensors},
@@ -138,6 +143,93 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
 
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
         B::has_attention_kernel(options, has_bias)
+    }
+
+    fn mixed_affine(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        plus: Option<FloatTensor<Self>>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        let result = vec![(x.shape(), dtype.into())];
+        let mut tensors = vec![x];
+        let parts = ChainParts::of(affine, &mut tensors);
+        tensors.extend(plus);
+        let compute = move |tensors: Vec<FloatTensor<B>>, _| {
+            let mut tensors = tensors.into_iter();
+            let (x, affine) = (next(&mut tensors), parts.chain::<B>(&mut tensors));
+            vec![B::mixed_affine(x, affine, tensors.next(), dtype)]
+        };
+        let name = "burn_amp::affine";
+        let [output] = exactly(register::<B>(name, floats(tensors), result, compute));
+        output
+    }
+
+    fn mixed_affine_backward(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        rest: Rest<Self>,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        let result = vec![(x.shape(), dtype.into())];
+        let mut tensors = vec![x, grad];
+        let parts = ChainParts::of(affine, &mut tensors);
+        let rest_parts = RestParts::of(rest, &mut tensors);
+        let compute = move |tensors: Vec<FloatTensor<B>>, _| {
+            let mut tensors = tensors.into_iter();
+            let (x, grad) = (next(&mut tensors), next(&mut tensors));
+            let affine = parts.chain::<B>(&mut tensors);
+            let rest = rest_parts.rest::<B>(&mut tensors);
+            vec![B::mixed_affine_backward(x, affine, grad, rest, dtype)]
+        };
+        let name = "burn_amp::affine_backward";
+        let [dx] = exactly(register::<B>(name, floats(tensors), result, compute));
+        dx
+    }
+
+    fn mixed_affine_sums(
+        x: FloatTensor<Self>,
+        affine: Affine<Self>,
+        grad: FloatTensor<Self>,
+        group: Group,
+    ) -> Sums<FloatTensor<Self>> {
+        let kept = affine.kept(group).expect("the group has a factor");
+        let mut tensors = vec![x, grad];
+        let parts = ChainParts::of(affine, &mut tensors);
+        let compute = move |tensors: Vec<FloatTensor<B>>, _| {
+            let mut tensors = tensors.into_iter();
+            let (x, grad) = (next(&mut tensors), next(&mut tensors));
+            let affine = parts.chain::<B>(&mut tensors);
+            let sums = B::mixed_affine_sums(x, affine, grad, group);
+            vec![sums.of_gradient, sums.of_product]
+        };
+        let name = "burn_amp::affine_sums";
+        let results = register::<B>(name, floats(tensors), two_sums(kept), compute);
+        let [of_gradient, of_product] = exactly(results);
+        Sums {
+            of_gradient,
+            of_product,
+        }
+    }
+
+    fn mixed_moments(
+        x: FloatTensor<Self>,
+        grid: Shape,
+        before: Option<FloatTensor<Self>>,
+        kept: Shape,
+    ) -> Moments<FloatTensor<Self>> {
+        let results = two_sums(kept.clone());
+        let tensors = std::iter::once(x).chain(before).collect();
+        let compute = move |tensors: Vec<FloatTensor<B>>, _| {
+            let mut tensors = tensors.into_iter();
+            let (x, before) = (next(&mut tensors), tensors.next());
+            let moments = B::mixed_moments(x, grid.clone(), before, kept.clone());
+            vec![moments.sum, moments.squares]
+        };
+        let name = "burn_amp::moments";
+        let [sum, squares] = exactly(register::<B>(name, floats(tensors), results, compute));
+        Moments { sum, squares }
     }
 
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {

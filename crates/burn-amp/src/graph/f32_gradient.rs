@@ -32,18 +32,6 @@ pub(super) fn sum_in_f32<B: Backend, C: CheckpointStrategy>(
     pass_gradient_in::<B, C>(result, Precision::F32)
 }
 
-/// Returns the same values, in a node that adds its gradients in F32 and passes their sum on in the dtype of the tensor.
-pub(super) fn with_f32_gradient<B: Backend, C: CheckpointStrategy>(
-    tensor: FloatTensor<Autodiff<B, C>>,
-) -> FloatTensor<Autodiff<B, C>> {
-    if tensor.is_tracked() {
-        let stored = precision::of(&tensor.primitive);
-        pass_gradient_in::<B, C>(tensor, stored)
-    } else {
-        tensor
-    }
-}
-
 /// Returns the same values, in a node that casts the gradient which it passes on.
 fn pass_gradient_in<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,

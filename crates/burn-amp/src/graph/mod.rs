@@ -29,7 +29,7 @@ mod weight_cast;
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, affine};
 use burn_autodiff::checkpoint::strategy::{
     BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
 };
@@ -274,7 +274,7 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         tensor: FloatTensor<Self::Inner>,
         recorded: &Recorded<B>,
     ) -> FloatTensor<Self::Inner> {
-        recorded.with_f32_gradient(tensor, f32_gradient::with_f32_gradient::<B, C>)
+        recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use burn::tensor::{DType, FloatDType, Shape, TensorData};
 use burn_amp::config::Precision;
 use burn_amp_kernels::{
     AmpBackend,
-    affine::{Affine, Group},
+    affine::{Affine, Group, Rest},
 };
 use burn_amp_tests::Plain;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
@@ -267,17 +267,32 @@ fn gradients_are_those_of_the_host() {
         let grad = tensor(&noise(operands.values.len(), 7), shape.as_slice(), dtype);
         let grads = read(grad.clone());
         let plus = noise(grads.len(), 9);
+        // What sums and squares of `x` add varies along the dimensions of a group.
+        let [first, second] =
+            [Group::First, Group::Second].map(|group| operands.affine.kept(group));
+        let small = first.or(second).expect("each case has a factor");
+        let small = small.as_slice();
+        let of = |seed| noise(small.iter().product(), seed);
+        let (before, of_squares, of_sum) = (of(10), of(11), of(12));
         let expected: Vec<f64> = (0..grads.len())
             .map(|at| {
                 let factors = operands.factor(1, at, 1.0) * operands.factor(2, at, 1.0);
-                operands.passed(at, grads[at]) * factors + plus[at]
+                let there = place(at, operands.grid, small);
+                let of_squares = (operands.values[at] + before[there]) * of_squares[there];
+                operands.passed(at, grads[at]) * factors + of_squares + of_sum[there] + plus[at]
             })
             .collect();
+        let in_f32 = |values: &[f64], shape| Some(tensor(values, shape, DType::F32));
         let found = Plain::mixed_affine_backward(
             operands.x.clone(),
             operands.affine.clone(),
             grad.clone(),
-            Some(tensor(&plus, shape.as_slice(), DType::F32)),
+            Rest {
+                before: in_f32(&before, small),
+                of_squares: in_f32(&of_squares, small),
+                of_sum: in_f32(&of_sum, small),
+                plus: in_f32(&plus, shape.as_slice()),
+            },
             FloatDType::F32,
         );
         assert_eq!(

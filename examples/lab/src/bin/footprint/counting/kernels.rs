@@ -3,7 +3,7 @@
 use burn_amp_core::DynamicLossScale;
 use burn_amp_kernels::{
     AmpBackend,
-    affine::{Affine, Group, Moments, Sums},
+    affine::{Affine, Group, Moments, Rest, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     optimizer::{ListStep, Moment, Stepped},
@@ -129,13 +129,16 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         x: FloatTensor<Self>,
         affine: Affine<Self>,
         grad: FloatTensor<Self>,
-        plus: Option<FloatTensor<Self>>,
+        rest: Rest<Self>,
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
-        // Without a ReLU the kernel has no use for `x`.
-        let read = factors(&affine).and(&grad).all(&plus);
-        let read = if affine.relu { read.and(&x) } else { read };
-        let dx = B::mixed_affine_backward(x, below(affine), grad, plus, dtype);
+        // Without a ReLU and squares the kernel has no use for `x`.
+        let read = factors(&affine).and(&grad);
+        let read = rest.tensors().into_iter().flatten().fold(read, Size::and);
+        let reads_x = affine.relu || rest.of_squares.is_some();
+        let read = if reads_x { read.and(&x) } else { read };
+        let rest = Rest::of(rest.tensors().map(|tensor| tensor.cloned()));
+        let dx = B::mixed_affine_backward(x, below(affine), grad, rest, dtype);
         one("mixed_affine_backward", read, dx)
     }
 

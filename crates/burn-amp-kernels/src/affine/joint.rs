@@ -1,0 +1,177 @@
+//! The node in which the gradients of all chains and sums of one tensor come together.
+
+use std::{
+    any::Any,
+    collections::HashMap,
+    fmt,
+    marker::PhantomData,
+    mem,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+};
+
+use burn_autodiff::{
+    Autodiff, NodeId,
+    checkpoint::{
+        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
+        strategy::CheckpointStrategy,
+    },
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+
+use super::term::{Term, gradient};
+use crate::AmpBackend;
+
+/// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
+/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there.
+pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    if !x.is_tracked() {
+        return x;
+    }
+    let waiting = Arc::new(Waiting::<B>::default());
+    let state = Joint {
+        dtype: x.dtype().into(),
+        device: B::float_device(&x.primitive),
+        waiting: waiting.clone(),
+    };
+    match JointNode
+        .prepare::<C>([x.node.clone()])
+        .memory_bound()
+        .retro_forward(Same::<B> {
+            of: x.node.id,
+            backend: PhantomData,
+        })
+        .parents([&x])
+        .stateful()
+    {
+        OpsKind::Tracked(prep) => {
+            let joined = prep.finish(state, x.primitive);
+            waiting.waits_at(joined.node.id);
+            joined
+        }
+        OpsKind::UnTracked(prep) => prep.finish(x.primitive),
+    }
+}
+
+/// Adds a term to the gradient of the node of a tensor, made by [`placeholder`]: at once, or when all terms are known if
+/// the node waits for them.
+pub(super) fn contribute<B: AmpBackend>(
+    term: Term<B>,
+    to: FloatTensor<Autodiff<B>>,
+    grads: &mut Gradients,
+) {
+    match Waiting::<B>::at(to.node.id) {
+        Some(waiting) => lock(&waiting.terms).push(term),
+        None => {
+            let plus = grads.remove::<B>(&to);
+            let sum = gradient::<B>(vec![term], plus, FloatDType::F32);
+            grads.register::<B>(to.node.id, sum);
+        }
+    }
+}
+
+/// Makes a tensor to be given another one's node: burn-autodiff finds the gradient that a node already has by a tensor.
+pub(super) fn placeholder<B: AmpBackend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
+    Autodiff::<B>::float_empty([1].into(), device, FloatDType::F32)
+}
+
+/// The terms that wait for their node's backward pass.
+struct Waiting<B: AmpBackend> {
+    node: OnceLock<NodeId>,
+    terms: Mutex<Vec<Term<B>>>,
+}
+
+/// All [`Waiting`] by their node, as a reader of the node's result knows it by its id alone.
+static WAITING: LazyLock<Mutex<ById>> = LazyLock::new(Mutex::default);
+
+type ById = HashMap<NodeId, Weak<dyn Any + Send + Sync>>;
+
+impl<B: AmpBackend> Waiting<B> {
+    fn waits_at(self: &Arc<Self>, node: NodeId) {
+        let this: Arc<dyn Any + Send + Sync> = self.clone();
+        lock(&WAITING).insert(node, Arc::downgrade(&this));
+        // It is set once, by who made the node.
+        let _ = self.node.set(node);
+    }
+
+    fn at(node: NodeId) -> Option<Arc<Self>> {
+        let waiting = lock(&WAITING).get(&node).and_then(Weak::upgrade);
+        waiting?.downcast().ok()
+    }
+}
+
+impl<B: AmpBackend> Default for Waiting<B> {
+    fn default() -> Self {
+        Self {
+            node: OnceLock::new(),
+            terms: Mutex::default(),
+        }
+    }
+}
+
+impl<B: AmpBackend> Drop for Waiting<B> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.get() {
+            lock(&WAITING).remove(node);
+        }
+    }
+}
+
+/// Terms are pushed and taken whole, so they are sound after a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct JointNode;
+
+#[derive(Clone)]
+struct Joint<B: AmpBackend> {
+    /// The dtype of the tensor.
+    dtype: FloatDType,
+    device: B::Device,
+    waiting: Arc<Waiting<B>>,
+}
+
+impl<B: AmpBackend> fmt::Debug for Joint<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Joint").field(&self.dtype).finish()
+    }
+}
+
+impl<B: AmpBackend> Backward<B, 1> for JointNode {
+    type State = Joint<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let Joint {
+            dtype,
+            device,
+            waiting,
+        } = ops.state;
+        let terms = mem::take(&mut *lock(&waiting.terms));
+        let mut this = placeholder::<B>(&device);
+        this.node = ops.node;
+        let plus = grads.remove::<B>(&this);
+        let [parent] = ops.parents;
+        if let Some(parent) = parent {
+            grads.register::<B>(parent.id, gradient::<B>(terms, plus, dtype));
+        }
+    }
+}
+
+/// Hands the values on when Burn's gradient checkpointing computes them again.
+#[derive(Debug)]
+struct Same<B> {
+    of: NodeId,
+    backend: PhantomData<B>,
+}
+
+impl<B: AmpBackend> RetroForward for Same<B> {
+    fn forward(&self, states: &mut BackwardStates, out: NodeId) {
+        let values = states.get_state::<FloatTensor<B>>(&self.of);
+        states.save(out, values);
+    }
+}
