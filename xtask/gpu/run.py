@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests burn-amp on this machine and measures it against PyTorch; docs/gpu.md explains it.
+"""Tests burn-amp on this machine and measures it against PyTorch; book/src/gpu.md explains it.
 
     python3 run.py                       # 8 minutes at most; call it again to continue
     python3 run.py --out DIR             # keeps a copy of the results in DIR, up to date after every step

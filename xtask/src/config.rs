@@ -1,4 +1,4 @@
-//! `cargo xtask config`: writes the table of configuration keys as the root's `amp.toml` and as a page of the docs.
+//! `cargo xtask config`: writes the table of configuration keys as the root's `amp.toml` and as a page of the book.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::generated::{self, Generated, Options};
 const COMMAND: &str = "config";
 
 const AMP_TOML: &str = "\
-# burn-amp's configuration. Every key is optional; these are the defaults. docs/configuration.md says more.
+# burn-amp's configuration. Every key is optional; these are the defaults. More: book/src/configuration.md.
 #
 # Every key has an environment variable that overrides the file: BURN_AMP_COMPUTE=f16, BURN_AMP_LOSS_SCALE_INIT=1024,
 # BURN_AMP_OPS=\"float_exp=keep,softmax=low\". BURN_AMP_CONFIG names another file.
@@ -22,7 +22,7 @@ const HEADER: &str = "\
 
 <!-- Generated from `crates/burn-amp-core/src/config/keys.rs` by `cargo xtask config`; do not edit. -->
 
-Nothing has to be configured: every key has a default. [amp.toml](../amp.toml) shows all keys with their defaults; this
+Nothing has to be configured: every key has a default. [amp.toml](https://github.com/burn-amp/burn-amp/blob/main/amp.toml) shows all keys with their defaults; this
 page explains them.
 
 ## Precedence
@@ -93,7 +93,7 @@ fn files() -> Result<[Generated; 2]> {
             text: format!("{AMP_TOML}{}", Config::default()),
         },
         Generated {
-            path: "docs/configuration.md",
+            path: "book/src/configuration.md",
             text: page()?,
         },
     ])

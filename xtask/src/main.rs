@@ -2,8 +2,8 @@
 //!
 //! * [`mod@test`]: `test`, all checks and tests that a change must pass
 //! * [`ops`]: `ops`, which compares the op table and `Amp` with the sources of the locked Burn
-//! * [`ops_table`]: `ops-table`, which writes the op table as a page of the docs
-//! * [`config`]: `config`, which writes the table of configuration keys as `amp.toml` and as a page of the docs
+//! * [`ops_table`]: `ops-table`, which writes the op table as a page of the book
+//! * [`config`]: `config`, which writes the table of configuration keys as `amp.toml` and as a page of the book
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
@@ -41,15 +41,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes amp.toml and docs/configuration.md from the table of configuration keys
+    /// Writes amp.toml and book/src/configuration.md from the table of configuration keys
     Config(generated::Options),
-    /// Checks what burn-amp does on CUDA, without a GPU; see docs/cuda.md
+    /// Checks what burn-amp does on CUDA, without a GPU; see book/src/cuda.md
     Cuda(cuda::Options),
-    /// Packs what a GPU machine needs to run the tests and the benchmarks; see docs/gpu.md
+    /// Packs what a GPU machine needs to run the tests and the benchmarks; see book/src/gpu.md
     Gpu(gpu::Options),
     /// Compares the op table and `Amp` with the traits of the locked Burn
     Ops,
-    /// Writes docs/ops.md, the classes of all float ops, from the op table
+    /// Writes book/src/ops.md, the classes of all float ops, from the op table
     OpsTable(generated::Options),
     /// Runs all checks and tests
     Test(test::Options),

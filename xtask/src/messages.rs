@@ -1,4 +1,4 @@
-//! `docs/messages.md`: its messages are those of the sources, and its links lead to its sections.
+//! `book/src/messages.md`: its messages are those of the sources, and its links lead to its sections.
 
 #[cfg(test)]
 mod tests {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn page() -> String {
-        fs::read_to_string(workspace::root().join("docs/messages.md")).unwrap()
+        fs::read_to_string(workspace::root().join("book/src/messages.md")).unwrap()
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             .count();
         assert_eq!(
             given, rows,
-            "a warning was added or removed: see docs/messages.md"
+            "a warning was added or removed: see book/src/messages.md"
         );
     }
 

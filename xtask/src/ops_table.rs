@@ -1,4 +1,4 @@
-//! `cargo xtask ops-table`: writes the op table as a page of the docs.
+//! `cargo xtask ops-table`: writes the op table as a page of the book.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub fn check() -> Result<()> {
 
 fn file() -> Result<Generated> {
     Ok(Generated {
-        path: "docs/ops.md",
+        path: "book/src/ops.md",
         text: page()?,
     })
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask cuda`: what burn-amp does on CUDA, checked without a GPU. `docs/cuda.md` says how, and what it found.
+//! `cargo xtask cuda`: what burn-amp does on CUDA, checked without a GPU. `book/src/cuda.md` says how, and what it found.
 //!
 //! * [`dry`]: `dry`, training steps of the zoo on a driver without a device: launches, waits, bytes
 //! * [`plan`]: the runs; [`stand_in`]: the driver
@@ -39,7 +39,7 @@ enum Command {
     Dry(dry::Options),
     /// Compiles the kernels of the last dry runs with NVRTC, for sm_80 and sm_90: errors, registers, spills
     Compile(compile::Options),
-    /// Writes docs/cuda-steps.md from the table of steps and the figures of a device
+    /// Writes book/src/cuda-steps.md from the table of steps and the figures of a device
     Page(generated::Options),
 }
 
@@ -52,7 +52,7 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
-/// The quick dry runs, compared with the table, and the page of the docs: a step of `cargo xtask test`.
+/// The quick dry runs, compared with the table, and the page of the book: a step of `cargo xtask test`.
 pub fn check_steps() -> Result<()> {
     generated::check("cuda page", &[page()?])?;
     dry::run(&dry::Options {
@@ -74,7 +74,7 @@ pub fn check_kernels() -> Result<()> {
     })
 }
 
-/// The page of the docs with all steps at full size.
+/// The page of the book with all steps at full size.
 fn page() -> Result<Generated> {
     let steps: Vec<_> = table::Table::read()?
         .0
@@ -82,7 +82,7 @@ fn page() -> Result<Generated> {
         .filter(|step| step.run.size == "full")
         .collect();
     Ok(Generated {
-        path: "docs/cuda-steps.md",
+        path: "book/src/cuda-steps.md",
         text: format!("{HEAD}\n{}", report::steps(&steps)?),
     })
 }

@@ -1,4 +1,4 @@
-//! Steps as tables for people: on the terminal, and as a page of the docs.
+//! Steps as tables for people: on the terminal, and as a page of the book.
 
 use std::fmt::Write as _;
 

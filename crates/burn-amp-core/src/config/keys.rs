@@ -7,7 +7,7 @@
 //! 3. the code that uses it. A rule that concerns other keys, too, goes to `check.rs`.
 //!
 //! The rest follows from the row: the environment variable, reading and checking, error messages, [`Config::validate`],
-//! the printed configuration, and by `cargo xtask config` the `amp.toml` of the repository and `docs/configuration.md`.
+//! the printed configuration, and by `cargo xtask config` the `amp.toml` of the repository and `book/src/configuration.md`.
 //! The tests of messages and of variables assert the lists of names to the letter, so they ask for the new name.
 
 use std::fmt;
@@ -51,7 +51,7 @@ keys! {
     "compute" => compute: name::<Compute>("compute dtype"),
         "auto is bf16 or f16, the first that the device accelerates, else f32";
     "ops" => ops: open::<Op, _>("float_exp=full,softmax=keep", name::<Class>("class")),
-        "classes of single ops, for example float_exp = \"keep\"; names: docs/ops.md";
+        "classes of ops, for example float_exp = \"keep\"; names: `burn-amp ops`";
     // The loss scale and its factors are powers of two, so that scaling and unscaling are exact. A scale is normal in
     // F32, so that its reciprocal is finite; that of 2^127 is subnormal, but not zero.
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),

@@ -11,7 +11,7 @@
 //! The baseline is the same model, batch and optimizer on plain Burn in F32; `examples/lab/pytorch` measures the same
 //! in PyTorch, and its README says what every number means. A step is forward, loss, backward, AdamW and a sync of the
 //! device, over one fixed synthetic batch that lies on the device. The sync is inside the timed region: without it the
-//! time of queueing the kernels would be measured. `docs/gpu.md` says how both sides run on a GPU machine without Rust.
+//! time of queueing the kernels would be measured. `book/src/gpu.md` says how both sides run on a GPU machine without Rust.
 //!
 //! | differs from PyTorch's | how |
 //! |---|---|

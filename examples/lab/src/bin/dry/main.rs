@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `cargo xtask cuda dry` runs it on a driver without a device, which logs what happens between `cuProfilerStart` and
-//! `cuProfilerStop`; under a profiler on a GPU the same marks bound the step. See `docs/cuda.md`.
+//! `cuProfilerStop`; under a profiler on a GPU the same marks bound the step. See `book/src/cuda.md`.
 //!
 //! 1. `--warmup` steps, in which CubeCL compiles and tunes kernels and its pools find their sizes;
 //! 2. two marked steps, each of which ends with a sync of the device;

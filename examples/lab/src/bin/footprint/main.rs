@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p lab --bin footprint -- --subject resnet18 bn-residual
-//! cargo run --release -p lab --bin footprint -- --pytorch DIR --into docs/footprint.md --json footprint.json
+//! cargo run --release -p lab --bin footprint -- --pytorch DIR --into book/src/footprint.md --json footprint.json
 //! cargo run --release -p lab --bin footprint -- --subject lstm --ops
 //! ```
 //!
