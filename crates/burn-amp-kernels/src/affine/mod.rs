@@ -38,6 +38,8 @@ use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 pub use joint::joined;
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};
+#[cfg(feature = "cubecl")]
+pub(crate) use layout::in_order_of;
 pub(crate) use node::recorded;
 pub use reference::{
     reference, reference_backward, reference_moment, reference_moments, reference_sums,

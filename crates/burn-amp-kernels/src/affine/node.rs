@@ -165,9 +165,13 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
         let Saved { x, values, roles } = ops.state;
         let grad = grads.consume::<B>(&ops.node);
         // Only the shape is read of what stands for an `x` that is not needed.
-        let x = match x {
-            Some(x) => x.values(checkpointer),
-            None => grad.clone(),
+        let (x, grad) = match x {
+            Some(x) => {
+                let x = x.values(checkpointer);
+                let grad = B::in_order_of(grad, &x);
+                (x, grad)
+            }
+            None => (grad.clone(), grad),
         };
         let is_wanted = |role| roles.contains(&role);
         let after_is_first = values.rescale.is_none();

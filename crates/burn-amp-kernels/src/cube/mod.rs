@@ -137,6 +137,10 @@ where
             .unwrap_or_else(|| affine::reference_backward::<Self>(x, affine, grad, rest, dtype))
     }
 
+    fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
+        affine::in_order_of(tensor, x)
+    }
+
     fn mixed_affine_sums(
         x: FloatTensor<Self>,
         affine: Affine<Self>,

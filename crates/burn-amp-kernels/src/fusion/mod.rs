@@ -188,6 +188,15 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         dx
     }
 
+    fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
+        let results = [like(&tensor)];
+        let name = "burn_amp::in_order_of";
+        let [tensor] = custom::<B, _, _>(name, [tensor, x.clone()], results, |[tensor, x]| {
+            [B::in_order_of(tensor, &x)]
+        });
+        tensor
+    }
+
     fn mixed_affine_sums(
         x: FloatTensor<Self>,
         affine: Affine<Self>,
