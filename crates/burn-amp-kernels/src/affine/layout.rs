@@ -131,8 +131,27 @@ pub(crate) fn in_order_of<R: CubeRuntime>(
     tensor: CubeTensor<R>,
     x: &CubeTensor<R>,
 ) -> CubeTensor<R> {
+    restored_as(ordered_as(tensor, x), x)
+}
+
+/// Permutes a tensor of the shape of `x` to the order of memory of `x`, and copies it unless it is in that order.
+pub(crate) fn ordered_as<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    x: &CubeTensor<R>,
+) -> CubeTensor<R> {
+    contiguous(permute(
+        tensor,
+        &order_in_memory(x.meta.shape(), x.meta.strides()),
+    ))
+}
+
+/// Undoes [`ordered_as`].
+pub(crate) fn restored_as<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    x: &CubeTensor<R>,
+) -> CubeTensor<R> {
     let order = order_in_memory(x.meta.shape(), x.meta.strides());
-    permute(contiguous(permute(tensor, &order)), &inverse(&order))
+    permute(tensor, &inverse(&order))
 }
 
 /// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of
