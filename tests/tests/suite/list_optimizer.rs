@@ -4,7 +4,7 @@
 use std::fs;
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
+    module::{Module, ModuleMapper, ModuleVisitor, Param},
     optim::{
         AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig, SgdConfig,
         decay::WeightDecayConfig, momentum::MomentumConfig,
@@ -22,7 +22,7 @@ use burn_amp::{
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, Plain, PlainAutodiff, computing_in,
-    models::{load, save, seeded},
+    models::{load, noise, save},
     policy,
 };
 
@@ -40,11 +40,26 @@ type B = AmpAutodiff<InF16>;
 type Low = AmpAutodiff<StoredLow>;
 type Fused<C, B> = LossScaleOptimizer<AmpAdaptor<C, Net<B>, B>>;
 
+/// A net that has the same weights and ids on every backend and in every process.
 fn net<B: AutodiffBackend>() -> Net<B> {
-    // Also for the ids of the parameters, which the record holds.
     static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
+    let record = RECORD.get_or_init(|| {
+        let net = Net::<PlainAutodiff>::new(&Default::default());
+        save::<PlainAutodiff, _>(net.map(&mut Fixed))
+    });
     load::<B, _>(Net::new(&Default::default()), record.clone())
+}
+
+/// Gives parameters fixed values.
+struct Fixed;
+
+impl<B: AutodiffBackend> ModuleMapper<B> for Fixed {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        param.map(|tensor| {
+            let shape = tensor.shape();
+            noise::<B>(shape.num_elements(), &tensor.device()).reshape(shape)
+        })
+    }
 }
 
 fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {

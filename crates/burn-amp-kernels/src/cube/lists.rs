@@ -7,8 +7,8 @@ use cubecl::{prelude::*, tensor_vector_size_parallel};
 /// The fewest tensors per launch for which a longer list is cut: the code of a kernel grows with their number.
 const TENSORS: usize = 16;
 
-/// The most tensors per launch. A kernel's code is then compiled in seconds, and its parameters, at most 120 bytes for a
-/// tensor, are below the 32764 bytes that CUDA takes.
+/// The most tensors per launch. NVRTC compiles an optimizer's kernel of 16 tensors in a second and one of 192 in twenty, and
+/// its parameters, 104 bytes for a tensor with 5 buffers, are below the 32764 bytes that CUDA takes since 12.1.
 const MOST_TENSORS: usize = 192;
 
 /// The launches that a list should take, however long it is.

@@ -147,8 +147,10 @@ fn same_steps<C: Burns, const N: usize>(config: &C, shapes: [[usize; 2]; N], las
             });
             step(rule, lr, listed.collect())
         };
-        let reference = optimizer::reference::<Plain>(list());
         let kernel = Plain::optimizer_step(list());
+        // Where there is a kernel, a long run is one of the kernel.
+        let has_reference = last < 300 || cfg!(not(feature = "cubecl"));
+        let reference = has_reference.then(|| optimizer::reference::<Plain>(list()));
         for at in 0..N {
             let (parameter, state) = optimizer.step(
                 lr,
@@ -158,15 +160,16 @@ fn same_steps<C: Burns, const N: usize>(config: &C, shapes: [[usize; 2]; N], las
             );
             let (parameter, state) = (primitive(parameter), state.unwrap());
             let moments = C::moments(&state);
+            let reference = reference.as_ref().map(|reference| &reference[at]);
             #[cfg(not(feature = "fusion"))]
-            {
-                assert_eq!(data(&reference[at].parameter), data(&parameter));
-                for (found, expected) in reference[at].moments.iter().zip(&moments) {
+            if let Some(reference) = reference {
+                assert_eq!(data(&reference.parameter), data(&parameter));
+                for (found, expected) in reference.moments.iter().zip(&moments) {
                     assert_eq!(data(unpacked(found)), data(expected));
                 }
             }
             let what = format!("{rule:?}, step {time}, {:?}", shapes[at]);
-            for stepped in [&reference[at], &kernel[at]] {
+            for stepped in reference.into_iter().chain([&kernel[at]]) {
                 assert_within_an_ulp(&stepped.parameter, &parameter, 2.0, &what);
                 assert_eq!(stepped.moments.len(), moments.len());
                 // A moment is a sum of a moment and a gradient, or of their squares.
