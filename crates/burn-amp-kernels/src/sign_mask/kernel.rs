@@ -11,17 +11,17 @@ use crate::cube::plan::storage;
 /// The bits of a word.
 const BITS: usize = 32;
 
-/// One unit packs one word.
+/// One unit packs one word, the bits of so many vectors.
 #[cube(launch)]
 fn not_positive_kernel<F: Float, N: Size>(
     x: &Array<Vector<F, N>>,
     mask: &mut Array<u32>,
+    #[comptime] vectors: usize,
     #[define(F)] _dtype: StorageType,
 ) {
     if ABSOLUTE_POS >= mask.len() {
         terminate!();
     }
-    let vectors = comptime!(BITS / N::value());
     let mut word = 0u32;
     #[unroll]
     for i in 0..vectors {
@@ -31,7 +31,7 @@ fn not_positive_kernel<F: Float, N: Size>(
             #[unroll]
             for element in 0..N::value() {
                 let is_not_positive = select(vector[element] <= 0.0, 1u32, 0u32);
-                word |= is_not_positive << comptime!((i * N::value() + element) as u32).runtime();
+                word |= is_not_positive << ((i * N::value() + element) as u32);
             }
         }
     }
@@ -52,10 +52,10 @@ fn zeroed_kernel<F: Float, N: Size>(
     let first = ABSOLUTE_POS * N::value();
     let bits = mask[first / BITS] >> ((first % BITS) as u32);
     let x = x[ABSOLUTE_POS];
-    let mut result = x;
+    let mut result = Vector::<F, N>::zeroed();
     #[unroll]
     for element in 0..N::value() {
-        let is_zeroed = (bits >> comptime!(element as u32).runtime()) & 1u32 == 1u32;
+        let is_zeroed = (bits >> (element as u32)) & 1u32 == 1u32;
         result[element] = select(is_zeroed, F::from_int(0), x[element]);
     }
     output[ABSOLUTE_POS] = result;
@@ -89,6 +89,7 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
         vector_size,
         into_contiguous(x).into_array_arg(),
         mask.clone().into_array_arg(),
+        BITS / vector_size,
         dtype,
     );
     mask
