@@ -87,11 +87,11 @@ fn a_view_of_a_parameter_counts_as_the_parameter() {
     assert_eq!(storage_dtype(&input().matmul(computed)), DType::F16);
 }
 
+type Head<B> = fn(&Linear<B>, Tensor<B, 2>) -> Tensor<B, 2>;
+
 #[test]
 fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
-    fn values<P: ConfigSource>(
-        head_of: fn(&Linear<B<P>>, Tensor<B<P>, 2>) -> Tensor<B<P>, 2>,
-    ) -> Vec<TensorData> {
+    fn values<P: ConfigSource>(head_of: Head<B<P>>) -> Vec<TensorData> {
         let model = model::<P>();
         let [body, head] = &model;
         let result = head_of(head, body.forward(input()));

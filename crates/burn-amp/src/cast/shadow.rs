@@ -66,11 +66,8 @@ impl<B: AmpBackend> Shadow<B> {
     /// Compares a result with the reference.
     #[cold]
     #[inline(never)]
-    pub(crate) fn compared<G: Graph<B>>(
-        self: Box<Self>,
-        result: AmpTensor<B, G>,
-    ) -> AmpTensor<B, G> {
-        let Self { op, expected } = *self;
+    pub(crate) fn compared<G: Graph<B>>(self, result: AmpTensor<B, G>) -> AmpTensor<B, G> {
+        let Self { op, expected } = self;
         IS_REFERENCE.set(true);
         let stored = result.stored();
         let found = values::<B>(operand(&result).inner);
