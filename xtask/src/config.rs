@@ -39,10 +39,15 @@ your own, `Amp<B, MyPolicy>`, that of a backend. `Config::load()` gives the conf
 code can change single values of it:
 
 ```rust
+# use burn::backend::Flex;
+# use burn_amp::{Amp, config::{Compute, Config}};
+# type B = Amp<Flex>;
+# let device = Default::default();
 let mut config = Config::load()?;
 config.compute = Compute::F16;
 config.loss_scale.rule.init = 1024.0;
 burn_amp::configure::<B>(&device, config)?;
+# Ok::<(), burn_amp::config::SetupError>(())
 ```
 
 Mistakes are errors, never ignored: an unknown key, op or `BURN_AMP_*` variable, a value of the wrong type or out of

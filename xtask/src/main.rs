@@ -7,18 +7,21 @@
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
+//! * [`book`], [`markdown`]: `book`, which checks the links of all pages and builds the book
 //! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
 //! * [`messages`]: tests of the page of messages
 //! * [`workspace`]: finds packages and runs cargo
 
 mod amp;
+mod book;
 mod bundle;
 mod burn;
 mod config;
 mod cuda;
 mod generated;
 mod gpu;
+mod markdown;
 mod messages;
 mod ops;
 mod ops_table;
@@ -41,6 +44,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Checks the links of all Markdown pages and builds the book with mdBook, into target/book
+    Book,
     /// Writes amp.toml and book/src/configuration.md from the table of configuration keys
     Config(generated::Options),
     /// Checks what burn-amp does on CUDA, without a GPU; see book/src/cuda.md
@@ -57,6 +62,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Book => book::run(),
         Command::Config(options) => config::run(options),
         Command::Cuda(options) => cuda::run(options),
         Command::Gpu(options) => gpu::run(&options),

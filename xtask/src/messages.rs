@@ -4,7 +4,7 @@
 mod tests {
     use std::{fs, path::Path};
 
-    use crate::workspace;
+    use crate::{markdown, workspace};
 
     /// Messages that are put together from parts that are no words of their own.
     const OF_PLACES: [&str; 1] = ["amp.toml:3: …"];
@@ -21,17 +21,10 @@ mod tests {
         .collect()
     }
 
-    /// The anchors that GitHub gives to the sections.
+    /// The anchors of the sections.
     fn anchors(page: &str) -> Vec<String> {
-        let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
-        let anchor = |heading: &str| {
-            let kept = heading.to_lowercase();
-            let kept = kept
-                .chars()
-                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            kept.collect::<String>().replace(' ', "-")
-        };
-        headings.map(anchor).collect()
+        // Without the title of the page.
+        markdown::anchors(page).split_off(1)
     }
 
     /// All sources of the crates, with string literals in one line.

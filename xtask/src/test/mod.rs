@@ -23,7 +23,7 @@ use self::{
     report::{Outcome, Report, summary},
     step::{Step, Task},
 };
-use crate::{config, cuda, ops, ops_table};
+use crate::{book, config, cuda, ops, ops_table};
 
 /// The steps.
 const STEPS: &[Step] = &[
@@ -64,6 +64,11 @@ const STEPS: &[Step] = &[
         "config",
         Task::Check("cargo xtask config --check", config::check),
     ),
+    Step::new(
+        "pages",
+        Task::Check("the links of all Markdown pages", book::check),
+    ),
+    Step::new("book", Task::IfPossible("mdbook build book", tools::book)),
     Step::new(
         "msrv",
         Task::IfPossible("burn-amp with the Rust version it declares", msrv::check),
