@@ -100,7 +100,10 @@ mod tests {
             ("--model mlp --epochs 0", "zero"),
             ("--model mlp --seeds 0", "1.."),
             ("--model mlp:width", "field=number"),
-            ("--model mlp:depth=3", "mlp has no number `depth`"),
+            (
+                "--model mlp:depth=3",
+                "mlp has no number `depth`; it has: batch_size",
+            ),
             ("", "--model"),
         ] {
             let error = parsed(arguments).err().unwrap().to_string();
