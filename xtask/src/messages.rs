@@ -89,6 +89,29 @@ mod tests {
     }
 
     #[test]
+    fn every_section_is_named_by_its_message_and_every_name_has_a_section() {
+        let page = page();
+        let mut text = String::new();
+        sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
+        let anchors = anchors(&page);
+        for anchor in &anchors {
+            assert!(
+                text.contains(&format!("\"{anchor}\"")),
+                "no message names `{anchor}`"
+            );
+        }
+        for start in ["See(\"", "Warning::new(\""] {
+            for named in text.split(start).skip(1) {
+                let (named, _) = named.split_once('"').expect("the literal ends");
+                assert!(
+                    anchors.iter().any(|anchor| anchor == named),
+                    "no section `{named}`"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn every_warning_has_a_row() {
         let mut text = String::new();
         sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
@@ -104,7 +127,9 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 12] = [
+    const WARNINGS: [&str; 14] = [
+        "nothing-is-lowered",
+        "a-preset-without-cast-parameters",
         "overflows-at-the-smallest-scale",
         "a-static-scale-that-overflows",
         "not-finite-and-not-skipped",

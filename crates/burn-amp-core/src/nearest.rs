@@ -1,7 +1,7 @@
 //! The name that was probably meant.
 
-/// What PyTorch, Keras and Lightning call a value of ours, in lower case and with `_` for `-`.
-const ELSEWHERE: [(&str, &str); 14] = [
+/// What PyTorch, Apex, Keras and Lightning call a value or a key of ours, in lower case and with `_` for `-`.
+const ELSEWHERE: [(&str, &str); 17] = [
     ("float16", "f16"),
     ("half", "f16"),
     ("16", "f16"),
@@ -14,6 +14,9 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("float", "f32"),
     ("full", "f32"),
     ("tf32", "f32"),
+    ("precision", "compute"),
+    ("dtype", "compute"),
+    ("opt_level", "preset"),
     ("on", "dynamic"),
     ("none", "off"),
 ];
@@ -30,11 +33,14 @@ pub(crate) fn nearest<'a>(
     let name = name.to_lowercase().replace('-', "_");
     let candidates: Vec<_> = candidates.into_iter().collect();
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name);
-    if let Some((_, ours)) = elsewhere
-        && candidates.contains(ours)
-        && !candidates.contains(&name.as_str())
+    let find = |name: &str| {
+        let mut candidates = candidates.iter();
+        candidates.find(|candidate| candidate.to_lowercase() == name)
+    };
+    if let (Some((_, ours)), None) = (elsewhere, find(&name))
+        && let Some(found) = find(ours)
     {
-        return candidates.into_iter().find(|candidate| candidate == ours);
+        return Some(*found);
     }
     let allowed = (name.chars().count() / 3).max(1);
     let mut similar: Vec<_> = candidates

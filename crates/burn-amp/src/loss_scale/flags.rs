@@ -8,6 +8,8 @@ use std::{
 
 use burn_backend::{Backend, ExecutionError, TensorData, read_sync, tensor::FloatTensor};
 
+use crate::warn::See;
+
 /// The F32 flags of a backward pass, requested from the device: one per gradient, 1 if the gradient is not finite.
 pub(crate) enum Flags {
     Here(Result<TensorData, ExecutionError>),
@@ -41,7 +43,8 @@ impl Flags {
             Ok(flags) => flags.iter::<f32>().map(|flag| flag != 0.0).collect(),
             Err(error) => panic!(
                 "cannot read from the device whether gradients overflowed, so the step can neither be made nor \
-                 skipped: {error}"
+                 skipped: {error} {}",
+                See("the-device-fails")
             ),
         }
     }
