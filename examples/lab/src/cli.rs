@@ -4,6 +4,7 @@ use anyhow::Result;
 use burn::backend::Flex;
 use burn_amp::AmpBackend;
 use clap::ValueEnum;
+use zoo::Size;
 
 use crate::machine::Machine;
 
@@ -24,6 +25,14 @@ pub trait OnBackend {
 }
 
 impl Backend {
+    /// The size of models that is measured unless another one is asked for: `tiny` on the CPU, else `full`.
+    pub fn usual_size(self) -> Size {
+        match self {
+            Self::Flex => Size::Tiny,
+            Self::Vulkan | Self::Cuda => Size::Full,
+        }
+    }
+
     /// Does the work on this backend's default device.
     ///
     /// # Errors

@@ -82,14 +82,14 @@ pub fn plan(args: &RunArgs) -> Vec<Run> {
     let mut runs = Vec::new();
     for choice in choices {
         let batch_sizes: Vec<usize> = if choice.batch_size.is_some() || args.batch_size.is_empty() {
-            vec![choice.batch_size(args.size)]
+            vec![choice.batch_size(args.size())]
         } else {
             args.batch_size.iter().map(|size| size.get()).collect()
         };
         for batch_size in batch_sizes {
             runs.extend(precisions.iter().map(|precision| Run {
                 choice: choice.clone(),
-                size: args.size,
+                size: args.size(),
                 batch_size,
                 precision: *precision,
             }));

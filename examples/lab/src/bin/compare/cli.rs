@@ -55,11 +55,7 @@ pub struct Args {
 
 impl Args {
     pub fn size(&self) -> Size {
-        self.size.unwrap_or(if self.backend == Backend::Flex {
-            Size::Tiny
-        } else {
-            Size::Full
-        })
+        self.size.unwrap_or(self.backend.usual_size())
     }
 
     pub fn batch_size(&self) -> usize {
