@@ -60,7 +60,7 @@ amp.toml:3: loss_scale: unknown key `intit`; allowed: mode, init, growth_factor,
 ## Keys
 
 A key with a dot belongs to a table: `loss_scale.init` is `init` below `[loss_scale]` in TOML, and
-`{\"loss_scale\": {\"init\": 1024}}` in JSON.
+`{\"loss_scale\": {\"init\": 1024}}` in JSON. A power of two may be written `\"2^10\"`, in a variable `2^10`.
 
 | key | variable | values | default | meaning |
 |---|---|---|---|---|

@@ -132,6 +132,8 @@ mod tests {
     fn everything_is_measured_by_default() {
         let all = planned("");
         assert_eq!(all.len(), zoo::ZOO.len() * Precision::ALL.len());
-        assert_eq!(all[0], "mlp full x256 f32");
+        assert_eq!(all[0], "mlp tiny x8 f32"); // the backend is the CPU
+        assert_eq!(planned("--size full")[0], "mlp full x256 f32");
+        assert_eq!(planned("--backend cuda")[0], "mlp full x256 f32");
     }
 }
