@@ -37,7 +37,15 @@ pub fn can_build() -> bool {
 }
 
 /// Builds the book into `target/book`.
+///
+/// # Errors
+///
+/// Returns an error if mdBook is not installed, or a page is wrong.
 pub fn build() -> Result<()> {
+    ensure!(
+        can_build(),
+        "mdbook is not installed; `cargo install --locked mdbook`"
+    );
     workspace::run(&mut workspace::command("mdbook", &["build", "book"]))
 }
 
