@@ -524,6 +524,9 @@ fn a_number_of_overflows_in_a_row_ends_a_run_at_any_scale() {
         ),
         "{message}"
     );
-    assert!(message.ends_with("which has the range of f32"), "{message}");
+    assert!(
+        message.ends_with("which has the range of f32 [messages#training-is-given-up]"),
+        "{message}"
+    );
     assert_eq!(passes::<Unlimited>(&[INF; 8]), None);
 }
