@@ -10,8 +10,9 @@ use crate::cube::{
     team::{Reduction, Team, over_row, team_index},
 };
 
-/// The number of units to keep busy: fewer would have too little to read at once, more would write more partial sums.
-const UNITS: usize = 32768;
+/// The number of units to keep busy, 1024 on each multiprocessor of a large GPU: fewer would have too little to read at
+/// once, more would write more partial sums.
+const UNITS: usize = 131072;
 /// The fewest rows of a team, so that its partial sums are small compared with what it reads.
 const ROWS: usize = 4;
 
@@ -19,23 +20,24 @@ const ROWS: usize = 4;
 const KEPT_BACKWARD: usize = KEPT / 2;
 
 /// Team `t` of `teams` works on the rows `t`, `t + teams`, … and keeps its sums for γ and β until the last of them is
-/// done.
+/// done. Then the teams of a cube add theirs in shared memory, one after the other, and the cube writes one row of sums.
 #[cube(launch, address_type = "dynamic")]
 fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
-    x: &Tensor<Vector<F, N>>,
-    gamma: &Tensor<Vector<f32, N>>,
-    mean: &Tensor<f32>,
-    inverse_std: &Tensor<f32>,
-    grad: &Tensor<Vector<G, N>>,
-    dx: &mut Tensor<Vector<F, N>>,
-    gamma_sums: &mut Tensor<Vector<f32, N>>,
-    beta_sums: &mut Tensor<Vector<f32, N>>,
+    x: &Array<Vector<F, N>>,
+    gamma: &Array<Vector<f32, N>>,
+    mean: &Array<f32>,
+    inverse_std: &Array<f32>,
+    grad: &Array<Vector<G, N>>,
+    dx: &mut Array<Vector<F, N>>,
+    gamma_sums: &mut Array<Vector<f32, N>>,
+    beta_sums: &mut Array<Vector<f32, N>>,
     x_pitch: usize,
     grad_pitch: usize,
     rows: usize,
     length: usize,
     teams: usize,
     rows_per_team: usize,
+    sum_rows: usize,
     #[comptime] team: Team,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {
@@ -85,42 +87,67 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
         }
     }
 
-    let sums = Row::new(index, teams, length, team);
-    #[unroll]
-    for step in 0..team.kept {
-        if sums.has(step) {
-            let position = index * length + sums.column(step);
-            gamma_sums[position] = gamma_sum[step];
-            beta_sums[position] = beta_sum[step];
+    if comptime!(team.per_cube > 1) {
+        let vectors = comptime!(team.kept * team.units);
+        let mut gammas = SharedMemory::<Vector<f32, N>>::new(vectors);
+        let mut betas = SharedMemory::<Vector<f32, N>>::new(vectors);
+        #[unroll]
+        for turn in 0..team.per_cube {
+            if UNIT_POS as usize / team.units == turn {
+                #[unroll]
+                for step in 0..team.kept {
+                    let at = UNIT_POS as usize % team.units + step * team.units;
+                    if comptime!(turn > 0) {
+                        gamma_sum[step] += gammas[at];
+                        beta_sum[step] += betas[at];
+                    }
+                    gammas[at] = gamma_sum[step];
+                    betas[at] = beta_sum[step];
+                }
+            }
+            sync_cube();
+        }
+    }
+    // The last team of the cube has the sums of all.
+    if UNIT_POS as usize / team.units == comptime!(team.per_cube - 1).runtime() {
+        let sums = Row::new(CUBE_POS, sum_rows, length, team);
+        #[unroll]
+        for step in 0..team.kept {
+            if sums.has(step) {
+                let position = CUBE_POS * length + sums.column(step);
+                gamma_sums[position] = gamma_sum[step];
+                beta_sums[position] = beta_sum[step];
+            }
         }
     }
 }
 
 /// The columns of a cube that sums over teams: neighbouring units read neighbouring columns.
 const COLUMNS: u32 = 32;
-/// The units of such a cube per column.
-const UNITS_PER_COLUMN: u32 = 8;
+/// The most units of such a cube per column. A GPU has few such cubes at once, so each reads as much as it can.
+const UNITS_PER_COLUMN: u32 = 32;
 
-/// Adds the sums of all teams, `[teams, n]`, for γ and β at once.
+/// Adds the sums of all cubes, `[sum_rows, n]`, for γ and β at once.
 #[cube(launch, address_type = "dynamic")]
 fn sum_over_teams_kernel(
-    gamma_sums: &Tensor<f32>,
-    beta_sums: &Tensor<f32>,
-    dgamma: &mut Tensor<f32>,
-    dbeta: &mut Tensor<f32>,
-    teams: usize,
+    gamma_sums: &Array<f32>,
+    beta_sums: &Array<f32>,
+    dgamma: &mut Array<f32>,
+    dbeta: &mut Array<f32>,
+    sum_rows: usize,
     n: usize,
+    #[comptime] units_per_column: u32,
 ) {
     let column = CUBE_POS * COLUMNS as usize + UNIT_POS_X as usize;
     let mut gamma = 0.0f32;
     let mut beta = 0.0f32;
     if column < n {
-        for team in range_stepped(UNIT_POS_Y as usize, teams, UNITS_PER_COLUMN as usize) {
-            gamma += gamma_sums[team * n + column];
-            beta += beta_sums[team * n + column];
+        for row in range_stepped(UNIT_POS_Y as usize, sum_rows, units_per_column as usize) {
+            gamma += gamma_sums[row * n + column];
+            beta += beta_sums[row * n + column];
         }
     }
-    let units = comptime!((COLUMNS * UNITS_PER_COLUMN) as usize);
+    let units = comptime!((COLUMNS * units_per_column) as usize);
     let mut gammas = SharedMemory::<f32>::new(units);
     let mut betas = SharedMemory::<f32>::new(units);
     gammas[UNIT_POS as usize] = gamma;
@@ -128,7 +155,7 @@ fn sum_over_teams_kernel(
     sync_cube();
     if UNIT_POS_Y == 0 && column < n {
         #[unroll]
-        for unit in 1..UNITS_PER_COLUMN {
+        for unit in 1..units_per_column {
             gamma += gammas[(unit * COLUMNS + UNIT_POS_X) as usize];
             beta += betas[(unit * COLUMNS + UNIT_POS_X) as usize];
         }
@@ -170,7 +197,8 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
 
     let dx = empty_on_device_of(&x.tensor, x.tensor.shape(), x.tensor.dtype);
     let empty = |shape| empty_on_device_of(&dx, shape, DType::F32);
-    let [gamma_sums, beta_sums] = [(), ()].map(|()| empty(Shape::new([teams, n])));
+    let sum_rows = teams.div_ceil(plan.team.per_cube);
+    let [gamma_sums, beta_sums] = [(), ()].map(|()| empty(Shape::new([sum_rows, n])));
     let (cube_count, cube_dim) = plan.team.launch(&client, teams);
     let dtypes = [storage(x.tensor.dtype), storage(grad.tensor.dtype)];
     layer_norm_backward_kernel::launch(
@@ -179,37 +207,41 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         cube_dim,
         address_type([&x.tensor, &grad.tensor, &dx, &gamma_sums]),
         plan.vector_size,
-        x.tensor.into_tensor_arg(),
-        into_contiguous(gamma.clone()).into_tensor_arg(),
-        into_contiguous(mean.clone()).into_tensor_arg(),
-        into_contiguous(inverse_std.clone()).into_tensor_arg(),
-        grad.tensor.into_tensor_arg(),
-        dx.clone().into_tensor_arg(),
-        gamma_sums.clone().into_tensor_arg(),
-        beta_sums.clone().into_tensor_arg(),
+        x.array_arg(),
+        into_contiguous(gamma.clone()).into_array_arg(),
+        into_contiguous(mean.clone()).into_array_arg(),
+        into_contiguous(inverse_std.clone()).into_array_arg(),
+        grad.array_arg(),
+        dx.clone().into_array_arg(),
+        gamma_sums.clone().into_array_arg(),
+        beta_sums.clone().into_array_arg(),
         x.pitch / plan.vector_size,
         grad.pitch / plan.vector_size,
         plan.rows,
         plan.length,
         teams,
         rows_per_team,
+        sum_rows,
         plan.team,
         dtypes,
     );
 
     let [dgamma, dbeta] = [(), ()].map(|()| empty(Shape::new([n])));
     let cubes = n.div_ceil(COLUMNS as usize) as u32;
+    let most_units = client.properties().hardware.max_units_per_cube;
+    let units_per_column = UNITS_PER_COLUMN.min(most_units / COLUMNS).max(1);
     sum_over_teams_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
-        CubeDim::new_2d(COLUMNS, UNITS_PER_COLUMN),
+        CubeDim::new_2d(COLUMNS, units_per_column),
         address_type([&gamma_sums]),
-        gamma_sums.into_tensor_arg(),
-        beta_sums.into_tensor_arg(),
-        dgamma.clone().into_tensor_arg(),
-        dbeta.clone().into_tensor_arg(),
-        teams,
+        gamma_sums.into_array_arg(),
+        beta_sums.into_array_arg(),
+        dgamma.clone().into_array_arg(),
+        dbeta.clone().into_array_arg(),
+        sum_rows,
         n,
+        units_per_column,
     );
     Some([dx, dgamma, dbeta])
 }
