@@ -5,12 +5,14 @@
 use burn::{
     nn::{Linear, LinearConfig, Relu},
     optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
+    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{
     cast_params,
-    config::Preset,
+    config::{Class, ParamPattern, Preset},
     optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights, SkipOnDevice},
+    scaling::name_parameters,
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, DynamicLossScale, InF16, LossScaleConfig, LossScaleMode,
@@ -210,4 +212,85 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
     };
     assert!(warning.contains("5 times"), "{warning}");
     assert!(warning.contains("own_loss_scale"), "{warning}");
+}
+
+policy!(InF16O1, computing_in(Compute::F16));
+
+#[test]
+fn a_loss_in_low_precision_is_warned_of_once() {
+    type B = AmpAutodiff<InF16O1>;
+    let of_loss = || warnings_with("the loss whose backward pass").len();
+    let device = Default::default();
+    let weight = Tensor::<B, 2>::full([1, 1], 0.5, &device).require_grad();
+
+    weight.clone().matmul(weight.clone()).sum().backward();
+    assert_eq!(of_loss(), 0);
+    weight.clone().matmul(weight.clone()).backward();
+    weight.clone().matmul(weight).backward();
+    let [warning] = &warnings_with("the loss whose backward pass")[..] else {
+        panic!("{} warnings", of_loss());
+    };
+    assert!(warning.contains("is in f16"), "{warning}");
+}
+
+#[test]
+fn a_recorder_that_rounds_the_state_of_an_optimizer_is_warned_of_once() {
+    type B = AmpAutodiff<InF16O1>;
+    const ROUNDS: &str = "a recorder saves the state of an optimizer in f16";
+    let optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Linear<B>>();
+    let save = |is_half: bool| {
+        let record = optimizer.to_record();
+        let saved = match is_half {
+            true => Recorder::<B>::record(
+                &BinBytesRecorder::<HalfPrecisionSettings>::default(),
+                record,
+                (),
+            ),
+            false => Recorder::<B>::record(
+                &BinBytesRecorder::<FullPrecisionSettings>::default(),
+                record,
+                (),
+            ),
+        };
+        let _: Vec<u8> = saved.unwrap();
+    };
+    save(false);
+    assert!(warnings_with(ROUNDS).is_empty());
+    save(true);
+    save(true);
+    assert_eq!(warnings_with(ROUNDS).len(), 1);
+}
+
+policy!(
+    HeadInF32,
+    Config {
+        parameters: [(ParamPattern::new("weight").unwrap(), Class::Full)].into(),
+        ..computing_in(Compute::Bf16)
+    }
+);
+
+#[test]
+fn parameters_whose_names_come_late_or_get_lost_are_warned_of_once() {
+    type B = AmpAutodiff<HeadInF32>;
+    const LATE: &str = "`weight` was read before its name was known";
+    const LOST: &str = "those that a plain optimizer makes in its step have none";
+    let named = || {
+        let model = layer::<B>();
+        name_parameters(&model);
+        model
+    };
+
+    assert!(warnings_with(LATE).is_empty() && warnings_with(LOST).is_empty());
+    train::<B>(named(), AmpOptimizer::new(AdamConfig::new()).init());
+    assert!(warnings_with(LATE).is_empty() && warnings_with(LOST).is_empty());
+    train::<B>(layer(), AmpOptimizer::new(AdamConfig::new()).init());
+    assert_eq!(
+        (warnings_with(LATE).len(), warnings_with(LOST).len()),
+        (1, 0)
+    );
+    train::<B>(named(), AdamConfig::new().init());
+    assert_eq!(
+        (warnings_with(LATE).len(), warnings_with(LOST).len()),
+        (1, 1)
+    );
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 8] = [
+    const WARNINGS: [&str; 12] = [
         "overflows-at-the-smallest-scale",
         "a-static-scale-that-overflows",
         "not-finite-and-not-skipped",
@@ -120,5 +120,9 @@ mod tests {
         "sync--false-with-another-optimizer",
         "burns-autodiff-outside-of-amp",
         "a-report-that-cannot-be-written",
+        "a-loss-in-half-precision",
+        "a-recorder-that-rounds",
+        "a-parameter-without-a-name",
+        "names-that-a-plain-optimizer-loses",
     ];
 }

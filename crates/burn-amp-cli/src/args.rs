@@ -78,6 +78,20 @@ Examples:
   burn-amp report before.json after.json  what differs; the exit status is then 1
   burn-amp report amp-report.json --snapshot | diff tests/precision.txt -")]
     Report(ReportArgs),
+    /// Propose an amp.toml that runs inaccurate ops in f32 where that costs nothing
+    #[command(after_help = "\
+`burn_amp::diagnose::record` and `diagnose::shadow` make the two files, of the same steps:
+
+  std::fs::write(\"report.json\", recording.finish().to_json())?;
+  std::fs::write(\"shadow.json\", shadowing.finish().to_json())?;
+
+An op whose error is above the tolerance gets class full if a step then moves at most 1 % more bytes and the op is no
+product; a comment says how large the error is, and where. Other such ops are named in comments.
+
+Examples:
+  burn-amp tune report.json shadow.json --tolerance 0.01 > amp.toml
+  burn-amp check")]
+    Tune(TuneArgs),
     /// Write a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -141,6 +155,17 @@ pub struct ReportArgs {
     pub snapshot: bool,
 }
 
+#[derive(Args, Debug)]
+pub struct TuneArgs {
+    /// The precision report, in JSON
+    pub report: PathBuf,
+    /// The report of a shadow comparison of the same steps, in JSON
+    pub shadow: PathBuf,
+    /// The largest error of an op, relative to the norm of its result in f32
+    #[arg(long, value_parser = error)]
+    pub tolerance: f64,
+}
+
 /// What a device would choose.
 #[derive(Args, Debug)]
 pub struct DeviceArgs {
@@ -188,6 +213,13 @@ choices!(Class, Preset, Compute, Precision);
 
 fn parse<T: Choice>(name: &str) -> Result<T, String> {
     one_of(T::ALL, name)
+}
+
+fn error(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(error) if error > 0.0 && error < 1.0 => Ok(error),
+        Ok(_) | Err(_) => Err("allowed: a number between 0 and 1".into()),
+    }
 }
 
 fn low(name: &str) -> Result<Precision, String> {

@@ -3,7 +3,7 @@
 //! It depends on `burn-amp-core` only, so it builds without Burn.
 //!
 //! * [`args`]: the command line
-//! * [`check`], [`ops`], [`explain`], [`init`], [`report`]: a command each
+//! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`tune`]: a command each
 //! * [`settings`]: the configuration that the commands speak about
 //! * [`casts`]: what a class does to the operands of an op
 //! * [`table`]: aligned columns
@@ -19,6 +19,7 @@ mod ops;
 mod report;
 mod settings;
 mod table;
+mod tune;
 
 use std::{
     io::{self, Write},
@@ -49,6 +50,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         Command::Explain(args) => explain::run(args, cli.json),
         Command::Init(args) => init::run(args, cli.json),
         Command::Report(args) => report::run(args, cli.json),
+        Command::Tune(args) => tune::run(args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "burn-amp", &mut script);

@@ -15,7 +15,8 @@ pub fn run(args: &ReportArgs, as_json: bool) -> Result<String, Failure> {
     }
 }
 
-fn read(file: &Path) -> Result<Report, Failure> {
+/// Reads a precision report.
+pub fn read(file: &Path) -> Result<Report, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| fail(&error))?;

@@ -330,6 +330,61 @@ fn report_says_why_a_file_is_none() {
 }
 
 #[test]
+fn tune_proposes_a_file_that_check_accepts() {
+    const SHADOW: &str = r#"{ "ops": [
+        { "op": "linear", "site": null, "stored": "bf16", "calls": 2, "worst": 0.004, "sum": 0.006 },
+        { "op": "float_sin", "site": null, "stored": "bf16", "calls": 1, "worst": 0.25, "sum": 0.25 }
+    ] }"#;
+    let folder = Folder::new()
+        .with("report.json", &saved_report(4))
+        .with("shadow.json", SHADOW);
+    let tune = |more: &[&str]| {
+        folder.run(
+            &[
+                &["tune", "report.json", "shadow.json", "--tolerance", "0.01"][..],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let ran = tune(&[]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    fs::write(folder.path("amp.toml"), &ran.out).unwrap();
+    let checked = folder.run(&["check", "--json"]);
+    assert_eq!(checked.status, 0, "{}", checked.out);
+    assert!(
+        ran.out.contains("# An error of 2.5e-1 at ?. In f32"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("float_sin = \"full\""), "{}", ran.out);
+    assert!(!ran.out.contains("linear"), "{}", ran.out);
+
+    let json: serde_json::Value = serde_json::from_str(&tune(&["--json"]).out).unwrap();
+    assert_eq!(json[0]["class"], "full");
+
+    for (args, expected) in [
+        (
+            ["report.json", "report.json", "0.01"],
+            "not the report of a shadow comparison",
+        ),
+        (
+            ["shadow.json", "shadow.json", "0.01"],
+            "not a precision report",
+        ),
+        (
+            ["report.json", "shadow.json", "2"],
+            "a number between 0 and 1",
+        ),
+    ] {
+        let [report, shadow, tolerance] = args;
+        let ran = folder.run(&["tune", report, shadow, "--tolerance", tolerance]);
+        assert_eq!(ran.status, 2);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+}
+
+#[test]
 fn every_shell_has_completions_that_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = Folder::new().run(&["completions", shell]);

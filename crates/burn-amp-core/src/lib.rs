@@ -15,8 +15,12 @@
 //! * [`Policy`]: the compute dtype and the class of every op, which decide the casts of every call
 //! * [`scalar`]: the scalar guard
 //! * [`LossScaling`]: the loss scale as a pure state machine
+//! * [`NormGuard`]: which steps have gradients that are outliers
+//! * [`ParamPattern`]: parameters by the patterns of their paths
 //! * [`overflow`]: where a value overflowed
 //! * [`report`]: the precision report, which `burn-amp` records
+//! * [`shadow`]: how far ops are from F32
+//! * [`tune`]: an `amp.toml` that follows from both
 //! * [`Config`]: `amp.toml` and the environment variables; [`Key`] is a row of the table of their keys
 
 #![warn(missing_docs)]
@@ -27,22 +31,28 @@ mod dtype;
 mod loss_scale;
 mod named;
 mod nearest;
+mod norm_guard;
 mod op;
 pub mod overflow;
+mod param_pattern;
 mod policy;
 mod reasons;
 pub mod report;
 #[doc(hidden)]
 pub mod row;
 pub mod scalar;
+pub mod shadow;
 mod table;
+pub mod tune;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, Key, Loaded, LossScaleConfig, LossScaleMode, OverflowConfig,
-    Place, Preset, ReportConfig, Source,
+    Compute, Config, ConfigError, GradientsConfig, Key, Loaded, LossScaleConfig, LossScaleMode,
+    OverflowConfig, Place, Preset, ReportConfig, Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};
+pub use norm_guard::{NormGuard, RecentNorms};
 pub use op::Op;
+pub use param_pattern::{ParamPattern, class_of_parameter};
 pub use policy::{Casts, Operands, Policy};

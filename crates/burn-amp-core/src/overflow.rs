@@ -74,6 +74,9 @@ pub struct Range {
     pub max: f64,
     /// The number of values that are inf or -inf.
     pub infinite: u64,
+    /// The number of values that are -inf.
+    #[serde(default)]
+    pub negative: u64,
     /// The number of values that are NaN.
     pub nan: u64,
     /// The number of values.
@@ -91,6 +94,7 @@ impl Range {
                 range.nan += 1;
             } else if x.is_infinite() {
                 range.infinite += 1;
+                range.negative += u64::from(x < 0.0);
             } else {
                 (min, max) = (min.min(x), max.max(x));
             }
@@ -104,6 +108,11 @@ impl Range {
     /// Whether all values are finite.
     pub fn is_finite(&self) -> bool {
         self.infinite == 0 && self.nan == 0
+    }
+
+    /// Whether the values that are not finite are all -inf, as those of a mask are.
+    pub fn is_masked(&self) -> bool {
+        self.nan == 0 && self.infinite > 0 && self.infinite == self.negative
     }
 
     /// Whether a finite value is inf after a cast to `dtype`.
@@ -190,6 +199,7 @@ impl fmt::Display for Range {
             infinite,
             nan,
             elements,
+            negative: _,
         } = self;
         if infinite + nan == *elements {
             f.write_str("no finite value")?;
@@ -250,6 +260,10 @@ mod tests {
         assert_eq!((range.infinite, range.nan, range.elements), (1, 1, 4));
         assert!(!range.is_finite());
         assert!(Range::of([]).is_finite());
+        let masked = |values: &[f64]| Range::of(values.iter().copied()).is_masked();
+        assert!(masked(&[1.0, f64::NEG_INFINITY]));
+        assert!(!masked(&[1.0]) && !masked(&[f64::NEG_INFINITY, f64::INFINITY]));
+        assert!(!masked(&[f64::NEG_INFINITY, f64::NAN]));
         assert_eq!(range.to_string(), "-2.5 to 1, 1 of 4 inf, 1 of 4 NaN");
         assert_eq!(
             Range::of([f64::NAN]).to_string(),

@@ -19,7 +19,7 @@ use crate::{
     log_softmax::{self, LogSoftmax},
     product,
     scalar::{self, ScalarOp},
-    sign_mask, softmax, widen,
+    sign_mask, softmax,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -45,11 +45,7 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         plus: Option<FloatTensor<Self>>,
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
-        let output = affine::recorded::<B, C>(x, affine, dtype);
-        match plus {
-            Some(plus) => Self::float_add(output, widen::cast::<Self>(plus, dtype.into())),
-            None => output,
-        }
+        affine::recorded::<B, C>(x, affine, plus, dtype)
     }
 
     fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {

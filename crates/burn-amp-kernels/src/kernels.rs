@@ -92,6 +92,23 @@ pub trait AmpBackend: Backend {
         sign_mask::reference_zeroed::<Self>(x, mask)
     }
 
+    /// The mask of a tensor of the shape of `x`, for [`zeroed_as`](Self::zeroed_as) with the same `x`: a backend may pack
+    /// it in the order in which `x` lies in memory.
+    fn not_positive_as(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> SignMask<Self> {
+        let _ = x;
+        Self::not_positive(tensor)
+    }
+
+    /// Sets the elements to 0 that a mask made by [`not_positive_as`](Self::not_positive_as) marks.
+    fn zeroed_as(
+        tensor: FloatTensor<Self>,
+        mask: SignMask<Self>,
+        x: &FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let _ = x;
+        Self::zeroed(tensor, mask)
+    }
+
     /// Burn's `relu`, of which a graph keeps the output in low precision or a [`SignMask`].
     fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(x)
@@ -119,8 +136,8 @@ pub trait AmpBackend: Backend {
         product::reference::<Self>(lhs, rhs)
     }
 
-    /// A chain of sums and products of a tensor and small factors in mixed precision, plus an optional tensor that is in no
-    /// graph; see [`affine`].
+    /// A chain of sums and products of a tensor and small factors in mixed precision, with an optional tensor added before
+    /// the ReLU; see [`affine`].
     fn mixed_affine(
         x: FloatTensor<Self>,
         affine: Affine<Self>,
@@ -139,6 +156,13 @@ pub trait AmpBackend: Backend {
         dtype: FloatDType,
     ) -> FloatTensor<Self> {
         affine::reference_backward::<Self>(x, affine, grad, rest, dtype)
+    }
+
+    /// The same values, in the order of memory in which the chains' ops read `x`, a tensor of the same shape: for who reads
+    /// them several times.
+    fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
+        let _ = x;
+        tensor
     }
 
     /// The sums that the gradients of a group of factors are made of. The group must not be empty.

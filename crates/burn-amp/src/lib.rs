@@ -88,9 +88,9 @@ pub use setup::{configure, effective_config, loss_scale, storage_dtype, to_f32};
 /// The configuration: the contents of `amp.toml` as types, and the sources it is read from.
 pub mod config {
     pub use burn_amp_core::{
-        Class, Compute, Config, ConfigError, DynamicLossScale, Key, LossScaleConfig, LossScaleMode,
-        LossScaling, Op, OverflowConfig, Place, Precision, Preset, ReportConfig, Source,
-        overflow::Locate,
+        Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, Key,
+        LossScaleConfig, LossScaleMode, LossScaling, Op, OverflowConfig, ParamPattern, Place,
+        Precision, Preset, ReportConfig, Source, overflow::Locate,
     };
 
     pub use crate::policy::{ConfigSource, FromFile, SetupError};

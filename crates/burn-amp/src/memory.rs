@@ -156,7 +156,7 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for Count<'_, O> {
         let state = self.optimizer.moment_bytes(elements as usize, keeps_more);
         let state = state
             .unwrap_or_else(|| state_per_element::<B, D>(self.optimizer, &param.lazy_device()));
-        memory.optimizer_state += (state * elements as f64) as u64;
+        memory.optimizer_state += (state * elements as f64).round() as u64;
     }
 }
 

@@ -7,13 +7,15 @@ use burn::{
     tensor::{Tensor, TensorPrimitive},
 };
 
-use crate::backend::Amped;
+use crate::{backend::Amped, warn};
 
 /// Tells the parameters of a module their names, so that [`Skip`](crate::scaling::Skip) and the message at the end of a
 /// run that only overflows name the gradients.
 ///
 /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) does it in each step, from the first one on, and the report of a step
 /// that was skipped before has the names too; [`cast_params`](crate::cast_params) does it when it stores the parameters.
+/// `[parameters]` in `amp.toml` knows the parameters by these names: call it when the model is made or loaded.
+///
 /// The step of a plain optimizer makes new parameters, which have no names yet; a skipped step leaves them as they are.
 /// So with a plain optimizer it is enough to call this when a pass overflowed, before or after `last_skip` is read.
 ///
@@ -45,6 +47,11 @@ pub fn name_parameters<A: Amped, M: Module<A>>(module: &M) {
 pub(crate) struct Names(HashMap<ParamId, Arc<str>>);
 
 impl Names {
+    /// Whether no parameter was told its name yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Tells the parameters of a module their names. The paths are put together at the first call, and again if the
     /// module has got a parameter that it did not have.
     pub(crate) fn tell<A: Amped, M: Module<A>>(&mut self, module: &M) {
@@ -83,6 +90,10 @@ impl<A: Amped> ModuleVisitor<A> for Tell<'_> {
             && let Some(origin) = tensor.nature.origin()
         {
             origin.name().set(name);
+            let rules = &tensor.context.config.parameters;
+            if origin.was_nameless() && origin.class(rules).is_some() {
+                warn::of_late_name(name);
+            }
         }
     }
 

@@ -1,9 +1,19 @@
 //! The line of the program that called an op: the innermost frame of the stack that is not of a library.
 
-use std::{cell::RefCell, collections::HashMap, env, path::Path, sync::LazyLock};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    env,
+    path::Path,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use backtrace::{Frame, Symbol};
 use burn_amp_core::report::Site;
+use parking_lot::RwLock;
 
 /// Folders in whose files are libraries: those that cargo downloads, and Rust's own.
 const LIBRARIES: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/rustlib/"];
@@ -42,9 +52,36 @@ const CRATES: [&str; 29] = [
     "std",
 ];
 
+/// Parts of the paths of files that [`treat_as_library`] was called with.
+static OWN_LIBRARIES: RwLock<Vec<String>> = RwLock::new(Vec::new());
+
+/// Their number.
+static OWN_LIBRARY_COUNT: AtomicUsize = AtomicUsize::new(0);
+
 thread_local! {
     /// The frames that were looked up before: looking up takes much longer than walking the stack.
-    static KNOWN: RefCell<HashMap<usize, Option<Site>>> = RefCell::default();
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// The places of frames by their addresses, as long as the number of a program's own libraries is this one.
+#[derive(Default)]
+struct Known {
+    own_libraries: usize,
+    sites: HashMap<usize, Option<Site>>,
+}
+
+/// Makes reports name the lines that call code in files whose path contains `part`, instead of lines in these files.
+///
+/// Crates that cargo downloads are known as libraries. A library of the program's own workspace is not: a crate of layers,
+/// or a backend that decorates another.
+///
+/// ```
+/// burn_amp::diagnose::treat_as_library("crates/layers/");
+/// ```
+pub fn treat_as_library(part: impl Into<String>) {
+    let mut parts = OWN_LIBRARIES.write();
+    parts.push(part.into());
+    OWN_LIBRARY_COUNT.store(parts.len(), Ordering::Release);
 }
 
 /// Returns the place in the program that is being executed; `None` if the stack has no frame of the program.
@@ -62,7 +99,17 @@ pub(crate) fn here() -> Option<Site> {
 /// The place of a frame, if it is one of the program.
 fn of_program(frame: &Frame) -> Option<Site> {
     let address = frame.ip().addr();
-    if let Some(known) = KNOWN.with_borrow(|known| known.get(&address).cloned()) {
+    let known = KNOWN.with_borrow_mut(|known| {
+        let own_libraries = OWN_LIBRARY_COUNT.load(Ordering::Acquire);
+        if known.own_libraries != own_libraries {
+            *known = Known {
+                own_libraries,
+                ..Known::default()
+            };
+        }
+        known.sites.get(&address).cloned()
+    });
+    if let Some(known) = known {
         return known;
     }
     let mut site = None;
@@ -72,7 +119,7 @@ fn of_program(frame: &Frame) -> Option<Site> {
             site = of_symbol(symbol);
         }
     });
-    KNOWN.with_borrow_mut(|known| known.insert(address, site.clone()));
+    KNOWN.with_borrow_mut(|known| known.sites.insert(address, site.clone()));
     site
 }
 
@@ -121,6 +168,7 @@ fn is_library(path: &str) -> bool {
     let in_burn_amp = path.strip_prefix(BURN_AMP);
     in_burn_amp.is_some_and(|rest| SOURCES.iter().any(|sources| rest.starts_with(sources)))
         || LIBRARIES.iter().any(|folder| path.contains(folder))
+        || OWN_LIBRARIES.read().iter().any(|part| path.contains(part))
 }
 
 /// The module of a file, by its name: `src/model.rs` and `src/model/mod.rs` are `model`.

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, sync::Once};
 
-use burn_amp_core::{Op, Precision};
+use burn_amp_core::{Op, Precision, report::Site};
 
 /// A warning that is given at most once per process.
 ///
@@ -92,6 +92,61 @@ pub(crate) fn of_smallest_scale(overflows: u32, last: impl Display) {
             )
         });
     }
+}
+
+/// Warns if a plain optimizer has stepped, whose new parameters have no names, although `[parameters]` asks for them.
+#[cold]
+pub(crate) fn of_parameters_without_names() {
+    static NAMELESS: Warning = Warning::new();
+
+    NAMELESS.give(|| {
+        "`[parameters]` knows parameters by their names, and those that a plain optimizer makes in its step have none: \
+         the rules do not apply after it; `AmpOptimizer::new(AdamConfig::new()).init()` tells the names in each step"
+            .to_string()
+    });
+}
+
+/// Warns that a parameter was read before its name was known, although `[parameters]` has a rule for it.
+#[cold]
+pub(crate) fn of_late_name(name: &str) {
+    static LATE: Warning = Warning::new();
+
+    LATE.give(|| {
+        format!(
+            "`{name}` was read before its name was known, so its rule in `[parameters]` did not apply; call \
+             `burn_amp::scaling::name_parameters(&model)` when the model is made or loaded"
+        )
+    });
+}
+
+/// Warns if a recorder rounds the state of an optimizer, F32 masters among it, to half precision.
+pub(crate) fn of_recorder(saves_in: Precision) {
+    static ROUNDS: Warning = Warning::new();
+
+    if saves_in.is_low() {
+        ROUNDS.give(|| {
+            format!(
+                "a recorder saves the state of an optimizer in {saves_in}: moments below its range become 0, and f32 \
+                 masters lose the digits that they exist for; save with `FullPrecisionSettings`, as `DefaultRecorder` does"
+            )
+        });
+    }
+}
+
+/// Warns that a loss is stored in low precision; `at` finds the line that calls its backward pass.
+#[cold]
+pub(crate) fn of_low_loss(stored: Precision, at: impl FnOnce() -> Option<Site>) {
+    static LOW: Warning = Warning::new();
+
+    LOW.give(|| {
+        let site = at().map_or("?".to_owned(), |site| site.to_string());
+        format!(
+            "the loss whose backward pass is called at {site} is in {stored}: it has {} digits, and a sum of many \
+             numbers overflows or stops growing; compute it in f32, with `burn_amp::full_precision(|| ..)` or a class \
+             `full` of its last op",
+            if stored == Precision::F16 { 3 } else { 2 }
+        )
+    });
 }
 
 /// Warns that Burn's `Autodiff` wraps `Amp`: only then does the backward op `op` reach a decorator without a graph.

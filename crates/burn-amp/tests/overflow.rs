@@ -186,6 +186,34 @@ fn a_gradient_of_infinite_operands_began_where_they_became_infinite() {
 }
 
 #[test]
+fn an_overflow_that_the_loss_hides_is_the_cause_of_the_gradients_that_are_not_finite() {
+    let w = full(1.0).require_grad();
+    let x = full(1.0).matmul(w) * 12.0;
+    let expected = line!() + 1;
+    let exp = x.exp();
+    // exp(96) is inf in F32 and 1 / inf is 0: a sigmoid by hand has a finite result and a gradient of inf · 0.
+    let (cause, line) = found((exp + 1.0).recip());
+    assert_eq!((&*cause.op, line), ("float_exp", expected), "{cause}");
+    assert_eq!(cause.what, NotFinite::Result, "{cause}");
+}
+
+#[test]
+fn zeros_whose_logarithm_is_a_mask_are_no_cause() {
+    let w = full(1.0).require_grad();
+    let mask = full(0.0).log();
+    let masked = softmax(
+        full(1.0).matmul(w.clone()) + mask.slice([0..1, 0..8]).exp(),
+        1,
+    );
+    let small = masked * 1e-4;
+    let expected = line!() + 1;
+    let y = small.matmul(w);
+    let (cause, line) = found(y * 30000.0);
+    assert_eq!((&*cause.op, line), ("float_matmul", expected), "{cause}");
+    assert!(matches!(cause.what, NotFinite::Gradient { .. }), "{cause}");
+}
+
+#[test]
 fn the_operands_of_the_cause_have_names_dtypes_and_ranges() {
     let linear: Linear<B> = LinearConfig::new(8, 8)
         .with_bias(false)

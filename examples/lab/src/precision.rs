@@ -17,8 +17,8 @@ use clap::{ValueEnum, builder::PossibleValue};
 use crate::{
     entry,
     recipe::{
-        MASTERS_IN_F32, MASTERS_IN_TWO_BYTES, MastersInF32, MomentsInBf16, NO_MASTERS, Recipe,
-        StoredInF32,
+        FewerBytes, MASTERS_IN_F32, MASTERS_IN_TWO_BYTES, MOMENTS_IN_8_BITS, MOMENTS_IN_BF16,
+        MastersInF32, NO_MASTERS, Recipe, StoredInF32,
     },
 };
 
@@ -35,10 +35,13 @@ pub enum Precision {
     O2Moments,
     O2Split,
     O2Stochastic,
+    O2Moments8,
+    O2Split8,
+    O2Stochastic8,
 }
 
 impl Precision {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::F32,
         Self::AmpBf16,
         Self::AmpF16,
@@ -49,6 +52,9 @@ impl Precision {
         Self::O2Moments,
         Self::O2Split,
         Self::O2Stochastic,
+        Self::O2Moments8,
+        Self::O2Split8,
+        Self::O2Stochastic8,
     ];
 
     /// The precisions that `compare` trains in by default.
@@ -95,6 +101,18 @@ impl Precision {
             Self::O2Stochastic => (
                 "o2-stochastic",
                 "o2-moments without masters where parameters are BF16: 8 bytes per parameter",
+            ),
+            Self::O2Moments8 => (
+                "o2-moments-8",
+                "o2 with AdamW's moments in blocks of 8 bits: 10 bytes per parameter",
+            ),
+            Self::O2Split8 => (
+                "o2-split-8",
+                "o2-moments-8 with masters in 2 bytes where parameters are BF16: 8 bytes per parameter",
+            ),
+            Self::O2Stochastic8 => (
+                "o2-stochastic-8",
+                "o2-moments-8 without masters where parameters are BF16: 6 bytes per parameter",
             ),
         }
     }
@@ -158,16 +176,28 @@ impl Precision {
             }
             O2 => mixed::<P, { O2 as u8 }, MastersInF32, T>(device, config, then),
             O2Moments => {
-                type R = MomentsInBf16<MASTERS_IN_F32>;
+                type R = FewerBytes<MASTERS_IN_F32, MOMENTS_IN_BF16>;
                 mixed::<P, { O2Moments as u8 }, R, T>(device, config, then)
             }
             O2Split => {
-                type R = MomentsInBf16<MASTERS_IN_TWO_BYTES>;
+                type R = FewerBytes<MASTERS_IN_TWO_BYTES, MOMENTS_IN_BF16>;
                 mixed::<P, { O2Split as u8 }, R, T>(device, config, then)
             }
             O2Stochastic => {
-                type R = MomentsInBf16<NO_MASTERS>;
+                type R = FewerBytes<NO_MASTERS, MOMENTS_IN_BF16>;
                 mixed::<P, { O2Stochastic as u8 }, R, T>(device, config, then)
+            }
+            O2Moments8 => {
+                type R = FewerBytes<MASTERS_IN_F32, MOMENTS_IN_8_BITS>;
+                mixed::<P, { O2Moments8 as u8 }, R, T>(device, config, then)
+            }
+            O2Split8 => {
+                type R = FewerBytes<MASTERS_IN_TWO_BYTES, MOMENTS_IN_8_BITS>;
+                mixed::<P, { O2Split8 as u8 }, R, T>(device, config, then)
+            }
+            O2Stochastic8 => {
+                type R = FewerBytes<NO_MASTERS, MOMENTS_IN_8_BITS>;
+                mixed::<P, { O2Stochastic8 as u8 }, R, T>(device, config, then)
             }
         }
     }
@@ -206,7 +236,13 @@ impl Precision {
                 config.ops.extend(decomposed.map(|op| (op, Class::Full)));
                 config
             }
-            Self::O2 | Self::O2Moments | Self::O2Split | Self::O2Stochastic => Config {
+            Self::O2
+            | Self::O2Moments
+            | Self::O2Split
+            | Self::O2Stochastic
+            | Self::O2Moments8
+            | Self::O2Split8
+            | Self::O2Stochastic8 => Config {
                 preset: Preset::O2,
                 ..computing_in(low)
             },
@@ -289,6 +325,9 @@ mod tests {
             ("o2-moments", Some(1.0)),
             ("o2-split", Some(1.0)),
             ("o2-stochastic", Some(1.0)),
+            ("o2-moments-8", Some(1.0)),
+            ("o2-split-8", Some(1.0)),
+            ("o2-stochastic-8", Some(1.0)),
         ];
         assert_eq!(scales, expected);
     }

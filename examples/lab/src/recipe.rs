@@ -44,8 +44,8 @@ impl<A: Amped + AutodiffBackend> Recipe<A> for MastersInF32 {
     }
 }
 
-/// Parameters as the preset in force stores them, with moments in BF16 and masters in the form with this number.
-pub struct MomentsInBf16<const MASTERS: u8>;
+/// Parameters as the preset in force stores them, with masters and moments in the forms with these numbers.
+pub struct FewerBytes<const MASTERS: u8, const MOMENTS: u8>;
 
 /// F32 masters.
 pub const MASTERS_IN_F32: u8 = 0;
@@ -54,7 +54,12 @@ pub const MASTERS_IN_TWO_BYTES: u8 = 1;
 /// No masters, but parameters that are rounded stochastically, where they are BF16.
 pub const NO_MASTERS: u8 = 2;
 
-impl<A, const MASTERS: u8> Recipe<A> for MomentsInBf16<MASTERS>
+/// Moments in BF16.
+pub const MOMENTS_IN_BF16: u8 = 0;
+/// Moments in blocks of 8 bits.
+pub const MOMENTS_IN_8_BITS: u8 = 1;
+
+impl<A, const MASTERS: u8, const MOMENTS: u8> Recipe<A> for FewerBytes<MASTERS, MOMENTS>
 where
     A: Amped + AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
@@ -68,9 +73,13 @@ where
             NO_MASTERS => Masters::Stochastic,
             _ => Masters::F32,
         };
+        let moments = match MOMENTS {
+            MOMENTS_IN_8_BITS => Moments::Bits8,
+            _ => Moments::Bf16,
+        };
         AmpOptimizer::new(zoo::adamw())
             .with_masters(masters)
-            .with_moments(Moments::Bf16)
+            .with_moments(moments)
             .init()
     }
 }

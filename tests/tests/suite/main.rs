@@ -26,6 +26,9 @@
 //! * [`amp_optimizer`]: one optimizer under every policy, and its parts in every order
 //! * [`grad_scaler`], [`loss_scale_optimizer`], [`ranks`], [`resume`]: loss scaling by hand, in a `Learner`, on several
 //!   devices and in checkpoints
+//! * [`diagnosed`]: calls after a diagnosis has ended
+//! * [`outliers`]: steps skipped by the norm of their gradients
+//! * [`parameters`]: ops that run as a parameter says
 //! * [`policy`]: the policy in force
 //! * [`kernels`]: the ops of burn-amp-kernels
 //!
@@ -36,6 +39,7 @@ mod amp_optimizer;
 mod backward_pass;
 mod custom_op;
 mod cuts;
+mod diagnosed;
 mod effective_batch;
 mod filled;
 mod first_scale;
@@ -55,11 +59,13 @@ mod names;
 mod norms;
 mod optimizer_state;
 mod optimizers;
+mod outliers;
 // Bits are compared, and Fusion's kernels round differently.
 #[cfg(not(feature = "fusion"))]
 mod outside_policy;
 mod overflow;
 mod own_loss_scale;
+mod parameters;
 mod policy;
 mod presets;
 mod products;

@@ -109,6 +109,26 @@ fn modulated<B: AutodiffBackend>(
     (x + beta.reshape([1, 16, 1, 1])) / (gamma + 3.0)
 }
 
+/// A residual block whose identity is in F32, and its ReLU.
+fn residual_relu<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let identity = batch_norm_relu(x.clone(), beta.clone(), gamma.clone());
+    activation::relu(batch_norm(x, gamma, beta) + identity)
+}
+
+/// Residual blocks one behind the other, the first of which adds the low tensor itself.
+fn residuals<B: AutodiffBackend>(
+    x: Tensor<B, 4>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+) -> Tensor<B, 4> {
+    let first = x.clone() + group_norm(x.clone(), gamma.clone(), beta.clone());
+    instance_norm(x, gamma, beta) + activation::relu(first)
+}
+
 /// The values of a result, and the gradients of the activation, of γ and of β.
 fn run<B: AutodiffBackend>(subject: Subject<B>, x: &[f32]) -> [Vec<f32>; 4] {
     let device = Default::default();
@@ -203,8 +223,9 @@ type Named = (
     Subject<PlainAutodiff>,
 );
 
-const SUBJECTS: [Named; 8] = subjects!(
+const SUBJECTS: [Named; 10] = subjects!(
     batch_norm batch_norm_relu batch_norm_silu group_norm instance_norm rms_norm layer_norm_by_hand modulated
+    residual_relu residuals
 );
 
 #[test]

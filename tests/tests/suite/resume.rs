@@ -22,7 +22,7 @@ use burn_amp::{
     cast_params_to,
     config::{Precision, Preset},
     loss_scale,
-    optim::{LossScaleOptimizer, MasterWeights, Masters},
+    optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, MasterWeights, Masters, Moments},
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::{
@@ -49,7 +49,9 @@ policy!(InTheChild, overflowing());
 
 type B = AmpAutodiff<InTheChild>;
 type Model = (Linear<B>, Linear<B>);
-type Optim = LossScaleOptimizer<OptimizerAdaptor<MasterWeights<burn::optim::Adam>, Model, B>>;
+type Adaptor = OptimizerAdaptor<MasterWeights<burn::optim::Adam>, Model, B>;
+/// Steps all parameters together, with moments that are rounded stochastically.
+type List = AmpAdaptor<AdamConfig, Model, B>;
 
 const STEPS: usize = 100;
 
@@ -64,7 +66,7 @@ struct End {
 
 /// Saves the checkpoint of a step. Its directory is written under another name and then renamed, so that a kill leaves
 /// the earlier checkpoints intact.
-fn checkpoint(directory: &Path, step: usize, model: &Model, optimizer: &Optim) {
+fn checkpoint<O: Optimizer<Model, B>>(directory: &Path, step: usize, model: &Model, optimizer: &O) {
     let unfinished = directory.join("unfinished");
     let _ = fs::remove_dir_all(&unfinished);
     let recorder = DefaultRecorder::new();
@@ -91,19 +93,46 @@ fn last(directory: &Path) -> Option<(usize, PathBuf)> {
         .max()
 }
 
+/// The optimizers that a child trains with, by the name of their moments.
+const FORMATS: [(&str, Moments); 2] = [("bf16", Moments::Bf16), ("bits8", Moments::Bits8)];
+
+/// Trains to the end, with the optimizer and the width that the directory names.
+fn train_as_named(directory: &Path) {
+    let name = fs::read_to_string(directory.join("moments")).unwrap();
+    match FORMATS.iter().find(|(other, _)| *other == name) {
+        Some((_, moments)) => {
+            let adam = AmpOptimizer::new(AdamConfig::new()).with_moments(*moments);
+            train::<LossScaleOptimizer<List>>(directory, WIDE, adam.with_seed(3).init());
+        }
+        None => {
+            let adam = MasterWeights::new(AdamConfig::new()).with_masters(Masters::F32);
+            let optimizer = LossScaleOptimizer::<Adaptor>::new(adam.init());
+            train(directory, NARROW, optimizer);
+        }
+    }
+}
+
+/// The width of the model.
+const NARROW: usize = 16;
+/// The width with which its first matrix has enough elements for moments in fewer bytes.
+const WIDE: usize = 512;
+
+fn layers<B: burn::tensor::backend::Backend>(
+    width: usize,
+    device: &B::Device,
+) -> (Linear<B>, Linear<B>) {
+    (
+        LinearConfig::new(8, width).init(device),
+        LinearConfig::new(width, 4).init(device),
+    )
+}
+
 /// Trains to the end, from the last checkpoint in a directory if there is one.
-fn train(directory: &Path) {
+fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: O) {
     let device = Default::default();
     let record = fs::read(directory.join("start")).unwrap();
-    let init = || -> Model {
-        (
-            LinearConfig::new(8, 16).init(&device),
-            LinearConfig::new(16, 4).init(&device),
-        )
-    };
-    let mut model = cast_params_to(load::<B, _>(init(), record), Preset::O2, Precision::F16);
-    let adam = MasterWeights::new(AdamConfig::new()).with_masters(Masters::F32);
-    let mut optimizer: Optim = LossScaleOptimizer::new(adam.init());
+    let model = load::<B, _>(layers(width, &device), record);
+    let mut model = cast_params_to(model, Preset::O2, Precision::F16);
     let mut first = 0;
     if let Some((step, path)) = last(directory) {
         let recorder = DefaultRecorder::new();
@@ -126,11 +155,11 @@ fn train(directory: &Path) {
 }
 
 /// The records of a finished run, from its last checkpoint.
-fn end(directory: &Path) -> End {
+fn end<I: Optimizer<Model, B>>(directory: &Path) -> End {
     let (step, path) = last(directory).unwrap();
     assert_eq!(step, STEPS - 1);
     let recorder = DefaultRecorder::new();
-    let record: <Optim as Optimizer<Model, B>>::Record =
+    let record: <LossScaleOptimizer<I> as Optimizer<Model, B>>::Record =
         Recorder::<B>::load(&recorder, path.join("optimizer"), &Default::default()).unwrap();
     let device = burn::tensor::Device::<B>::default();
     End {
@@ -145,9 +174,9 @@ fn end(directory: &Path) -> End {
 const DIRECTORY: &str = "BURN_AMP_TESTS_RESUME";
 
 #[test]
-#[ignore = "the child process of `a_killed_run_resumes_exactly`"]
+#[ignore = "the child process of `resumes_exactly`"]
 fn child() {
-    train(Path::new(&std::env::var(DIRECTORY).unwrap()));
+    train_as_named(Path::new(&std::env::var(DIRECTORY).unwrap()));
 }
 
 fn start_child(directory: &Path) -> std::process::Child {
@@ -162,24 +191,31 @@ fn start_child(directory: &Path) -> std::process::Child {
 
 #[test]
 fn a_killed_run_resumes_exactly() {
+    resumes_exactly::<Adaptor>("f32", NARROW);
+}
+
+/// The numbers by which moments are rounded do not depend on where a run was stopped.
+#[test]
+fn a_killed_run_with_stochastic_moments_resumes_exactly() {
+    for (name, _) in FORMATS {
+        resumes_exactly::<List>(name, WIDE);
+    }
+}
+
+fn resumes_exactly<I: Optimizer<Model, B>>(moments: &str, width: usize) {
     let root = tempfile::tempdir().unwrap();
-    let record =
-        seeded::<PlainAutodiff, _>(|device| -> (Linear<PlainAutodiff>, Linear<PlainAutodiff>) {
-            (
-                LinearConfig::new(8, 16).init(device),
-                LinearConfig::new(16, 4).init(device),
-            )
-        });
+    let record = seeded::<PlainAutodiff, _>(|device| layers::<PlainAutodiff>(width, device));
     let directory = |name: &str| {
         let directory = root.path().join(name);
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("start"), &record).unwrap();
+        fs::write(directory.join("moments"), moments).unwrap();
         directory
     };
 
     let whole = directory("whole");
     assert!(start_child(&whole).wait().unwrap().success());
-    let expected = end(&whole);
+    let expected = end::<I>(&whole);
     let skipped = expected.loss_scale.skipped_steps();
     assert!(
         (3..STEPS as u64 / 2).contains(&skipped),
@@ -214,7 +250,10 @@ fn a_killed_run_resumes_exactly() {
                 }
             }
         }
-        assert!(end(&killed) == expected, "run {runs} after {kills} kills");
+        assert!(
+            end::<I>(&killed) == expected,
+            "run {runs} after {kills} kills"
+        );
     }
     println!("{kills} kills in {runs} runs, {skipped} of {STEPS} steps skipped");
 }

@@ -14,7 +14,7 @@ use burn::{
 };
 use burn_amp::{
     loss_scale,
-    optim::{LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
+    optim::{AmpOptimizer, LossScaleOptimizer, OptimizerConfig, SkipOnDevice},
     scaling::{LossScaleRecord, Outcome},
 };
 use burn_amp_tests::{
@@ -321,4 +321,50 @@ fn passes_of_several_threads_move_one_scale() {
     let x = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let grads = (x.clone() * 2f32.powi(118)).sum().backward();
     assert_eq!(grads.outcome(), Outcome::Overflowed);
+}
+
+/// A thousand steps of the optimizer that steps all parameters together, of which a tenth overflow: after each step the
+/// parameters are those of the loop that waits, bit for bit, and those from before after an overflow.
+#[test]
+fn a_thousand_steps_together_are_those_of_the_host() {
+    let adam = AmpOptimizer::new(AdamConfig::new());
+    let mut host = (net::<Host>(), adam.init::<Host, Net<Host>>(), 0u64);
+    let mut device = (net::<Device>(), adam.init::<Device, Net<Device>>());
+    let at = Default::default();
+    loss_scale::<Host>(&at).load(start(config(true).loss_scale));
+    loss_scale::<Device>(&at).load(start(config(true).loss_scale));
+    fn step<B: AutodiffBackend>(
+        net: Net<B>,
+        optimizer: &mut impl Optimizer<Net<B>, B>,
+        step: usize,
+    ) -> Net<B> {
+        let loss = match step % 10 {
+            3 => poisoned(&net, step % 5, f32::INFINITY).0,
+            other => poisoned(&net, step % 5, other as f32 / 10.0).0,
+        };
+        let grads = GradientsParams::from_grads(loss.backward(), &net);
+        optimizer.step(0.01, net, grads)
+    }
+    let mut before = contents::<Host>(host.0.clone().into_record());
+    for at in 0..1000 {
+        host.0 = step(host.0, &mut host.1, at);
+        device.0 = step(device.0, &mut device.1, at);
+        let [waited, went] = [
+            contents::<Host>(host.0.clone().into_record()),
+            contents::<Device>(device.0.clone().into_record()),
+        ];
+        assert!(waited == went, "step {at}");
+        assert_eq!(before == waited, at % 10 == 3, "step {at}");
+        host.2 += u64::from(before == waited);
+        before = waited;
+    }
+    assert_eq!(host.2, 100);
+    assert_eq!(
+        loss_scale::<Host>(&at).record(),
+        loss_scale::<Device>(&at).record()
+    );
+    assert!(
+        contents::<Host>(host.1.to_record()) == contents::<Device>(device.1.to_record()),
+        "optimizer states"
+    );
 }

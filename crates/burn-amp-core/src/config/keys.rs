@@ -18,7 +18,7 @@ use super::{
     open::open,
     tree::Value,
 };
-use crate::{Class, Op, overflow::Locate};
+use crate::{Class, Op, ParamPattern, overflow::Locate};
 
 /// The prefix of every environment variable.
 pub(super) const PREFIX: &str = "BURN_AMP_";
@@ -52,6 +52,8 @@ keys! {
         "auto is bf16 or f16, the first that the device accelerates, else f32";
     "ops" => ops: open::<Op, _>("float_exp=full,softmax=keep", name::<Class>("class")),
         "classes of ops, for example float_exp = \"keep\"; names: `burn-amp ops`";
+    "parameters" => parameters: open::<ParamPattern, _>("head.*=full,*.norm.*=keep", name::<Class>("class")),
+        "classes of ops that read a parameter, as \"head.*\" = \"full\"";
     // The loss scale and its factors are powers of two, so that scaling and unscaling are exact. A scale is normal in
     // F32, so that its reciprocal is finite; that of 2^127 is subnormal, but not zero.
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),
@@ -78,6 +80,8 @@ keys! {
         "false: the host does not wait for the finite check; needs an AmpOptimizer";
     "loss_scale.max_skips" => loss_scale.max_skips: Whole(0..=u32::MAX),
         "overflows in a row, at any scale, before training is given up; 0 is no limit";
+    "gradients.max_norm_ratio" => gradients.max_norm_ratio: Whole(0..=u32::MAX),
+        "skips steps whose norm is beyond so many medians; 0: none; needs an AmpOptimizer";
     "overflow.locate" => overflow.locate: name::<Locate>("mode"),
         "whether the first op that made inf or NaN is looked for";
     "report.steps" => report.steps: Whole(0..=u32::MAX),

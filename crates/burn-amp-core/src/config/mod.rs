@@ -1,7 +1,7 @@
 //! The configuration: `amp.toml`, the `BURN_AMP_*` variables and the values they take.
 //!
 //! * `keys`: the table of keys, one row each
-//! * `loss_scale`, `overflow`, `report`, `names`: the types of the values
+//! * `gradients`, `loss_scale`, `overflow`, `report`, `names`: the types of the values
 //! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
 //! * `load`, `sources`: finds the file, puts the sources together and remembers where each value is from
@@ -11,6 +11,7 @@
 
 mod check;
 mod error;
+mod gradients;
 mod keys;
 mod kinds;
 mod load;
@@ -27,11 +28,12 @@ mod tree;
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::{Class, Op, Policy, Precision};
+use crate::{Class, Op, ParamPattern, Policy, Precision};
 use load::Draft;
 use sources::Sources;
 
 pub use error::{ConfigError, Place, Source};
+pub use gradients::GradientsConfig;
 pub use keys::Key;
 pub use loaded::Loaded;
 pub use loss_scale::LossScaleConfig;
@@ -68,8 +70,12 @@ pub struct Config {
     pub compute: Compute,
     /// Classes of single ops that replace the default ones.
     pub ops: BTreeMap<Op, Class>,
+    /// Classes of the ops that read the parameters whose paths match a pattern, in place of the classes of the ops.
+    pub parameters: BTreeMap<ParamPattern, Class>,
     /// How the loss is scaled.
     pub loss_scale: LossScaleConfig,
+    /// What becomes of finite gradients.
+    pub gradients: GradientsConfig,
     /// What is said about an overflow.
     pub overflow: OverflowConfig,
     /// The precision report that a run writes.

@@ -7,7 +7,7 @@ use super::{
     kinds::Kind,
     tree::{Entry, Value, no_duplicates},
 };
-use crate::{Op, Precision, nearest::nearest};
+use crate::{Op, ParamPattern, Precision, nearest::nearest};
 
 /// A table whose keys are not fixed. In an environment variable it is a list: `float_exp=full,softmax=keep`.
 ///
@@ -106,6 +106,18 @@ impl<K, V> Open<K, V> {
             )),
         };
         items.map(entry).collect()
+    }
+}
+
+impl OpenKey for ParamPattern {
+    fn read(pattern: &str, place: &Place) -> Result<Self, ConfigError> {
+        Self::new(pattern).ok_or_else(|| ConfigError::Unexpected {
+            place: Box::new(place.clone()),
+            expected: "a pattern of parameter names such as `head.*`, without spaces, `=` and `,`"
+                .into(),
+            found: format!("`{pattern}`"),
+            nearest: None,
+        })
     }
 }
 

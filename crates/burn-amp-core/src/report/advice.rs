@@ -18,6 +18,8 @@ named! {
         MaskConstant = "mask_constant",
         /// A sum of many numbers is computed in half precision, where it overflows or stops growing.
         LowReduction = "low_reduction",
+        /// A tensor is cast after it was expanded: the cast makes all copies of its values.
+        CastAfterExpand = "cast_after_expand",
     }
 }
 
@@ -31,6 +33,9 @@ impl Lint {
             }
             Self::MaskConstant => {
                 "fill with `f32::NEG_INFINITY`, or with a number that the compute dtype has"
+            }
+            Self::CastAfterExpand => {
+                "leave it to the op to broadcast, or cast before: `x.cast(dtype).expand(shape)`"
             }
             Self::LowReduction => "remove the op's class from `[ops]`: the default is `full`",
         }
@@ -108,6 +113,7 @@ fn lint(calls: &Calls) -> Option<Lint> {
         {
             Some(Lint::LowReduction)
         }
+        _ if calls.casts_expanded => Some(Lint::CastAfterExpand),
         _ => None,
     }
 }

@@ -27,6 +27,7 @@ use crate::{Op, Precision};
 
 pub use advice::{Advice, Lint};
 pub use compare::{Count, Difference, differences};
+pub use snapshot::{PrecisionSnapshot, SnapshotChanged};
 pub use totals::{OpTotal, Totals};
 
 /// What ran in which precision during some training steps.
@@ -82,6 +83,9 @@ pub struct Calls {
     pub why: Why,
     /// Whether an operand is a softmax, a sigmoid or a tanh that is stored in half precision.
     pub reads_rounded: bool,
+    /// Whether an operand was cast after it had been expanded.
+    #[serde(default)]
+    pub casts_expanded: bool,
     /// The number of calls in all steps.
     pub count: u64,
     /// The casts that were made for these calls.
@@ -232,6 +236,7 @@ impl Calls {
             result: Some(computed_in),
             why,
             reads_rounded: false,
+            casts_expanded: false,
             count: 0,
             casts: Vec::new(),
             flops: 0,

@@ -31,15 +31,15 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
     let y = chain::<N>(centered, factors, point, sizes, of);
-    let y = if comptime!(of.relu) {
-        select_many(y.less_than(Vector::new(0.0)), Vector::new(0.0), y)
-    } else {
-        y
-    };
     #[comptime]
     let y = match summand {
         ComptimeOption::Some(summand) => y + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
         ComptimeOption::None => y,
+    };
+    let y = if comptime!(of.relu) {
+        select_many(y.less_than(Vector::new(0.0)), Vector::new(0.0), y)
+    } else {
+        y
     };
     output[ABSOLUTE_POS] = Vector::cast_from(y);
 }

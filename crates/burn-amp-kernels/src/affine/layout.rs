@@ -92,12 +92,12 @@ impl Layout {
 
     /// A tensor of the shape of `x`, in the order of memory of `x`.
     pub(super) fn ordered<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        into_contiguous(permute(tensor, &self.order))
+        contiguous(permute(tensor, &self.order))
     }
 
     /// A factor in the order of memory of `x`.
     pub(super) fn factor<R: CubeRuntime>(&self, factor: CubeTensor<R>) -> CubeTensor<R> {
-        into_contiguous(permute(factor, &self.grid_order))
+        contiguous(permute(factor, &self.grid_order))
     }
 
     /// The shape of `x` in the order of memory.
@@ -124,6 +124,61 @@ impl Layout {
     pub(super) fn restored_factor<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
         permute(tensor, &inverse(&self.grid_order))
     }
+}
+
+/// Copies a tensor into the order of memory of another one of the same shape, unless it is in that order.
+pub(crate) fn in_order_of<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    x: &CubeTensor<R>,
+) -> CubeTensor<R> {
+    restored_as(ordered_as(tensor, x), x)
+}
+
+/// Permutes a tensor of the shape of `x` to the order of memory of `x`, and copies it unless it is in that order.
+pub(crate) fn ordered_as<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    x: &CubeTensor<R>,
+) -> CubeTensor<R> {
+    contiguous(permute(
+        tensor,
+        &order_in_memory(x.meta.shape(), x.meta.strides()),
+    ))
+}
+
+/// Undoes [`ordered_as`].
+pub(crate) fn restored_as<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    x: &CubeTensor<R>,
+) -> CubeTensor<R> {
+    let order = order_in_memory(x.meta.shape(), x.meta.strides());
+    permute(tensor, &inverse(&order))
+}
+
+/// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of
+/// size 1 is another one, as that of a factor `[1, c, 1, 1]` in channels-last order.
+fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    if !is_in_order(tensor.meta.shape(), tensor.meta.strides()) {
+        return into_contiguous(tensor);
+    }
+    let shape = tensor.shape();
+    let CubeTensor {
+        client,
+        device,
+        handle,
+        dtype,
+        ..
+    } = tensor;
+    CubeTensor::new_contiguous(client, device, shape, handle, dtype)
+}
+
+/// Whether each element follows the one before.
+fn is_in_order(shape: &[usize], strides: &[usize]) -> bool {
+    let mut next = 1;
+    shape.iter().zip(strides).rev().all(|(size, stride)| {
+        let follows = *size == 1 || *stride == next;
+        next *= size;
+        follows
+    })
 }
 
 /// The dimensions with the largest stride first. Those of size 1 keep their place.
@@ -171,7 +226,7 @@ fn inverse(order: &[usize]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{order_in_memory, split};
+    use super::{is_in_order, order_in_memory, split};
 
     #[test]
     fn memory_is_read_in_its_own_order() {
@@ -186,6 +241,14 @@ mod tests {
         );
         // The stride of a dimension of size 1 means nothing.
         assert_eq!(order_in_memory(&[2, 1, 5], &[5, 99, 1]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_stride_of_a_dimension_of_size_1_means_nothing() {
+        assert!(is_in_order(&[1, 1, 1, 8], &[8, 3, 5, 1]));
+        assert!(is_in_order(&[2, 3], &[3, 1]));
+        assert!(!is_in_order(&[2, 3], &[4, 1]));
+        assert!(!is_in_order(&[3, 2], &[1, 3]));
     }
 
     #[test]

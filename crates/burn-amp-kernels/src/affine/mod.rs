@@ -6,7 +6,7 @@
 //!
 //! | op | computes | shape and dtype |
 //! |---|---|---|
-//! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, plus an optional tensor | of `x`; any dtype |
+//! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
 //! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square: means and variances | what is kept; F32 |
@@ -38,6 +38,8 @@ use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 pub use joint::joined;
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};
+#[cfg(feature = "cubecl")]
+pub(crate) use layout::{in_order_of, ordered_as, restored_as};
 pub(crate) use node::recorded;
 pub use reference::{
     reference, reference_backward, reference_moment, reference_moments, reference_sums,
@@ -49,7 +51,8 @@ pub(crate) use sums_kernel::{moments, sums};
 #[cfg(doc)]
 use crate::AmpBackend;
 
-/// The chain `(x + before) · scale · rescale + after`, and a ReLU of it. An absent factor changes nothing.
+/// The chain `(x + before) · scale · rescale + after`, and a ReLU of it, or of its sum with a tensor that is as large as `x`.
+/// An absent factor changes nothing.
 #[derive(Clone, Debug)]
 pub struct Affine<B: Backend> {
     /// The shape in which `x` is read. It has as many elements as `x`.

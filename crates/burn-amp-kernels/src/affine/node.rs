@@ -1,15 +1,21 @@
-use std::sync::Arc;
+use std::{any::TypeId, mem, sync::Arc};
 
 use burn_autodiff::{
     Autodiff, NodeId,
     checkpoint::{
-        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
-        strategy::CheckpointStrategy,
+        base::Checkpointer,
+        retro_forward::RetroForward,
+        state::BackwardStates,
+        strategy::{CheckpointStrategy, NoCheckpointing},
     },
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    DType, FloatDType, TensorMetadata,
+    ops::{ActivationOps, FloatTensorOps},
+    tensor::FloatTensor,
+};
 
 use super::{
     Affine, Group,
@@ -17,31 +23,42 @@ use super::{
     reference::summed,
     term::{Chain, Term},
 };
-use crate::AmpBackend;
+use crate::{AmpBackend, sign_mask::SignMask, widen::cast};
 
-/// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors.
+/// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its
+/// ReLU, one bit per element.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     affine: Affine<Autodiff<B, C>>,
+    plus: Option<FloatTensor<Autodiff<B, C>>>,
     dtype: FloatDType,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let values = affine.with_factors(
+    if plus.is_some() && TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
+        return op_by_op::<B, C>(x, affine, plus, dtype);
+    }
+    let mut values = affine.with_factors(
         affine
             .factors()
             .map(|factor| factor.map(|factor| factor.primitive.clone())),
     );
-    let output = B::mixed_affine(x.primitive.clone(), values.clone(), None, dtype);
+    let summand = plus.as_ref().map(|plus| plus.primitive.clone());
+    let output = B::mixed_affine(x.primitive.clone(), values.clone(), summand, dtype);
     let mut parents = vec![(Role::X, x.clone())];
     let roles = [Role::Before, Role::Scale, Role::Rescale, Role::After];
     for (role, factor) in roles.into_iter().zip(affine.factors()) {
         parents.extend(factor.map(|factor| (role, factor.clone())));
     }
+    let is_sum = plus.is_some();
+    parents.extend(plus.map(|plus| (Role::Plus, plus)));
     parents.retain(|(_, tensor)| tensor.is_tracked());
+    let has_mask = is_sum && mem::take(&mut values.relu);
     let node = Node::<B, C> {
         x,
         values,
         dtype,
         parents,
+        is_sum,
+        has_mask,
     };
     match node.parents.len() {
         0 => crate::autodiff::untracked::<B, C>(&node.x, output),
@@ -49,8 +66,27 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         2 => node.make::<2>(output),
         3 => node.make::<3>(output),
         4 => node.make::<4>(output),
-        _ => node.make::<5>(output),
+        5 => node.make::<5>(output),
+        _ => node.make::<6>(output),
     }
+}
+
+/// Computes a sum with a chain by ops of their own, which Burn's gradient checkpointing can compute again.
+fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    mut affine: Affine<Autodiff<B, C>>,
+    plus: Option<FloatTensor<Autodiff<B, C>>>,
+    dtype: FloatDType,
+) -> FloatTensor<Autodiff<B, C>> {
+    let relu = mem::take(&mut affine.relu);
+    let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32);
+    if let Some(plus) = plus {
+        sum = Autodiff::<B, C>::float_add(sum, cast::<Autodiff<B, C>>(plus, DType::F32));
+    }
+    if relu {
+        sum = Autodiff::<B, C>::relu(sum);
+    }
+    cast::<Autodiff<B, C>>(sum, dtype.into())
 }
 
 /// What a parent of the node is to the chain.
@@ -61,6 +97,8 @@ enum Role {
     Scale,
     Rescale,
     After,
+    /// A tensor that was added.
+    Plus,
 }
 
 /// The node before it is made.
@@ -69,12 +107,17 @@ struct Node<B: AmpBackend, C: CheckpointStrategy> {
     values: Affine<B>,
     dtype: FloatDType,
     parents: Vec<(Role, FloatTensor<Autodiff<B, C>>)>,
+    /// Whether a tensor was added to the chain.
+    is_sum: bool,
+    /// Whether the gradient passes a mask, and not the chain's ReLU.
+    has_mask: bool,
 }
 
 impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
     /// Without a ReLU and gradients of factors, the backward pass does not read `x`: then the graph keeps nothing of it.
     fn reads_x(&self) -> bool {
-        self.values.relu || self.parents.iter().any(|(role, _)| *role != Role::X)
+        let is_factor = |role| !matches!(role, Role::X | Role::Plus);
+        self.values.relu || self.parents.iter().any(|(role, _)| is_factor(*role))
     }
 
     fn make<const N: usize>(self, output: FloatTensor<B>) -> FloatTensor<Autodiff<B, C>> {
@@ -82,7 +125,8 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
         let prep = AffineNode.prepare::<C>(std::array::from_fn::<_, N, _>(|i| {
             self.parents[i].1.node.clone()
         }));
-        let prep = if reads_x {
+        // The graph would keep what was added to compute a sum again.
+        let prep = if reads_x && !self.is_sum {
             let parents = self.parents.iter().map(|(_, parent)| parent);
             let again = Again {
                 x: Kept::of::<C>(&self.x),
@@ -96,6 +140,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
         };
         match prep.stateful() {
             OpsKind::Tracked(mut prep) => {
+                let mask = self.has_mask.then(|| match reads_x {
+                    true => B::not_positive_as(output.clone(), &self.x.primitive),
+                    false => B::not_positive(output.clone()),
+                });
                 let x = reads_x.then(|| {
                     if self.x.is_tracked() {
                         Kept::Node(prep.checkpoint(&self.x))
@@ -104,10 +152,13 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
                     }
                 });
                 let roles = self.parents.iter().map(|(role, _)| *role).collect();
+                let plus = self.parents.iter().find(|(role, _)| *role == Role::Plus);
                 let saved = Saved {
                     x,
                     values: self.values,
                     roles,
+                    mask,
+                    of_plus: plus.map_or(DType::F32, |(_, plus)| plus.dtype()),
                 };
                 prep.finish(saved, output)
             }
@@ -151,6 +202,10 @@ struct Saved<B: AmpBackend> {
     x: Option<Kept<B>>,
     values: Affine<B>,
     roles: Arc<[Role]>,
+    /// Where no gradient passes.
+    mask: Option<SignMask<B>>,
+    /// The dtype of what was added.
+    of_plus: DType,
 }
 
 impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
@@ -162,12 +217,29 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let Saved { x, values, roles } = ops.state;
+        let Saved {
+            x,
+            values,
+            roles,
+            mask,
+            of_plus,
+        } = ops.state;
         let grad = grads.consume::<B>(&ops.node);
         // Only the shape is read of what stands for an `x` that is not needed.
-        let x = match x {
-            Some(x) => x.values(checkpointer),
-            None => grad.clone(),
+        let (x, grad) = match (x, mask) {
+            (Some(x), mask) => {
+                let x = x.values(checkpointer);
+                let grad = match mask {
+                    Some(mask) => B::zeroed_as(grad, mask, &x),
+                    None => B::in_order_of(grad, &x),
+                };
+                (x, grad)
+            }
+            (None, Some(mask)) => {
+                let grad = B::zeroed(grad, mask);
+                (grad.clone(), grad)
+            }
+            (None, None) => (grad.clone(), grad),
         };
         let is_wanted = |role| roles.contains(&role);
         let after_is_first = values.rescale.is_none();
@@ -199,6 +271,10 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
                     let mut at = placeholder::<B>(&B::float_device(&grad));
                     at.node = parent;
                     contribute::<B>(Term::Chain(chain), at, grads);
+                    continue;
+                }
+                Role::Plus => {
+                    grads.register::<B>(parent.id, cast::<B>(grad.clone(), of_plus));
                     continue;
                 }
                 Role::Before => {

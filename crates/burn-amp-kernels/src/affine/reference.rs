@@ -20,12 +20,12 @@ pub fn reference<B: Backend>(
     if let Some(after) = &affine.after {
         y = B::float_add(y, after.clone());
     }
-    if affine.relu {
-        y = B::relu(y);
-    }
     let mut y = reshaped::<B>(y, &shape);
     if let Some(plus) = plus {
         y = B::float_add(y, widen::<B>(plus));
+    }
+    if affine.relu {
+        y = B::relu(y);
     }
     cast::<B>(y, dtype.into())
 }

@@ -44,6 +44,9 @@ pub(super) struct Squares<B: AmpBackend> {
     pub factor: FloatTensor<B>,
 }
 
+/// What one pass computes: a chain, moments, or both.
+type Pass<B> = (Option<Chain<B>>, Option<Moments<B>>);
+
 /// Computes the sum of the terms and of a tensor in as few passes as possible: one for a chain with the moments of the
 /// same grid. Only the last pass rounds to `dtype`.
 pub(super) fn gradient<B: AmpBackend>(
@@ -64,7 +67,7 @@ pub(super) fn gradient<B: AmpBackend>(
             }
         }
     }
-    let mut passes: Vec<(Option<Chain<B>>, Option<Moments<B>>)> = Vec::new();
+    let mut passes: Vec<Pass<B>> = Vec::new();
     for chain in chains {
         let at = moments
             .iter()

@@ -4,8 +4,23 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use cubecl::{prelude::*, tensor_vector_size_parallel};
 
-/// The most tensors per launch: the code of a kernel grows with their number.
+/// The fewest tensors per launch for which a longer list is cut: the code of a kernel grows with their number.
 const TENSORS: usize = 16;
+
+/// The most tensors per launch. NVRTC compiles an optimizer's kernel of 16 tensors in a second and one of 192 in twenty, and
+/// its parameters, 104 bytes for a tensor with 5 buffers, are below the 32764 bytes that CUDA takes since 12.1.
+const MOST_TENSORS: usize = 192;
+
+/// The launches that a list should take, however long it is.
+const LAUNCHES: usize = 12;
+
+/// Returns how many tensors a launch should take, so that a list of `count` tensors of so many `classes`, none of which
+/// shares a launch with another, takes at most [`LAUNCHES`].
+pub(crate) fn wanted_tensors(count: usize, classes: usize) -> usize {
+    // Each class may leave one launch that is not full.
+    let full = LAUNCHES.saturating_sub(classes).max(1);
+    count.div_ceil(full).clamp(TENSORS, MOST_TENSORS)
+}
 
 /// A tensor of a list, in the form in which a kernel reads it.
 pub(crate) struct Listed<R: CubeRuntime> {
@@ -106,13 +121,18 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
     /// The flags, and the buffer in which CubeCL passes shapes and strides.
     const OTHER_BUFFERS: usize = 2;
 
+    /// The classes of a list: dtypes, each with several vector sizes.
+    const CLASSES: usize = 4;
+
+    let wanted = wanted_tensors(tensors.len(), CLASSES);
     let mut chunks: Vec<Chunk<R>> = Vec::new();
     for (index, tensor) in tensors.into_iter().enumerate() {
         if tensor.meta.num_elements() == 0 {
             continue;
         }
         let dtype = tensor.dtype;
-        let most = most_tensors(&tensor.client, buffers, OTHER_BUFFERS);
+        let bindings = tensor.client.properties().hardware.max_bindings as usize;
+        let most = most_tensors(bindings, buffers, OTHER_BUFFERS).min(wanted);
         let tensor = Listed::new(index, tensor);
         let vector_size = tensor.vector_size();
         match chunks.iter_mut().rev().find(|chunk| {
@@ -129,14 +149,10 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
     chunks
 }
 
-/// Returns the most tensors per launch of a kernel that binds `buffers` buffers per tensor and `others` besides.
-pub(crate) fn most_tensors<R: CubeRuntime>(
-    client: &ComputeClient<R>,
-    buffers: usize,
-    others: usize,
-) -> usize {
-    let bindings = client.properties().hardware.max_bindings as usize;
-    (bindings.saturating_sub(others) / buffers).clamp(1, TENSORS)
+/// Returns the most tensors per launch for which a device has bindings, of a kernel that binds `buffers` buffers per tensor
+/// and `others` besides.
+pub(crate) fn most_tensors(bindings: usize, buffers: usize, others: usize) -> usize {
+    (bindings.saturating_sub(others) / buffers).max(1)
 }
 
 impl<R: CubeRuntime> Chunk<R> {
@@ -153,17 +169,59 @@ pub(crate) fn geometry<R: CubeRuntime>(
     client: &ComputeClient<R>,
     longest: usize,
 ) -> (CubeCount, CubeDim) {
+    let dim = CubeDim::new(client, longest);
+    (cubes(client, longest, dim.num_elems() as usize), dim)
+}
+
+/// Returns the cubes of so many units that stride over tensors together, of which the longest takes `longest` units.
+pub(crate) fn cubes<R: CubeRuntime>(
+    client: &ComputeClient<R>,
+    longest: usize,
+    units: usize,
+) -> CubeCount {
     /// Enough cubes per multiprocessor to keep memory busy; each strides over the rest.
     const CUBES_PER_MULTIPROCESSOR: u32 = 8;
     /// The assumption for a device that does not report how many multiprocessors it has.
     const MULTIPROCESSORS: u32 = 32;
 
-    let dim = CubeDim::new(client, longest);
     let hardware = &client.properties().hardware;
     let multiprocessors = hardware
         .num_streaming_multiprocessors
         .unwrap_or(MULTIPROCESSORS);
-    let cubes = u32::try_from(longest.div_ceil(dim.num_elems() as usize)).unwrap_or(u32::MAX);
-    let cubes = cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors);
-    (CubeCount::new_1d(cubes), dim)
+    let cubes = u32::try_from(longest.div_ceil(units)).unwrap_or(u32::MAX);
+    CubeCount::new_1d(cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The launches of lists of these lengths, with so many bindings and five buffers per tensor.
+    fn launches(lists: &[usize], bindings: usize) -> usize {
+        let wanted = wanted_tensors(lists.iter().sum(), lists.len());
+        let most = most_tensors(bindings, 5, 4).min(wanted);
+        lists.iter().map(|len| len.div_ceil(most)).sum()
+    }
+
+    #[test]
+    fn a_long_list_takes_at_most_twelve_launches_on_cuda() {
+        const CUDA: usize = 1024;
+        for classes in 1..=4usize {
+            for count in classes..=8 * MOST_TENSORS {
+                let mut lists = vec![1; classes];
+                lists[0] = count - (classes - 1);
+                assert!(launches(&lists, CUDA) <= LAUNCHES, "{count}, {classes}");
+                let even = vec![count.div_ceil(classes); classes];
+                assert!(launches(&even, CUDA) <= LAUNCHES, "{count}, {classes}");
+            }
+        }
+        // A short list is cut as small as before.
+        assert_eq!(launches(&[34], CUDA), 3);
+    }
+
+    #[test]
+    fn a_device_with_few_bindings_takes_more() {
+        assert_eq!(launches(&[34], 31), 7);
+        assert_eq!(launches(&[300], 31), 60);
+    }
 }

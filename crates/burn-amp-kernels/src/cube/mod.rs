@@ -112,6 +112,18 @@ where
         }
     }
 
+    fn not_positive_as(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> SignMask<Self> {
+        Self::not_positive(affine::ordered_as(tensor, x))
+    }
+
+    fn zeroed_as(
+        tensor: FloatTensor<Self>,
+        mask: SignMask<Self>,
+        x: &FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        affine::restored_as(Self::zeroed(affine::ordered_as(tensor, x), mask), x)
+    }
+
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
         !has_bias && options.softcap.is_none() && options.scale.is_none()
     }
@@ -142,6 +154,10 @@ where
     ) -> FloatTensor<Self> {
         affine::affine_backward(&x, &affine, &grad, &rest, dtype)
             .unwrap_or_else(|| affine::reference_backward::<Self>(x, affine, grad, rest, dtype))
+    }
+
+    fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
+        affine::in_order_of(tensor, x)
     }
 
     fn mixed_affine_sums(

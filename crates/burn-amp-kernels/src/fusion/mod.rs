@@ -147,6 +147,48 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         output
     }
 
+    fn not_positive_as(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> SignMask<Self> {
+        if tensor.dtype() == DType::F64 {
+            return sign_mask::reference::<Self>(tensor);
+        }
+        let words = Shape::new([sign_mask::words(tensor.shape().num_elements())]);
+        let operands = floats(vec![tensor, x.clone()]);
+        let name = "burn_amp::not_positive_as";
+        let compute = |floats, _| {
+            let [tensor, x] = exactly(floats);
+            match B::not_positive_as(tensor, &x) {
+                SignMask::Bits(mask) => (vec![], vec![mask]),
+                SignMask::Bools(_) => unreachable!("the kernels pack masks of every dtype but F64"),
+            }
+        };
+        let results = vec![(words, DType::U32)];
+        let (_, masks) = register_mixed::<B>(name, operands, vec![], results, compute);
+        let [mask] = exactly(masks);
+        SignMask::Bits(mask)
+    }
+
+    fn zeroed_as(
+        tensor: FloatTensor<Self>,
+        mask: SignMask<Self>,
+        x: &FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let mask = match mask {
+            SignMask::Bits(mask) => mask,
+            SignMask::Bools(_) => return sign_mask::reference_zeroed::<Self>(tensor, mask),
+        };
+        let results = vec![like(&tensor)];
+        let operands = Operands {
+            floats: vec![tensor, x.clone()],
+            ints: vec![mask],
+        };
+        let results = register::<B>("burn_amp::zeroed_as", operands, results, |floats, ints| {
+            let ([tensor, x], [mask]) = (exactly(floats), exactly(ints));
+            vec![B::zeroed_as(tensor, SignMask::Bits(mask), &x)]
+        });
+        let [output] = exactly(results);
+        output
+    }
+
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
         B::has_attention_kernel(options, has_bias)
     }
@@ -192,6 +234,15 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         let name = "burn_amp::affine_backward";
         let [dx] = exactly(register::<B>(name, floats(tensors), result, compute));
         dx
+    }
+
+    fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
+        let results = [like(&tensor)];
+        let name = "burn_amp::in_order_of";
+        let [tensor] = custom::<B, _, _>(name, [tensor, x.clone()], results, |[tensor, x]| {
+            [B::in_order_of(tensor, &x)]
+        });
+        tensor
     }
 
     fn mixed_affine_sums(

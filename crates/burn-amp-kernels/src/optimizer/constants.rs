@@ -1,36 +1,31 @@
 //! What a rule means to the kernel: its code, and its numbers.
 
-use super::{AdamRule, Rule, SgdMomentum, SgdRule, kernel::Code};
+use cubecl::Runtime;
 
-/// The numbers of a rule that all parameters share, in the order of the kernel.
-pub(super) struct Numbers {
-    pub(super) kept_1: f32,
-    pub(super) added_1: f32,
-    pub(super) kept_2: f32,
-    pub(super) added_2: f32,
-    pub(super) epsilon: f32,
-    pub(super) decay: f32,
-}
+use super::{
+    AdamRule, MomentFormat, Rule, SgdMomentum, SgdRule, code::Code, element::NumbersLaunch,
+};
 
-impl Numbers {
-    fn of_adam(rule: &AdamRule, decay: f32) -> Self {
-        Self {
-            kept_1: rule.beta_1,
-            added_1: 1.0 - rule.beta_1,
-            kept_2: rule.beta_2,
-            added_2: 1.0 - rule.beta_2,
-            epsilon: rule.epsilon,
+impl<R: Runtime> NumbersLaunch<R> {
+    fn of_adam(rule: &AdamRule, lr: f64, decay: f32) -> Self {
+        Self::new(
+            lr as f32,
+            rule.beta_1,
+            1.0 - rule.beta_1,
+            rule.beta_2,
+            1.0 - rule.beta_2,
+            rule.epsilon,
             decay,
-        }
+        )
     }
 
     pub(super) fn of(rule: &Rule, lr: f64) -> Self {
         match rule {
-            Rule::Adam(adam) => Self::of_adam(adam, adam.penalty.unwrap_or(0.0)),
+            Rule::Adam(adam) => Self::of_adam(adam, lr, adam.penalty.unwrap_or(0.0)),
             Rule::AdamW(adam, decay) => {
                 let rate = lr * f64::from(decay.rate);
                 let decay = if decay.cautious { rate } else { 1.0 - rate };
-                Self::of_adam(adam, decay as f32)
+                Self::of_adam(adam, lr, decay as f32)
             }
             Rule::Sgd(SgdRule { penalty, momentum }) => {
                 let momentum = momentum.unwrap_or(SgdMomentum {
@@ -38,14 +33,15 @@ impl Numbers {
                     dampening: 0.0,
                     nesterov: false,
                 });
-                Self {
-                    kept_1: momentum.momentum as f32,
-                    added_1: (1.0 - momentum.dampening) as f32,
-                    kept_2: 0.0,
-                    added_2: 0.0,
-                    epsilon: 0.0,
-                    decay: penalty.unwrap_or(0.0),
-                }
+                Self::new(
+                    lr as f32,
+                    momentum.momentum as f32,
+                    (1.0 - momentum.dampening) as f32,
+                    0.0,
+                    0.0,
+                    0.0,
+                    penalty.unwrap_or(0.0),
+                )
             }
         }
     }
@@ -63,11 +59,12 @@ impl Code {
             has_momentum: false,
             nesterov: false,
             has_master: false,
+            has_offset: false,
             has_low: false,
             is_scaled: false,
             may_overflow: false,
             is_clipped: false,
-            has_words: false,
+            moments: MomentFormat::Wide,
             draws_parameter: false,
         };
         match rule {
@@ -99,7 +96,8 @@ impl Code {
 
     /// The buffers that the kernel binds per parameter.
     pub(super) fn buffers(&self, moments: usize) -> usize {
-        2 + moments + usize::from(self.has_master) + usize::from(self.has_low)
+        let others = [self.has_master, self.has_offset, self.has_low];
+        2 + moments + others.into_iter().filter(|is_bound| *is_bound).count()
     }
 }
 

@@ -9,9 +9,13 @@ use burn_cubecl::{
 use cubecl::prelude::*;
 
 use super::{
-    ListStep, Listed, Moment, Stepped,
-    constants::{Numbers, corrections},
-    kernel::{Code, optimizer_kernel},
+    ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped,
+    block_code::UNITS,
+    blocks::{BLOCK, BLOCK_WORDS},
+    code::Code,
+    constants::corrections,
+    element::{NumbersLaunch, OwnLaunch},
+    kernel::optimizer_kernel,
 };
 use crate::cube::{lists, plan::storage};
 
@@ -25,13 +29,16 @@ struct Own<R: CubeRuntime> {
 }
 
 /// What the parameters of one launch have in common.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Alike {
     code: Code,
     gradient: DType,
     parameter: DType,
     low: DType,
 }
+
+/// The sequences that a kernel takes of one kind of tensor.
+type Arrays<E, R> = SequenceArg<R, Array<E>>;
 
 /// Launches the step, in place where nobody else holds a tensor. No tensor may be F64.
 pub(crate) fn optimizer_step<R, B>(step: ListStep<B>) -> Vec<Stepped<B>>
@@ -53,70 +60,8 @@ where
         is_clipped: clip.is_some(),
         ..Code::of(&rule, lr)
     };
-    let mut gradients = Vec::with_capacity(parameters.len());
-    let mut stepped = Vec::with_capacity(parameters.len());
-    for listed in parameters {
-        let Listed {
-            parameter,
-            gradient,
-            factor,
-            master,
-            moments,
-            key,
-            rounds_stochastically,
-            time,
-            low,
-        } = listed;
-        let low = low.map(|low| empty_like(&parameter, low.into()));
-        gradients.push(Own {
-            gradient,
-            factor,
-            time,
-            key,
-            draws_parameter: rounds_stochastically
-                && master.is_none()
-                && parameter.dtype == DType::BF16,
-        });
-        stepped.push(Stepped::<B> {
-            parameter: own(parameter),
-            master: master.map(own),
-            moments: moments.into_iter().map(own_moment).collect(),
-            low,
-        });
-    }
-
-    let numbers = Numbers::of(&rule, lr);
-    let alike = |at: usize| {
-        let parameter: &Stepped<B> = &stepped[at];
-        let own: &Own<R> = &gradients[at];
-        let code = Code {
-            has_master: parameter.master.is_some(),
-            has_low: parameter.low.is_some(),
-            has_words: matches!(parameter.moments.first(), Some(Moment::Bf16(_))),
-            draws_parameter: own.draws_parameter,
-            ..common
-        };
-        Alike {
-            code,
-            gradient: own.gradient.dtype,
-            parameter: parameter.parameter.dtype,
-            low: parameter.low.as_ref().map_or(DType::F32, |low| low.dtype),
-        }
-    };
-    let filled = (0..stepped.len()).filter(|at| stepped[*at].parameter.meta.num_elements() > 0);
-    let mut chunks: Vec<(Alike, Vec<usize>)> = Vec::new();
-    for at in filled {
-        let alike = alike(at);
-        let client = &stepped[at].parameter.client;
-        let most = lists::most_tensors(client, alike.code.buffers(rule.moments()), OTHER_BUFFERS);
-        match chunks
-            .iter_mut()
-            .find(|(other, list)| *other == alike && list.len() < most)
-        {
-            Some((_, list)) => list.push(at),
-            None => chunks.push((alike, vec![at])),
-        }
-    }
+    let (owns, stepped): (Vec<Own<R>>, Vec<Stepped<B>>) =
+        parameters.into_iter().map(taken::<R, B>).unzip();
     let one = |tensor: &Option<CubeTensor<R>>| {
         let mut sequence = SequenceArg::new();
         if let Some(tensor) = tensor {
@@ -124,53 +69,58 @@ where
         }
         sequence
     };
-    for (alike, list) in chunks {
+    for (alike, list) in launches(common, &rule, &owns, &stepped) {
         let client = stepped[list[0]].parameter.client.clone();
-        let longest = list
-            .iter()
-            .map(|at| stepped[*at].parameter.meta.num_elements());
-        let (cubes, units) = lists::geometry(&client, longest.max().unwrap_or(0));
         let mut views = SequenceArg::new();
         let mut weights = SequenceArg::new();
-        let mut masters = SequenceArg::new();
+        let mut masters: Arrays<f32, R> = SequenceArg::new();
+        let mut offsets: Arrays<i16, R> = SequenceArg::new();
         let mut lows = SequenceArg::new();
-        let mut moments = [(); 3].map(|()| SequenceArg::new());
-        let mut words = [(); 3].map(|()| SequenceArg::new());
-        let mut keys = SequenceArg::new();
-        let mut factors = SequenceArg::new();
-        let mut firsts = SequenceArg::new();
-        let mut corrections_1 = SequenceArg::new();
-        let mut corrections_2 = SequenceArg::new();
+        let mut moments: [Arrays<f32, R>; 3] = [(); 3].map(|()| SequenceArg::new());
+        let mut words: [Arrays<u32, R>; 3] = [(); 3].map(|()| SequenceArg::new());
+        let mut numbers = SequenceArg::new();
+        let mut longest = 0;
         for at in list {
-            let Own {
-                gradient,
-                factor,
-                time,
-                key,
-                ..
-            } = &gradients[at];
-            let parameter = &stepped[at];
-            views.push(gradient.clone().into_linear_view());
-            weights.push(parameter.parameter.clone().into_array_arg());
-            if let Some(master) = &parameter.master {
-                masters.push(master.clone().into_array_arg());
+            let own = &owns[at];
+            let Stepped {
+                parameter,
+                master,
+                moments: own_moments,
+                low,
+            } = &stepped[at];
+            longest = longest.max(parameter.meta.num_elements());
+            views.push(own.gradient.clone().into_linear_view());
+            weights.push(parameter.clone().into_array_arg());
+            match master {
+                Some(Master::F32(master)) => masters.push(master.clone().into_array_arg()),
+                Some(Master::Offset(offset)) => offsets.push(offset.clone().into_array_arg()),
+                None => {}
             }
-            if let Some(low) = &parameter.low {
+            if let Some(low) = low {
                 lows.push(low.clone().into_array_arg());
             }
-            for (at, moment) in parameter.moments.iter().enumerate() {
+            for (at, moment) in own_moments.iter().enumerate() {
                 match moment {
                     Moment::Wide(moment) => moments[at].push(moment.clone().into_array_arg()),
-                    Moment::Bf16(moment) => words[at].push(moment.clone().into_array_arg()),
+                    Moment::Bf16(moment) | Moment::Bits8(moment) => {
+                        words[at].push(moment.clone().into_array_arg());
+                    }
                 }
             }
-            keys.push(*key);
-            let [first, second] = corrections(&rule, *time);
-            factors.push(*factor);
-            firsts.push(u32::from(*time == 1));
-            corrections_1.push(first);
-            corrections_2.push(second);
+            let [first, second] = corrections(&rule, own.time);
+            let is_first = u32::from(own.time == 1);
+            numbers.push(OwnLaunch::new(own.factor, is_first, first, second, own.key));
         }
+        let (cubes, units) = match alike.code.moments {
+            MomentFormat::Wide | MomentFormat::Bf16 => lists::geometry(&client, longest),
+            MomentFormat::Bits8 => {
+                let words = longest.div_ceil(BLOCK) * BLOCK_WORDS;
+                (
+                    lists::cubes(&client, words, UNITS),
+                    CubeDim::new_1d(UNITS as u32),
+                )
+            }
+        };
         let [first_moments, second_moments, largest_moments] = moments;
         let [first_words, second_words, largest_words] = words;
         optimizer_kernel::launch::<R>(
@@ -180,6 +130,7 @@ where
             views,
             weights,
             masters,
+            offsets,
             first_moments,
             second_moments,
             largest_moments,
@@ -187,21 +138,11 @@ where
             second_words,
             largest_words,
             lows,
-            factors,
-            firsts,
-            corrections_1,
-            corrections_2,
-            keys,
+            numbers,
             one(&scaled_by),
             one(&unless_overflowed),
             one(&clip),
-            lr as f32,
-            numbers.kept_1,
-            numbers.added_1,
-            numbers.kept_2,
-            numbers.added_2,
-            numbers.epsilon,
-            numbers.decay,
+            NumbersLaunch::of(&rule, lr),
             alike.code,
             storage(alike.gradient),
             storage(alike.parameter),
@@ -209,6 +150,96 @@ where
         );
     }
     stepped
+}
+
+/// Takes a parameter apart, into what the step reads and what it writes.
+fn taken<R, B>(listed: Listed<B>) -> (Own<R>, Stepped<B>)
+where
+    R: CubeRuntime,
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
+{
+    let Listed {
+        parameter,
+        gradient,
+        factor,
+        master,
+        moments,
+        key,
+        rounds_stochastically,
+        time,
+        low,
+    } = listed;
+    let read = Own {
+        gradient,
+        factor,
+        time,
+        key,
+        draws_parameter: rounds_stochastically
+            && master.is_none()
+            && parameter.dtype == DType::BF16,
+    };
+    let written = Stepped {
+        low: low.map(|low| empty_like(&parameter, low.into())),
+        parameter: own(parameter),
+        master: master.map(|master| match master {
+            Master::F32(master) => Master::F32(own(master)),
+            Master::Offset(offset) => Master::Offset(own(offset)),
+        }),
+        moments: moments.into_iter().map(own_moment).collect(),
+    };
+    (read, written)
+}
+
+/// Sorts the parameters that have elements into launches.
+fn launches<R, B>(
+    common: Code,
+    rule: &Rule,
+    owns: &[Own<R>],
+    stepped: &[Stepped<B>],
+) -> Vec<(Alike, Vec<usize>)>
+where
+    R: CubeRuntime,
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
+{
+    let mut classes: Vec<(Alike, Vec<usize>)> = Vec::new();
+    for (at, (own, stepped)) in owns.iter().zip(stepped).enumerate() {
+        if stepped.parameter.meta.num_elements() == 0 {
+            continue;
+        }
+        let first = stepped.moments.first();
+        let code = Code {
+            has_master: matches!(stepped.master, Some(Master::F32(_))),
+            has_offset: matches!(stepped.master, Some(Master::Offset(_))),
+            has_low: stepped.low.is_some(),
+            moments: first.map_or(MomentFormat::Wide, Moment::format),
+            draws_parameter: own.draws_parameter,
+            ..common
+        };
+        let alike = Alike {
+            code,
+            gradient: own.gradient.dtype,
+            parameter: stepped.parameter.dtype,
+            low: stepped.low.as_ref().map_or(DType::F32, |low| low.dtype),
+        };
+        match classes.iter_mut().find(|(other, _)| *other == alike) {
+            Some((_, list)) => list.push(at),
+            None => classes.push((alike, vec![at])),
+        }
+    }
+    let Some((_, first)) = classes.first() else {
+        return Vec::new();
+    };
+    let client = &stepped[first[0]].parameter.client;
+    let count = classes.iter().map(|(_, list)| list.len()).sum();
+    let bindings = client.properties().hardware.max_bindings as usize;
+    let wanted = lists::wanted_tensors(count, classes.len());
+    let launches = classes.into_iter().flat_map(|(alike, list)| {
+        let buffers = alike.code.buffers(rule.moments());
+        let most = lists::most_tensors(bindings, buffers, OTHER_BUFFERS).min(wanted);
+        let lists: Vec<_> = list.chunks(most).map(<[usize]>::to_vec).collect();
+        lists.into_iter().map(move |list| (alike.clone(), list))
+    });
+    launches.collect()
 }
 
 /// The states of the loss scale, the factor of the clipping, and the buffer in which CubeCL passes numbers and shapes.
@@ -238,5 +269,6 @@ where
     match moment {
         Moment::Wide(tensor) => Moment::Wide(own(tensor)),
         Moment::Bf16(words) => Moment::Bf16(own(words)),
+        Moment::Bits8(words) => Moment::Bits8(own(words)),
     }
 }

@@ -3,22 +3,32 @@
 //! [`AmpBackend::optimizer_step`](crate::AmpBackend::optimizer_step) takes a [`ListStep`]. For every parameter of the
 //! list it reads the gradient, the parameter or its F32 master, and the moments, once each; computes in F32 (F64 for
 //! F64); and writes the parameter, the master and the moments, once each, and on request a copy of the parameter in low
-//! precision. With a kernel, one launch takes as many parameters as the device has bindings for, at most 16; the arrays
-//! are updated in place where nobody else holds them.
+//! precision. With a kernel, one launch takes 16 parameters, or more if there are so many that they would take more than
+//! 12 launches, as far as the device has bindings; the arrays are updated in place where nobody else holds them.
 //!
-//! Moments may be kept in BF16, and a BF16 parameter may do without a master: then both are rounded
-//! [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them.
+//! Moments may be kept in BF16 or in [blocks of 8 bits](blocks), and a BF16 parameter may do without a master: then both
+//! are rounded [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them. The
+//! master of a BF16 parameter may be kept as a 16-bit [offset](offset).
 //!
 //! The rules are those of Burn's `Adam`, `AdamW` and `Sgd`, op for op, so that the reference has their bits. A kernel may
 //! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
 
 #[cfg(feature = "cubecl")]
+mod block_code;
+pub mod blocks;
+#[cfg(feature = "cubecl")]
+mod code;
+#[cfg(feature = "cubecl")]
 mod constants;
+#[cfg(feature = "cubecl")]
+mod element;
 #[cfg(feature = "cubecl")]
 mod kernel;
 #[cfg(feature = "cubecl")]
 mod launch;
+mod master;
 mod moment;
+pub mod offset;
 #[cfg(feature = "fusion")]
 mod parts;
 mod reference;
@@ -27,7 +37,8 @@ mod rule;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use launch::optimizer_step;
-pub use moment::{Moment, MomentFormat};
+pub use master::Master;
+pub use moment::{Moment, MomentFormat, Place};
 #[cfg(feature = "fusion")]
 pub(crate) use parts::{Parts, Tensors};
 pub use reference::reference;
@@ -63,8 +74,8 @@ pub struct Listed<B: Backend> {
     pub gradient: FloatTensor<B>,
     /// A factor for the gradient, applied before the others.
     pub factor: f32,
-    /// The F32 master, of the same shape; `None` if the parameter is its own.
-    pub master: Option<FloatTensor<B>>,
+    /// The F32 master; `None` if the parameter is its own.
+    pub master: Option<Master<B>>,
     /// The moments, as many as [`Rule::moments`] says, all in one format. Before the first step their values are
     /// undefined.
     pub moments: Vec<Moment<B>>,
@@ -83,8 +94,8 @@ pub struct Listed<B: Backend> {
 pub struct Stepped<B: Backend> {
     /// The parameter, in its dtype.
     pub parameter: FloatTensor<B>,
-    /// Its master, if it has one.
-    pub master: Option<FloatTensor<B>>,
+    /// Its master, if it has one, in its form.
+    pub master: Option<Master<B>>,
     /// Its moments. After a first step that was not made, their values are undefined.
     pub moments: Vec<Moment<B>>,
     /// The parameter in the dtype that was asked for.

@@ -5,7 +5,10 @@ use burn_backend::{
     tensor::{Device, FloatTensor, IntTensor},
 };
 
-use super::rounding::{from_bf16, pack, unpack};
+use super::{
+    blocks,
+    rounding::{self, Draw, from_bf16, to_bf16},
+};
 
 /// A moment of a parameter.
 #[derive(Clone, Debug)]
@@ -15,6 +18,8 @@ pub enum Moment<B: Backend> {
     /// In BF16, two numbers in each U32 word, the first in the lower half, in row-major order: `[elements / 2]`, rounded
     /// up. Each step [rounds](super::rounding) it stochastically.
     Bf16(IntTensor<B>),
+    /// In [blocks of 8 bits](super::blocks), as U32 words. Each step rounds it stochastically.
+    Bits8(IntTensor<B>),
 }
 
 /// The format of moments.
@@ -24,6 +29,38 @@ pub enum MomentFormat {
     Wide,
     /// 2 bytes per element.
     Bf16,
+    /// 1 byte per element, and 4 for each block of 128.
+    Bits8,
+}
+
+/// Which moment of a parameter it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The first, which has a sign.
+    First,
+    /// The second, or the largest second so far: of Adam, never negative.
+    Other,
+}
+
+impl Place {
+    /// The place of the moment with this index.
+    pub fn at(index: usize) -> Self {
+        match index {
+            0 => Self::First,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl MomentFormat {
+    /// Returns the U32 words of a moment with so many elements; `None` if it is not kept in words.
+    pub fn words(self, elements: usize) -> Option<usize> {
+        match self {
+            Self::Wide => None,
+            Self::Bf16 => Some(elements.div_ceil(2)),
+            Self::Bits8 => Some(blocks::words(elements)),
+        }
+    }
 }
 
 impl<B: Backend> Moment<B> {
@@ -34,12 +71,21 @@ impl<B: Backend> Moment<B> {
         wide: FloatDType,
         device: &Device<B>,
     ) -> Self {
+        match format.words(shape.num_elements()) {
+            None => Self::Wide(B::float_empty(shape, device, wide)),
+            Some(words) => Self::in_words(
+                format,
+                B::int_empty(Shape::new([words]), device, IntDType::U32),
+            ),
+        }
+    }
+
+    /// A moment in a format of words.
+    fn in_words(format: MomentFormat, words: IntTensor<B>) -> Self {
         match format {
-            MomentFormat::Wide => Self::Wide(B::float_empty(shape, device, wide)),
-            MomentFormat::Bf16 => {
-                let words = Shape::new([shape.num_elements().div_ceil(2)]);
-                Self::Bf16(B::int_empty(words, device, IntDType::U32))
-            }
+            MomentFormat::Wide => unreachable!("a wide moment has no words"),
+            MomentFormat::Bf16 => Self::Bf16(words),
+            MomentFormat::Bits8 => Self::Bits8(words),
         }
     }
 
@@ -48,43 +94,52 @@ impl<B: Backend> Moment<B> {
         match self {
             Self::Wide(_) => MomentFormat::Wide,
             Self::Bf16(_) => MomentFormat::Bf16,
+            Self::Bits8(_) => MomentFormat::Bits8,
         }
     }
 
     /// Moves the moment to a device, unless it is there.
     pub fn on_device(self, device: &Device<B>) -> Self {
+        let format = self.format();
         match self {
             Self::Wide(tensor) if B::float_device(&tensor) != *device => {
                 Self::Wide(B::float_to_device(tensor, device))
             }
-            Self::Bf16(words) if B::int_device(&words) != *device => {
-                Self::Bf16(B::int_to_device(words, device))
+            Self::Bf16(words) | Self::Bits8(words) if B::int_device(&words) != *device => {
+                Self::in_words(format, B::int_to_device(words, device))
             }
             here => here,
         }
     }
 
-    /// Returns the moment of a parameter of this shape in a wide dtype. One in BF16 is read by the host.
+    /// Returns the moment at a place of a parameter of this shape in a wide dtype. One that is kept in words is read by the
+    /// host.
     ///
     /// # Panics
     ///
     /// Panics if the device cannot deliver it.
-    pub fn widened(self, shape: Shape, wide: DType) -> FloatTensor<B> {
+    pub fn widened(self, shape: Shape, wide: DType, place: Place) -> FloatTensor<B> {
+        let format = self.format();
         match self {
             Self::Wide(tensor) => crate::widen::cast::<B>(tensor, wide),
-            Self::Bf16(words) => {
+            Self::Bf16(words) | Self::Bits8(words) => {
                 let device = B::int_device(&words);
-                let words =
-                    read_sync(B::int_into_data(words)).expect("the device delivers moments");
-                let values = unpack(words.iter::<u32>(), shape.num_elements());
-                let values: Vec<f32> = values.into_iter().map(from_bf16).collect();
+                let data = read_sync(B::int_into_data(words)).expect("the device delivers moments");
+                let elements = shape.num_elements();
+                let words = data.iter::<u32>();
+                let values: Vec<f32> = if format == MomentFormat::Bf16 {
+                    let halves = rounding::unpack(words, elements);
+                    halves.into_iter().map(from_bf16).collect()
+                } else {
+                    blocks::unpack(&words.collect::<Vec<_>>(), elements, place)
+                };
                 let data = TensorData::new(values, shape).convert_dtype(wide);
                 B::float_from_data(data, &device)
             }
         }
     }
 
-    /// Keeps a wide moment in a format, rounded on the host by `round`, which gets the index and the value of an element.
+    /// Keeps a wide moment in a format. The host rounds it: by the draws of a key, or to the nearest without one.
     ///
     /// # Panics
     ///
@@ -92,20 +147,29 @@ impl<B: Backend> Moment<B> {
     pub fn rounded(
         wide: FloatTensor<B>,
         format: MomentFormat,
-        round: impl Fn(usize, f32) -> u16,
+        place: Place,
+        key: Option<u32>,
     ) -> Self {
-        match format {
-            MomentFormat::Wide => Self::Wide(wide),
-            MomentFormat::Bf16 => {
-                let device = B::float_device(&wide);
-                let len = wide.shape().num_elements();
-                let data =
-                    read_sync(B::float_into_data(wide)).expect("the device delivers moments");
-                let values = data.iter::<f32>().enumerate();
-                let words = pack(values.map(|(at, value)| round(at, value)));
-                let data = TensorData::new(words, [len.div_ceil(2)]);
-                Self::Bf16(B::int_from_data(data, &device))
-            }
-        }
+        let Some(len) = format.words(wide.shape().num_elements()) else {
+            return Self::Wide(wide);
+        };
+        let device = B::float_device(&wide);
+        let data = read_sync(B::float_into_data(wide)).expect("the device delivers moments");
+        let values: Vec<f32> = data.iter::<f32>().collect();
+        let words = if format == MomentFormat::Bf16 {
+            let random = |index| match key {
+                Some(key) => Draw::new(key, index).bits_16(place),
+                None => rounding::NEAREST,
+            };
+            let values = values.iter().enumerate();
+            rounding::pack(values.map(|(at, value)| to_bf16(*value, random(at))))
+        } else {
+            blocks::pack(&values, place, |index| match key {
+                Some(key) => Draw::new(key, index).bits_20(place),
+                None => blocks::NEAREST,
+            })
+        };
+        let data = TensorData::new(words, [len]);
+        Self::in_words(format, B::int_from_data(data, &device))
     }
 }

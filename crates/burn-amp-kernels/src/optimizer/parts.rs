@@ -5,7 +5,7 @@ use burn_backend::{
     tensor::{FloatTensor, IntTensor},
 };
 
-use super::{ListStep, Listed, Moment, MomentFormat, Rule, Stepped};
+use super::{ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped};
 
 /// What a [`ListStep`] is besides its tensors.
 #[derive(Clone, Debug)]
@@ -21,12 +21,18 @@ pub(crate) struct Parts {
 #[derive(Clone, Debug)]
 struct Part {
     factor: f32,
-    master: bool,
+    master: Option<MasterForm>,
     moments: Vec<MomentFormat>,
     key: u32,
     rounds_stochastically: bool,
     time: i32,
     low: Option<FloatDType>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MasterForm {
+    F32,
+    Offset,
 }
 
 /// Float and int tensors.
@@ -43,13 +49,20 @@ impl<F, I> Tensors<F, I> {
         }
     }
 
-    fn push<B>(&mut self, moment: Moment<B>)
+    fn push<B>(&mut self, master: Option<Master<B>>, moments: Vec<Moment<B>>)
     where
         B: Backend<FloatTensorPrimitive = F, IntTensorPrimitive = I>,
     {
-        match moment {
-            Moment::Wide(tensor) => self.floats.push(tensor),
-            Moment::Bf16(words) => self.ints.push(words),
+        match master {
+            None => {}
+            Some(Master::F32(master)) => self.floats.push(master),
+            Some(Master::Offset(offset)) => self.ints.push(offset),
+        }
+        for moment in moments {
+            match moment {
+                Moment::Wide(tensor) => self.floats.push(tensor),
+                Moment::Bf16(words) | Moment::Bits8(words) => self.ints.push(words),
+            }
         }
     }
 }
@@ -92,7 +105,10 @@ impl Parts {
             } = listed;
             parts.parameters.push(Part {
                 factor,
-                master: master.is_some(),
+                master: master.as_ref().map(|master| match master {
+                    Master::F32(_) => MasterForm::F32,
+                    Master::Offset(_) => MasterForm::Offset,
+                }),
                 moments: moments.iter().map(Moment::format).collect(),
                 key,
                 rounds_stochastically,
@@ -100,10 +116,7 @@ impl Parts {
                 low,
             });
             tensors.floats.extend([gradient, parameter]);
-            tensors.floats.extend(master);
-            for moment in moments {
-                tensors.push::<B>(moment);
-            }
+            tensors.push::<B>(master, moments);
         }
         (parts, tensors)
     }
@@ -127,8 +140,8 @@ impl Parts {
             gradient: next(),
             parameter: next(),
             factor: part.factor,
-            master: part.master.then(&mut next),
-            moments: moments(&part.moments, &mut next, &mut ints),
+            master: part.master(&mut next, &mut ints),
+            moments: part.moments(&mut next, &mut ints),
             key: part.key,
             rounds_stochastically: part.rounds_stochastically,
             time: part.time,
@@ -155,7 +168,7 @@ impl Parts {
         for part in &self.parameters {
             let wide = part.moments.iter();
             let wide = wide.filter(|format| **format == MomentFormat::Wide).count();
-            let own = 1 + usize::from(part.master) + wide;
+            let own = 1 + usize::from(part.master == Some(MasterForm::F32)) + wide;
             let changed = &tensors.floats[at + 1..=at + own];
             floats.extend(
                 changed
@@ -187,10 +200,7 @@ impl Parts {
                 low,
             } = stepped;
             tensors.floats.push(parameter);
-            tensors.floats.extend(master);
-            for moment in moments {
-                tensors.push::<B>(moment);
-            }
+            tensors.push::<B>(master, moments);
             tensors.floats.extend(low);
         }
         tensors
@@ -210,23 +220,40 @@ impl Parts {
         };
         let stepped = |part: &Part| Stepped {
             parameter: next(),
-            master: part.master.then(&mut next),
-            moments: moments(&part.moments, &mut next, &mut ints),
+            master: part.master(&mut next, &mut ints),
+            moments: part.moments(&mut next, &mut ints),
             low: part.low.map(|_| next()),
         };
         self.parameters.iter().map(stepped).collect()
     }
 }
 
-fn moments<B: Backend>(
-    formats: &[MomentFormat],
-    float: &mut impl FnMut() -> FloatTensor<B>,
-    ints: &mut impl Iterator<Item = IntTensor<B>>,
-) -> Vec<Moment<B>> {
-    let formats = formats.iter();
-    let moments = formats.map(|format| match format {
-        MomentFormat::Wide => Moment::Wide(float()),
-        MomentFormat::Bf16 => Moment::Bf16(ints.next().expect("as many words as moments in BF16")),
-    });
-    moments.collect()
+impl Part {
+    fn master<B: Backend>(
+        &self,
+        float: &mut impl FnMut() -> FloatTensor<B>,
+        ints: &mut impl Iterator<Item = IntTensor<B>>,
+    ) -> Option<Master<B>> {
+        self.master.map(|form| match form {
+            MasterForm::F32 => Master::F32(float()),
+            MasterForm::Offset => Master::Offset(ints.next().expect("as many offsets as forms")),
+        })
+    }
+
+    fn moments<B: Backend>(
+        &self,
+        float: &mut impl FnMut() -> FloatTensor<B>,
+        ints: &mut impl Iterator<Item = IntTensor<B>>,
+    ) -> Vec<Moment<B>> {
+        let formats = self.moments.iter();
+        let moments = formats.map(|format| {
+            let mut words = || ints.next().expect("as many tensors of words as formats");
+            match format {
+                MomentFormat::Wide => Moment::Wide(float()),
+                MomentFormat::Bf16 => Moment::Bf16(words()),
+                MomentFormat::Bits8 => Moment::Bits8(words()),
+            }
+        });
+        moments.collect()
+    }
 }

@@ -3,11 +3,12 @@
 use burn_backend::{
     Backend, DType, Scalar, Shape, TensorData, TensorMetadata, bf16, get_device_settings,
     read_sync,
-    tensor::{BoolTensor, FloatTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
 use super::{
-    AdamRule, Decay, ListStep, Listed, Moment, Rule, SgdMomentum, SgdRule, Stepped,
+    AdamRule, Decay, ListStep, Listed, Master, Moment, Place, Rule, SgdMomentum, SgdRule, Stepped,
+    offset,
     rounding::{Draw, to_bf16},
 };
 use crate::{
@@ -77,16 +78,23 @@ impl<B: Backend> Common<B> {
             };
         }
         let has_master = master.is_some();
-        let old = master.unwrap_or_else(|| widen::<B>(parameter));
+        let has_offset = matches!(master, Some(Master::Offset(_)));
+        let old = match master {
+            None => widen::<B>(parameter),
+            Some(Master::F32(master)) => master,
+            Some(Master::Offset(offset)) => offset::join::<B>(parameter, offset),
+        };
         let gradient = self.unscaled(gradient, factor, old.dtype());
         let (shape, wide) = (old.shape(), old.dtype());
         let formats: Vec<_> = moments.iter().map(Moment::format).collect();
-        let moments = moments.into_iter();
-        let moments: Vec<_> = moments
-            .map(|moment| moment.widened(shape.clone(), wide))
-            .collect();
-        let previous = (time > 1).then(|| moments.clone());
-        let (new, stepped) = match self.rule {
+        let kept = self.overflowed.as_ref().map(|_| moments.clone());
+        let moments = moments.into_iter().enumerate();
+        let previous = (time > 1).then(|| {
+            let wide =
+                moments.map(|(at, moment)| moment.widened(shape.clone(), wide, Place::at(at)));
+            wide.collect()
+        });
+        let (new, moments) = match self.rule {
             Rule::Adam(rule) => adam::<B>(rule, self.lr, time, old.clone(), gradient, previous),
             Rule::AdamW(rule, decay) => {
                 adam_w::<B>(rule, decay, self.lr, time, old.clone(), gradient, previous)
@@ -94,24 +102,28 @@ impl<B: Backend> Common<B> {
             Rule::Sgd(rule) => sgd::<B>(rule, self.lr, old.clone(), gradient, previous),
         };
         let new = self.unless_overflowed(old, new);
-        let moments = moments
-            .into_iter()
-            .zip(stepped)
-            .map(|(old, new)| self.unless_overflowed(old, new));
         let moments = formats.into_iter().zip(moments).enumerate();
-        let moments = moments
-            .map(|(at, (format, moment))| {
-                Moment::rounded(moment, format, |index, value| {
-                    let draw = Draw::new(key, index);
-                    let random = match at {
-                        0 => draw.for_first(),
-                        _ => draw.for_second(),
-                    };
-                    to_bf16(value, random)
-                })
-            })
-            .collect();
+        let moments = moments.map(|(at, (format, moment))| {
+            Moment::rounded(moment, format, Place::at(at), Some(key))
+        });
+        let moments = match kept {
+            None => moments.collect(),
+            Some(kept) => {
+                let moments = kept.into_iter().zip(moments);
+                let moments = moments.map(|(old, new)| self.moment_unless_overflowed(old, new));
+                moments.collect()
+            }
+        };
         let is_drawn = rounds_stochastically && !has_master && stored == DType::BF16;
+        if has_offset {
+            let (parameter, offset) = offset::split::<B>(new);
+            return Stepped {
+                low: in_low(&parameter),
+                parameter,
+                master: Some(Master::Offset(offset)),
+                moments,
+            };
+        }
         let parameter = if is_drawn {
             bf16_on_host::<B>(new.clone(), |index, value| {
                 to_bf16(value, Draw::new(key, index).for_parameter())
@@ -122,7 +134,7 @@ impl<B: Backend> Common<B> {
         Stepped {
             low: in_low(&parameter),
             parameter,
-            master: has_master.then_some(new),
+            master: has_master.then_some(Master::F32(new)),
             moments,
         }
     }
@@ -143,12 +155,33 @@ impl<B: Backend> Common<B> {
 
     /// Returns `old` if the backward pass overflowed, else `new`.
     fn unless_overflowed(&self, old: FloatTensor<B>, new: FloatTensor<B>) -> FloatTensor<B> {
-        let Some(overflowed) = &self.overflowed else {
-            return new;
+        match self.mask(new.shape()) {
+            Some(mask) => B::float_mask_where(new, mask, old),
+            None => new,
+        }
+    }
+
+    /// The same for moments of one format.
+    fn moment_unless_overflowed(&self, old: Moment<B>, new: Moment<B>) -> Moment<B> {
+        let words = |old: IntTensor<B>, new: IntTensor<B>| match self.mask(new.shape()) {
+            Some(mask) => B::int_mask_where(new, mask, old),
+            None => new,
         };
-        let ones = Shape::from(vec![1; new.rank()]);
-        let mask = B::bool_expand(B::bool_reshape(overflowed.clone(), ones), new.shape());
-        B::float_mask_where(new, mask, old)
+        match (old, new) {
+            (Moment::Wide(old), Moment::Wide(new)) => {
+                Moment::Wide(self.unless_overflowed(old, new))
+            }
+            (Moment::Bf16(old), Moment::Bf16(new)) => Moment::Bf16(words(old, new)),
+            (Moment::Bits8(old), Moment::Bits8(new)) => Moment::Bits8(words(old, new)),
+            (_, new) => unreachable!("a step keeps the format {:?}", new.format()),
+        }
+    }
+
+    /// Whether the backward pass overflowed, in a shape; `None` if the host knows that it did not.
+    fn mask(&self, shape: Shape) -> Option<BoolTensor<B>> {
+        let overflowed = self.overflowed.clone()?;
+        let ones = Shape::from(vec![1; shape.num_dims()]);
+        Some(B::bool_expand(B::bool_reshape(overflowed, ones), shape))
     }
 }
 

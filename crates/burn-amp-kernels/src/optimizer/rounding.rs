@@ -5,6 +5,8 @@
 //! not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of
 //! the index of the element: a run that is resumed draws the same ones.
 
+use super::moment::Place;
+
 /// A bijection of 32 bits in which every bit of the result depends on every bit of the argument: two rounds of
 /// multiplication and shift, with the constants of C. Wellons' `lowbias32`.
 pub fn mixed(x: u32) -> u32 {
@@ -30,14 +32,20 @@ impl Draw {
         }
     }
 
-    /// 16 bits for the first moment.
-    pub fn for_first(self) -> u32 {
-        self.bits & LOW
+    /// 16 bits for a moment in BF16. The second moment and the largest one get the same, so that it stays the largest.
+    pub fn bits_16(self, place: Place) -> u32 {
+        match place {
+            Place::First => self.bits & LOW,
+            Place::Other => self.bits >> 16,
+        }
     }
 
-    /// 16 bits for the second moment, and for the largest one, so that it stays the largest.
-    pub fn for_second(self) -> u32 {
-        self.bits >> 16
+    /// 20 bits for a moment in [blocks](super::blocks).
+    pub fn bits_20(self, place: Place) -> u32 {
+        match place {
+            Place::First => self.bits & 0xf_ffff,
+            Place::Other => mixed(!self.bits) >> 12,
+        }
     }
 
     /// 16 bits for the parameter.
@@ -48,6 +56,9 @@ impl Draw {
 
 /// The bits of an F32 that BF16 does not have.
 const LOW: u32 = 0xffff;
+
+/// The random bits that round to the nearest.
+pub const NEAREST: u32 = 0x8000;
 
 /// Rounds to BF16, with 16 random bits; returns its bits. Infinities and NaN stay what they are. A number above the
 /// largest in BF16 may become infinite.
@@ -116,7 +127,12 @@ mod tests {
             let above = from_bf16((x.to_bits() >> 16) as u16 + 1);
             let step = f64::from(above) - f64::from(below);
             let key = mixed(seed as u32);
-            for which in [Draw::for_first, Draw::for_second, Draw::for_parameter] {
+            let whiches: [fn(Draw) -> u32; 3] = [
+                |draw| draw.bits_16(Place::First),
+                |draw| draw.bits_16(Place::Other),
+                Draw::for_parameter,
+            ];
+            for which in whiches {
                 let errors = (0..DRAWS).map(|index| {
                     let rounded = from_bf16(to_bf16(x, which(Draw::new(key, index))));
                     assert!(rounded == below || rounded == above);
@@ -138,7 +154,7 @@ mod tests {
     fn draws_are_independent() {
         const DRAWS: u32 = 1 << 16;
         let uniform = |key: u32, index: u32| {
-            f64::from(Draw::new(key, index as usize).for_first()) / 65536.0 - 0.5
+            f64::from(Draw::new(key, index as usize).bits_16(Place::First)) / 65536.0 - 0.5
         };
         /// Two keys with their indices.
         type Pair = fn(u32) -> [(u32, u32); 2];

@@ -8,43 +8,66 @@ use cubecl::{calculate_cube_count_elemwise, prelude::*};
 use super::words;
 use crate::cube::plan::storage;
 
-/// One unit packs one word.
+/// The bits of a word.
+const BITS: usize = 32;
+
+/// One unit packs one word, the bits of so many vectors.
 #[cube(launch)]
-fn not_positive_kernel<F: Float>(
-    x: &Array<F>,
+fn not_positive_kernel<F: Float, N: Size>(
+    x: &Array<Vector<F, N>>,
     mask: &mut Array<u32>,
-    elements: usize,
+    #[comptime] vectors: usize,
     #[define(F)] _dtype: StorageType,
 ) {
-    let at = ABSOLUTE_POS;
-    if at < mask.len() {
-        let mut word = 0u32;
-        #[unroll]
-        for bit in 0..32u32 {
-            let element = at * 32 + bit as usize;
-            if element < elements {
-                let is_not_positive = f32::cast_from(x[element]) <= 0.0;
-                word |= select(is_not_positive, 1u32, 0u32) << bit;
+    if ABSOLUTE_POS >= mask.len() {
+        terminate!();
+    }
+    let mut word = 0u32;
+    #[unroll]
+    for i in 0..vectors {
+        let at = ABSOLUTE_POS * vectors + i;
+        if at < x.len() {
+            let vector = Vector::<f32, N>::cast_from(x[at]);
+            #[unroll]
+            for element in 0..N::value() {
+                let is_not_positive = select(vector[element] <= 0.0, 1u32, 0u32);
+                word |= is_not_positive << ((i * N::value() + element) as u32);
             }
         }
-        mask[at] = word;
     }
+    mask[ABSOLUTE_POS] = word;
 }
 
-/// One unit writes one element.
+/// One unit writes one vector, whose bits are in one word.
 #[cube(launch)]
-fn zeroed_kernel<F: Float>(
-    x: &Array<F>,
+fn zeroed_kernel<F: Float, N: Size>(
+    x: &Array<Vector<F, N>>,
     mask: &Array<u32>,
-    output: &mut Array<F>,
-    elements: usize,
+    output: &mut Array<Vector<F, N>>,
     #[define(F)] _dtype: StorageType,
 ) {
-    let at = ABSOLUTE_POS;
-    if at < elements {
-        let is_zeroed = (mask[at / 32] >> ((at % 32) as u32)) & 1u32 == 1u32;
-        output[at] = select(is_zeroed, F::from_int(0), x[at]);
+    if ABSOLUTE_POS >= output.len() {
+        terminate!();
     }
+    let first = ABSOLUTE_POS * N::value();
+    let bits = mask[first / BITS] >> ((first % BITS) as u32);
+    let x = x[ABSOLUTE_POS];
+    let mut result = Vector::<F, N>::zeroed();
+    #[unroll]
+    for element in 0..N::value() {
+        let is_zeroed = (bits >> (element as u32)) & 1u32 == 1u32;
+        result[element] = select(is_zeroed, F::from_int(0), x[element]);
+    }
+    output[ABSOLUTE_POS] = result;
+}
+
+/// The elements of a vector in which a tensor of so many elements is read and written.
+fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>) -> usize {
+    let elements = x.meta.num_elements();
+    x.client
+        .io_optimized_vector_sizes(x.dtype.size())
+        .find(|size| elements.is_multiple_of(*size))
+        .unwrap_or(1)
 }
 
 /// Launches the packing of the mask of `x`.
@@ -58,14 +81,15 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
     }
     let dim = CubeDim::new(&client, words(elements));
     let count = calculate_cube_count_elemwise(&client, words(elements), dim);
-    let dtype = storage(x.dtype);
+    let (dtype, vector_size) = (storage(x.dtype), vector_size(&x));
     not_positive_kernel::launch::<R>(
         &client,
         count,
         dim,
+        vector_size,
         into_contiguous(x).into_array_arg(),
         mask.clone().into_array_arg(),
-        elements,
+        BITS / vector_size,
         dtype,
     );
     mask
@@ -80,17 +104,18 @@ pub(crate) fn zeroed<R: CubeRuntime>(x: CubeTensor<R>, mask: CubeTensor<R>) -> C
     if elements == 0 {
         return output;
     }
-    let dim = CubeDim::new(&client, elements);
-    let count = calculate_cube_count_elemwise(&client, elements, dim);
-    let dtype = storage(x.dtype);
+    let (dtype, vector_size) = (storage(x.dtype), vector_size(&x));
+    let vectors = elements / vector_size;
+    let dim = CubeDim::new(&client, vectors);
+    let count = calculate_cube_count_elemwise(&client, vectors, dim);
     zeroed_kernel::launch::<R>(
         &client,
         count,
         dim,
+        vector_size,
         into_contiguous(x).into_array_arg(),
         into_contiguous(mask).into_array_arg(),
         output.clone().into_array_arg(),
-        elements,
         dtype,
     );
     output

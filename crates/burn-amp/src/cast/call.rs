@@ -19,6 +19,7 @@ use burn_backend::{
 
 use super::{
     callee::Callee,
+    parameters,
     recompute::Chain,
     watch::{self, Watch},
 };
@@ -49,6 +50,8 @@ pub(crate) struct Call<B: AmpBackend> {
     chain: Chain,
     /// Whether the storage dtype of the float operands would round a scalar operand.
     rounds_scalar: bool,
+    /// The class that `[parameters]` gives to the call, by a parameter among the operands.
+    class_by_parameter: Option<Class>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
     /// Sees the call, if somebody watches.
@@ -88,6 +91,7 @@ impl<B: AmpBackend> Call<B> {
             parameter: None,
             chain: Chain::default(),
             rounds_scalar: false,
+            class_by_parameter: None,
             context: None,
             watch: Watch::begin(callee),
         }
@@ -143,6 +147,12 @@ impl<B: AmpBackend> Call<B> {
         if G::RECORDS && tensor.context.policy.compute().is_low() {
             self.chain.add(tensor);
         }
+        if !tensor.context.config.parameters.is_empty() {
+            self.class_by_parameter = parameters::joined(
+                self.class_by_parameter,
+                parameters::class_of_readers(tensor),
+            );
+        }
         self.context.get_or_insert(tensor.context);
         self.watch.operand(tensor);
     }
@@ -182,12 +192,18 @@ impl<B: AmpBackend> Call<B> {
         // A gradient and a parameter in one op: this is the step of an optimizer.
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
             warn::of_plain_step(parameter, !self.passes.is_empty());
+            if let Some(context) = self.context {
+                parameters::after_step(&context.config);
+            }
         }
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;
         let casts = match (self.context, self.callee) {
             (Some(context), _) if !context.policy.compute().is_low() => operands.promoted(),
-            (Some(context), Callee::Op(op)) => context.policy.casts(op, operands),
+            (Some(context), Callee::Op(op)) => match self.class_by_parameter(op, context) {
+                Some(class) => context.policy.casts_of(class, operands),
+                None => context.policy.casts(op, operands),
+            },
             (Some(context), Callee::Custom(class)) => context.policy.casts_of(class, operands),
             (None, _) => Casts::default(),
         };
@@ -209,9 +225,18 @@ impl<B: AmpBackend> Call<B> {
         let policy = &self.context?.policy;
         match self.callee {
             _ if !policy.compute().is_low() => None,
-            Callee::Op(op) => policy.class(op),
+            Callee::Op(op) => self
+                .class_by_parameter(op, self.context?)
+                .or_else(|| policy.class(op)),
             Callee::Custom(class) => Some(class),
         }
+    }
+
+    /// The class that `[parameters]` gives to a call of `op`, if it gives one.
+    #[inline]
+    fn class_by_parameter(&self, op: Op, context: &Context<B>) -> Option<Class> {
+        let given = self.class_by_parameter?;
+        parameters::class_of_call(given, context.policy.class(op)?)
     }
 }
 
@@ -256,6 +281,14 @@ impl<B: AmpBackend> Decided<B> {
         self.call.watch.passed::<B, G>(tensor.operand().inner)
     }
 
+    /// Prepares a tensor that the op reads in place of an operand that was made of it.
+    pub(crate) fn behind<G: Graph<B>>(
+        &self,
+        tensor: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        self.call.watch.passed::<B, G>(tensor)
+    }
+
     #[inline]
     fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let to = self.casts.operands;
@@ -274,7 +307,8 @@ impl<B: AmpBackend> Decided<B> {
         }
         if let Some(to) = to {
             let shared = || watch::is_shared(&tensor, to);
-            self.call.watch.cast(&tensor.inner, to, shared);
+            let expanded = tensor.recorded.expanded;
+            self.call.watch.cast(&tensor.inner, to, expanded, shared);
         }
         let AmpTensor {
             inner,
@@ -381,10 +415,21 @@ impl<B: AmpBackend> Decided<B> {
             logical: self.casts.logical.unwrap_or(stored),
             context: self.context(),
             nature: Nature::Lazy(Arc::new(chain)),
-            recorded: AmpTensor::<B, G>::recorded(self.context(), length),
+            recorded: AmpTensor::<B, G>::recorded(self.context(), length).of_view(self.view()),
         };
         self.call.watch.uncomputed(&result);
         result
+    }
+
+    /// The class that `[parameters]` gives to the ops that read the result, if it is a view of a parameter.
+    #[inline]
+    fn view(&self) -> Option<Class> {
+        let class = self.call.class_by_parameter?;
+        self.call
+            .callee
+            .op()
+            .is_some_and(parameters::is_view)
+            .then_some(class)
     }
 
     fn context(&self) -> &'static Context<B> {
@@ -411,7 +456,7 @@ impl<B: AmpBackend> Decided<B> {
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         self.stored(match self.casts.results {
             Some(to) => {
-                self.call.watch.cast(&result, to, || false);
+                self.call.watch.cast(&result, to, false, || false);
                 precision::cast::<G::Inner>(result, to)
             }
             None => result,
@@ -429,8 +474,11 @@ impl<B: AmpBackend> Decided<B> {
         } else {
             0
         };
+        let mut recorded = AmpTensor::<B, G>::recorded(context, chain).of_view(self.view());
+        recorded.expanded =
+            self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
         AmpTensor {
-            recorded: AmpTensor::<B, G>::recorded(context, chain),
+            recorded,
             logical: logical.unwrap_or_else(|| precision::of(&result)),
             inner: result,
             context,

@@ -9,6 +9,32 @@
 /// A macro, because a function cannot be generic over signatures.
 macro_rules! forward {
     (
+        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F]
+    ) => {
+        #[inline]
+        fn $op($($x: $type),*) -> $ret {
+            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
+            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
+            $($crate::cast::forward::look!([F] $kind, call, $x);)*
+            let call = call.decide();
+            let result = $crate::cast::forward::computed!(
+                [F], call, $op($($crate::cast::forward::operand!($kind, call, $x)),*)
+            );
+            $crate::cast::forward::compared!(shadow, call.result(result))
+        }
+    };
+    (
+        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] by hand
+    ) => {
+        #[inline]
+        fn $op($($x: $type),*) -> $ret {
+            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
+            let result = self::$op::<B, P, G>($($x),*);
+            $crate::cast::forward::compared!(shadow, result)
+        }
+    };
+    (
         $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
         -> $ret:ty as $result:tt
     ) => {
@@ -33,6 +59,57 @@ macro_rules! forward {
             self::$op::<B, P, G>($($x),*)$(.$await)?
         }
     };
+}
+
+/// The result of the op in F32, if ops are compared.
+///
+/// A macro for the same reason as [`look!`].
+macro_rules! shadow {
+    ($op:ident($($x:ident: $kind:tt),*)) => {
+        if $crate::watching::is_on() {
+            $crate::cast::shadow::Shadow::<B>::of(burn_amp_core::Op::$op, || {
+                $crate::backend::Amp::<B, P, $crate::graph::NoGraph>::$op(
+                    $($crate::cast::forward::shadowed!($kind, $x)),*
+                )
+            })
+        } else {
+            None
+        }
+    };
+}
+
+/// An operand of the op in F32.
+///
+/// A macro for the same reason as [`look!`].
+macro_rules! shadowed {
+    ([F], $x:ident) => {
+        $crate::cast::shadow::operand(&$x)
+    };
+    ([Option<F>], $x:ident) => {
+        $x.as_ref().map($crate::cast::shadow::operand)
+    };
+    ([Vec<F>], $x:ident) => {
+        $x.iter().map($crate::cast::shadow::operand).collect()
+    };
+    ([&Device], $x:ident) => {
+        $x
+    };
+    ($kind:tt, $x:ident) => {
+        $x.clone()
+    };
+}
+
+/// Compares the result of an op with that in F32, if ops are compared.
+///
+/// A macro for the same reason as [`look!`].
+macro_rules! compared {
+    ($shadow:ident, $result:expr) => {{
+        let result = $result;
+        match $shadow {
+            Some(shadow) => shadow.compared(result),
+            None => result,
+        }
+    }};
 }
 
 /// Shows an operand to the call.
@@ -174,4 +251,4 @@ macro_rules! result {
     }};
 }
 
-pub(crate) use {computed, forward, look, operand, result};
+pub(crate) use {compared, computed, forward, look, operand, result, shadow, shadowed};

@@ -3,10 +3,12 @@
 //! * [`forward`]: a macro that turns each row of `burn_amp_core`'s table into a method
 //! * [`call`]: one call: the method shows it the operands, it asks the policy for the casts and wraps the result
 //! * [`callee`]: the op that is called, of the table or of the user's own
+//! * [`parameters`]: the class that a parameter gives to the calls that read it
 //! * [`recompute`]: which results a graph computes again in the backward pass
 //! * [`scope`]: a scope in which every op runs in F32
 //! * [`observe`]: a hook that sees every cast
 //! * [`locate`]: looks for the first call that makes inf or NaN
+//! * [`shadow`]: runs each op once more in F32, and compares
 //! * [`watch`]: what a call looked at, decided and returned, for diagnoses
 
 pub(crate) mod call;
@@ -14,6 +16,8 @@ mod callee;
 pub(crate) mod forward;
 pub(crate) mod locate;
 pub(crate) mod observe;
+mod parameters;
 mod recompute;
 pub(crate) mod scope;
+pub(crate) mod shadow;
 pub(crate) mod watch;

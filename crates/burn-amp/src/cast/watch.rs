@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{
     callee::Callee,
     locate::{Search, Searched},
+    shadow,
 };
 use crate::{
     graph::Graph,
@@ -56,6 +57,8 @@ pub(crate) struct Cast {
     pub(crate) elements: usize,
     /// Whether another use had made it before.
     pub(crate) shared: bool,
+    /// Whether the tensor repeats the values of a smaller one.
+    pub(crate) expanded: bool,
 }
 
 static WATCHERS: RwLock<Vec<Arc<dyn Watcher>>> = RwLock::new(Vec::new());
@@ -100,6 +103,9 @@ impl Watch {
 
     #[cold]
     fn begun(callee: Callee) -> Self {
+        if shadow::is_reference() {
+            return Self(None);
+        }
         let call = WatchedCall {
             op: callee.op(),
             operands: Vec::new(),
@@ -175,12 +181,13 @@ impl Watch {
     }
 
     /// Sees the cast of an operand or a result, unless it has the dtype already. `shared` says whether the cast was made
-    /// before.
+    /// before, `expanded` whether the tensor repeats the values of a smaller one.
     #[inline]
     pub(super) fn cast<T: TensorMetadata>(
         &self,
         tensor: &T,
         to: Precision,
+        expanded: bool,
         shared: impl FnOnce() -> bool,
     ) {
         if let Some(seen) = &self.0
@@ -191,6 +198,7 @@ impl Watch {
                 to,
                 elements: tensor.shape().num_elements(),
                 shared: shared(),
+                expanded,
             });
         }
     }

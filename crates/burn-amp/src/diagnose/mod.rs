@@ -1,20 +1,30 @@
 //! What ran in which precision, and where it overflowed.
 //!
 //! * [`record`] and [`Recording`]: a [`Report`] of some steps, from code
+//! * [`snapshot`]: the same as lines that a test compares with a file
 //! * [`every_pass`]: the same from `[report]` in `amp.toml`, without a change to the program
+//! * [`shadow`](shadow()) and [`compare_gradients`]: how far ops and gradients are from F32
 //! * [`last_overflow`]: the op with which the last overflow began, where `overflow.locate` looks for it
+//! * [`treat_as_library`]: whose lines are no lines of the program
 //! * [`recorder`]: adds up the calls
 //! * [`work`]: the floating-point operations of a call
 
 pub(crate) mod every_pass;
+mod gradients;
 mod last_overflow;
 mod recorder;
+mod shadow;
 mod work;
 
 pub use burn_amp_core::overflow::{Cause, NotFinite, Operand, Range};
 pub use burn_amp_core::report::{
-    Advice, Calls, Casting, Count, Difference, Lint, OpTotal, ReadError, Report, Site, Totals, Why,
-    differences,
+    Advice, Calls, Casting, Count, Difference, Lint, OpTotal, PrecisionSnapshot, ReadError, Report,
+    Site, SnapshotChanged, Totals, Why, differences,
 };
+pub use burn_amp_core::shadow::{ShadowReport, Shadowed};
+pub use gradients::{GradientError, compare_gradients};
 pub use last_overflow::last_overflow;
-pub use recorder::{Recording, record};
+pub use recorder::{Recording, record, snapshot};
+pub use shadow::{Shadowing, shadow};
+
+pub use crate::site::treat_as_library;

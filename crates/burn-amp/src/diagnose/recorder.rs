@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use burn_amp_core::{
     Precision,
-    report::{Calls, Casting, Report, Site, Why},
+    report::{Calls, Casting, PrecisionSnapshot, Report, Site, Why},
 };
 use burn_backend::Backend;
 use parking_lot::Mutex;
@@ -54,6 +54,42 @@ use crate::{
 pub fn record<A: Amped>(device: &A::Device) -> Recording {
     let context = Context::<A::Plain>::of::<A::Source>(device);
     Recording::begin(context, &A::Plain::name(device))
+}
+
+/// Records what ran in which precision during a step, for a test that compares it with a file in the repository: a layer
+/// that moves to F32, or a cast that appears, fails the test.
+///
+/// The first step of a program casts what later steps need not cast again, so take the second.
+///
+/// ```
+/// # use burn::{backend::Flex, nn::LinearConfig, tensor::Tensor};
+/// # use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
+/// # struct InBf16;
+/// # impl ConfigSource for InBf16 {
+/// #     fn config() -> Result<Config, ConfigError> {
+/// #         Ok(Config { compute: Compute::Bf16, ..Default::default() })
+/// #     }
+/// # }
+/// type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InBf16>>;
+///
+/// let device = Default::default();
+/// let model = LinearConfig::new(16, 8).with_bias(false).init::<B>(&device);
+/// let step = || model.forward(Tensor::<B, 2>::ones([4, 16], &device)).sum().backward();
+/// step();
+/// let snapshot = burn_amp::diagnose::snapshot::<B>(&device, || { step(); });
+/// // In a test: `snapshot.compare(include_str!("precision.txt"))`.
+/// assert!(snapshot.to_string().contains("linear  f32, f32 -> bf16  x1"));
+/// assert!(snapshot.compare(&snapshot.to_string()).is_ok());
+/// ```
+///
+/// # Panics
+///
+/// Panics if no policy is in force yet and the configuration is wrong; see
+/// [`effective_config`](crate::effective_config).
+pub fn snapshot<A: Amped>(device: &A::Device, step: impl FnOnce()) -> PrecisionSnapshot {
+    let recording = record::<A>(device);
+    step();
+    PrecisionSnapshot::of(&recording.finish())
 }
 
 /// A report in the making; see [`record`]. Dropping it ends the recording without a report.
@@ -177,6 +213,7 @@ fn add(calls: &mut Calls, call: &WatchedCall) {
     }
     calls.count += 1;
     calls.reads_rounded |= call.reads_rounded;
+    calls.casts_expanded |= call.casts.iter().any(|cast| cast.expanded && !cast.shared);
     let tensors = call.operands.iter().chain(&call.result);
     calls.bytes += tensors
         .map(|tensor| (size(&tensor.shape) * tensor.dtype.size()) as u64)

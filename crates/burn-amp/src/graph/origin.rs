@@ -1,13 +1,16 @@
 //! The identity of a parameter, which remembers its name and when a gradient of it was withheld.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
-use crate::param_name::ParamName;
+use burn_amp_core::{Class, ParamPattern, Precision, class_of_parameter};
 
-use burn_amp_core::Precision;
+use crate::param_name::ParamName;
 
 /// The identity of a parameter, shared by its copies: clones, forks, copies on other devices.
 ///
@@ -22,6 +25,10 @@ pub struct Origin {
     name: ParamName,
     /// The low dtype in which an op first read the parameter, which the next value will be needed in, too.
     lowered: OnceLock<Precision>,
+    /// The class that `[parameters]` gives to the ops that read this parameter, once its name is known.
+    class: OnceLock<Option<Class>>,
+    /// Whether an op asked for the class before the name was known.
+    was_nameless: AtomicBool,
 }
 
 /// A moment in the order of all withheld gradients of the process.
@@ -47,6 +54,23 @@ impl Origin {
     /// Returns the name of this parameter, which may become known later.
     pub(crate) fn name(&self) -> &ParamName {
         &self.name
+    }
+
+    /// Returns the class that the rules in `[parameters]` give to the ops that read this parameter.
+    pub(crate) fn class(&self, rules: &BTreeMap<ParamPattern, Class>) -> Option<Class> {
+        if let Some(class) = self.class.get() {
+            return *class;
+        }
+        let Some(name) = self.name.get() else {
+            self.was_nameless.store(true, Ordering::Relaxed);
+            return None;
+        };
+        *self.class.get_or_init(|| class_of_parameter(rules, name))
+    }
+
+    /// Whether an op has asked for the class before the name was known.
+    pub(crate) fn was_nameless(&self) -> bool {
+        self.was_nameless.load(Ordering::Relaxed)
     }
 
     /// Returns the low dtype in which ops read this parameter, if one has.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use burn_amp_core::Precision;
+use burn_amp_core::{Class, Precision};
 use burn_autodiff::Autodiff;
 use burn_backend::{Backend, tensor::FloatTensor};
 
@@ -13,6 +13,10 @@ use crate::precision;
 pub struct Recorded<B: Backend> {
     /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.
     pub(crate) chain: u8,
+    /// The class that `[parameters]` gives to the ops that read the tensor, if it is a view of a parameter.
+    pub(crate) class: Option<Class>,
+    /// Whether the tensor repeats the values of a smaller one, as far as somebody watches.
+    pub(crate) expanded: bool,
     pub(super) casts: Option<Arc<SharedCasts<B>>>,
 }
 
@@ -34,6 +38,8 @@ impl<B: Backend> Recorded<B> {
     pub(crate) fn nothing() -> Self {
         Self {
             chain: 0,
+            class: None,
+            expanded: false,
             casts: None,
         }
     }
@@ -47,6 +53,8 @@ impl<B: Backend> Recorded<B> {
     pub(crate) fn sharing(chain: u8) -> Self {
         Self {
             chain,
+            class: None,
+            expanded: false,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
@@ -62,6 +70,12 @@ impl<B: Backend> Recorded<B> {
             casts.low.get_or_init(|| (to, values));
         }
         recorded
+    }
+
+    /// What is known about a view of a parameter whose readers have a `class`.
+    #[inline]
+    pub(crate) fn of_view(self, class: Option<Class>) -> Self {
+        Self { class, ..self }
     }
 
     /// Returns the values in the low dtype that they have been cast to, if they have.

@@ -6,7 +6,7 @@ use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::lazy::continued;
+use super::lazy::{continued, with_summand};
 use crate::{
     backend::Amp,
     cast::{
@@ -62,7 +62,11 @@ pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     look(&mut call, &lhs, &rhs);
     let call = call.decide();
     let sum = continued(&call, &lhs, &rhs, Lazy::plus);
-    if let Some(sum) = sum.or_else(|| continued(&call, &rhs, &lhs, Lazy::plus)) {
+    let sum = sum
+        .or_else(|| continued(&call, &rhs, &lhs, Lazy::plus))
+        .or_else(|| with_summand(&call, &lhs, &rhs))
+        .or_else(|| with_summand(&call, &rhs, &lhs));
+    if let Some(sum) = sum {
         return sum;
     }
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));

@@ -58,6 +58,23 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     .map(|lazy| call.lazy(x.inner.clone(), lazy))
 }
 
+/// Adds an F32 tensor that is as large as the chain of `x`, if there is a place for it.
+pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    summand: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    match &x.nature {
+        Nature::Lazy(lazy)
+            if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) =>
+        {
+            let sum = lazy.with_summand(call.cast(summand.clone()));
+            Some(call.lazy(x.inner.clone(), sum))
+        }
+        _ => None,
+    }
+}
+
 /// The ReLU of a chain.
 pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
@@ -65,7 +82,12 @@ pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
 ) -> Option<AmpTensor<B, G>> {
     match &x.nature {
         Nature::Lazy(lazy) if call.keeps() || call.stays_in_f32() => {
-            lazy.relu().map(|lazy| call.lazy(x.inner.clone(), lazy))
+            let relu = lazy.relu()?;
+            Some(match relu.is_sum() {
+                // Other blocks read it in F32, and products in low precision: it is computed once, for both.
+                true => call.stored(relu.in_f32()),
+                false => call.lazy(x.inner.clone(), relu),
+            })
         }
         _ => None,
     }
@@ -178,7 +200,7 @@ fn permuted<B: AmpBackend, G: Graph<B>>(
     let call = reduction(op, x);
     let lazy = call
         .keeps()
-        .then(|| chained(x, |lazy| Some(lazy.permuted(&axes()))))
+        .then(|| chained(x, |lazy| lazy.permuted(&axes())))
         .flatten();
     let lazy = lazy.map(|lazy| call.lazy(x.inner.clone(), lazy));
     (call, lazy)

@@ -101,7 +101,8 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         Nature::LogSoftmax(ref operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
         {
-            let (x, log_sum_exp) = (operand.x.clone(), operand.log_sum_exp.clone());
+            let x = call.behind::<G>(operand.x.clone());
+            let log_sum_exp = operand.log_sum_exp.clone();
             call.stored(G::Inner::log_softmax_at(
                 tensor.inner,
                 x,

@@ -5,7 +5,6 @@ use burn::{
     optim::adaptor::OptimizerAdaptor,
     tensor::backend::{AutodiffBackend, Backend},
 };
-use burn_amp_kernels::optimizer::MomentFormat;
 
 use super::{
     AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
@@ -160,10 +159,9 @@ impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
 
     fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
         let rule = self.config.rule().filter(|_| self.is_fused)?;
-        let bytes = match self.moments.format(elements, keeps_more) {
-            MomentFormat::Wide => 4.0,
-            MomentFormat::Bf16 => 2.0,
-        };
+        let format = self.moments.format(elements, keeps_more);
+        let words = format.words(elements).unwrap_or(elements);
+        let bytes = 4.0 * words as f64 / elements.max(1) as f64;
         Some(bytes * rule.moments() as f64)
     }
 }

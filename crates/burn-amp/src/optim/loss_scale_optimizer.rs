@@ -12,6 +12,7 @@ use super::{
     effective_batch::{EffectiveBatch, Step},
     list,
     merge::merge,
+    outliers::{self, Outliers},
 };
 use crate::{
     backend::Amped, cast::scope::full_precision, graph::NoGraph, names::Names, policy::Context,
@@ -22,6 +23,7 @@ use crate::{
 /// * It skips the step of a whole *effective batch*, the micro-batches or devices whose gradients are summed for one
 ///   step, if a part of it overflowed. Without the wrapper, the step would be made from the other parts.
 /// * It clips the gradients of all parameters together, after unscaling.
+/// * It skips a step whose gradients are an outlier, if `gradients.max_norm_ratio` says which are.
 /// * It steps in F32. Ops on gradients are never lowered anyway, but a checkpoint does not know which parts of the
 ///   optimizer's state were computed from gradients.
 /// * Its record contains the loss scale, so that a checkpoint of a `Learner` resumes exactly.
@@ -49,6 +51,7 @@ pub struct LossScaleOptimizer<O> {
     /// Whether `inner` accepts gradients whose outcome is still on the device.
     selects_on_device: bool,
     batch: EffectiveBatch,
+    outliers: Outliers,
     names: Names,
 }
 
@@ -61,6 +64,7 @@ impl<O> LossScaleOptimizer<O> {
             norm: None,
             selects_on_device: false,
             batch: EffectiveBatch::begin(),
+            outliers: Outliers::default(),
             names: Names::default(),
         }
     }
@@ -89,6 +93,12 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
+    /// Returns the number of steps that were skipped because their gradients are outliers (`gradients.max_norm_ratio`),
+    /// since the optimizer was made.
+    pub fn skipped_outliers(&self) -> u64 {
+        self.outliers.skipped()
+    }
+
     /// Returns the wrapped optimizer.
     pub fn inner(&self) -> &O {
         &self.inner
@@ -111,11 +121,18 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
-    /// Names the parameters for reports of overflowed gradients, if there can be any.
+    /// Names the parameters, if reports of overflowed gradients or `[parameters]` may need their names.
     fn name<B: Amped, M: Module<B>>(&mut self, module: &M) {
         let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
-        if contexts.iter().any(|(_, context)| context.scales_losses()) {
+        if contexts.iter().any(|(_, context)| context.needs_names()) {
             self.names.tell(module);
+        }
+    }
+
+    /// Names the parameters before the first step: it may make new ones, and reports of the old ones want names too.
+    fn name_first<B: Amped, M: Module<B>>(&mut self, module: &M) {
+        if self.names.is_empty() {
+            self.name(module);
         }
     }
 
@@ -130,11 +147,19 @@ impl<O> LossScaleOptimizer<O> {
         if step == Step::Skip {
             return step;
         }
-        let before = match (&self.norm, self.clipping) {
-            (_, Some(Clipping::GlobalNorm(max))) => list::clip::clip::<B, M>(grads, module, max),
-            (Some(_), Some(Clipping::Value(_)) | None) => list::clip::norm::<B, M>(grads, module),
-            (None, Some(Clipping::Value(_)) | None) => None,
+        let guard = outliers::guard::<B>();
+        let before = match self.clipping {
+            Some(Clipping::GlobalNorm(max)) => list::clip::clip::<B, M>(grads, module, max),
+            Some(Clipping::Value(_)) | None if self.norm.is_some() || guard.is_some() => {
+                list::clip::norm::<B, M>(grads, module)
+            }
+            Some(Clipping::Value(_)) | None => None,
         };
+        if let (Some(guard), Some(norm)) = (guard, &before)
+            && self.outliers.skips(guard, norm.clone())
+        {
+            return Step::Skip;
+        }
         if let Some(clipping @ Clipping::Value(_)) = self.clipping {
             clip_all::<B, M>(grads, module, clipping);
         }
@@ -154,6 +179,7 @@ where
     type Record = LossScaleOptimizerRecord<O::Record>;
 
     fn step(&mut self, lr: LearningRate, module: M, grads: GradientsParams) -> M {
+        self.name_first(&module);
         let mut grads = [grads];
         let step = self.prepare::<B, M>(&mut grads, &module);
         let [grads] = grads;
@@ -166,7 +192,8 @@ where
     }
 
     fn step_multi(&mut self, lr: LearningRate, module: M, mut grads: MultiGradientsParams) -> M {
-        if self.clipping.is_some() || self.norm.is_some() {
+        self.name_first(&module);
+        if self.clipping.is_some() || self.norm.is_some() || outliers::guard::<B>().is_some() {
             grads = merge::<B, M>(grads, &module);
         }
         let (mut grads, devices): (Vec<_>, Vec<_>) = grads.grads.into_iter().unzip();

@@ -6,7 +6,7 @@ use burn::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::split;
+use super::split::join;
 
 /// The state of [`MasterWeights`](super::MasterWeights) for one parameter: the master, and the inner optimizer's state
 /// `S`.
@@ -23,7 +23,7 @@ pub(super) enum Master<B: Backend, const D: usize> {
     Parameter,
     /// A separate F32 tensor.
     F32(Tensor<B, D>),
-    /// The I16 offset from a BF16 parameter to its master, see [`split`].
+    /// The I16 offset from a BF16 parameter to its master, see [`offset`](burn_amp_kernels::optimizer::offset).
     Offset(Tensor<B, D, Int>),
 }
 
@@ -32,9 +32,7 @@ impl<B: Backend, const D: usize> Master<B, D> {
     pub(super) fn weights(self, parameter: Tensor<B, D>) -> Tensor<B, D> {
         match self {
             Self::F32(master) => master,
-            Self::Offset(offset) if parameter.dtype() == DType::BF16 => {
-                split::join(parameter, offset)
-            }
+            Self::Offset(offset) if parameter.dtype() == DType::BF16 => join(parameter, offset),
             // An offset means nothing without the BF16 parameter that it belongs to.
             Self::Offset(_) | Self::Parameter => parameter.cast(FloatDType::F32),
         }

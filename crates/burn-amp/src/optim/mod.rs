@@ -26,6 +26,7 @@ mod master_state;
 mod master_weights;
 mod merge;
 mod moments;
+mod outliers;
 mod passes;
 mod record;
 mod scheduler;

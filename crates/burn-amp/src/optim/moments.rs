@@ -18,6 +18,11 @@ pub enum Moments {
     /// The parameters of norms and embeddings, and those of fewer than 4096 elements, keep F32: they are small, or their
     /// rows are stepped rarely.
     Bf16,
+    /// In [blocks of 8 bits](burn_amp_kernels::optimizer::blocks), rounded stochastically: 1 byte per element and moment,
+    /// and 4 for each block of 128.
+    ///
+    /// The same parameters as with [`Bf16`](Self::Bf16) keep F32.
+    Bits8,
 }
 
 /// The number of elements below which a parameter keeps F32, as a share of a model too small to matter.
@@ -27,9 +32,13 @@ impl Moments {
     /// Returns the format of the moments of a parameter with so many elements, which is one of a norm or an embedding or
     /// not.
     pub(crate) fn format(self, elements: usize, keeps_more: bool) -> MomentFormat {
+        if elements < SMALL || keeps_more {
+            return MomentFormat::Wide;
+        }
         match self {
-            Self::Bf16 if elements >= SMALL && !keeps_more => MomentFormat::Bf16,
-            Self::F32 | Self::Bf16 => MomentFormat::Wide,
+            Self::F32 => MomentFormat::Wide,
+            Self::Bf16 => MomentFormat::Bf16,
+            Self::Bits8 => MomentFormat::Bits8,
         }
     }
 }

@@ -2,11 +2,17 @@
 
 use burn::{
     record::{PrecisionSettings, Record},
-    tensor::backend::{Backend, DeviceOps},
+    tensor::{
+        Element,
+        backend::{Backend, DeviceOps},
+    },
 };
 use serde::{Deserialize, Serialize};
 
-use crate::loss_scale::{DeviceLossScale, LossScaleRecord};
+use crate::{
+    loss_scale::{DeviceLossScale, LossScaleRecord},
+    precision, warn,
+};
 
 /// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
 /// optimizer's record.
@@ -37,6 +43,7 @@ impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
     type Item<S: PrecisionSettings> = LossScaleOptimizerItem<R::Item<S>>;
 
     fn into_item<S: PrecisionSettings>(self) -> Self::Item<S> {
+        warn::of_recorder(precision::from_burn(S::FloatElem::dtype()));
         LossScaleOptimizerItem {
             loss_scales: self.loss_scales,
             optimizer: self.optimizer.into_item(),

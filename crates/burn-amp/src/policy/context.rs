@@ -1,6 +1,6 @@
 //! The policy, loss scale and leaves of one device.
 
-use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset};
+use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, overflow::Locate};
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, locator::Locator, source::SetupError};
@@ -52,6 +52,13 @@ impl<B: Backend> Context<B> {
             LossScaling::NoScale => false,
             LossScaling::Static(_) | LossScaling::Dynamic(_) => true,
         }
+    }
+
+    /// Whether parameters are asked for by their names: in reports of overflows, and by `[parameters]`.
+    pub(crate) fn needs_names(&self) -> bool {
+        self.scales_losses()
+            || self.config.overflow.locate != Locate::Off
+            || !self.config.parameters.is_empty()
     }
 
     /// Gives this thread a loss scale of its own.

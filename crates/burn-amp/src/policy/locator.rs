@@ -98,11 +98,16 @@ impl Locator {
             ..
         } = found;
         let cause = if loss_is_finite() {
-            // A gradient of inf operands began where they became inf, although the loss does not show it.
+            // What became inf or NaN in the forward pass came first, although the loss does not show it: a ReLU turns NaN
+            // into 0, and 1 / inf is 0. A logarithm of zeros may be meant as a mask, unless a gradient is made of it.
             let follows = |cause: &Cause| cause.operands.iter().any(|x| !x.range.is_finite());
-            match gradient {
-                Some(gradient) if follows(&gradient) => result.or(Some(gradient)),
-                gradient => gradient,
+            match (gradient, result) {
+                (Some(gradient), Some(result))
+                    if follows(&gradient) || !result.values.is_masked() =>
+                {
+                    Some(result)
+                }
+                (gradient, _) => gradient,
             }
         } else {
             result.or(operand).or(gradient)

@@ -1,5 +1,6 @@
 //! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
 
+use burn_amp_core::{Config, Preset};
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{
     AutodiffBackend,
@@ -16,8 +17,9 @@ use crate::{
     distributed::Trainable,
     graph::{NoGraph, Recorded, Tape},
     policy::ConfigSource,
-    precision, ranks,
+    precision, ranks, site,
     tensor::{AmpTensor, Nature},
+    warn,
 };
 
 impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
@@ -29,6 +31,10 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
         let AmpTensor { inner, context, .. } = root;
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
+        let stored = precision::of(&inner.primitive);
+        if stored.is_low() && lowers_losses_by_mistake(&context.config) {
+            warn::of_low_loss(stored, site::here);
+        }
         context.leaves.count_pass();
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
@@ -170,5 +176,13 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     #[cfg(feature = "distributed")]
     fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
         Autodiff::<B, C>::is_distributed(&tensor.inner)
+    }
+}
+
+/// Whether a loss in low precision is nothing that the configuration asks for: `o3` does.
+fn lowers_losses_by_mistake(config: &Config) -> bool {
+    match config.preset {
+        Preset::O0 | Preset::O1 | Preset::O2 => true,
+        Preset::O3 => false,
     }
 }

@@ -4,7 +4,8 @@
 //! product and a sum, and a ReLU behind them. Computed one by one in F32 each of them writes a tensor twice the size of
 //! `x`. So an F32 result that is a chain `(x + before) · scale · rescale + after` with factors that are small beside `x`
 //! stays a recipe. Its reader decides what is computed: an op in low precision gets it in low precision, any other one in
-//! F32, each by one op ([`burn_amp_kernels::affine`]); a mean or a sum of it, or of its square, reads `x` itself.
+//! F32, each by one op ([`burn_amp_kernels::affine`]); a mean or a sum of it, or of its square, reads `x` itself. The
+//! addition of a residual block and its ReLU are computed in the same op.
 //!
 //! The values are those of the ops computed in F32 one by one, up to the rounding of a few F32 operations, and each
 //! element is rounded to low precision at most once. Additions before the first factor stay there: `(x - mean) / std`
@@ -36,6 +37,8 @@ pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
     view: View,
     /// The factors in the grid of the view.
     chain: Affine<G::Inner>,
+    /// An F32 tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
+    summand: Option<FloatTensor<G::Inner>>,
     what: What,
     viewed: OnceLock<Recorded<B>>,
     low: OnceLock<FloatTensor<G::Inner>>,
@@ -65,6 +68,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
                 x,
                 recorded,
                 view,
+                summand: None,
                 what: What::View,
                 viewed: OnceLock::new(),
                 low: OnceLock::new(),
@@ -80,6 +84,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             recorded: self.recorded.clone(),
             view,
             chain,
+            summand: None,
             what,
             viewed: OnceLock::new(),
             low: OnceLock::new(),
@@ -98,8 +103,9 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
 
     /// Whether the chain is in a graph.
     pub(crate) fn is_tracked(&self) -> bool {
-        let factors = self.chain.factors();
-        G::is_tracked(&self.x) || factors.into_iter().flatten().any(G::is_tracked)
+        let factors = self.chain.factors().into_iter().flatten();
+        let mut operands = factors.chain(&self.summand).chain([&self.x]);
+        operands.any(G::is_tracked)
     }
 
     /// What a graph knows about the view, as its readers share it.
@@ -112,12 +118,17 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         self.with(self.view.clone(), self.chain.clone(), What::Values)
     }
 
-    pub(crate) fn permuted(&self, axes: &[usize]) -> Self {
-        self.with(self.view.permuted(axes), self.chain.clone(), self.what)
+    /// `None` if something was added that is as large as the tensor.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Option<Self> {
+        (self.summand.is_none())
+            .then(|| self.with(self.view.permuted(axes), self.chain.clone(), self.what))
     }
 
     /// `None` if the new dimensions are not made of the old ones, or if the factors would not be small.
     pub(crate) fn reshaped(&self, shape: &Shape) -> Option<Self> {
+        if self.summand.is_some() {
+            return None;
+        }
         let (view, splits) = self.view.reshaped(shape)?;
         let factors = self.chain.factors().map(|factor| {
             factor.map(|factor| {
@@ -231,8 +242,27 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     pub(crate) fn squared(&self) -> Option<Self> {
         let chain = &self.chain;
         let is_sum = chain.scale.is_none() && chain.rescale.is_none() && chain.after.is_none();
-        (is_sum && !chain.relu && self.what != What::Squares)
+        (is_sum && !chain.relu && self.summand.is_none() && self.what != What::Squares)
             .then(|| self.with(self.view.clone(), chain.clone(), What::Squares))
+    }
+
+    /// Whether an F32 tensor of a shape may be added to the chain, such as the identity of a residual block.
+    pub(crate) fn has_place_for_summand(&self, shape: &Shape) -> bool {
+        let is_open = self.what == What::Values && !self.chain.relu && self.summand.is_none();
+        let is_in_order = self.view.permutation(&self.view.grid()).is_none();
+        is_open && is_in_order && *shape == self.x.shape() && *shape == self.shape()
+    }
+
+    /// Adds an F32 tensor that there is a place for.
+    pub(crate) fn with_summand(&self, summand: FloatTensor<G::Inner>) -> Self {
+        let mut sum = self.with(self.view.clone(), self.chain.clone(), What::Values);
+        sum.summand = Some(summand);
+        sum
+    }
+
+    /// Whether the chain ends with an added tensor.
+    pub(crate) fn is_sum(&self) -> bool {
+        self.summand.is_some()
     }
 
     /// The ReLU of a chain.
@@ -240,7 +270,9 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         (self.what == What::Values && !self.chain.relu).then(|| {
             let mut chain = self.chain.clone();
             chain.relu = true;
-            self.with(self.view.clone(), chain, What::Values)
+            let mut relu = self.with(self.view.clone(), chain, What::Values);
+            relu.summand = self.summand.clone();
+            relu
         })
     }
 
@@ -249,6 +281,9 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         let kept = self.view.reduced(&is_reduced);
         let squared = self.what == What::Squares;
         let chain = &self.chain;
+        if self.summand.is_some() {
+            return None;
+        }
         let is_plain = chain.factors().iter().all(Option::is_none) && !chain.relu;
         let is_constant = |before: &FloatTensor<G::Inner>| {
             let sizes = before.shape();
@@ -277,7 +312,11 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
 
     /// The values in a low dtype. All readers share them.
     pub(crate) fn low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
-        let values = self.low.get_or_init(|| self.computed::<G::Inner>(dtype));
+        let values = self.low.get_or_init(|| match self.is_sum() {
+            // The graph has one node of a sum, so that its gradient is computed once.
+            true => precision::cast::<G::Inner>(self.in_f32(), dtype),
+            false => self.computed::<G::Inner>(dtype),
+        });
         precision::cast::<G::Inner>(values.clone(), dtype)
     }
 
@@ -288,6 +327,8 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
                 let low = self.low(precision::of(&self.x));
                 precision::cast::<G::Inner>(low, Precision::F32)
             }
+            // To compute a sum again, the graph would keep what was added.
+            What::Values if self.is_sum() => self.computed::<G::Inner>(Precision::F32),
             What::Values => self.computed::<G::Recomputed>(Precision::F32),
             What::Squares => {
                 let values = self.widened().in_f32();
@@ -310,7 +351,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             I::mixed_affine(
                 x,
                 self.chain.with_factors(factors),
-                None,
+                self.summand.clone(),
                 precision::to_float(dtype),
             )
         };
@@ -338,7 +379,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
 
     /// The shape in the grid of a small operand, if the chain can still be continued with it.
     fn open_for(&self, operand: &Shape) -> Option<Shape> {
-        if self.chain.relu || self.what == What::Squares {
+        if self.chain.relu || self.summand.is_some() || self.what == What::Squares {
             return None;
         }
         let shape = self.view.in_grid(operand)?;

@@ -112,6 +112,22 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// The tensor with the values of a chain, a view or a gradient that has not been computed.
+    pub(crate) fn computed(self) -> Self {
+        match &self.nature {
+            Nature::Lazy(_) | Nature::Pending(_) => self.exact(),
+            Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::Rounded(_)
+            | Nature::Product(_)
+            | Nature::LogSoftmax(_) => self,
+        }
+    }
+
     /// The gradient with its factors applied, if it has some that are not.
     #[inline]
     pub(crate) fn with_factors(mut self) -> Self {

@@ -1,6 +1,7 @@
 //! The zoo as a whole, in one binary, because most of the tests' time is spent compiling Burn's generic code.
 //!
 //! * [`overflows`]: the op that reads a number beyond f16 is found
+//! * [`planted`]: overflows at random ops are found
 //! * [`parameters`]: the models have as many as the published ones
 //! * [`reports`]: what runs in which precision does not change from run to run
 //! * [`shapes`]: the shapes of the models' outputs
@@ -9,7 +10,15 @@
 
 mod overflows;
 mod parameters;
+mod planted;
 mod reports;
 mod shapes;
 mod training;
 mod twins;
+
+/// The plain backend on which overflows are planted: Flex, or with the feature `vulkan` Vulkan without Fusion.
+#[cfg(not(feature = "vulkan"))]
+type Plain = burn::backend::Flex;
+
+#[cfg(feature = "vulkan")]
+type Plain = burn::backend::wgpu::CubeBackend<burn::backend::wgpu::WgpuRuntime, f32, i32, u8>;

@@ -6,7 +6,7 @@ use burn::{backend::Flex, prelude::*};
 use burn_amp::{
     Amp, Autodiff,
     config::{Class, Compute, Config, ConfigError, ConfigSource, Op},
-    diagnose::{Report, record},
+    diagnose::{PrecisionSnapshot, Report, record},
 };
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
 
@@ -90,7 +90,8 @@ fn the_snapshot_of_each_model_is_the_same_on_every_run_and_changes_with_a_class(
         keep(name, &report);
         assert_eq!(report.advice(), [], "{name}");
         let expected = report.snapshot();
-        for steps in [1, 2, 3, 1] {
+        for run in 1..20 {
+            let steps = 1 + run % 3;
             let again = recorded::<InBf16>(name, steps).snapshot();
             assert_eq!(again, expected, "{name}, {steps} steps");
         }
@@ -98,6 +99,27 @@ fn the_snapshot_of_each_model_is_the_same_on_every_run_and_changes_with_a_class(
         assert_ne!(changed.snapshot(), expected, "{name}");
         assert_eq!(changed.totals().low_flops, 0, "{name}");
     }
+}
+
+/// A change of these files is a change of what runs in which precision: it is to be meant. `REPORTS=folder` writes the
+/// new ones.
+#[test]
+fn the_snapshots_in_the_repository_hold() {
+    let changed = [
+        ("gpt", include_str!("../snapshots/gpt.txt")),
+        ("resnet18", include_str!("../snapshots/resnet18.txt")),
+    ]
+    .map(|(name, committed)| {
+        let snapshot = PrecisionSnapshot::of(&recorded::<InBf16>(name, 1));
+        if let Some(folder) = env::var_os("REPORTS") {
+            let file = Path::new(&folder).join(format!("{name}.snapshot.txt"));
+            fs::write(file, snapshot.to_string()).unwrap();
+        }
+        let changed = snapshot.compare(committed).err();
+        changed.map(|changed| format!("{name}: {changed}"))
+    });
+    let changed: Vec<_> = changed.into_iter().flatten().collect();
+    assert!(changed.is_empty(), "{}", changed.join("\n"));
 }
 
 #[test]

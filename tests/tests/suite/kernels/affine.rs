@@ -233,29 +233,25 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
         let shape = operands.x.shape();
         let plus_tensor = tensor(&plus, shape.as_slice(), DType::F32);
         for to in [dtype, DType::F32] {
-            let expected: Vec<f64> = (0..plus.len())
-                .map(|at| match operands.chain(at) {
-                    y if operands.affine.relu => y.max(0.0),
-                    y => y,
-                })
-                .collect();
-            let (x, affine) = (operands.x.clone(), operands.affine.clone());
-            let found = Plain::mixed_affine(x, affine, None, FloatDType::from(to));
-            assert_eq!(
-                (found.dtype(), found.shape()),
-                (to, shape.clone()),
-                "{what}"
-            );
-            assert_near(&read(found), &expected, to, 1, what);
-
-            let expected: Vec<f64> = expected
-                .iter()
-                .zip(&plus)
-                .map(|(y, plus)| y + plus)
-                .collect();
-            let (x, affine) = (operands.x.clone(), operands.affine.clone());
-            let found = Plain::mixed_affine(x, affine, Some(plus_tensor.clone()), to.into());
-            assert_near(&read(found), &expected, to, 1, what);
+            for summand in [None, Some(plus_tensor.clone())] {
+                let expected: Vec<f64> = (0..plus.len())
+                    .map(|at| {
+                        let plus = if summand.is_some() { plus[at] } else { 0.0 };
+                        match operands.chain(at) + plus {
+                            y if operands.affine.relu => y.max(0.0),
+                            y => y,
+                        }
+                    })
+                    .collect();
+                let (x, affine) = (operands.x.clone(), operands.affine.clone());
+                let found = Plain::mixed_affine(x, affine, summand, FloatDType::from(to));
+                assert_eq!(
+                    (found.dtype(), found.shape()),
+                    (to, shape.clone()),
+                    "{what}"
+                );
+                assert_near(&read(found), &expected, to, 1, what);
+            }
         }
     });
 }

@@ -68,6 +68,20 @@ fn the_layouts_of_operand_and_gradient_do_not_matter() {
 }
 
 #[test]
+fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
+    for dtype in dtypes() {
+        for x in layouts(1, dtype) {
+            for (like, gradient) in layouts(2, dtype).into_iter().zip(layouts(3, dtype)) {
+                let expected = Plain::zeroed(gradient.clone(), Plain::not_positive(x.clone()));
+                let mask = Plain::not_positive_as(x.clone(), &like);
+                let masked = Plain::zeroed_as(gradient, mask, &like);
+                assert_eq!(read(&masked), read(&expected), "{dtype:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_tensors_are_masked() {
     for dtype in dtypes() {
         let masked = Plain::zeroed(

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::message;
 use crate::{
-    Class, Compute, Config, ConfigError, DynamicLossScale, LossScaleConfig, LossScaleMode, Op,
-    OverflowConfig, Preset, ReportConfig, overflow::Locate,
+    Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, LossScaleConfig,
+    LossScaleMode, Op, OverflowConfig, ParamPattern, Preset, ReportConfig, overflow::Locate,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -26,6 +26,7 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_PRESET", "o1"),
         ("BURN_AMP_COMPUTE", "f16"),
         ("BURN_AMP_OPS", "float_exp=keep, softmax = low"),
+        ("BURN_AMP_PARAMETERS", "head.*=full, *.norm.* = keep"),
         ("BURN_AMP_LOSS_SCALE_MODE", "dynamic"),
         ("BURN_AMP_LOSS_SCALE_INIT", "1024"),
         ("BURN_AMP_LOSS_SCALE_SEARCH", "false"),
@@ -38,6 +39,7 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_PATIENCE", "3"),
         ("BURN_AMP_LOSS_SCALE_SYNC", "false"),
         ("BURN_AMP_LOSS_SCALE_MAX_SKIPS", "5"),
+        ("BURN_AMP_GRADIENTS_MAX_NORM_RATIO", "8"),
         ("BURN_AMP_OVERFLOW_LOCATE", "on_skip"),
         ("BURN_AMP_REPORT_STEPS", "10"),
         ("BURN_AMP_REPORT_OUTPUT", "runs/1"),
@@ -48,6 +50,9 @@ fn each_key_has_a_variable() {
         preset: Preset::O1,
         compute: Compute::F16,
         ops: [(Op::float_exp, Class::Keep), (Op::softmax, Class::Low)].into(),
+        parameters: [("head.*", Class::Full), ("*.norm.*", Class::Keep)]
+            .map(|(pattern, class)| (ParamPattern::new(pattern).unwrap(), class))
+            .into(),
         loss_scale: LossScaleConfig {
             mode: LossScaleMode::Dynamic,
             rule: DynamicLossScale {
@@ -64,6 +69,7 @@ fn each_key_has_a_variable() {
             sync: false,
             max_skips: 5,
         },
+        gradients: GradientsConfig { max_norm_ratio: 8 },
         overflow: OverflowConfig {
             locate: Locate::OnSkip,
         },
@@ -77,13 +83,14 @@ fn each_key_has_a_variable() {
 
 #[test]
 fn unknown_variables() {
-    let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
+    let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, \
+                   BURN_AMP_GRADIENTS_MAX_NORM_RATIO, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
                    BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
                    BURN_AMP_LOSS_SCALE_MAX_SKIPS, \
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
-                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_STEPS";
+                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_STEPS";
     refused(
         "BURN_AMP_PREST",
         "o1",
@@ -166,6 +173,17 @@ fn bad_overrides() {
         "BURN_AMP_OPS: `softmax` is set twice",
     );
     assert_eq!(load(&[("BURN_AMP_OPS", "")]).unwrap(), Config::default());
+    refused(
+        "BURN_AMP_PARAMETERS",
+        "head *=full",
+        "BURN_AMP_PARAMETERS: expected a pattern of parameter names such as `head.*`, without spaces, `=` and `,`, \
+         found `head *`",
+    );
+    refused(
+        "BURN_AMP_PARAMETERS",
+        "head",
+        "BURN_AMP_PARAMETERS: expected a list like `head.*=full,*.norm.*=keep`, found `head`",
+    );
 }
 
 #[test]

@@ -1,23 +1,101 @@
 //! The state of a parameter in a file, where Burn has no form for it.
 
 use burn::tensor::TensorData;
-use burn_amp_kernels::{AmpBackend, optimizer::Moment};
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{Moment, MomentFormat},
+};
 use burn_backend::{
-    Shape, read_sync,
+    DType, Shape, read_sync,
     tensor::{Device, FloatTensor, IntTensor},
 };
 use serde::{Deserialize, Serialize};
 
 use super::state::{ListMaster, ListState};
 
-/// [`ListState`] in a file. Each tensor is stored in its own dtype, whatever the precision of the recorder.
+/// [`ListState`] in a file. Each tensor is stored in its own dtype, whatever the precision of the recorder. One whose
+/// tensors do not fit its shape is refused.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Unchecked")]
 pub struct ListItem {
     time: usize,
     master: MasterItem,
     moments: Vec<MomentItem>,
     shape: Vec<usize>,
+}
+
+/// A [`ListItem`] as it is read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    time: usize,
+    master: MasterItem,
+    moments: Vec<MomentItem>,
+    shape: Vec<usize>,
+}
+
+/// A tensor of a state that does not fit its format.
+#[derive(Debug, thiserror::Error)]
+#[error("the {what} of a parameter of shape {shape:?} has {found:?}, and not {expected:?}")]
+struct Misfit {
+    what: &'static str,
+    shape: Vec<usize>,
+    found: (DType, usize),
+    expected: (DType, usize),
+}
+
+impl TryFrom<Unchecked> for ListItem {
+    type Error = Misfit;
+
+    fn try_from(unchecked: Unchecked) -> Result<Self, Misfit> {
+        let Unchecked {
+            time,
+            master,
+            moments,
+            shape,
+        } = unchecked;
+        let elements = shape.iter().product();
+        let check = |what, data: &TensorData, expected| {
+            let found = (data.dtype, data.num_elements());
+            let shape = shape.clone();
+            let misfit = Misfit {
+                what,
+                shape,
+                found,
+                expected,
+            };
+            (found == expected).then_some(()).ok_or(misfit)
+        };
+        match &master {
+            MasterItem::Parameter => {}
+            MasterItem::F32(data) => check("F32 master", data, (DType::F32, elements))?,
+            MasterItem::Offset(data) => check("split master", data, (DType::I16, elements))?,
+        }
+        for moment in &moments {
+            let in_words = |format: MomentFormat| {
+                let words = format.words(elements).unwrap_or(elements);
+                (DType::U32, words)
+            };
+            match moment {
+                MomentItem::Wide(data) if data.dtype == DType::F64 => {
+                    check("F64 moment", data, (DType::F64, elements))?;
+                }
+                MomentItem::Wide(data) => check("F32 moment", data, (DType::F32, elements))?,
+                MomentItem::Bf16(data) => {
+                    check("BF16 moment", data, in_words(MomentFormat::Bf16))?;
+                }
+                MomentItem::Bits8(data) => {
+                    check("8-bit moment", data, in_words(MomentFormat::Bits8))?;
+                }
+            }
+        }
+        Ok(Self {
+            time,
+            master,
+            moments,
+            shape,
+        })
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -26,6 +104,8 @@ enum MomentItem {
     Wide(TensorData),
     /// Two BF16 in each U32 word.
     Bf16(TensorData),
+    /// Blocks of 8 bits in U32 words.
+    Bits8(TensorData),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -84,6 +164,7 @@ impl MomentItem {
         match moment {
             Moment::Wide(moment) => Self::Wide(data::<B>(moment)),
             Moment::Bf16(words) => Self::Bf16(int_data::<B>(words)),
+            Moment::Bits8(words) => Self::Bits8(int_data::<B>(words)),
         }
     }
 
@@ -91,6 +172,7 @@ impl MomentItem {
         match self {
             Self::Wide(data) => Moment::Wide(B::float_from_data(data, device)),
             Self::Bf16(data) => Moment::Bf16(B::int_from_data(data, device)),
+            Self::Bits8(data) => Moment::Bits8(B::int_from_data(data, device)),
         }
     }
 }

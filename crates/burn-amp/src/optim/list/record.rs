@@ -12,7 +12,10 @@ use burn::{
     record::{PrecisionSettings, Record},
     tensor::{DType, Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
-use burn_amp_kernels::{AmpBackend, optimizer::Moment};
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{Moment, Place},
+};
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 use serde::{Deserialize, Serialize};
 
@@ -118,8 +121,9 @@ where
         shape,
     } = state;
     with_rank!(shape.num_dims(), D => {
-        let moments = moments.into_iter();
-        let moments = moments.map(|moment| moment.widened(shape.clone(), DType::F32));
+        let moments = moments.into_iter().enumerate();
+        let moments =
+            moments.map(|(at, moment)| moment.widened(shape.clone(), DType::F32, Place::at(at)));
         let moments = moments.map(amp_tensor::<B, D>).collect();
         let inner = C::state_of((time, moments)).map(SkipState::of);
         let master = match master {
@@ -192,7 +196,7 @@ fn burns_moments<P: AmpBackend>(state: &ListState<P>) -> Option<Vec<FloatTensor<
     let moments = state.moments.iter();
     let moments = moments.map(|moment| match moment {
         Moment::Wide(moment) if moment.dtype() == DType::F32 => Some(moment.clone()),
-        Moment::Wide(_) | Moment::Bf16(_) => None,
+        Moment::Wide(_) | Moment::Bf16(_) | Moment::Bits8(_) => None,
     });
     moments.collect()
 }

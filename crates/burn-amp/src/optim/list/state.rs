@@ -1,14 +1,16 @@
 //! What is kept for a parameter between two steps.
 
-use burn::tensor::{Tensor, TensorPrimitive};
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, optimizer::Moment};
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{Moment, offset},
+};
 use burn_backend::{
     DType, Shape, TensorMetadata,
     tensor::{Device, FloatTensor, IntTensor},
 };
 
-use super::super::{passes::overflowed, split};
+use super::super::passes::overflowed;
 use crate::{loss_scale::Passes, precision};
 
 /// What is kept for a parameter between two steps.
@@ -32,7 +34,7 @@ pub(super) enum ListMaster<B: AmpBackend> {
     Parameter,
     /// A separate F32 tensor.
     F32(FloatTensor<B>),
-    /// The I16 offset from a BF16 parameter to its master, see [`split`].
+    /// The I16 [`offset`] from a BF16 parameter to its master.
     Offset(IntTensor<B>),
 }
 
@@ -87,35 +89,10 @@ impl<B: AmpBackend> ListMaster<B> {
         match self {
             Self::F32(master) => master,
             Self::Offset(offset) if parameter.dtype() == DType::BF16 => {
-                join::<B>(parameter, offset)
+                offset::join::<B>(parameter, offset)
             }
             // An offset means nothing without the BF16 parameter that it belongs to.
             Self::Offset(_) | Self::Parameter => precision::cast::<B>(parameter, Precision::F32),
         }
     }
-}
-
-/// Joins a BF16 parameter and its offset.
-fn join<B: AmpBackend>(parameter: FloatTensor<B>, offset: IntTensor<B>) -> FloatTensor<B> {
-    let shape = parameter.shape();
-    let flat = Shape::new([shape.num_elements()]);
-    let parameter = flat_tensor::<B>(parameter);
-    let offset = Tensor::from_primitive(B::int_reshape(offset, flat));
-    let weights = split::join::<B, 1>(parameter, offset);
-    B::float_reshape(weights.into_primitive().tensor(), shape)
-}
-
-/// Splits weights into a BF16 parameter and its offset.
-pub(super) fn split<B: AmpBackend>(weights: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B>) {
-    let shape = weights.shape();
-    let (parameter, offset) = split::split::<B, 1>(flat_tensor::<B>(weights));
-    (
-        B::float_reshape(parameter.into_primitive().tensor(), shape.clone()),
-        B::int_reshape(offset.into_primitive(), shape),
-    )
-}
-
-fn flat_tensor<B: AmpBackend>(tensor: FloatTensor<B>) -> Tensor<B, 1> {
-    let flat = Shape::new([tensor.shape().num_elements()]);
-    Tensor::from_primitive(TensorPrimitive::Float(B::float_reshape(tensor, flat)))
 }

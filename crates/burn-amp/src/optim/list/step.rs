@@ -7,19 +7,19 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
     optimizer::{
-        ListStep, Listed, Moment, MomentFormat, Rule, Stepped,
-        rounding::{mixed, to_bf16},
+        ListStep, Listed, Master, Moment, MomentFormat, Place, Rule, Stepped, offset,
+        rounding::mixed,
     },
 };
 use burn_backend::{
-    DType, TensorMetadata,
+    DType, IntDType, TensorMetadata,
     tensor::{Device, FloatTensor},
 };
 use hashbrown::HashMap;
 
 use super::{
     super::{Masters, Moments},
-    state::{ListMaster, ListState, split},
+    state::{ListMaster, ListState},
     walk::{self, Taken, TakenAll},
 };
 use crate::{
@@ -44,18 +44,8 @@ struct Waiting<B: AmpBackend> {
     taken: Taken<B>,
     /// Its state before the step, without what the step takes.
     state: ListState<B>,
-    form: Form,
-}
-
-/// The form in which the weights of a parameter are kept.
-#[derive(Clone, Copy)]
-enum Form {
-    /// As they are stepped.
-    Parameter,
-    /// A low parameter beside an F32 master.
-    Master,
-    /// A BF16 parameter and an offset.
-    Split,
+    /// Whether the master that the step returns is kept.
+    keeps_master: bool,
 }
 
 impl ListOptimizer {
@@ -103,9 +93,13 @@ impl ListOptimizer {
                 parameters,
             });
             for (waiting, stepped) in waiting.into_iter().zip(stepped) {
-                let Waiting { taken, state, form } = waiting;
+                let Waiting {
+                    taken,
+                    state,
+                    keeps_master,
+                } = waiting;
                 let low = stepped.low.clone();
-                let (parameter, state) = self.ended(state, form, stepped);
+                let (parameter, state) = self.ended(state, keeps_master, stepped);
                 if let Some(state) = state {
                     states.insert(taken.id, state);
                 }
@@ -135,7 +129,7 @@ impl ListOptimizer {
         let parameter = taken.parameter.inner.clone();
         // The step may write to the parameter only if nobody else holds it.
         taken.parameter.inner = taken.gradient.inner.clone();
-        let (parameter, master, form) = self.weights::<B>(parameter, master);
+        let (parameter, master, keeps_master) = self.weights::<B>(parameter, master);
         let format = self
             .moments
             .format(shape.num_elements(), taken.flags.keeps_more);
@@ -161,36 +155,50 @@ impl ListOptimizer {
             undecided: passes.clone(),
             ..ListState::new(shape)
         };
-        (Waiting { taken, state, form }, listed)
+        let waiting = Waiting {
+            taken,
+            state,
+            keeps_master,
+        };
+        (waiting, listed)
     }
 
-    /// Returns the tensor that the step reads and writes as the parameter, and a separate master.
+    /// Returns the parameter that the step reads and writes, its separate master, and whether that is kept.
     fn weights<B: AmpBackend>(
         self,
         parameter: FloatTensor<B>,
         master: ListMaster<B>,
-    ) -> (FloatTensor<B>, Option<FloatTensor<B>>, Form) {
+    ) -> (FloatTensor<B>, Option<Master<B>>, bool) {
         match (parameter.dtype(), self.masters, master) {
-            (DType::BF16, Masters::Split, master) => {
-                (master.weights_of(parameter), None, Form::Split)
+            (DType::BF16, Masters::Split, ListMaster::Offset(offset)) => {
+                (parameter, Some(Master::Offset(offset)), true)
+            }
+            (DType::BF16, Masters::Split, ListMaster::Parameter) => {
+                let (shape, device) = (parameter.shape(), B::float_device(&parameter));
+                let offset = B::int_zeros(shape, &device, IntDType::I16);
+                (parameter, Some(Master::Offset(offset)), true)
+            }
+            (DType::BF16, Masters::Split, ListMaster::F32(master)) => {
+                let (parameter, offset) = offset::split::<B>(master);
+                (parameter, Some(Master::Offset(offset)), true)
             }
             (DType::F16, Masters::Stochastic, master)
             | (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
                 let weights = master.weights_of(parameter.clone());
-                (parameter, Some(weights), Form::Master)
+                (parameter, Some(Master::F32(weights)), true)
             }
             // Masters are no longer kept, or the model was converted back to F32: the step still starts from them.
             (
                 DType::F16 | DType::BF16,
                 Masters::None | Masters::Stochastic,
                 ListMaster::Parameter,
-            ) => (parameter, None, Form::Parameter),
+            ) => (parameter, None, false),
             (DType::F16 | DType::BF16, Masters::None | Masters::Stochastic, master) => {
                 let weights = master.weights_of(parameter.clone());
-                (parameter, Some(weights), Form::Parameter)
+                (parameter, Some(Master::F32(weights)), false)
             }
-            (DType::F32, _, ListMaster::F32(master)) => (master, None, Form::Parameter),
-            (_, _, _) => (parameter, None, Form::Parameter),
+            (DType::F32, _, ListMaster::F32(master)) => (master, None, false),
+            (_, _, _) => (parameter, None, false),
         }
     }
 
@@ -205,20 +213,23 @@ impl ListOptimizer {
         let wide = precision::of(parameter).join(Precision::F32);
         let dtype = precision::to_float(wide);
         let (shape, device) = (parameter.shape(), B::float_device(parameter));
-        let in_format = |moment: Moment<B>| {
-            if moment.format() == format && format == MomentFormat::Bf16 {
+        let in_format = |moment: Moment<B>, place: Place| {
+            if moment.format() == format && format != MomentFormat::Wide {
                 return moment;
             }
-            let moment = moment.widened(shape.clone(), precision::to_burn(wide));
+            let moment = moment.widened(shape.clone(), precision::to_burn(wide), place);
             // A state in another format is rounded to the nearest, once.
-            Moment::rounded(moment, format, |_, value| to_bf16(value, 0x8000))
+            Moment::rounded(moment, format, place, None)
         };
         let mut moments = moments.into_iter();
-        let moments = (0..self.rule.moments()).map(|_| match moments.next() {
-            Some(moment) => in_format(moment),
+        let moments = (0..self.rule.moments()).map(|at| match moments.next() {
+            Some(moment) => in_format(moment, Place::at(at)),
             None if time == 0 => Moment::undefined(format, shape.clone(), dtype, &device),
             // Adam had no largest second moment before: its next is the largest.
-            None => in_format(Moment::Wide(B::float_zeros(shape.clone(), &device, dtype))),
+            None => {
+                let zeros = B::float_zeros(shape.clone(), &device, dtype);
+                in_format(Moment::Wide(zeros), Place::at(at))
+            }
         });
         moments.collect()
     }
@@ -227,7 +238,7 @@ impl ListOptimizer {
     fn ended<B: AmpBackend>(
         self,
         state: ListState<B>,
-        form: Form,
+        keeps_master: bool,
         stepped: Stepped<B>,
     ) -> (FloatTensor<B>, Option<ListState<B>>) {
         let Stepped {
@@ -236,14 +247,10 @@ impl ListOptimizer {
             moments,
             low: _,
         } = stepped;
-        let (parameter, master) = match (form, master) {
-            (Form::Parameter, _) => (parameter, ListMaster::Parameter),
-            (Form::Split, _) => {
-                let (parameter, offset) = split::<B>(parameter);
-                (parameter, ListMaster::Offset(offset))
-            }
-            (Form::Master, Some(master)) => (parameter, ListMaster::F32(master)),
-            (Form::Master, None) => unreachable!("a step returns the masters that it was given"),
+        let master = match master.filter(|_| keeps_master) {
+            None => ListMaster::Parameter,
+            Some(Master::F32(master)) => ListMaster::F32(master),
+            Some(Master::Offset(offset)) => ListMaster::Offset(offset),
         };
         let state = ListState {
             master,

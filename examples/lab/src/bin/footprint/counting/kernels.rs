@@ -6,7 +6,7 @@ use burn_amp_kernels::{
     affine::{Affine, Group, Moments, Rest, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
-    optimizer::{ListStep, Moment, Stepped},
+    optimizer::{ListStep, Master, Moment, Stepped},
     scalar::ScalarOp,
     sign_mask::SignMask,
     squares::Squares,
@@ -61,14 +61,18 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         let mut read = Size::default().all(common.into_iter().flatten());
         for listed in &step.parameters {
             read = read.and(&listed.gradient);
-            // A master is read in place of the parameter.
-            read = read.and(listed.master.as_ref().unwrap_or(&listed.parameter));
+            // A master in F32 is read in place of the parameter.
+            if !matches!(listed.master, Some(Master::F32(_))) {
+                read = read.and(&listed.parameter);
+            }
+            read = listed.master.iter().fold(read, master_size);
             read = listed.moments.iter().fold(read, moment_size);
         }
         let stepped = B::optimizer_step(optimizer::of_inner(step));
         let written = stepped.iter().fold(Size::default(), |size, stepped| {
             let size = size.and(&stepped.parameter);
-            let size = size.all(stepped.master.iter().chain(&stepped.low));
+            let size = size.all(&stepped.low);
+            let size = stepped.master.iter().fold(size, master_size);
             stepped.moments.iter().fold(size, moment_size)
         });
         record("optimizer_step", read, written);
@@ -319,6 +323,13 @@ fn size<B: AmpBackend>(mask: &SignMask<B>) -> Size {
 fn moment_size<B: burn_backend::Backend>(size: Size, moment: &Moment<B>) -> Size {
     match moment {
         Moment::Wide(tensor) => size.and(tensor),
-        Moment::Bf16(words) => size.and(words),
+        Moment::Bf16(words) | Moment::Bits8(words) => size.and(words),
+    }
+}
+
+fn master_size<B: burn_backend::Backend>(size: Size, master: &Master<B>) -> Size {
+    match master {
+        Master::F32(tensor) => size.and(tensor),
+        Master::Offset(offset) => size.and(offset),
     }
 }

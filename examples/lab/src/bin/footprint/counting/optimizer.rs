@@ -2,8 +2,9 @@
 
 use burn_amp_kernels::{
     AmpBackend,
-    optimizer::{ListStep, Listed, Moment, Stepped},
+    optimizer::{ListStep, Listed, Master, Moment, Stepped},
 };
+use burn_backend::Backend;
 
 use super::Counting;
 
@@ -29,15 +30,12 @@ pub(super) fn of_inner<B: AmpBackend>(step: ListStep<Counting<B>>) -> ListStep<B
             time,
             low,
         } = listed;
-        let moments = moments.into_iter().map(|moment| match moment {
-            Moment::Wide(tensor) => Moment::Wide(tensor),
-            Moment::Bf16(words) => Moment::Bf16(words),
-        });
+        let moments = moments.into_iter().map(moment);
         Listed {
             parameter,
             gradient,
             factor,
-            master,
+            master: master.map(self::master),
             moments: moments.collect(),
             key,
             rounds_stochastically,
@@ -63,14 +61,42 @@ pub(super) fn of_outer<B: AmpBackend>(stepped: Stepped<B>) -> Stepped<Counting<B
         moments,
         low,
     } = stepped;
-    let moments = moments.into_iter().map(|moment| match moment {
-        Moment::Wide(tensor) => Moment::Wide(tensor),
-        Moment::Bf16(words) => Moment::Bf16(words),
-    });
+    let moments = moments.into_iter().map(moment);
     Stepped {
         parameter,
-        master,
+        master: master.map(self::master),
         moments: moments.collect(),
         low,
+    }
+}
+
+/// The moment of another backend with the same tensors.
+fn moment<A, B>(moment: Moment<A>) -> Moment<B>
+where
+    A: Backend,
+    B: Backend<
+            FloatTensorPrimitive = A::FloatTensorPrimitive,
+            IntTensorPrimitive = A::IntTensorPrimitive,
+        >,
+{
+    match moment {
+        Moment::Wide(tensor) => Moment::Wide(tensor),
+        Moment::Bf16(words) => Moment::Bf16(words),
+        Moment::Bits8(words) => Moment::Bits8(words),
+    }
+}
+
+/// The master of another backend with the same tensors.
+fn master<A, B>(master: Master<A>) -> Master<B>
+where
+    A: Backend,
+    B: Backend<
+            FloatTensorPrimitive = A::FloatTensorPrimitive,
+            IntTensorPrimitive = A::IntTensorPrimitive,
+        >,
+{
+    match master {
+        Master::F32(tensor) => Master::F32(tensor),
+        Master::Offset(offset) => Master::Offset(offset),
     }
 }

@@ -128,9 +128,13 @@ fn a_step_of_the_optimizer_reads_and_writes_each_array_once() {
     let [f32, bf16] = [4.0 + 8.0 + 16.0 + 2.0, 4.0 + 8.0 + 8.0 + 2.0];
     let together = moved(adam().init());
     let small = moved(adam().with_moments(Moments::Bf16).init());
+    let smallest = moved(adam().with_moments(Moments::Bits8).init());
     let one_by_one = moved(adam().unfused().init());
-    println!("bytes per parameter: {together}, BF16 moments {small}, one by one {one_by_one}");
+    println!(
+        "bytes per parameter: {together}, BF16 moments {small}, 8-bit moments {smallest}, one by one {one_by_one}"
+    );
     assert!(together <= 1.15 * f32, "{together}");
     assert!(small <= 1.15 * bf16, "{small}");
+    assert!(smallest <= 1.15 * (4.0 + 8.0 + 4.0 + 2.0), "{smallest}");
     assert!(one_by_one > 3.0 * together, "{one_by_one}");
 }

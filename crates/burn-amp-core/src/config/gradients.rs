@@ -1,0 +1,18 @@
+//! The `[gradients]` table.
+
+use crate::NormGuard;
+
+/// What becomes of finite gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GradientsConfig {
+    /// A step is skipped if its gradient norm is more than so many times the median of recent ones; 0 for no limit.
+    pub max_norm_ratio: u32,
+}
+
+impl GradientsConfig {
+    /// The rule by which steps are skipped, if there is one.
+    pub fn guard(&self) -> Option<NormGuard> {
+        let max_ratio = self.max_norm_ratio;
+        (max_ratio > 0).then_some(NormGuard { max_ratio })
+    }
+}

@@ -1,0 +1,28 @@
+//! What the code of the kernel depends on.
+
+use super::MomentFormat;
+
+/// What the code of a kernel depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Code {
+    /// Adam or AdamW, not SGD.
+    pub(super) is_adam: bool,
+    /// Whether the parameter decays apart from the gradient.
+    pub(super) is_decoupled: bool,
+    pub(super) decays: bool,
+    pub(super) is_cautious: bool,
+    pub(super) amsgrad: bool,
+    pub(super) has_momentum: bool,
+    pub(super) nesterov: bool,
+    pub(super) has_master: bool,
+    /// Whether the master is kept as an offset.
+    pub(super) has_offset: bool,
+    pub(super) has_low: bool,
+    pub(super) is_scaled: bool,
+    pub(super) may_overflow: bool,
+    pub(super) is_clipped: bool,
+    /// The format of the moments; wide if there are none.
+    pub(super) moments: MomentFormat,
+    /// Whether the parameter is rounded stochastically.
+    pub(super) draws_parameter: bool,
+}

@@ -1,0 +1,55 @@
+//! Steps that are skipped because the norm of their gradients is an outlier (`gradients.max_norm_ratio`).
+
+use burn::tensor::{ElementConversion, Tensor, backend::Backend};
+use burn_amp_core::{NormGuard, RecentNorms};
+
+use crate::{backend::Amped, policy::Context, warn::Warning};
+
+/// The norms of an optimizer's latest steps, and the number of steps that were skipped by their norms.
+///
+/// No part of the optimizer's record: after a resume, outliers are told from the 16th step on again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outliers {
+    recent: RecentNorms,
+    skipped: u64,
+}
+
+/// Returns the rule of the configuration source of backend `B`, if it has one.
+pub(super) fn guard<B: Amped>() -> Option<NormGuard> {
+    let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
+    let mut guards = contexts
+        .iter()
+        .map(|(_, context)| context.config.gradients.guard());
+    guards.find_map(|guard| guard)
+}
+
+impl Outliers {
+    /// The number of steps that were skipped.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Whether a step with gradients of this norm is skipped. Incurs a device-to-host read.
+    pub(super) fn skips<B: Backend>(&mut self, guard: NormGuard, norm: Tensor<B, 1>) -> bool {
+        static FIRST: Warning = Warning::new();
+
+        let norm: f32 = norm.into_scalar().elem();
+        let recent = std::mem::take(&mut self.recent);
+        let is_outlier = guard.is_outlier(&recent, norm);
+        if is_outlier {
+            self.skipped += 1;
+            let message = || {
+                let median = recent.median().unwrap_or_default();
+                let ratio = guard.max_ratio;
+                format!(
+                    "a step was skipped: the norm of its gradients is {norm}, more than {ratio} times {median}, the \
+                     median of the steps before it (`gradients.max_norm_ratio`)"
+                )
+            };
+            tracing::info!("burn-amp: {}", message());
+            FIRST.give(message);
+        }
+        self.recent = recent.and(norm);
+        is_outlier
+    }
+}

@@ -1,0 +1,133 @@
+//! Ops and gradients against F32.
+
+use burn::{
+    backend::Flex,
+    module::{Module, Param},
+    tensor::{Distribution, Tensor, backend::Backend},
+};
+use burn_amp::{
+    Amp, Autodiff,
+    config::{Class, Compute, Config, ConfigError, ConfigSource, Op, Precision},
+    diagnose::{compare_gradients, shadow},
+};
+
+struct InF16;
+struct SineInF16;
+struct InF32;
+
+impl ConfigSource for InF16 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            compute: Compute::F16,
+            ..Config::default()
+        })
+    }
+}
+
+impl ConfigSource for SineInF16 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            ops: [
+                (Op::float_sin, Class::Low),
+                (Op::float_mul_scalar, Class::Low),
+            ]
+            .into(),
+            ..InF16::config()?
+        })
+    }
+}
+
+impl ConfigSource for InF32 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            compute: Compute::F32,
+            ..Config::default()
+        })
+    }
+}
+
+type B<P> = Autodiff<Amp<Flex, P>>;
+
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    wave: Param<Tensor<B, 2>>,
+    plain: Param<Tensor<B, 2>>,
+}
+
+impl<B: Backend> Net<B> {
+    fn new(device: &B::Device) -> Self {
+        B::seed(device, 1);
+        let random = || Tensor::random([16, 16], Distribution::Uniform(0.5, 1.0), device);
+        Self {
+            wave: Param::from_tensor(random()),
+            plain: Param::from_tensor(random()),
+        }
+    }
+
+    /// The product is in the compute dtype. The angle is some hundred, of which F16 has a quarter or half.
+    fn loss(&self) -> Tensor<B, 1> {
+        let plain = self.plain.val();
+        let wave = (self.wave.val() * 700.0).sin();
+        wave.mean() + plain.clone().matmul(plain).mean()
+    }
+}
+
+#[test]
+fn an_op_has_the_error_that_it_makes_at_its_line() {
+    let device = Default::default();
+    let x = Tensor::<B<InF16>, 2>::random([16, 16], Distribution::Default, &device);
+    let shadowing = shadow();
+    let here = line!();
+    let product = x.clone().matmul(x);
+    let sum = product.clone() + product;
+    let report = shadowing.finish();
+    drop(sum);
+
+    let [matmul, add] = &report.ops[..] else {
+        panic!("{report}")
+    };
+    assert_eq!((&*matmul.op, &*add.op), ("float_matmul", "float_add"));
+    assert_eq!((matmul.stored, matmul.calls), (Precision::F16, 1));
+    let line = |at: &burn_amp::diagnose::Shadowed| at.site.as_ref().unwrap().line;
+    assert_eq!((line(matmul), line(add)), (here + 1, here + 2));
+    // Two operands and a result are rounded by 2^-12 each at most on average; the sum of two equal numbers is exact.
+    assert!(matmul.worst > 0.0 && matmul.worst < 3.0 * 2f64.powi(-12));
+    assert_eq!(add.worst, 0.0);
+}
+
+#[test]
+fn nothing_is_compared_after_the_end() {
+    let device = Default::default();
+    let x = Tensor::<B<InF16>, 2>::ones([4, 4], &device);
+    let shadowing = shadow();
+    let other = shadow();
+    let _ = x.clone().matmul(x.clone());
+    assert_eq!(shadowing.finish().ops.len(), 1);
+    let _ = x.clone().matmul(x.clone());
+    assert_eq!(other.finish().ops.len(), 2, "one at each line");
+    drop(shadow());
+    let _ = x.clone().matmul(x);
+}
+
+#[test]
+fn the_gradient_of_an_angle_in_f16_points_elsewhere() {
+    let device = Default::default();
+    let net = Net::<B<SineInF16>>::new(&device);
+    let [wave, plain] = &compare_gradients(&net, &device, Net::loss)[..] else {
+        panic!("two parameters have gradients")
+    };
+    assert_eq!((&*wave.parameter, &*plain.parameter), ("wave", "plain"));
+    assert!(wave.cosine < 0.999, "{wave:?}");
+    assert!(plain.cosine > 0.99999, "{plain:?}");
+    assert!((plain.norm_ratio - 1.0).abs() < 1e-3, "{plain:?}");
+}
+
+#[test]
+fn a_policy_that_lowers_nothing_has_the_gradients_of_f32() {
+    let device = Default::default();
+    let net = Net::<B<InF32>>::new(&device);
+    for error in compare_gradients(&net, &device, Net::loss) {
+        assert!((error.cosine - 1.0).abs() < 1e-12, "{error:?}");
+        assert_eq!(error.norm_ratio, 1.0, "{error:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
+
+use burn::{
+    nn::LayerNormConfig,
+    tensor::{
+        DType, Tensor,
+        activation::{gelu, softmax},
+    },
+};
+use burn_amp::{
+    config::{Locate, Op, OverflowConfig},
+    diagnose, loss_scale,
+};
+use burn_amp_tests::{
+    Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
+    computing_in, policy,
+    trace::{Trace, calls},
+};
+
+fn located(locate: Locate) -> Config {
+    Config {
+        overflow: OverflowConfig { locate },
+        loss_scale: LossScaleConfig {
+            mode: LossScaleMode::Static,
+            rule: DynamicLossScale {
+                init: 1.0,
+                ..DynamicLossScale::default()
+            },
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(Off, located(Locate::Off));
+policy!(OnSkip, located(Locate::OnSkip));
+
+type B<P> = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, P>>;
+
+/// The calls that a step makes on the plain backend; it overflows if `value` is beyond F16.
+fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
+    let device = Default::default();
+    let x = Tensor::<B<P>, 2>::full([4, 4], value, &device);
+    let weight = Tensor::<B<P>, 2>::full([4, 4], 0.5, &device).require_grad();
+    let norm = LayerNormConfig::new(4).init::<B<P>>(&device);
+    calls(|| {
+        let y = gelu(norm.forward(x.matmul(weight.clone())));
+        let y = softmax(y.matmul(weight), 1) * 2.0 + 1.0;
+        y.square().mean().backward();
+    })
+}
+
+fn skipped<P: ConfigSource>() -> u64 {
+    loss_scale::<B<P>>(&Default::default()).skipped_steps()
+}
+
+#[test]
+fn a_search_that_has_ended_leaves_the_calls_as_they_were() {
+    const INF: f32 = 1e6;
+    let expected = step::<Off>(1.0);
+    assert_eq!(step::<OnSkip>(1.0), expected);
+    step::<OnSkip>(INF);
+    assert_eq!(skipped::<OnSkip>(), 1);
+    let searched = step::<OnSkip>(1.0);
+    assert_ne!(
+        searched, expected,
+        "the step after a skipped one is searched"
+    );
+    assert_eq!(step::<OnSkip>(1.0), expected);
+}
+
+#[test]
+fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
+    let device = Default::default();
+    let expected = step::<Off>(1.0);
+    let recording = diagnose::record::<B<Off>>(&device);
+    assert_eq!(step::<Off>(1.0), expected);
+    drop(recording.finish());
+    let shadowing = diagnose::shadow();
+    assert_ne!(step::<Off>(1.0), expected, "each op runs once more");
+    assert!(!shadowing.finish().ops.is_empty());
+    assert_eq!(step::<Off>(1.0), expected);
+}

@@ -1,0 +1,114 @@
+//! Steps whose gradients are outliers are skipped, if `gradients.max_norm_ratio` says which are.
+
+use burn::{
+    module::{Module, Param},
+    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
+    tensor::{Tensor, backend::Backend},
+};
+use burn_amp::{
+    config::GradientsConfig,
+    optim::{AmpOptimizer, Clipping, LossScaleOptimizer},
+};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, computing_in,
+    policy,
+};
+
+fn guarded(max_norm_ratio: u32) -> Config {
+    Config {
+        gradients: GradientsConfig { max_norm_ratio },
+        loss_scale: DynamicLossScale {
+            init: 16.0,
+            search: false,
+            ..DynamicLossScale::default()
+        }
+        .into(),
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(Guarded, guarded(8));
+policy!(Unguarded, guarded(0));
+policy!(OnDevice, {
+    let guarded = guarded(8);
+    Config {
+        loss_scale: LossScaleConfig {
+            sync: false,
+            ..guarded.loss_scale
+        },
+        ..guarded
+    }
+});
+
+type B<P> = AmpAutodiff<P>;
+
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    weight: Param<Tensor<B, 1>>,
+}
+
+/// Steps with gradients of these norms; returns the weight after each.
+fn weights<P: ConfigSource, O: Optimizer<Net<B<P>>, B<P>>>(
+    optimizer: &mut O,
+    norms: impl IntoIterator<Item = f32>,
+) -> Vec<f32> {
+    let device = Default::default();
+    let mut net = Net {
+        weight: Param::from_tensor(Tensor::<B<P>, 1>::zeros([1], &device).require_grad()),
+    };
+    let step = |norm: f32| {
+        let loss = (net.weight.val() * norm).sum();
+        let grads = GradientsParams::from_grads(loss.backward(), &net);
+        net = optimizer.step(1e-3, net.clone(), grads);
+        net.weight.val().to_data().iter::<f32>().next().unwrap()
+    };
+    norms.into_iter().map(step).collect()
+}
+
+/// Twenty norms of about 1, an outlier, and two more.
+fn norms() -> Vec<f32> {
+    let mut norms: Vec<_> = (0..20).map(|at| 1.0 + at as f32 / 32.0).collect();
+    norms.extend([100.0, 1.0, 9.0]);
+    norms
+}
+
+fn skips_the_outlier<P: ConfigSource>() {
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Net<B<P>>>();
+    let weights = weights::<P, _>(&mut optimizer, norms());
+    // All steps but the one with the outlier are made, and with the bits of a run that never saw it.
+    let mut without = norms();
+    without.remove(20);
+    let mut plain = AmpOptimizer::new(AdamConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>();
+    let mut expected = self::weights::<Unguarded, _>(&mut plain, without);
+    expected.insert(20, expected[19]);
+    assert_eq!(weights, expected);
+    assert_eq!(
+        (optimizer.skipped_outliers(), plain.skipped_outliers()),
+        (1, 0)
+    );
+}
+
+#[test]
+fn a_step_with_an_outlier_is_skipped_as_if_it_had_not_been() {
+    skips_the_outlier::<Guarded>();
+    skips_the_outlier::<OnDevice>();
+}
+
+#[test]
+fn clipping_looks_at_the_norm_before() {
+    let sgd = || SgdConfig::new().init::<B<Guarded>, Net<B<Guarded>>>();
+    let mut optimizer = LossScaleOptimizer::new(sgd()).with_clipping(Clipping::GlobalNorm(1.0));
+    let weights = weights::<Guarded, _>(&mut optimizer, norms());
+    assert_eq!(optimizer.skipped_outliers(), 1);
+    assert_eq!(weights[20], weights[19]);
+    assert!(weights[21] < weights[20]);
+}
+
+#[test]
+fn without_the_key_an_outlier_is_stepped() {
+    let mut optimizer =
+        AmpOptimizer::new(SgdConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>();
+    let weights = weights::<Unguarded, _>(&mut optimizer, norms());
+    assert!(weights[20] < weights[19] - 0.05);
+    assert_eq!(optimizer.skipped_outliers(), 0);
+}
