@@ -73,7 +73,8 @@ impl<F: Float, N: Size> Share<F, N> {
     /// Reads the vectors that are kept.
     ///
     /// All of them are read, where the unit has none another one: behind a branch each load would wait for the one
-    /// before.
+    /// before. A single one stays behind its branch; otherwise, in a row of one element, a compiler may see that the
+    /// largest element is subtracted from itself, and 0 is not what NaN leaves.
     pub fn new(
         tensor: &Array<Vector<F, N>>,
         pitch: usize,
@@ -85,7 +86,9 @@ impl<F: Float, N: Size> Share<F, N> {
         let mut registers = Array::new(comptime!(team.kept.max(1)));
         #[unroll]
         for step in 0..team.kept {
-            registers[step] = Vector::cast_from(memory[row.readable(step)]);
+            if comptime!(team.kept > 1) || row.has(step) {
+                registers[step] = Vector::cast_from(memory[row.readable(step)]);
+            }
         }
         Share::<F, N> {
             row,
