@@ -10,9 +10,11 @@ use crate::cube::{
     team::{Reduction, Team, over_row, team_index},
 };
 
-/// The number of units to keep busy, 1024 on each multiprocessor of a large GPU: fewer would have too little to read at
-/// once, more would write more partial sums.
-const UNITS: usize = 131072;
+/// The units to keep busy on a multiprocessor: fewer would have too little to read at once, more would write more partial
+/// sums.
+const UNITS: usize = 1024;
+/// The multiprocessors of a device that does not tell how many it has.
+const MULTIPROCESSORS: u32 = 32;
 /// The fewest rows of a team, so that its partial sums are small compared with what it reads.
 const ROWS: usize = 4;
 
@@ -191,7 +193,11 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
     if plan.team.kept == 0 {
         return None;
     }
-    let at_most = (UNITS / plan.team.units).max(1);
+    let hardware = &client.properties().hardware;
+    let multiprocessors = hardware
+        .num_streaming_multiprocessors
+        .unwrap_or(MULTIPROCESSORS);
+    let at_most = (UNITS * multiprocessors as usize / plan.team.units).max(1);
     let rows_per_team = plan.rows.div_ceil(at_most).max(ROWS);
     let teams = plan.rows.div_ceil(rows_per_team);
 
