@@ -3,6 +3,9 @@
 //! Without features the suites run on Flex, which computes in BF16 and F16. The feature `vulkan` selects Vulkan, where
 //! a software driver has F16 only; `cuda` selects CUDA, which has both; `fusion` adds Fusion to either.
 
+// The book's examples name Flex, so they run once, with the suite on Flex.
+#[cfg(all(doctest, not(feature = "cubecl")))]
+mod book;
 pub mod cases;
 pub mod models;
 pub mod near;

@@ -39,10 +39,15 @@ your own, `Amp<B, MyPolicy>`, that of a backend. `Config::load()` gives the conf
 code can change single values of it:
 
 ```rust
+# use burn::backend::Flex;
+# use burn_amp::{Amp, config::{Compute, Config}};
+# type B = Amp<Flex>;
+# let device = Default::default();
 let mut config = Config::load()?;
 config.compute = Compute::F16;
 config.loss_scale.rule.init = 1024.0;
 burn_amp::configure::<B>(&device, config)?;
+# Ok::<(), burn_amp::config::SetupError>(())
 ```
 
 Mistakes are errors, never ignored: an unknown key, op or `BURN_AMP_*` variable, a value of the wrong type or out of
@@ -55,7 +60,7 @@ amp.toml:3: loss_scale: unknown key `intit`; allowed: mode, init, growth_factor,
 ## Keys
 
 A key with a dot belongs to a table: `loss_scale.init` is `init` below `[loss_scale]` in TOML, and
-`{\"loss_scale\": {\"init\": 1024}}` in JSON.
+`{\"loss_scale\": {\"init\": 1024}}` in JSON. A power of two may be written `\"2^10\"`, in a variable `2^10`.
 
 | key | variable | values | default | meaning |
 |---|---|---|---|---|

@@ -7,21 +7,28 @@
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
+//! * [`book`], [`markdown`]: `book`, which checks the links of all pages and builds the book
 //! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
+//! * [`publish`]: `publish`, a dry run of publishing all crates
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
+//! * [`mistakes`]: `mistakes`, which makes mistakes and writes what is said about each as a page of the book
 //! * [`messages`]: tests of the page of messages
 //! * [`workspace`]: finds packages and runs cargo
 
 mod amp;
+mod book;
 mod bundle;
 mod burn;
 mod config;
 mod cuda;
 mod generated;
 mod gpu;
+mod markdown;
 mod messages;
+mod mistakes;
 mod ops;
 mod ops_table;
+mod publish;
 mod shape;
 mod test;
 mod vulkan;
@@ -41,27 +48,36 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Checks the links of all Markdown pages and builds the book with mdBook, into target/book
+    Book,
     /// Writes amp.toml and book/src/configuration.md from the table of configuration keys
     Config(generated::Options),
     /// Checks what burn-amp does on CUDA, without a GPU; see book/src/cuda.md
     Cuda(cuda::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmarks; see book/src/gpu.md
     Gpu(gpu::Options),
+    /// Writes book/src/mistakes.md: mistakes made on purpose, and what is said about each
+    Mistakes(generated::Options),
     /// Compares the op table and `Amp` with the traits of the locked Burn
     Ops,
     /// Writes book/src/ops.md, the classes of all float ops, from the op table
     OpsTable(generated::Options),
+    /// Publishes all crates in their order, without uploading them
+    Publish(publish::Options),
     /// Runs all checks and tests
     Test(test::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Book => book::run(),
         Command::Config(options) => config::run(options),
         Command::Cuda(options) => cuda::run(options),
         Command::Gpu(options) => gpu::run(&options),
+        Command::Mistakes(options) => mistakes::run(options),
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::run(options),
+        Command::Publish(options) => publish::run(&options),
         Command::Test(options) => return test::run(&options),
     };
     match result {

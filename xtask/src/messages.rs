@@ -4,7 +4,7 @@
 mod tests {
     use std::{fs, path::Path};
 
-    use crate::workspace;
+    use crate::{markdown, workspace};
 
     /// Messages that are put together from parts that are no words of their own.
     const OF_PLACES: [&str; 1] = ["amp.toml:3: …"];
@@ -21,17 +21,10 @@ mod tests {
         .collect()
     }
 
-    /// The anchors that GitHub gives to the sections.
+    /// The anchors of the sections.
     fn anchors(page: &str) -> Vec<String> {
-        let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
-        let anchor = |heading: &str| {
-            let kept = heading.to_lowercase();
-            let kept = kept
-                .chars()
-                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            kept.collect::<String>().replace(' ', "-")
-        };
-        headings.map(anchor).collect()
+        // Without the title of the page.
+        markdown::anchors(page).split_off(1)
     }
 
     /// All sources of the crates, with string literals in one line.
@@ -96,6 +89,29 @@ mod tests {
     }
 
     #[test]
+    fn every_section_is_named_by_its_message_and_every_name_has_a_section() {
+        let page = page();
+        let mut text = String::new();
+        sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
+        let anchors = anchors(&page);
+        for anchor in &anchors {
+            assert!(
+                text.contains(&format!("\"{anchor}\"")),
+                "no message names `{anchor}`"
+            );
+        }
+        for start in ["See(\"", "Warning::new(\""] {
+            for named in text.split(start).skip(1) {
+                let (named, _) = named.split_once('"').expect("the literal ends");
+                assert!(
+                    anchors.iter().any(|anchor| anchor == named),
+                    "no section `{named}`"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn every_warning_has_a_row() {
         let mut text = String::new();
         sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
@@ -111,7 +127,9 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 12] = [
+    const WARNINGS: [&str; 14] = [
+        "nothing-is-lowered",
+        "a-preset-without-cast-parameters",
         "overflows-at-the-smallest-scale",
         "a-static-scale-that-overflows",
         "not-finite-and-not-skipped",

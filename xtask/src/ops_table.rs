@@ -19,8 +19,8 @@ const HEADER: &str = "\
 
 This page is generated from `crates/burn-amp-core/src/table.rs` by `cargo xtask ops-table`. It gives the cast class of
 every op of Burn 0.21.0 that has one, under preset `o1` and without overrides, once for each compute dtype. The ops that
-are missing here do no float arithmetic, or their caller names the dtype. The op's name is its key in `[ops]` of
-`amp.toml`.
+are missing here do no float arithmetic, or their caller names the dtype. An op's name is that of the method of Burn's op
+traits (`float_matmul` is a tensor's `matmul`), and its key in `[ops]` of `amp.toml`.
 
 | class | operands | result |
 |---|---|---|
@@ -55,7 +55,8 @@ fn file() -> Result<Generated> {
 
 fn page() -> Result<String> {
     let mut page = HEADER.to_owned();
-    page.push_str("| op | trait | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|---|\n");
+    by_class(&mut page)?;
+    page.push_str("\n## All ops\n\n| op | trait | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|---|\n");
     for op in Op::ALL {
         let (Some(f16), Some(bf16)) = (op.class(Precision::F16), op.class(Precision::BF16)) else {
             continue;
@@ -72,6 +73,23 @@ fn page() -> Result<String> {
         )?;
     }
     Ok(page)
+}
+
+/// The ops of each class, so that the page answers which ops run low.
+fn by_class(page: &mut String) -> Result<()> {
+    page.push_str("## By class\n\n| class | ops |\n|---|---|\n");
+    for class in Class::ALL {
+        let of_class = Op::ALL.iter().filter_map(|op| {
+            let (f16, bf16) = (op.class(Precision::F16)?, op.class(Precision::BF16)?);
+            (bf16 == class).then(|| match f16 == class {
+                true => format!("`{op}`"),
+                false => format!("`{op}` (in F16: {})", Class::name(f16)),
+            })
+        });
+        let ops: Vec<_> = of_class.collect();
+        writeln!(page, "| `{class}` | {} |", ops.join(", "))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub fn driver() -> Option<PathBuf> {
         .max_by_key(|path| path.to_string_lossy().contains(env::consts::ARCH))
 }
 
-/// Installs the driver if apt can do so without asking for a password.
+/// Installs the driver if apt can do so without asking for a password, and says so first.
 pub fn install() -> Result<()> {
     if !Path::new("/etc/debian_version").exists() {
         bail!("not a Debian system; install Mesa's lavapipe driver by hand");
@@ -35,6 +35,11 @@ pub fn install() -> Result<()> {
     let Some(apt) = apt() else {
         bail!("not root; run `apt-get install {}`", PACKAGES.join(" "));
     };
+    println!(
+        "installing the system packages {} with apt-get, which may upgrade packages that they need; to prevent it, \
+         leave out the step: `cargo xtask test --only ...`",
+        PACKAGES.join(" and ")
+    );
     workspace::run(apt().arg("update"))?;
     workspace::run(
         apt()

@@ -122,6 +122,20 @@ pub fn members() -> Result<Vec<Package>> {
     Ok(metadata.packages)
 }
 
+/// The names of the packages that nothing forbids to publish.
+pub fn published() -> Result<Vec<String>> {
+    let packages = members()?.into_iter().filter(is_published);
+    Ok(packages.map(|package| package.name.to_string()).collect())
+}
+
+/// Whether nothing forbids to publish a package.
+pub fn is_published(package: &Package) -> bool {
+    package
+        .publish
+        .as_ref()
+        .is_none_or(|registries| !registries.is_empty())
+}
+
 fn metadata(options: &[&str]) -> Result<Metadata> {
     // Without the filter, cargo needs the sources of the dependencies of every platform.
     let filter = format!("--filter-platform={}", host()?);

@@ -33,7 +33,8 @@ use crate::{
     message = "burn-amp does not know the backend `{Self}`",
     label = "no kernels for this backend",
     note = "turn on burn-amp's feature for the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; with Burn's `fusion` also burn-amp's)",
-    note = "or, for a backend of your own: `impl burn_amp::AmpBackend for MyBackend {{}}`"
+    note = "or, for a backend of your own: `impl burn_amp::AmpBackend for MyBackend {{}}`",
+    note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
 )]
 pub trait AmpBackend: Backend {
     /// Flags the tensors that have an inf or a NaN; see [`finite`].

@@ -54,6 +54,12 @@ impl<B, P, G> fmt::Debug for Amp<B, P, G> {
 pub type Autodiff<A, C = NoCheckpointing> = <A as WithTape<C>>::Recorded;
 
 /// Turns `Amp<B, P>` into [`Autodiff<Amp<B, P>, C>`](Autodiff).
+#[diagnostic::on_unimplemented(
+    message = "`burn_amp::Autodiff` goes around `Amp<B>`, and not around `{Self}`",
+    label = "not `Amp` over a plain backend",
+    note = "write `burn_amp::Autodiff<Amp<Flex>>`: burn-amp's `Autodiff` outside, `Amp` inside it, and the plain backend inside that",
+    note = "to train without mixed precision, use `burn::backend::Autodiff<Flex>`"
+)]
 pub trait WithTape<C> {
     /// The same backend, recording a graph with the checkpointing strategy `C`.
     type Recorded;
@@ -64,6 +70,12 @@ impl<B, P, C> WithTape<C> for Amp<B, P, NoGraph> {
 }
 
 /// Implemented by [`Amp`] over every backend, with or without a graph: the bound of code that is generic over it.
+#[diagnostic::on_unimplemented(
+    message = "the backend `{Self}` is not made of `burn_amp::Amp`",
+    label = "not a backend of burn-amp",
+    note = "write `burn_amp::Autodiff<Amp<Flex>>` for training, or `Amp<Flex>` for inference",
+    note = "in code that is generic over the backend, add the bound `B: burn_amp::extend::Amped`"
+)]
 pub trait Amped: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Graph>> {
     /// The plain backend that [`Amp`] decorates.
     type Plain: AmpBackend<Device = Self::Device, IntTensorPrimitive = Self::IntTensorPrimitive>;

@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp_core::{Precision, Preset};
 
-use crate::{backend::Amped, names::name_parameters, policy::Context, precision};
+use crate::{backend::Amped, names::name_parameters, policy::Context, precision, warn};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///
@@ -54,6 +54,7 @@ pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
 ///
 /// [`Preset::O1`] turns a model back into F32.
 pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, compute: Precision) -> M {
+    warn::parameters_were_cast();
     let compute = if compute.is_low() {
         compute
     } else {

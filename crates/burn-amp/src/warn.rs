@@ -1,27 +1,92 @@
-//! Warnings that are given once per process.
+//! What burn-amp says to a program that listens to no log: warnings, once per process, and what it has decided.
 
-use std::{fmt::Display, sync::Once};
+use std::{
+    fmt::{self, Display},
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use burn_amp_core::{Op, Precision, report::Site};
+use burn_amp_core::{Op, Precision, Preset, report::Site};
 
 /// A warning that is given at most once per process.
 ///
 /// It goes to `tracing` and to standard error: many programs install no subscriber, and these warnings are about things
 /// that change the result of a training run.
-pub(crate) struct Warning(Once);
+pub(crate) struct Warning {
+    given: Once,
+    /// The section of the book's page of messages.
+    section: &'static str,
+}
 
 impl Warning {
-    pub(crate) const fn new() -> Self {
-        Self(Once::new())
+    pub(crate) const fn new(section: &'static str) -> Self {
+        Self {
+            given: Once::new(),
+            section,
+        }
     }
 
     /// Gives the warning, unless it was given before.
     #[cold]
     pub(crate) fn give(&self, message: impl FnOnce() -> String) {
-        self.0.call_once(|| {
-            let message = message();
+        self.given.call_once(|| {
+            let message = format!("{} {}", message(), See(self.section));
             tracing::warn!("burn-amp: {message}");
             eprintln!("burn-amp: warning: {message}");
+        });
+    }
+}
+
+/// The place of a message in the book, at the end of the message: `[messages#a-skipped-step]`.
+pub(crate) struct See(pub(crate) &'static str);
+
+impl Display for See {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[messages#{}]", self.0)
+    }
+}
+
+/// Says what was decided: to `tracing`, or to standard error if the program has no subscriber.
+pub(crate) fn say(message: &str) {
+    tracing::info!("burn-amp: {message}");
+    if !tracing::dispatcher::has_been_set() {
+        eprintln!("burn-amp: {message}");
+    }
+}
+
+/// Warns that `compute = "auto"` lowers nothing on a device.
+pub(crate) fn of_nothing_lowered(device: impl Display) {
+    static NOTHING: Warning = Warning::new("nothing-is-lowered");
+
+    NOTHING.give(|| {
+        format!(
+            "{device} has no accelerated bf16 or f16, so everything stays in f32; set `compute = \"bf16\"` or \
+             `\"f16\"` in amp.toml to use it anyway (emulated)"
+        )
+    });
+}
+
+/// Whether the parameters of some model were cast in this process.
+static PARAMETERS_CAST: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the parameters of a model were cast, so that [`of_preset_alone`] does not warn.
+pub(crate) fn parameters_were_cast() {
+    PARAMETERS_CAST.store(true, Ordering::Relaxed);
+}
+
+/// Warns that a preset which stores parameters in half precision is in force, and no parameters were cast.
+#[cold]
+pub(crate) fn of_preset_alone(preset: Preset, compute: Precision) {
+    static ALONE: Warning = Warning::new("a-preset-without-cast-parameters");
+
+    if !PARAMETERS_CAST.load(Ordering::Relaxed) {
+        ALONE.give(|| {
+            format!(
+                "preset {preset} alone stores no parameter in {compute}: `burn_amp::cast_params(model)` does, and \
+                 `AmpOptimizer::new(AdamConfig::new()).init()` steps them"
+            )
         });
     }
 }
@@ -31,8 +96,8 @@ impl Warning {
 /// burn-amp's own optimizers never trigger it: before the step they cast a parameter that is stored in half precision,
 /// and remove the list of backward passes from the gradient.
 pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
-    static LOW: Warning = Warning::new();
-    static UNDECIDED: Warning = Warning::new();
+    static LOW: Warning = Warning::new("a-plain-optimizer-and-half-parameters");
+    static UNDECIDED: Warning = Warning::new("a-plain-optimizer-and-sync--false");
 
     if stored.is_low() {
         LOW.give(|| {
@@ -55,7 +120,7 @@ pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
 
 /// Warns if gradients have overflowed in many steps in a row at a static loss scale; `last` describes the last of them.
 pub(crate) fn of_static_scale(in_a_row: u32, scale: f32, last: impl Display) {
-    static STATIC: Warning = Warning::new();
+    static STATIC: Warning = Warning::new("a-static-scale-that-overflows");
     /// So many bad batches in a row are no accident.
     const STEPS: u32 = 10;
 
@@ -78,7 +143,7 @@ pub(crate) fn of_static_scale(in_a_row: u32, scale: f32, last: impl Display) {
 /// Warns if gradients have overflowed again and again at the smallest loss scale, with finite steps in between; `last`
 /// describes the last of these overflows.
 pub(crate) fn of_smallest_scale(overflows: u32, last: impl Display) {
-    static SMALLEST: Warning = Warning::new();
+    static SMALLEST: Warning = Warning::new("overflows-at-the-smallest-scale");
     /// A few bad batches are no reason to speak up.
     const OVERFLOWS: u32 = 5;
 
@@ -97,7 +162,7 @@ pub(crate) fn of_smallest_scale(overflows: u32, last: impl Display) {
 /// Warns if a plain optimizer has stepped, whose new parameters have no names, although `[parameters]` asks for them.
 #[cold]
 pub(crate) fn of_parameters_without_names() {
-    static NAMELESS: Warning = Warning::new();
+    static NAMELESS: Warning = Warning::new("names-that-a-plain-optimizer-loses");
 
     NAMELESS.give(|| {
         "`[parameters]` knows parameters by their names, and those that a plain optimizer makes in its step have none: \
@@ -109,7 +174,7 @@ pub(crate) fn of_parameters_without_names() {
 /// Warns that a parameter was read before its name was known, although `[parameters]` has a rule for it.
 #[cold]
 pub(crate) fn of_late_name(name: &str) {
-    static LATE: Warning = Warning::new();
+    static LATE: Warning = Warning::new("a-parameter-without-a-name");
 
     LATE.give(|| {
         format!(
@@ -121,7 +186,7 @@ pub(crate) fn of_late_name(name: &str) {
 
 /// Warns if a recorder rounds the state of an optimizer, F32 masters among it, to half precision.
 pub(crate) fn of_recorder(saves_in: Precision) {
-    static ROUNDS: Warning = Warning::new();
+    static ROUNDS: Warning = Warning::new("a-recorder-that-rounds");
 
     if saves_in.is_low() {
         ROUNDS.give(|| {
@@ -136,7 +201,7 @@ pub(crate) fn of_recorder(saves_in: Precision) {
 /// Warns that a loss is stored in low precision; `at` finds the line that calls its backward pass.
 #[cold]
 pub(crate) fn of_low_loss(stored: Precision, at: impl FnOnce() -> Option<Site>) {
-    static LOW: Warning = Warning::new();
+    static LOW: Warning = Warning::new("a-loss-in-half-precision");
 
     LOW.give(|| {
         let site = at().map_or("?".to_owned(), |site| site.to_string());
@@ -152,7 +217,7 @@ pub(crate) fn of_low_loss(stored: Precision, at: impl FnOnce() -> Option<Site>) 
 /// Warns that Burn's `Autodiff` wraps `Amp`: only then does the backward op `op` reach a decorator without a graph.
 #[cold]
 pub(crate) fn of_inner_order(op: Op) {
-    static OUTSIDE: Warning = Warning::new();
+    static OUTSIDE: Warning = Warning::new("burns-autodiff-outside-of-amp");
 
     OUTSIDE.give(|| {
         format!(

@@ -21,8 +21,12 @@ pub enum ChoiceError {
     UnknownModel(#[from] UnknownModel),
     #[error("`{found}`: expected `field=number`")]
     NotAPair { found: String },
-    #[error("{model} has no number `{field}`")]
-    UnknownField { model: &'static str, field: String },
+    #[error("{model} has no number `{field}`; it has: {has}")]
+    UnknownField {
+        model: &'static str,
+        field: String,
+        has: String,
+    },
     #[error("`{field}` starts at 1")]
     Zero { field: String },
 }
@@ -76,12 +80,42 @@ impl FromStr for Choice {
                 choice.settings.push((field, value));
             } else {
                 let model = choice.model.name;
-                return Err(ChoiceError::UnknownField { model, field });
+                let has = numbers(model)?.join(", ");
+                return Err(ChoiceError::UnknownField { model, field, has });
             }
         }
         Ok(choice)
     }
 }
+
+/// The numbers that a model's configuration has, and its batch size.
+fn numbers(model: &str) -> Result<Vec<&'static str>, ChoiceError> {
+    let mut found = vec!["batch_size"];
+    for field in NUMBERS {
+        if zoo::visit(model, Size::Full, HasNumber(field))? {
+            found.push(field);
+        }
+    }
+    Ok(found)
+}
+
+/// The numbers of all configurations in the zoo.
+const NUMBERS: [&str; 14] = [
+    "classes",
+    "doublings",
+    "features",
+    "heads",
+    "image",
+    "inner_width",
+    "latent",
+    "layers",
+    "levels",
+    "positions",
+    "seq_len",
+    "types",
+    "vocab_size",
+    "width",
+];
 
 /// Replaces numbers of a model's configuration before it is visited.
 struct Set<'a, V> {
@@ -147,7 +181,7 @@ mod tests {
             ("vgg", "model: unknown `vgg`; allowed: mlp, mlp-medium"),
             ("bert:seq_len", "`seq_len`: expected `field=number`"),
             ("bert:seq_len=x", "`seq_len=x`: expected `field=number`"),
-            ("bert:depth=3", "bert has no number `depth`"),
+            ("bert:depth=3", "bert has no number `depth`; it has: "),
             ("bert:batch_size=0", "`batch_size` starts at 1"),
         ] {
             let error = text.parse::<Choice>().unwrap_err().to_string();

@@ -4,6 +4,7 @@ use anyhow::Result;
 use burn::backend::Flex;
 use burn_amp::AmpBackend;
 use clap::ValueEnum;
+use zoo::Size;
 
 use crate::machine::Machine;
 
@@ -12,9 +13,9 @@ use crate::machine::Machine;
 pub enum Backend {
     /// The CPU, with Burn's Flex.
     Flex,
-    #[cfg(feature = "vulkan")]
+    /// The GPU, through Vulkan; built with `--features vulkan`.
     Vulkan,
-    #[cfg(feature = "cuda")]
+    /// The GPU, through CUDA; built with `--features cuda`.
     Cuda,
 }
 
@@ -24,11 +25,19 @@ pub trait OnBackend {
 }
 
 impl Backend {
+    /// The size of models that is measured unless another one is asked for: `tiny` on the CPU, else `full`.
+    pub fn usual_size(self) -> Size {
+        match self {
+            Self::Flex => Size::Tiny,
+            Self::Vulkan | Self::Cuda => Size::Full,
+        }
+    }
+
     /// Does the work on this backend's default device.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such device, or the work fails.
+    /// Returns an error if the program was built without the backend, there is no such device, or the work fails.
     pub fn run(self, work: impl OnBackend) -> Result<()> {
         match self {
             Self::Flex => work.call::<Flex>(&Machine::flex()),
@@ -38,6 +47,17 @@ impl Backend {
             }
             #[cfg(feature = "cuda")]
             Self::Cuda => work.call::<crate::machine::cube::Cuda>(&crate::machine::cube::cuda()?),
+            #[cfg(not(feature = "vulkan"))]
+            Self::Vulkan => Err(not_built("vulkan")),
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda => Err(not_built("cuda")),
         }
     }
+}
+
+#[cfg(not(all(feature = "vulkan", feature = "cuda")))]
+fn not_built(backend: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "this program was built without `{backend}`; build it with `--features {backend}`, after `-p lab`"
+    )
 }

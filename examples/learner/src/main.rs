@@ -3,14 +3,19 @@
 //!
 //! ```text
 //! cargo run --release -p learner                  # the dashboard
-//! cargo run --release -p learner -- --resume 2    # continues from the checkpoint of epoch 2
+//! cargo run --release -p learner -- --resume 40 --epochs 60   # continues from the checkpoint of epoch 40
 //! ```
 //!
 //! The first scale is far too large on purpose, so that the first steps are skipped.
 
 mod model;
 
-use std::path::PathBuf;
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use burn::{
     backend::Flex,
@@ -25,7 +30,7 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff,
-    config::{Compute, Config, DynamicLossScale, SetupError},
+    config::{Compute, Config, DynamicLossScale},
     metric::AmpMetric,
     optim::{AmpOptimizer, Clipping, GradientNorm, HoldOnSkip},
 };
@@ -36,20 +41,74 @@ type B = Autodiff<Amp<Flex>>;
 /// Trains a small net in F16 with Burn's dashboard.
 #[derive(Parser)]
 struct Args {
-    #[arg(long, default_value_t = 4)]
-    epochs: usize,
+    /// The epochs to train in all, those before a `--resume` included; an epoch is 150 steps.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..))]
+    epochs: u16,
 
-    /// Continues from the checkpoint of this epoch.
-    #[arg(long, value_name = "EPOCH")]
-    resume: Option<usize>,
+    /// Continues from the checkpoint of this epoch; the last two epochs of a run have one.
+    #[arg(long, value_name = "EPOCH", value_parser = clap::value_parser!(u16).range(1..))]
+    resume: Option<u16>,
 
     /// The folder for checkpoints and logs.
     #[arg(long, value_name = "DIR", default_value = "target/learner")]
     out: PathBuf,
 }
 
-fn main() -> Result<(), SetupError> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The epochs in a folder that training can continue from.
+fn checkpoints(folder: &Path) -> Vec<u16> {
+    let files = fs::read_dir(folder.join("checkpoint"))
+        .into_iter()
+        .flatten();
+    let names = files.flatten().map(|file| file.file_name());
+    let mut epochs: Vec<u16> = names
+        .filter_map(|name| {
+            let name = name.to_str()?.split('.').next()?;
+            name.strip_prefix("model-")?.parse().ok()
+        })
+        .collect();
+    epochs.sort_unstable();
+    epochs
+}
+
+fn check_resume(args: &Args) -> Result<(), String> {
+    let Some(epoch) = args.resume else {
+        return Ok(());
+    };
+    let found = checkpoints(&args.out);
+    if !found.contains(&epoch) {
+        let found: Vec<_> = found.iter().map(u16::to_string).collect();
+        return Err(format!(
+            "{} has no checkpoint of epoch {epoch}; it has: {}",
+            args.out.display(),
+            if found.is_empty() {
+                "none".into()
+            } else {
+                found.join(", ")
+            }
+        ));
+    }
+    if epoch >= args.epochs {
+        return Err(format!(
+            "epoch {epoch} is not before the last one, {}; continue with `--epochs {}` or more",
+            args.epochs,
+            epoch + 1
+        ));
+    }
+    Ok(())
+}
+
+fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    check_resume(args)?;
     let device = Default::default();
     B::seed(&device, 42);
     let config = Config {
@@ -72,10 +131,8 @@ fn main() -> Result<(), SetupError> {
         .with_clipping(Clipping::GlobalNorm(1.0))
         .with_gradient_norm(&norm)
         .init();
-    let steps = args.epochs * model::STEPS_PER_EPOCH;
-    let schedule = CosineAnnealingLrSchedulerConfig::new(1e-2, steps)
-        .init()
-        .expect("the learning rate is in (0, 1] and there is a step");
+    let steps = usize::from(args.epochs) * model::STEPS_PER_EPOCH;
+    let schedule = CosineAnnealingLrSchedulerConfig::new(1e-2, steps).init()?;
     let learner = Learner::new(
         model::Model::<B>::new(&device),
         optimizer,
@@ -88,9 +145,9 @@ fn main() -> Result<(), SetupError> {
         .metric_train_numeric(AmpMetric::skipped_steps(scale))
         .metric_train_numeric(AmpMetric::gradient_norm(norm))
         .with_file_checkpointer(DefaultRecorder::new())
-        .num_epochs(args.epochs);
+        .num_epochs(args.epochs.into());
     if let Some(epoch) = args.resume {
-        training = training.checkpoint(epoch);
+        training = training.checkpoint(epoch.into());
     }
     training.launch(learner);
 

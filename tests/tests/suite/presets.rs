@@ -215,7 +215,7 @@ fn estimates_are_what_training_takes() {
     holds::<O3>(Preset::O3, Masters::None);
 }
 
-/// The numbers of the table in `book/src/recipes.md`, and the state of every optimizer of Burn.
+/// The numbers of the table in `book/src/memory.md`, and the state of every optimizer of Burn.
 #[test]
 fn bytes_per_parameter() {
     type B = PlainAutodiff;

@@ -23,7 +23,7 @@ use self::{
     report::{Outcome, Report, summary},
     step::{Step, Task},
 };
-use crate::{config, cuda, ops, ops_table};
+use crate::{book, config, cuda, mistakes, ops, ops_table};
 
 /// The steps.
 const STEPS: &[Step] = &[
@@ -64,6 +64,11 @@ const STEPS: &[Step] = &[
         "config",
         Task::Check("cargo xtask config --check", config::check),
     ),
+    Step::new(
+        "pages",
+        Task::Check("the links of all Markdown pages", book::check),
+    ),
+    Step::new("book", Task::IfPossible("mdbook build book", tools::book)),
     Step::new(
         "msrv",
         Task::IfPossible("burn-amp with the Rust version it declares", msrv::check),
@@ -141,6 +146,11 @@ const STEPS: &[Step] = &[
             "--examples",
         ]),
     ),
+    // With the features of the step before.
+    Step::new(
+        "mistakes",
+        Task::Check("cargo xtask mistakes --check", mistakes::check),
+    ),
     // Tiny models on a driver without a device: another build of Burn, with CUDA.
     Step::new(
         "cuda-dry",
@@ -173,6 +183,36 @@ const STEPS: &[Step] = &[
     ),
 ];
 
+/// The steps of `--quick`, besides [`QUICK_TEST`]: those that need no build of Burn.
+const QUICK: &[&str] = &[
+    "manifests",
+    "fmt",
+    "typos",
+    "ops",
+    "ops-table",
+    "config",
+    "pages",
+    "book",
+];
+
+/// The tests of `--quick`, with the features of the step `test`: what one of them has built, the other uses.
+const QUICK_TEST: Step = Step::new(
+    "quick-test",
+    Task::Cargo(&[
+        "test",
+        "--workspace",
+        "--lib",
+        "--bin",
+        "burn-amp",
+        "--bin",
+        "xtask",
+        "--test",
+        "suite",
+        "--test",
+        "warnings",
+    ]),
+);
+
 /// The GPU features, for the steps that only check.
 const GPU_FEATURES: &str =
     "burn-amp/cuda,burn-amp/vulkan,burn-amp/fusion,burn-amp-tests/vulkan,burn-amp-tests/fusion";
@@ -187,6 +227,9 @@ pub struct Options {
     /// Runs only this step; may be given several times
     #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|step| step.name)))]
     only: Vec<String>,
+    /// For daily use: the checks that need no build of Burn, and the suite on the CPU; says what it leaves out
+    #[arg(long, conflicts_with = "only")]
+    quick: bool,
     /// Lists the steps
     #[arg(long)]
     list: bool,
@@ -201,9 +244,23 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::SUCCESS;
     }
 
-    let steps: Vec<_> = chosen(&options.only).collect();
-    let names: Vec<_> = steps.iter().map(|step| step.name).collect();
-    println!("{} steps: {}", steps.len(), names.join(", "));
+    let steps: Vec<_> = match options.quick {
+        true => quick().collect(),
+        false => chosen(&options.only).collect(),
+    };
+    println!("{} steps: {}", steps.len(), names(&steps));
+    if options.quick {
+        let left_out: Vec<_> = STEPS
+            .iter()
+            .filter(|step| !QUICK.contains(&step.name))
+            .collect();
+        println!("left out, of `cargo xtask test`: {}", names(&left_out));
+    } else if options.only.is_empty() {
+        println!(
+            "the first run compiles Burn with several sets of features, most of an hour on two cores; later ones \
+             compile what has changed; `--quick` is for daily use"
+        );
+    }
     let mut reports = Vec::new();
     let mut failed = false;
     for (index, step) in steps.iter().enumerate() {
@@ -218,7 +275,9 @@ pub fn run(options: &Options) -> ExitCode {
                 step.name,
                 step.what()
             );
-            step.run()
+            let outcome = step.run();
+            println!("{} took {:.0} s", step.name, start.elapsed().as_secs_f64());
+            outcome
         };
         if let Outcome::Failed(error) = &outcome {
             failed = true;
@@ -239,6 +298,17 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
+fn names(steps: &[&Step]) -> String {
+    let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+    names.join(", ")
+}
+
+/// The steps of `--quick`.
+fn quick() -> impl Iterator<Item = &'static Step> {
+    let checks = STEPS.iter().filter(|step| QUICK.contains(&step.name));
+    checks.chain([&QUICK_TEST])
+}
+
 /// The steps with these names, in the order of [`STEPS`]; all of them if none is named.
 fn chosen(only: &[String]) -> impl Iterator<Item = &'static Step> {
     STEPS
@@ -256,6 +326,12 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), STEPS.len());
+    }
+
+    #[test]
+    fn the_quick_steps_are_steps() {
+        assert_eq!(quick().count(), QUICK.len() + 1);
+        assert!(chosen(&[]).all(|step| step.name != QUICK_TEST.name));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 pub fn check() -> Result<()> {
     let packages: Vec<_> = workspace::members()?
         .into_iter()
-        .filter(is_published)
+        .filter(workspace::is_published)
         .collect();
     ensure!(!packages.is_empty(), "no crate is published");
 
@@ -64,13 +64,6 @@ fn cargo(args: &[&str], packages: &[&str]) -> Result<(String, String)> {
     run(&["--offline"]).or_else(|_| run(&[]))
 }
 
-fn is_published(package: &Package) -> bool {
-    package
-        .publish
-        .as_ref()
-        .is_none_or(|registries| !registries.is_empty())
-}
-
 /// The warnings in cargo's messages.
 fn warnings(name: &str, said: &str) -> Vec<String> {
     said.lines()
@@ -116,6 +109,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::workspace::is_published;
 
     fn package(publish: serde_json::Value) -> Package {
         serde_json::from_value(json!({

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::report::Outcome;
-use crate::{cuda, vulkan, workspace};
+use crate::{book, cuda, vulkan, workspace};
 
 /// Installs rustfmt and clippy if they are missing.
 pub fn components() -> Result<()> {
@@ -75,6 +75,14 @@ pub fn typos() -> Outcome {
         return not_installed("typos", "pip install typos");
     }
     workspace::run(&mut workspace::command("typos", &["--format", "brief"])).into()
+}
+
+/// Builds the book.
+pub fn book() -> Outcome {
+    if !book::can_build() {
+        return not_installed("mdbook", "cargo install --locked mdbook");
+    }
+    book::build().into()
 }
 
 fn not_installed(program: &str, how: &str) -> Outcome {

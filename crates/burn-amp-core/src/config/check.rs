@@ -1,7 +1,10 @@
 //! The rules of a whole configuration.
 
+use std::env;
+
 use super::{
-    Compute, Config, ConfigError, LossScaleMode, Preset, keys::Key, sources::Sources, tree::Value,
+    Compute, Config, ConfigError, LossScaleMode, Preset, Source, keys::Key, sources::Sources,
+    tree::Value,
 };
 
 /// Checks every value of a configuration, and the rules that concern several keys.
@@ -25,9 +28,17 @@ fn compute_of_preset(config: &Config, sources: &Sources) -> Result<(), ConfigErr
         return Ok(());
     }
     let names: Vec<_> = allowed.iter().map(|compute| compute.name()).collect();
+    let place = sources.last("compute", "preset");
+    // A configuration that was loaded and then changed in code does not know where its preset is from.
+    let variable = Key::find("preset").map(Key::variable);
+    let is_of_variable =
+        |variable: &String| env::var(variable).is_ok_and(|set| set == preset.name());
+    let from = variable
+        .filter(|variable| place.source == Source::Code && is_of_variable(variable))
+        .map_or_else(String::new, |variable| format!(" (from {variable})"));
     Err(ConfigError::unexpected(
-        sources.last("compute", "preset"),
-        format!("compute {} with preset {preset}", names.join(" or ")),
+        place,
+        format!("compute {} with preset {preset}{from}", names.join(" or ")),
         format!("compute {compute}"),
     ))
 }

@@ -21,13 +21,12 @@ pub enum ConfigError {
     },
 
     /// The file exists, but cannot be read as UTF-8 text.
-    #[error("{}: not readable as UTF-8 text", .file.display())]
+    #[error("{}: cannot be read as UTF-8 text: {reason}", .file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// The error of reading it.
-        #[source]
-        source: io::Error,
+        /// The error of reading it, which the message contains.
+        reason: io::Error,
     },
 
     /// A folder holds two files, and nothing says which of them counts.
@@ -62,7 +61,7 @@ pub enum ConfigError {
     },
 
     /// There is no key, variable, op or value of this name.
-    #[error("{place}: unknown {what} `{name}`{}{}", labelled("; allowed: ", .allowed), hint(.nearest.as_deref()))]
+    #[error("{place}: unknown {what} `{name}`{}{}", labelled("; allowed: ", .allowed), hint(.name, .nearest.as_deref()))]
     Unknown {
         /// The table, variable or key that has the name.
         place: Box<Place>,
@@ -70,9 +69,10 @@ pub enum ConfigError {
         what: &'static str,
         /// The unknown name.
         name: String,
-        /// The names that are allowed; empty if they are hundreds and `nearest` is one of them.
+        /// The names that are allowed, or the likely ones of hundreds; empty if they are hundreds and `nearest` is one of
+        /// them.
         allowed: String,
-        /// The name that was probably meant.
+        /// The name that was probably meant; the same name, if it belongs above the first table of the file.
         nearest: Option<String>,
     },
 
@@ -224,8 +224,14 @@ fn labelled(label: &str, text: &str) -> String {
     format!("{label}{text}")
 }
 
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+fn hint(name: &str, nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) if nearest == name => {
+            format!("; `{name}` belongs to the top of the file, above the first table")
+        }
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => String::new(),
+    }
 }
 
 fn nearest_number(nearest: Option<f32>) -> String {

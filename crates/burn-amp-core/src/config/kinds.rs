@@ -94,12 +94,12 @@ impl Kind for Power {
     }
 
     fn read(&self, value: &Value, place: &Place) -> Result<f32, ConfigError> {
-        let x: Option<f64> = if let Value::Float(x) = value {
-            Some(*x)
-        } else if let Value::Integer(x) = value {
-            Some(*x as f64)
-        } else {
-            of_variable(value)
+        let x: Option<f64> = match value {
+            Value::Float(x) | Value::Written(x, _) => Some(*x),
+            Value::Integer(x) => Some(*x as f64),
+            Value::String(text) | Value::Text(text) if text.starts_with("2^") => of_power(text),
+            Value::Text(_) => of_variable(value),
+            Value::Table(_) | Value::String(_) | Value::Boolean(_) | Value::Other(_) => None,
         };
         let x = x.map(|x| x as f32);
         // zero and subnormal numbers have exponent -127, infinity and NaN 128, negative numbers more
@@ -134,6 +134,12 @@ fn power(exponent: i32) -> f32 {
     f32::from_bits(((exponent + EXPONENT_BIAS) as u32) << MANTISSA_BITS)
 }
 
+/// The number that is written `2^40`.
+fn of_power(text: &str) -> Option<f64> {
+    let exponent: i32 = text.strip_prefix("2^")?.parse().ok()?;
+    Some(2f64.powi(exponent))
+}
+
 /// A whole number in a range.
 pub(super) struct Whole(pub(super) RangeInclusive<u32>);
 
@@ -152,7 +158,14 @@ impl Kind for Whole {
         };
         n.and_then(|n| u32::try_from(n).ok())
             .filter(|n| self.0.contains(n))
-            .ok_or_else(|| ConfigError::unexpected(place.clone(), self.allowed(), value))
+            .ok_or_else(|| {
+                // `1000.0` is no whole number here, so the point stays.
+                let found = match value {
+                    Value::Float(_) => value.to_toml(),
+                    other => other.to_string(),
+                };
+                ConfigError::unexpected(place.clone(), self.allowed(), found)
+            })
     }
 
     fn write(&self, field: &u32) -> Value {
@@ -205,6 +218,7 @@ impl Kind for FilePath {
             Value::Table(_)
             | Value::Integer(_)
             | Value::Float(_)
+            | Value::Written(..)
             | Value::Boolean(_)
             | Value::Other(_) => Err(ConfigError::unexpected(
                 place.clone(),

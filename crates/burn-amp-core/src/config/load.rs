@@ -27,12 +27,7 @@ impl Config {
     ///
     /// The first mistake: where it is, and what is allowed there.
     pub fn load() -> Result<Self, ConfigError> {
-        // text that is not UTF-8 gets a replacement character, which is in no name, number or path that is allowed
-        let variables = env::vars_os().map(|(name, text)| {
-            let text = text.to_string_lossy().into_owned();
-            (name.to_string_lossy().into_owned(), text)
-        });
-        Self::load_from(Path::new(""), variables)
+        Loaded::load().map(|loaded| loaded.config)
     }
 
     /// The configuration for a directory and a set of variables.
@@ -70,6 +65,20 @@ impl Config {
 }
 
 impl Loaded {
+    /// The configuration of this process, as [`Config::load`] finds it, with the origin of each value.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Config::load`].
+    pub fn load() -> Result<Self, ConfigError> {
+        // text that is not UTF-8 gets a replacement character, which is in no name, number or path that is allowed
+        let variables = env::vars_os().map(|(name, text)| {
+            let text = text.to_string_lossy().into_owned();
+            (name.to_string_lossy().into_owned(), text)
+        });
+        Self::load_from(Path::new(""), variables)
+    }
+
     /// The configuration for a directory and a set of variables, as [`Config::load_from`] finds it, with the origin of
     /// each value.
     ///
@@ -88,9 +97,9 @@ impl Loaded {
         let mut draft = Draft::default();
         let file = find(dir, named)?;
         if let Some(file) = &file {
-            let text = fs::read_to_string(file).map_err(|source| ConfigError::Unreadable {
+            let text = fs::read_to_string(file).map_err(|reason| ConfigError::Unreadable {
                 file: file.clone(),
-                source,
+                reason,
             })?;
             let is_json = file
                 .extension()
@@ -116,6 +125,24 @@ impl Loaded {
 pub(super) struct Draft {
     config: Config,
     sources: Sources,
+}
+
+impl ConfigError {
+    /// A key that its table does not have. If another table has it, that is the hint.
+    fn unknown_key(place: Place, name: &str, known: &[&str]) -> Self {
+        let elsewhere = of_another_table(&name.to_lowercase().replace('-', "_"));
+        let nearest = match elsewhere {
+            Some(key) if nearest(name, known.iter().copied()).is_none() => Some(key.path()),
+            Some(_) | None => nearest(name, known.iter().copied()),
+        };
+        Self::Unknown {
+            place: Box::new(place),
+            what: "key",
+            name: name.into(),
+            allowed: known.join(", "),
+            nearest: nearest.map(str::to_owned),
+        }
+    }
 }
 
 impl Draft {
@@ -149,7 +176,7 @@ impl Draft {
             let (place, name) = (place.at(entry.line), entry.key.as_str());
             let known = Key::inside(&place.key);
             if !known.contains(&name) {
-                return Err(ConfigError::unknown(place, "key", name, known.into_iter()));
+                return Err(ConfigError::unknown_key(place, name, &known));
             }
             let place = place.child(name);
             match (Key::find(&place.key), &entry.value) {
@@ -185,13 +212,15 @@ fn find(dir: &Path, named: Option<String>) -> Result<Option<PathBuf>, ConfigErro
     } else {
         path::absolute(dir)
     };
-    let absolute = absolute.map_err(|source| ConfigError::Unreadable {
+    let absolute = absolute.map_err(|reason| ConfigError::Unreadable {
         file: dir.into(),
-        source,
+        reason,
     })?;
     for dir in absolute.ancestors() {
         let (toml, json) = (dir.join(TOML), dir.join(JSON));
-        match (toml.exists(), json.exists()) {
+        // A link that leads nowhere is there too: reading it gives the error.
+        let is_there = |file: &Path| file.symlink_metadata().is_ok();
+        match (is_there(&toml), is_there(&json)) {
             (true, true) => return Err(ConfigError::TwoFiles { toml, json }),
             (true, false) => return Ok(Some(toml)),
             (false, true) => return Ok(Some(json)),
@@ -201,13 +230,23 @@ fn find(dir: &Path, named: Option<String>) -> Result<Option<PathBuf>, ConfigErro
     Ok(None)
 }
 
+/// The key of this name in a table, if only one table has it.
+fn of_another_table(name: &str) -> Option<&'static Key> {
+    let mut found = Key::ALL.iter().filter(|key| key.table_and_name().1 == name);
+    found.next().filter(|_| found.next().is_none())
+}
+
 fn unknown_variable(name: String) -> ConfigError {
     let mut allowed: Vec<_> = Key::ALL.iter().map(Key::variable).collect();
     allowed.push(FILE_VARIABLE.into());
     allowed.sort_unstable();
     // compared without the prefix, which would make any two variables alike
+    let rest = &name[PREFIX.len()..];
     let candidates = allowed.iter().filter_map(|name| name.strip_prefix(PREFIX));
-    let nearest = nearest(&name[PREFIX.len()..], candidates).map(|name| format!("{PREFIX}{name}"));
+    let nearest = nearest(rest, candidates)
+        .map(|name| format!("{PREFIX}{name}"))
+        .or_else(|| of_another_table(&rest.to_lowercase()).map(Key::variable))
+        .or_else(|| (rest == "LOSS_SCALE").then(|| format!("{name}_INIT")));
     ConfigError::Unknown {
         place: Box::new(Place::new(Source::Environment, "")),
         what: "variable",

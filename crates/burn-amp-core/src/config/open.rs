@@ -132,17 +132,43 @@ impl OpenKey for Op {
                 op,
             }),
             Err(()) => {
-                let candidates = Self::ALL.iter().filter(|op| has_class(op));
-                let nearest = nearest(name, candidates.map(|op| op.name()));
-                let examples = "the methods of Burn's op traits, for example `float_matmul`";
+                let names = || {
+                    Self::ALL
+                        .iter()
+                        .filter(|op| has_class(op))
+                        .map(|op| op.name())
+                };
+                let nearest = nearest(name, names());
+                let examples = containing(name, names()).unwrap_or_else(|| {
+                    "the methods of Burn's op traits, for example `float_matmul`; `burn-amp ops` lists them".into()
+                });
                 Err(ConfigError::Unknown {
                     place: Box::new(place.clone()),
                     what: "op",
                     name: name.into(),
-                    allowed: if nearest.is_none() { examples } else { "" }.into(),
+                    allowed: if nearest.is_none() {
+                        examples
+                    } else {
+                        String::new()
+                    },
                     nearest: nearest.map(str::to_owned),
                 })
             }
         }
+    }
+}
+
+/// The ops whose names contain a word, the shortest ones as a list; `None` if there are none.
+fn containing<'a>(word: &str, ops: impl Iterator<Item = &'a str>) -> Option<String> {
+    const SHOWN: usize = 6;
+
+    let mut found: Vec<_> = ops.filter(|op| op.contains(word)).collect();
+    found.sort_by_key(|op| (op.len(), *op));
+    let shown = found[..found.len().min(SHOWN)].join(", ");
+    match found.len() {
+        0 => None,
+        _ if word.is_empty() => None,
+        1..=SHOWN => Some(shown),
+        _ => Some(format!("{shown}, … (`burn-amp ops {word}`)")),
     }
 }

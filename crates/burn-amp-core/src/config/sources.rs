@@ -31,6 +31,7 @@ impl Sources {
             | Value::Text(_)
             | Value::Integer(_)
             | Value::Float(_)
+            | Value::Written(..)
             | Value::Boolean(_)
             | Value::Other(_) => {}
         }

@@ -28,6 +28,8 @@ pub(super) enum Value {
     Text(String),
     Integer(i128),
     Float(f64),
+    /// A number with a point or an exponent, and how the file writes it.
+    Written(f64, String),
     Boolean(bool),
     /// A value that no key takes: `an array`, `a date`, `null`.
     Other(&'static str),
@@ -39,9 +41,25 @@ pub(super) fn toml(text: &str, file: &Path) -> Result<Table, ConfigError> {
         Ok(root) => Ok(toml_table(root.into_inner(), text)),
         Err(error) => {
             let line = error.span().map(|span| line(text, span.start));
-            Err(syntax(file, line, error.message().into()))
+            let message = line
+                .and_then(|line| unquoted(text.lines().nth(line - 1)?))
+                .unwrap_or_else(|| error.message().into());
+            Err(syntax(file, line, message))
         }
     }
+}
+
+/// What is wrong with a line like `compute = f16`, for which the parser expects a boolean or a number.
+fn unquoted(line: &str) -> Option<String> {
+    let (key, value) = line.split_once('=')?;
+    let value = value.split('#').next()?.trim();
+    let is_word = !value.is_empty()
+        && value
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-^".contains(c));
+    let is_number = value.parse::<f64>().is_ok();
+    let is_value = is_number || value == "true" || value == "false";
+    (is_word && !is_value).then(|| format!("`{value}` needs quotes: {} = \"{value}\"", key.trim()))
 }
 
 /// Parses JSON; `file` is named in errors.
@@ -84,7 +102,7 @@ impl Value {
             }
             Self::String(text) | Self::Text(text) => quoted(text),
             Self::Integer(x) => x.to_string(),
-            Self::Float(x) => digits(*x),
+            Self::Float(x) | Self::Written(x, _) => digits(*x),
             Self::Boolean(x) => x.to_string(),
             Self::Other(kind) => quoted(kind), // no key has such a value
         }
@@ -116,16 +134,19 @@ impl fmt::Display for Value {
                 let digits = digits(*x);
                 f.write_str(digits.strip_suffix(".0").unwrap_or(&digits))
             }
+            Self::Written(_, text) => f.write_str(text),
             Self::Boolean(_) => f.write_str("a boolean"),
             Self::Other(kind) => f.write_str(kind),
         }
     }
 }
 
-/// A number with a point or an exponent, and no more digits than F32 needs if it is one.
+/// A number with a point or an exponent, and no more digits than F32 needs if it is one; whole numbers that are not very
+/// large have all their digits.
 fn digits(x: f64) -> String {
     let short = x as f32;
-    if f64::from(short) == x {
+    let is_whole = x.fract() == 0.0 && x.abs() < 1e16;
+    if f64::from(short) == x && !is_whole {
         format!("{short:?}")
     } else {
         format!("{x:?}")
@@ -169,7 +190,10 @@ fn toml_value(node: DeValue<'_>, text: &str) -> Value {
             Ok(x) => Value::Integer(x),
             Err(_) => Value::Other("a number of more than 128 bits"),
         },
-        DeValue::Float(x) => Value::Float(x.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Float(x) => {
+            let text = x.as_str();
+            Value::Written(text.parse().unwrap_or(f64::NAN), text.to_owned())
+        }
         DeValue::Boolean(x) => Value::Boolean(x),
         DeValue::Datetime(_) => Value::Other("a date"),
         DeValue::Array(_) => Value::Other("an array"),

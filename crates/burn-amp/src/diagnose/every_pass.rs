@@ -40,7 +40,7 @@ fn address<B: Backend>(context: &'static Context<B>) -> usize {
 
 /// Prints a report to standard error and writes its files.
 fn write(report: &Report, file: &str) {
-    static FILES: Warning = Warning::new();
+    static FILES: Warning = Warning::new("a-report-that-cannot-be-written");
 
     eprintln!("{}", report.to_text());
     for (ending, text) in [

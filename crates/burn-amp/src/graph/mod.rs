@@ -146,6 +146,25 @@ pub trait Graph<B: AmpBackend>:
     ) -> FloatTensor<Self::Inner>;
 }
 
+/// A graph that records the ops, so that the backend can train.
+///
+/// It exists for its message: [`AutodiffBackend`](burn_backend::AutodiffBackend) is Burn's.
+#[diagnostic::on_unimplemented(
+    message = "a backend with `{Self}` computes no gradients: `burn_amp::Autodiff` is missing, or is not around `Amp`",
+    label = "`Amp` is not inside `burn_amp::Autodiff`",
+    note = "write `burn_amp::Autodiff<Amp<Flex>>`: burn-amp's `Autodiff` outside, `Amp` inside it, and the plain backend inside that"
+)]
+pub trait Records<B: AmpBackend>:
+    Graph<B, Inner = burn_autodiff::Autodiff<B, <Self as Records<B>>::Strategy>>
+{
+    /// The checkpointing strategy.
+    type Strategy: CheckpointStrategy;
+}
+
+impl<B: AmpBackend, C: CheckpointStrategy> Records<B> for Tape<C> {
+    type Strategy = C;
+}
+
 mod sealed {
     pub trait Sealed {}
 }

@@ -10,6 +10,7 @@ use burn_amp_kernels::loss_scale;
 use burn_backend::{Backend, Shape, read_sync, tensor::FloatTensor};
 
 use super::Scaling;
+use crate::warn::See;
 
 /// A backward pass whose outcome may still be on the device.
 #[derive(Debug)]
@@ -65,7 +66,10 @@ impl<B: Backend> DeferredPass<B> {
         *self.scale.get_or_init(|| {
             let scale = loss_scale::scale_of::<B>(self.before.clone());
             let scale = read_sync(B::float_into_data(scale)).unwrap_or_else(|error| {
-                panic!("cannot read the loss scale from the device: {error}")
+                panic!(
+                    "cannot read the loss scale from the device: {error} {}",
+                    See("the-device-fails")
+                )
             });
             scale
                 .iter::<f32>()

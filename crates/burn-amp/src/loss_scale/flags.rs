@@ -3,6 +3,8 @@
 use burn_amp_kernels::{AmpBackend, Reading};
 use burn_backend::tensor::FloatTensor;
 
+use crate::warn::See;
+
 /// The F32 flags of a backward pass, requested from the device: one per gradient, 1 if the gradient is not finite.
 #[derive(Debug)]
 pub(crate) struct Flags(Reading);
@@ -24,7 +26,8 @@ impl Flags {
             Ok(flags) => flags.iter::<f32>().map(|flag| flag != 0.0).collect(),
             Err(error) => panic!(
                 "cannot read from the device whether gradients overflowed, so the step can neither be made nor \
-                 skipped: {error}"
+                 skipped: {error} {}",
+                See("the-device-fails")
             ),
         }
     }

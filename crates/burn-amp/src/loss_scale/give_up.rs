@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use burn_amp_core::overflow::Cause;
 
 use super::skip::{Readable, Skip};
+use crate::warn::See;
 
 /// The reason why training is given up: the gradients overflowed again and again at the smallest loss scale.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ impl GivenUp {
     ///
     /// Always: `backward()` returns no `Result`, and going on would skip every step in silence.
     pub(crate) fn panic(&self) -> ! {
-        panic!("{self}")
+        panic!("{self} {}", See("training-is-given-up"))
     }
 }
 

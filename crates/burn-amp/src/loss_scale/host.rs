@@ -251,8 +251,9 @@ impl HostScale {
         }
         warn::of_smallest_scale(all_at_min, &skip);
         tracing::info!(
-            "burn-amp: step skipped: {skip}; the next scale is {}",
-            Readable(next)
+            "burn-amp: step skipped: {skip}; the next scale is {} {}",
+            Readable(next),
+            warn::See("a-skipped-step")
         );
         outcome
     }

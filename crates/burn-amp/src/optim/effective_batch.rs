@@ -99,7 +99,7 @@ impl EffectiveBatch {
     }
 }
 
-static WAITS: Warning = Warning::new();
+static WAITS: Warning = Warning::new("sync--false-with-another-optimizer");
 
 /// The parts of an effective batch, and what is known about their outcome.
 struct Parts<'a, B: AutodiffBackend<InnerBackend: Amped>> {

@@ -31,7 +31,7 @@ impl Outliers {
 
     /// Whether a step with gradients of this norm is skipped. Incurs a device-to-host read.
     pub(super) fn skips<B: Backend>(&mut self, guard: NormGuard, norm: Tensor<B, 1>) -> bool {
-        static FIRST: Warning = Warning::new();
+        static FIRST: Warning = Warning::new("gradients-that-are-outliers");
 
         let norm: f32 = norm.into_scalar().elem();
         let recent = std::mem::take(&mut self.recent);

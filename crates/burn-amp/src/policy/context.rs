@@ -7,6 +7,7 @@ use super::{compute::compute_dtype, locator::Locator, source::SetupError};
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
+    warn,
 };
 
 /// The state that burn-amp keeps for one configuration source, backend and device.
@@ -83,26 +84,24 @@ impl<B: Backend> Context<B> {
         }
     }
 
-    /// Logs the policy in force, and warns if it lowers nothing on this device.
+    /// Says which policy is in force, and warns if it lowers nothing on this device.
     pub(super) fn announce(&self, device: &B::Device) {
         let compute = self.policy.compute();
-        let backend = B::name(device);
-        tracing::info!("burn-amp: {backend} on {device:?} computes in {compute}");
+        if compute.is_low() {
+            warn::say(&format!(
+                "{} on {device:?} computes in {compute}",
+                B::name(device)
+            ));
+        } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {
+            warn::of_nothing_lowered(format_args!("{device:?}"));
+        }
+    }
+
+    /// Warns, in a backward pass, if the preset stores parameters in half precision and the program does not.
+    pub(crate) fn check_preset(&self) {
+        let compute = self.policy.compute();
         if let (Preset::O2 | Preset::O3, true) = (self.config.preset, compute.is_low()) {
-            tracing::info!(
-                "burn-amp: preset {}: `burn_amp::cast_params(model)` stores its parameters in {compute}; step them \
-                 with `AmpOptimizer`",
-                self.config.preset
-            );
-        }
-        if compute.is_low() || self.config.preset == Preset::O0 {
-            return;
-        }
-        if self.config.compute == Compute::Auto {
-            tracing::warn!(
-                "burn-amp: {device:?} has no accelerated bf16 or f16, so everything stays in f32; set `compute = \
-                 \"bf16\"` or `\"f16\"` in amp.toml to use it anyway (emulated)"
-            );
+            warn::of_preset_alone(self.config.preset, compute);
         }
     }
 }

@@ -14,7 +14,10 @@ use super::{
     context::Context,
     source::{ConfigSource, SetupError},
 };
-use crate::loss_scale::{DeviceLossScale, Scaling};
+use crate::{
+    loss_scale::{DeviceLossScale, Scaling},
+    warn::See,
+};
 
 /// A configuration source and a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +52,7 @@ impl<B: Backend> Context<B> {
     ///
     /// Panics if the configuration is wrong; [`effective_config`](crate::effective_config) returns the same error.
     pub(crate) fn of<P: ConfigSource>(device: &B::Device) -> &'static Self {
-        Self::try_of::<P>(device).unwrap_or_else(|error| panic!("{error}"))
+        Self::try_of::<P>(device).unwrap_or_else(|error| panic!("{error} {}", See(error.section())))
     }
 
     /// Returns the context in force, made from the source's configuration at first use.

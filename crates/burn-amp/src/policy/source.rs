@@ -1,6 +1,10 @@
 //! The sources of a configuration.
 
-use burn_amp_core::{Config, ConfigError, Precision};
+use std::sync::Once;
+
+use burn_amp_core::{Config, ConfigError, Loaded, Precision};
+
+use crate::warn;
 
 /// A source of the configuration, and with it of the policy.
 ///
@@ -32,7 +36,24 @@ pub struct FromFile;
 
 impl ConfigSource for FromFile {
     fn config() -> Result<Config, ConfigError> {
-        Config::load()
+        static SAID: Once = Once::new();
+
+        let loaded = Loaded::load()?;
+        if let Some(file) = loaded.file() {
+            SAID.call_once(|| warn::say(&format!("configuration from {}", file.display())));
+        }
+        Ok(loaded.config)
+    }
+}
+
+impl SetupError {
+    /// The section of the book's page of messages.
+    pub(crate) fn section(&self) -> &'static str {
+        match self {
+            Self::Config(_) => "the-configuration-is-wrong",
+            Self::UnsupportedDtype { .. } => "the-device-lacks-the-dtype",
+            Self::InForce { .. } => "configured-too-late",
+        }
     }
 }
 

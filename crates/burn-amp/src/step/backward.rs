@@ -1,7 +1,7 @@
 //! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
 
 use burn_amp_core::{Config, Preset};
-use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
+use burn_autodiff::Autodiff;
 use burn_backend::{
     AutodiffBackend,
     tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
@@ -15,14 +15,14 @@ use crate::{
     backend::Amp,
     diagnose::every_pass,
     distributed::Trainable,
-    graph::{NoGraph, Recorded, Tape},
+    graph::{NoGraph, Recorded, Records},
     policy::ConfigSource,
     precision, ranks, site,
     tensor::{AmpTensor, Nature},
     warn,
 };
 
-impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for Amp<B, P, Tape<C>> {
+impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P, G> {
     type InnerBackend = Amp<B, P, NoGraph>;
     type Gradients = Gradients<B>;
 
@@ -36,11 +36,12 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
             warn::of_low_loss(stored, site::here);
         }
         context.leaves.count_pass();
+        context.check_preset();
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
                 let loss = located::loss(context, &inner.primitive);
-                let gradients = on_device::backward::<B, P, C>(inner, scaling, rule);
+                let gradients = on_device::backward::<B, P, G::Strategy>(inner, scaling, rule);
                 located::tell(located::end_of_step(context, loss));
                 context.locator.next_step(scaling.host.skipped_steps());
                 return gradients;
@@ -51,13 +52,14 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         }
         match scaling.host.scale() {
             Some(scale) => {
-                let gradients = on_host::backward::<B, P, C>(inner, context, scaling, scale);
+                let gradients =
+                    on_host::backward::<B, P, G::Strategy>(inner, context, scaling, scale);
                 context.locator.next_step(scaling.host.skipped_steps());
                 gradients
             }
             None => {
                 let loss = located::loss(context, &inner.primitive);
-                let gradients = Autodiff::<B, C>::backward(inner);
+                let gradients = Autodiff::<B, G::Strategy>::backward(inner);
                 located::tell(located::end_of_step(context, loss));
                 Gradients {
                     inner: gradients,
@@ -132,10 +134,10 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         let tensor = tensor.exact();
         let recorded = match tensor.recorded.lowered() {
             Some((to, values)) => Recorded::of_lowered(to, values),
-            None => AmpTensor::<B, Tape<C>>::recorded(tensor.context, 0),
+            None => AmpTensor::<B, G>::recorded(tensor.context, 0),
         };
         AmpTensor {
-            inner: Autodiff::<B, C>::from_inner(tensor.inner),
+            inner: Autodiff::<B, G::Strategy>::from_inner(tensor.inner),
             logical: tensor.logical,
             context: tensor.context,
             nature: Nature::Plain,
@@ -161,7 +163,7 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
         param_id: burn_backend::distributed::DistributedParamId,
     ) -> FloatTensor<Self> {
         AmpTensor {
-            inner: Autodiff::<B, C>::set_distributed_params(tensor.inner, param_id),
+            inner: Autodiff::<B, G::Strategy>::set_distributed_params(tensor.inner, param_id),
             ..tensor
         }
     }
@@ -170,12 +172,12 @@ impl<B: Trainable, P: ConfigSource, C: CheckpointStrategy> AutodiffBackend for A
     fn distributed_params(
         tensor: &FloatTensor<Self>,
     ) -> Option<burn_backend::distributed::DistributedParams> {
-        Autodiff::<B, C>::distributed_params(&tensor.inner)
+        Autodiff::<B, G::Strategy>::distributed_params(&tensor.inner)
     }
 
     #[cfg(feature = "distributed")]
     fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
-        Autodiff::<B, C>::is_distributed(&tensor.inner)
+        Autodiff::<B, G::Strategy>::is_distributed(&tensor.inner)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     graph::LeafGradient,
     loss_scale::Overflow,
     policy::{ConfigSource, Context},
+    warn::See,
 };
 
 /// Returns the gradients of all parameters that a backward pass reached, by device.
@@ -52,7 +53,10 @@ pub(super) fn overflowed<B: AmpBackend>(
     for leaves in by_device {
         if let Some((order, flags)) = flags(leaves, scale, grads) {
             let flags = read_sync(B::float_into_data(flags)).unwrap_or_else(|error| {
-                panic!("cannot read from the device whether gradients overflowed: {error}")
+                panic!(
+                    "cannot read from the device whether gradients overflowed: {error} {}",
+                    See("the-device-fails")
+                )
             });
             let found = order.into_iter().zip(flags.iter::<f32>());
             overflowed.extend(

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use burn_amp_core::{Outcome, Precision};
 use burn_amp_kernels::AmpBackend;
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::times_on_device;
 use crate::{
-    graph::{NoGraph, Recorded, Tape},
+    graph::{NoGraph, Recorded, Records},
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
@@ -60,9 +59,9 @@ impl<B: AmpBackend> Pass<B> {
     };
 
     /// Returns the gradient of a tensor, unscaled. After an overflow it is withheld, and the tensor records the moment.
-    pub(super) fn unscale_for<C: CheckpointStrategy>(
+    pub(super) fn unscale_for<G: Records<B>>(
         &self,
-        tensor: &AmpTensor<B, Tape<C>>,
+        tensor: &AmpTensor<B, G>,
         gradient: FloatTensor<B>,
     ) -> Option<AmpTensor<B>> {
         let leaf = precision::of(&tensor.inner.primitive);

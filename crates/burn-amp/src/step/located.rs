@@ -27,7 +27,7 @@ pub(super) fn end_of_step<B: AmpBackend>(
 
 /// Says what was found in a step that nothing will report, because it is not skipped.
 pub(super) fn tell(cause: Option<Arc<Cause>>) {
-    static FIRST: Warning = Warning::new();
+    static FIRST: Warning = Warning::new("not-finite-and-not-skipped");
 
     if let Some(cause) = cause {
         tracing::info!("burn-amp: a loss or a gradient is not finite; first in {cause}");

@@ -6,7 +6,7 @@ use burn_amp_core::Precision;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy, grads::Gradients};
 use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use crate::{distributed::Trainable, precision};
+use crate::{distributed::Trainable, precision, warn::See};
 
 /// Like [`times`](crate::tensor::times), with the factor on the device: an F32 tensor with one element and as many dimensions as `tensor`.
 pub(super) fn times_on_device<B: Backend>(
@@ -37,7 +37,8 @@ pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     let grads = Autodiff::<B, C>::backward(scaled);
     assert!(
         root.is_leaf || root.node.grad(&grads).is_none(),
-        "the graph of this loss has been consumed: `backward()` was called on it, or on a clone of it, before"
+        "the graph of this loss has been consumed: `backward()` was called on it, or on a clone of it, before {}",
+        See("a-second-backward-pass")
     );
     grads
 }

@@ -130,10 +130,32 @@ fn a_file_that_is_not_text() {
     assert_eq!(
         message(folder.load("", &[])),
         format!(
-            "{}: not readable as UTF-8 text",
+            "{}: cannot be read as UTF-8 text: stream did not contain valid UTF-8",
             folder.0.join("amp.toml").display()
         )
     );
+}
+
+#[test]
+fn a_folder_and_a_link_that_leads_nowhere_are_not_passed_over() {
+    let folder = Folder::new();
+    fs::create_dir(folder.0.join("amp.toml")).unwrap();
+    let error = message(folder.load("", &[]));
+    assert!(
+        error.contains("amp.toml: cannot be read as UTF-8 text: "),
+        "{error}"
+    );
+
+    #[cfg(unix)]
+    {
+        fs::remove_dir(folder.0.join("amp.toml")).unwrap();
+        std::os::unix::fs::symlink(folder.0.join("gone"), folder.0.join("amp.toml")).unwrap();
+        let error = message(folder.load("", &[]));
+        assert!(
+            error.contains("amp.toml: cannot be read as UTF-8 text: "),
+            "{error}"
+        );
+    }
 }
 
 #[test]

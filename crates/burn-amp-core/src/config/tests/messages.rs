@@ -33,7 +33,19 @@ const LOSS_SCALE: &str = "mode, init, search, growth_factor, backoff_factor, gro
 fn syntax() {
     refused(
         "preset = \"o1\"\ncompute = bf16\n",
-        "amp.toml:2: string values must be quoted, expected literal string",
+        "amp.toml:2: `bf16` needs quotes: compute = \"bf16\"",
+    );
+    refused(
+        "compute = f16 # as Keras says it",
+        "amp.toml:1: `f16` needs quotes: compute = \"f16\"",
+    );
+    refused(
+        "[loss_scale]\ninit = 2^40\n",
+        "amp.toml:2: `2^40` needs quotes: init = \"2^40\"",
+    );
+    refused(
+        "compute = ",
+        "amp.toml:1: string values must be quoted, expected literal string",
     );
     refused(
         "preset = \"o1\"\npreset = \"o1\"\n",
@@ -93,6 +105,69 @@ fn unknown_keys() {
 }
 
 #[test]
+fn a_key_at_the_wrong_level_is_told_its_table() {
+    refused(
+        "init = 1024.0",
+        &format!(
+            "amp.toml:1: unknown key `init`; allowed: {KEYS}; did you mean `loss_scale.init`?"
+        ),
+    );
+    refused(
+        "[loss_scale]\nmode = \"dynamic\"\ncompute = \"f16\"\n",
+        &format!(
+            "amp.toml:3: loss_scale: unknown key `compute`; allowed: {LOSS_SCALE}; \
+             `compute` belongs to the top of the file, above the first table"
+        ),
+    );
+}
+
+#[test]
+fn words_of_other_frameworks_get_a_hint() {
+    for (theirs, ours) in [
+        ("float16", "f16"),
+        ("half", "f16"),
+        ("bfloat16", "bf16"),
+        ("float32", "f32"),
+    ] {
+        refused(
+            &format!("compute = \"{theirs}\""),
+            &format!(
+                "amp.toml:1: compute: unknown compute dtype `{theirs}`; allowed: auto, bf16, f16, f32; \
+                 did you mean `{ours}`?"
+            ),
+        );
+    }
+}
+
+#[test]
+fn numbers_are_shown_as_they_were_given() {
+    refused(
+        "loss_scale.growth_interval = 1e3",
+        "amp.toml:1: loss_scale.growth_interval: expected a whole number from 1 to 4294967295, found 1e3",
+    );
+    refused_json(
+        r#"{"loss_scale": {"growth_interval": 1000.0}}"#,
+        "amp.json: loss_scale.growth_interval: expected a whole number from 1 to 4294967295, found 1000.0",
+    );
+    assert_eq!(
+        toml("loss_scale.init = \"2^20\"")
+            .unwrap()
+            .loss_scale
+            .rule
+            .init,
+        1_048_576.0
+    );
+    assert_eq!(
+        toml("loss_scale.max = 1099511627776")
+            .unwrap()
+            .to_string()
+            .matches("1099511627776.0")
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn the_first_of_two_errors_is_reported() {
     refused(
         "zzz = 1\naaa = 1\n",
@@ -108,7 +183,12 @@ fn unknown_ops() {
     );
     refused(
         "ops = { quux = \"full\" }",
-        "amp.toml:1: ops: unknown op `quux`; allowed: the methods of Burn's op traits, for example `float_matmul`",
+        "amp.toml:1: ops: unknown op `quux`; allowed: the methods of Burn's op traits, for example `float_matmul`; \
+         `burn-amp ops` lists them",
+    );
+    refused(
+        "ops = { conv = \"full\" }",
+        "amp.toml:1: ops: unknown op `conv`; allowed: conv1d, conv2d, conv3d, deform_conv2d, conv_transpose1d, conv_transpose2d, … (`burn-amp ops conv`)",
     );
     refused(
         "ops.matmul = \"full\"",
@@ -288,15 +368,15 @@ fn numbers_out_of_range() {
     for (value, found) in [
         ("inf", "inf"),
         ("-inf", "-inf"),
-        ("nan", "NaN"),
-        ("-nan", "NaN"),
+        ("nan", "nan"),
+        ("-nan", "-nan"),
         ("0", "0"),
-        ("0.0", "0"),
-        ("-0.0", "-0"),
+        ("0.0", "0.0"),
+        ("-0.0", "-0.0"),
         ("-1", "-1"),
-        ("-1024.0", "-1024"),
+        ("-1024.0", "-1024.0"),
         ("1e39", "1e39"),
-        ("1e400", "inf"),
+        ("1e400", "1e400"),
         ("1e-40", "1e-40"),
     ] {
         for key in ["init", "min", "max"] {
@@ -310,7 +390,7 @@ fn numbers_out_of_range() {
     }
     refused(
         "loss_scale.growth_factor = 1.0",
-        "amp.toml:1: loss_scale.growth_factor: expected a power of two from 2 to 2^127, found 1",
+        "amp.toml:1: loss_scale.growth_factor: expected a power of two from 2 to 2^127, found 1.0",
     );
     refused(
         "loss_scale.growth_factor = 0.5",

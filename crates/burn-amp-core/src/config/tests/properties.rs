@@ -85,7 +85,7 @@ fn json_value(value: &Value) -> serde_json::Value {
             .collect(),
         Value::String(text) | Value::Text(text) => text.as_str().into(),
         Value::Integer(x) => i64::try_from(*x).unwrap().into(),
-        Value::Float(x) => (*x).into(),
+        Value::Float(x) | Value::Written(x, _) => (*x).into(),
         Value::Boolean(x) => (*x).into(),
         Value::Other(kind) => panic!("no key takes {kind}"),
     }

@@ -99,6 +99,20 @@ fn unknown_variables() {
         ),
     );
     refused(
+        "BURN_AMP_LOSS_SCALE",
+        "128",
+        &format!(
+            "environment: unknown variable `BURN_AMP_LOSS_SCALE`; {allowed}; did you mean `BURN_AMP_LOSS_SCALE_INIT`?"
+        ),
+    );
+    refused(
+        "BURN_AMP_INIT",
+        "128",
+        &format!(
+            "environment: unknown variable `BURN_AMP_INIT`; {allowed}; did you mean `BURN_AMP_LOSS_SCALE_INIT`?"
+        ),
+    );
+    refused(
         "BURN_AMP_XYZ",
         "",
         &format!("environment: unknown variable `BURN_AMP_XYZ`; {allowed}"),
@@ -121,6 +135,19 @@ fn bad_values_name_the_variable() {
         "BURN_AMP_LOSS_SCALE_INIT",
         "much",
         "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found `much`",
+    );
+    assert_eq!(
+        load(&[("BURN_AMP_LOSS_SCALE_MAX", "2^40")])
+            .unwrap()
+            .loss_scale
+            .rule
+            .max,
+        2f32.powi(40)
+    );
+    refused(
+        "BURN_AMP_LOSS_SCALE_INIT",
+        "2^x",
+        "BURN_AMP_LOSS_SCALE_INIT: expected a power of two from 2^-126 to 2^127, found `2^x`",
     );
     refused(
         "BURN_AMP_LOSS_SCALE_INIT",

@@ -64,9 +64,10 @@ pub struct RunArgs {
     #[arg(long, value_enum, num_args = 1..)]
     pub precision: Vec<Precision>,
 
-    /// The size of the models: `full` as published, `tiny` to train on a CPU in seconds.
-    #[arg(long, default_value_t = Size::Full)]
-    pub size: Size,
+    /// The size of the models: `full` as published, `tiny` to train on a CPU in seconds. By default `tiny` on the CPU,
+    /// else `full`.
+    #[arg(long)]
+    pub size: Option<Size>,
 
     /// The number of timed steps per run.
     #[arg(long, default_value = "20")]
@@ -87,6 +88,12 @@ pub struct RunArgs {
     /// Lists the models and precisions, and measures nothing.
     #[arg(long)]
     pub list: bool,
+}
+
+impl RunArgs {
+    pub fn size(&self) -> Size {
+        self.size.unwrap_or(self.backend.usual_size())
+    }
 }
 
 fn shape(text: &str) -> Result<(usize, usize), String> {

@@ -43,7 +43,11 @@ mod training;
 use anyhow::Result;
 use burn_amp::AmpBackend;
 use clap::Parser;
-use lab::{cli::OnBackend, entry::read_all, machine::Machine};
+use lab::{
+    cli::{Backend, OnBackend},
+    entry::read_all,
+    machine::Machine,
+};
 
 use crate::{
     cli::{Args, Command, KernelArgs, RunArgs},
@@ -66,6 +70,9 @@ fn main() -> Result<()> {
 impl OnBackend for &RunArgs {
     fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
         println!("\n{}", Summary(&session::run::<P>(self, machine)?));
+        if self.backend == Backend::Flex {
+            println!("The CPU emulates half precision: these times say nothing about a GPU.");
+        }
         Ok(())
     }
 }
@@ -74,6 +81,11 @@ impl OnBackend for &KernelArgs {
     fn call<P: AmpBackend>(self, machine: &Machine) -> Result<()> {
         let measured = kernels::measure::<P>(machine, &self.shapes, self.out.as_deref())?;
         print!("{}", kernels::table(&measured));
+        if self.backend == Backend::Flex {
+            println!(
+                "On the CPU a kernel is its reference, so what differs is noise. Measure on a GPU: `--backend cuda`."
+            );
+        }
         Ok(())
     }
 }

@@ -82,14 +82,14 @@ pub fn plan(args: &RunArgs) -> Vec<Run> {
     let mut runs = Vec::new();
     for choice in choices {
         let batch_sizes: Vec<usize> = if choice.batch_size.is_some() || args.batch_size.is_empty() {
-            vec![choice.batch_size(args.size)]
+            vec![choice.batch_size(args.size())]
         } else {
             args.batch_size.iter().map(|size| size.get()).collect()
         };
         for batch_size in batch_sizes {
             runs.extend(precisions.iter().map(|precision| Run {
                 choice: choice.clone(),
-                size: args.size,
+                size: args.size(),
                 batch_size,
                 precision: *precision,
             }));
@@ -132,6 +132,8 @@ mod tests {
     fn everything_is_measured_by_default() {
         let all = planned("");
         assert_eq!(all.len(), zoo::ZOO.len() * Precision::ALL.len());
-        assert_eq!(all[0], "mlp full x256 f32");
+        assert_eq!(all[0], "mlp tiny x8 f32"); // the backend is the CPU
+        assert_eq!(planned("--size full")[0], "mlp full x256 f32");
+        assert_eq!(planned("--backend cuda")[0], "mlp full x256 f32");
     }
 }

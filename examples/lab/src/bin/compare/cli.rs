@@ -55,11 +55,7 @@ pub struct Args {
 
 impl Args {
     pub fn size(&self) -> Size {
-        self.size.unwrap_or(if self.backend == Backend::Flex {
-            Size::Tiny
-        } else {
-            Size::Full
-        })
+        self.size.unwrap_or(self.backend.usual_size())
     }
 
     pub fn batch_size(&self) -> usize {
@@ -100,7 +96,10 @@ mod tests {
             ("--model mlp --epochs 0", "zero"),
             ("--model mlp --seeds 0", "1.."),
             ("--model mlp:width", "field=number"),
-            ("--model mlp:depth=3", "mlp has no number `depth`"),
+            (
+                "--model mlp:depth=3",
+                "mlp has no number `depth`; it has: batch_size",
+            ),
             ("", "--model"),
         ] {
             let error = parsed(arguments).err().unwrap().to_string();

@@ -1,0 +1,261 @@
+//! `cargo xtask book`: checks the links of all Markdown pages and builds the book with mdBook.
+//!
+//! Links to other sites are not followed: that needs the network, and they change independently of the repository.
+//! rustdoc checks the links of the crates' documentation, in the step `doc`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{markdown, workspace};
+
+/// The folder of the book's pages.
+const PAGES: &str = "book/src";
+
+/// The module of the test crate that has the pages as documentation.
+const TESTED: &str = "tests/src/book.rs";
+
+/// How a page of the book links to a file of the repository that is no page of the book.
+const REPOSITORY: [&str; 2] = [
+    "https://github.com/burn-amp/burn-amp/blob/main/",
+    "https://github.com/burn-amp/burn-amp/tree/main/",
+];
+
+/// Checks all pages, and builds the book.
+pub fn run() -> Result<()> {
+    check()?;
+    build()
+}
+
+/// Whether the book can be built.
+pub fn can_build() -> bool {
+    workspace::succeeds(Command::new("mdbook").arg("--version"))
+}
+
+/// Builds the book into `target/book`.
+///
+/// # Errors
+///
+/// Returns an error if mdBook is not installed, or a page is wrong.
+pub fn build() -> Result<()> {
+    ensure!(
+        can_build(),
+        "mdbook is not installed; `cargo install --locked mdbook`"
+    );
+    workspace::run(&mut workspace::command("mdbook", &["build", "book"]))
+}
+
+/// Checks the links of all pages, the table of contents, and that every Rust example is tested.
+pub fn check() -> Result<()> {
+    let root = workspace::root();
+    let pages = pages(&root)?;
+    let mut problems = Vec::new();
+    for page in &pages {
+        problems.extend(broken_links(&root, page)?);
+    }
+    problems.extend(missing_pages(&root, &pages)?);
+    problems.extend(untested_pages(&root, &pages)?);
+    for problem in &problems {
+        println!("{problem}");
+    }
+    ensure!(problems.is_empty(), "{} problems", problems.len());
+    println!("{} pages: all links resolve", pages.len());
+    Ok(())
+}
+
+/// The Markdown files that are under version control or will be, relative to the root.
+fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut git = Command::new("git");
+    git.args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "*.md",
+    ]);
+    let list = workspace::output(git.current_dir(root))?;
+    let pages: Vec<PathBuf> = list.lines().map(PathBuf::from).collect();
+    ensure!(!pages.is_empty(), "git knows no Markdown files");
+    Ok(pages
+        .into_iter()
+        .filter(|page| root.join(page).exists())
+        .collect())
+}
+
+fn read(root: &Path, page: &Path) -> Result<String> {
+    fs::read_to_string(root.join(page)).with_context(|| page.display().to_string())
+}
+
+/// The links of a page that lead nowhere.
+fn broken_links(root: &Path, page: &Path) -> Result<Vec<String>> {
+    let text = read(root, page)?;
+    let folder = page.parent().unwrap_or(Path::new(""));
+    let of_book = page.starts_with(PAGES);
+    let mut broken = Vec::new();
+    for link in markdown::links(&text) {
+        let why = if let Some(file) = REPOSITORY.iter().find_map(|start| link.strip_prefix(start)) {
+            let file = file.split('#').next().unwrap_or_default();
+            (!root.join(file).exists()).then_some("no such file in the repository")
+        } else if link.contains("://") || link.starts_with("mailto:") {
+            None
+        } else {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() {
+                page.to_owned()
+            } else {
+                folder.join(path)
+            };
+            local(root, &target, anchor, of_book)?
+        };
+        if let Some(why) = why {
+            broken.push(format!("{}: {link}: {why}", page.display()));
+        }
+    }
+    Ok(broken)
+}
+
+/// Why a link to a file of the repository leads nowhere.
+fn local(root: &Path, target: &Path, anchor: &str, of_book: bool) -> Result<Option<&'static str>> {
+    let full = root.join(target);
+    let Ok(resolved) = full.canonicalize() else {
+        return Ok(Some("no such file"));
+    };
+    if of_book && !resolved.starts_with(root.join(PAGES).canonicalize()?) {
+        return Ok(Some(
+            "not a page of the book; link to it in the repository, https://github.com/…",
+        ));
+    }
+    if anchor.is_empty() || full.is_dir() {
+        return Ok(None);
+    }
+    let anchors = markdown::anchors(&fs::read_to_string(&full)?);
+    Ok((!anchors.iter().any(|it| it == anchor)).then_some("no such heading"))
+}
+
+/// The pages that the table of contents lacks.
+fn missing_pages(root: &Path, pages: &[PathBuf]) -> Result<Vec<String>> {
+    let summary = Path::new(PAGES).join("SUMMARY.md");
+    let listed = markdown::links(&read(root, &summary)?);
+    let of_book = pages
+        .iter()
+        .filter_map(|page| page.strip_prefix(PAGES).ok());
+    let missing = of_book.filter(|page| {
+        *page != Path::new("SUMMARY.md") && !listed.iter().any(|link| Path::new(link) == *page)
+    });
+    Ok(missing
+        .map(|page| format!("{}: no link to {}", summary.display(), page.display()))
+        .collect())
+}
+
+/// The pages of the book, and the README, whose Rust examples no test compiles.
+fn untested_pages(root: &Path, pages: &[PathBuf]) -> Result<Vec<String>> {
+    let tested = read(root, Path::new(TESTED))?;
+    let mut untested = Vec::new();
+    for page in pages {
+        if !page.starts_with(PAGES) && page != Path::new("README.md") {
+            continue;
+        }
+        let text = read(root, page)?;
+        let mut lines = markdown::lines(&text);
+        let has_examples = lines
+            .any(|(language, _)| language.is_some_and(|language| language.starts_with("rust")));
+        if has_examples && !tested.contains(&format!("\"{}\"", page.display())) {
+            untested.push(format!(
+                "{}: its Rust examples are not in {TESTED}",
+                page.display()
+            ));
+        }
+    }
+    Ok(untested)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let pages: Vec<_> = files
+            .iter()
+            .map(|(path, _)| PathBuf::from(path))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+            .collect();
+        let links = pages
+            .iter()
+            .flat_map(|page| broken_links(root.path(), page).unwrap());
+        let mut all: Vec<_> = links.collect();
+        all.extend(missing_pages(root.path(), &pages).unwrap());
+        all.extend(untested_pages(root.path(), &pages).unwrap());
+        all
+    }
+
+    const SUMMARY: (&str, &str) = ("book/src/SUMMARY.md", "[a](a.md)");
+
+    #[test]
+    fn links_to_pages_headings_and_files_of_the_repository_resolve() {
+        let found = problems(&[
+            SUMMARY,
+            (
+                "book/src/a.md",
+                "# A b\n[x](#a-b) [y](https://github.com/burn-amp/burn-amp/blob/main/z/z.rs)",
+            ),
+            ("README.md", "[a](book/src/a.md#a-b) [z](z)"),
+            ("z/z.rs", ""),
+            (TESTED, ""),
+        ]);
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn broken_links_are_named_with_their_page() {
+        let found = problems(&[
+            SUMMARY,
+            ("book/src/a.md", "[x](#c) [y](b.md) [z](../../README.md)"),
+            (
+                "README.md",
+                "[w](https://github.com/burn-amp/burn-amp/tree/main/gone)",
+            ),
+            (TESTED, ""),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "book/src/a.md: #c: no such heading",
+                "book/src/a.md: b.md: no such file",
+                "book/src/a.md: ../../README.md: not a page of the book; link to it in the repository, https://github.com/…",
+                "README.md: https://github.com/burn-amp/burn-amp/tree/main/gone: no such file in the repository",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_that_is_not_listed_or_not_tested_is_named() {
+        let found = problems(&[
+            SUMMARY,
+            ("book/src/a.md", "```rust\n1\n```"),
+            ("book/src/b.md", ""),
+            (TESTED, "\"book/src/c.md\""),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "book/src/SUMMARY.md: no link to b.md",
+                "book/src/a.md: its Rust examples are not in tests/src/book.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_pages_of_the_repository_are_right() {
+        check().unwrap();
+    }
+}
