@@ -22,7 +22,7 @@ const ROWS: usize = 4;
 const KEPT_BACKWARD: usize = KEPT / 2;
 
 /// Team `t` of `teams` works on the rows `t`, `t + teams`, … and keeps its sums for γ and β until the last of them is
-/// done. Then the teams of a cube add theirs in shared memory, one after the other, and the cube writes one row of sums.
+/// done.
 #[cube(launch, address_type = "dynamic")]
 fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     x: &Array<Vector<F, N>>,
@@ -39,7 +39,6 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     length: usize,
     teams: usize,
     rows_per_team: usize,
-    sum_rows: usize,
     #[comptime] team: Team,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {
@@ -89,67 +88,42 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
         }
     }
 
-    if comptime!(team.per_cube > 1) {
-        let vectors = comptime!(team.kept * team.units);
-        let mut gammas = SharedMemory::<Vector<f32, N>>::new(vectors);
-        let mut betas = SharedMemory::<Vector<f32, N>>::new(vectors);
-        #[unroll]
-        for turn in 0..team.per_cube {
-            if UNIT_POS as usize / team.units == turn {
-                #[unroll]
-                for step in 0..team.kept {
-                    let at = UNIT_POS as usize % team.units + step * team.units;
-                    if comptime!(turn > 0) {
-                        gamma_sum[step] += gammas[at];
-                        beta_sum[step] += betas[at];
-                    }
-                    gammas[at] = gamma_sum[step];
-                    betas[at] = beta_sum[step];
-                }
-            }
-            sync_cube();
-        }
-    }
-    // The last team of the cube has the sums of all.
-    if UNIT_POS as usize / team.units == comptime!(team.per_cube - 1).runtime() {
-        let sums = Row::new(CUBE_POS, sum_rows, length, team);
-        #[unroll]
-        for step in 0..team.kept {
-            if sums.has(step) {
-                let position = CUBE_POS * length + sums.column(step);
-                gamma_sums[position] = gamma_sum[step];
-                beta_sums[position] = beta_sum[step];
-            }
+    let sums = Row::new(index, teams, length, team);
+    #[unroll]
+    for step in 0..team.kept {
+        if sums.has(step) {
+            let position = index * length + sums.column(step);
+            gamma_sums[position] = gamma_sum[step];
+            beta_sums[position] = beta_sum[step];
         }
     }
 }
 
 /// The columns of a cube that sums over teams: neighbouring units read neighbouring columns.
 const COLUMNS: u32 = 32;
-/// The most units of such a cube per column. A GPU has few such cubes at once, so each reads as much as it can.
-const UNITS_PER_COLUMN: u32 = 32;
+/// The units of such a cube per column.
+const UNITS_PER_COLUMN: u32 = 8;
 
-/// Adds the sums of all cubes, `[sum_rows, n]`, for γ and β at once.
+/// Adds the sums of all teams, `[teams, n]`, for γ and β at once.
 #[cube(launch, address_type = "dynamic")]
 fn sum_over_teams_kernel(
     gamma_sums: &Array<f32>,
     beta_sums: &Array<f32>,
     dgamma: &mut Array<f32>,
     dbeta: &mut Array<f32>,
-    sum_rows: usize,
+    teams: usize,
     n: usize,
-    #[comptime] units_per_column: u32,
 ) {
     let column = CUBE_POS * COLUMNS as usize + UNIT_POS_X as usize;
     let mut gamma = 0.0f32;
     let mut beta = 0.0f32;
     if column < n {
-        for row in range_stepped(UNIT_POS_Y as usize, sum_rows, units_per_column as usize) {
-            gamma += gamma_sums[row * n + column];
-            beta += beta_sums[row * n + column];
+        for team in range_stepped(UNIT_POS_Y as usize, teams, UNITS_PER_COLUMN as usize) {
+            gamma += gamma_sums[team * n + column];
+            beta += beta_sums[team * n + column];
         }
     }
-    let units = comptime!((COLUMNS * units_per_column) as usize);
+    let units = comptime!((COLUMNS * UNITS_PER_COLUMN) as usize);
     let mut gammas = SharedMemory::<f32>::new(units);
     let mut betas = SharedMemory::<f32>::new(units);
     gammas[UNIT_POS as usize] = gamma;
@@ -157,7 +131,7 @@ fn sum_over_teams_kernel(
     sync_cube();
     if UNIT_POS_Y == 0 && column < n {
         #[unroll]
-        for unit in 1..units_per_column {
+        for unit in 1..UNITS_PER_COLUMN {
             gamma += gammas[(unit * COLUMNS + UNIT_POS_X) as usize];
             beta += betas[(unit * COLUMNS + UNIT_POS_X) as usize];
         }
@@ -203,8 +177,7 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
 
     let dx = empty_on_device_of(&x.tensor, x.tensor.shape(), x.tensor.dtype);
     let empty = |shape| empty_on_device_of(&dx, shape, DType::F32);
-    let sum_rows = teams.div_ceil(plan.team.per_cube);
-    let [gamma_sums, beta_sums] = [(), ()].map(|()| empty(Shape::new([sum_rows, n])));
+    let [gamma_sums, beta_sums] = [(), ()].map(|()| empty(Shape::new([teams, n])));
     let (cube_count, cube_dim) = plan.team.launch(&client, teams);
     let dtypes = [storage(x.tensor.dtype), storage(grad.tensor.dtype)];
     layer_norm_backward_kernel::launch(
@@ -227,27 +200,23 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         plan.length,
         teams,
         rows_per_team,
-        sum_rows,
         plan.team,
         dtypes,
     );
 
     let [dgamma, dbeta] = [(), ()].map(|()| empty(Shape::new([n])));
     let cubes = n.div_ceil(COLUMNS as usize) as u32;
-    let most_units = client.properties().hardware.max_units_per_cube;
-    let units_per_column = UNITS_PER_COLUMN.min(most_units / COLUMNS).max(1);
     sum_over_teams_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
-        CubeDim::new_2d(COLUMNS, units_per_column),
+        CubeDim::new_2d(COLUMNS, UNITS_PER_COLUMN),
         address_type([&gamma_sums]),
         gamma_sums.into_array_arg(),
         beta_sums.into_array_arg(),
         dgamma.clone().into_array_arg(),
         dbeta.clone().into_array_arg(),
-        sum_rows,
+        teams,
         n,
-        units_per_column,
     );
     Some([dx, dgamma, dbeta])
 }
