@@ -16,6 +16,7 @@ use crate::{
     loss_scale,
     optimizer::{self, ListStep, Stepped},
     product,
+    reading::Reading,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax,
@@ -39,6 +40,14 @@ pub trait AmpBackend: Backend {
     /// Flags the tensors that have an inf or a NaN; see [`finite`].
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         finite::reference::<Self>(tensors)
+    }
+
+    /// Starts to copy a tensor to the host, and returns its values without waiting for the device.
+    ///
+    /// This default polls the backend's read once. That is enough where a read begins with its first poll and waits in a
+    /// later one.
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        Reading::begin(Self::float_into_data(tensor))
     }
 
     /// Multiplies many tensors by one factor in F32, and flags those that are not finite; see [`unscale`].

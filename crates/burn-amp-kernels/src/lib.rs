@@ -41,6 +41,7 @@ pub mod log_softmax;
 pub mod loss_scale;
 pub mod optimizer;
 pub mod product;
+mod reading;
 pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;
@@ -49,3 +50,4 @@ pub mod unscale;
 mod widen;
 
 pub use kernels::AmpBackend;
+pub use reading::Reading;

@@ -2,11 +2,13 @@
 //!
 //! * [`plan`], [`row`], [`team`]: kernels over rows, on the host, in a unit, and among units
 //! * [`lists`]: kernels over many tensors
+//! * [`read`]: a tensor on its way to the host
 //!
 //! Kernels compute in F32, so operands in F64 go to the references.
 
 pub(crate) mod lists;
 pub(crate) mod plan;
+pub(crate) mod read;
 pub(crate) mod row;
 pub(crate) mod team;
 
@@ -28,6 +30,7 @@ use crate::{
     log_softmax::{self, LogSoftmax},
     loss_scale,
     optimizer::{self, ListStep, Stepped},
+    reading::Reading,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
     softmax,
@@ -48,6 +51,10 @@ where
             return finite::reference::<Self>(tensors);
         }
         finite::not_finite(tensors)
+    }
+
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        read::read_later(tensor)
     }
 
     fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {

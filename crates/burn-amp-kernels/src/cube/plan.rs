@@ -26,6 +26,23 @@ impl<R: CubeRuntime> Rows<R> {
         let pitch = row_length(&tensor);
         Self { tensor, pitch }
     }
+
+    /// Passes the memory from the first row's start to the last row's end to a kernel. As an array it comes without shape
+    /// and strides, which CubeCL would upload before each launch.
+    pub fn array_arg(&self) -> ArrayArg<R> {
+        let row = row_length(&self.tensor);
+        let rows = self.tensor.meta.num_elements() / row;
+        let extent = (rows - 1) * self.pitch + row;
+        let CubeTensor {
+            client,
+            device,
+            handle,
+            dtype,
+            ..
+        } = self.tensor.clone();
+        CubeTensor::new_contiguous(client, device, Shape::new([extent]), handle, dtype)
+            .into_array_arg()
+    }
 }
 
 /// Returns the elements from one row to the next if all rows are equally far apart.

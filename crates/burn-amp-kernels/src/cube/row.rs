@@ -47,6 +47,11 @@ impl Row {
         self.column(step) < self.length
     }
 
+    /// Returns the position of this unit's vector at a step; where it has none, that of the row's first one.
+    pub fn readable(&self, step: usize) -> usize {
+        select(self.has(step), self.column(step), 0)
+    }
+
     /// Returns whether this unit writes the numbers of which there is one per row.
     pub fn leads(&self) -> bool {
         self.lane == 0 && self.length > 0
@@ -66,8 +71,12 @@ pub(crate) struct Share<F: Float, N: Size> {
 #[cube]
 impl<F: Float, N: Size> Share<F, N> {
     /// Reads the vectors that are kept.
+    ///
+    /// All of them are read, where the unit has none another one: behind a branch each load would wait for the one
+    /// before. A single one stays behind its branch; otherwise, in a row of one element, a compiler may see that the
+    /// largest element is subtracted from itself, and 0 is not what NaN leaves.
     pub fn new(
-        tensor: &Tensor<Vector<F, N>>,
+        tensor: &Array<Vector<F, N>>,
         pitch: usize,
         row: Row,
         #[comptime] team: Team,
@@ -77,8 +86,8 @@ impl<F: Float, N: Size> Share<F, N> {
         let mut registers = Array::new(comptime!(team.kept.max(1)));
         #[unroll]
         for step in 0..team.kept {
-            if row.has(step) {
-                registers[step] = Vector::cast_from(memory[row.column(step)]);
+            if comptime!(team.kept > 1) || row.has(step) {
+                registers[step] = Vector::cast_from(memory[row.readable(step)]);
             }
         }
         Share::<F, N> {

@@ -24,6 +24,7 @@ use crate::{
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     optimizer::{ListStep, Parts, Stepped, Tensors},
+    reading::Reading,
     sign_mask::{self, SignMask},
     squares::Squares,
     widen::wide_dtype,
@@ -40,6 +41,11 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         );
         let [flags] = exactly(results);
         flags
+    }
+
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        let client = tensor.client.clone();
+        B::read_later(client.resolve_tensor_float::<B>(tensor))
     }
 
     fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {

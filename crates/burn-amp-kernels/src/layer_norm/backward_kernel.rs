@@ -10,8 +10,11 @@ use crate::cube::{
     team::{Reduction, Team, over_row, team_index},
 };
 
-/// The number of units to keep busy: fewer would have too little to read at once, more would write more partial sums.
-const UNITS: usize = 32768;
+/// The units to keep busy on a multiprocessor: fewer would have too little to read at once, more would write more partial
+/// sums.
+const UNITS: usize = 1024;
+/// The multiprocessors of a device that does not tell how many it has.
+const MULTIPROCESSORS: u32 = 32;
 /// The fewest rows of a team, so that its partial sums are small compared with what it reads.
 const ROWS: usize = 4;
 
@@ -22,14 +25,14 @@ const KEPT_BACKWARD: usize = KEPT / 2;
 /// done.
 #[cube(launch, address_type = "dynamic")]
 fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
-    x: &Tensor<Vector<F, N>>,
-    gamma: &Tensor<Vector<f32, N>>,
-    mean: &Tensor<f32>,
-    inverse_std: &Tensor<f32>,
-    grad: &Tensor<Vector<G, N>>,
-    dx: &mut Tensor<Vector<F, N>>,
-    gamma_sums: &mut Tensor<Vector<f32, N>>,
-    beta_sums: &mut Tensor<Vector<f32, N>>,
+    x: &Array<Vector<F, N>>,
+    gamma: &Array<Vector<f32, N>>,
+    mean: &Array<f32>,
+    inverse_std: &Array<f32>,
+    grad: &Array<Vector<G, N>>,
+    dx: &mut Array<Vector<F, N>>,
+    gamma_sums: &mut Array<Vector<f32, N>>,
+    beta_sums: &mut Array<Vector<f32, N>>,
     x_pitch: usize,
     grad_pitch: usize,
     rows: usize,
@@ -104,10 +107,10 @@ const UNITS_PER_COLUMN: u32 = 8;
 /// Adds the sums of all teams, `[teams, n]`, for γ and β at once.
 #[cube(launch, address_type = "dynamic")]
 fn sum_over_teams_kernel(
-    gamma_sums: &Tensor<f32>,
-    beta_sums: &Tensor<f32>,
-    dgamma: &mut Tensor<f32>,
-    dbeta: &mut Tensor<f32>,
+    gamma_sums: &Array<f32>,
+    beta_sums: &Array<f32>,
+    dgamma: &mut Array<f32>,
+    dbeta: &mut Array<f32>,
     teams: usize,
     n: usize,
 ) {
@@ -164,7 +167,11 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
     if plan.team.kept == 0 {
         return None;
     }
-    let at_most = (UNITS / plan.team.units).max(1);
+    let hardware = &client.properties().hardware;
+    let multiprocessors = hardware
+        .num_streaming_multiprocessors
+        .unwrap_or(MULTIPROCESSORS);
+    let at_most = (UNITS * multiprocessors as usize / plan.team.units).max(1);
     let rows_per_team = plan.rows.div_ceil(at_most).max(ROWS);
     let teams = plan.rows.div_ceil(rows_per_team);
 
@@ -179,14 +186,14 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         cube_dim,
         address_type([&x.tensor, &grad.tensor, &dx, &gamma_sums]),
         plan.vector_size,
-        x.tensor.into_tensor_arg(),
-        into_contiguous(gamma.clone()).into_tensor_arg(),
-        into_contiguous(mean.clone()).into_tensor_arg(),
-        into_contiguous(inverse_std.clone()).into_tensor_arg(),
-        grad.tensor.into_tensor_arg(),
-        dx.clone().into_tensor_arg(),
-        gamma_sums.clone().into_tensor_arg(),
-        beta_sums.clone().into_tensor_arg(),
+        x.array_arg(),
+        into_contiguous(gamma.clone()).into_array_arg(),
+        into_contiguous(mean.clone()).into_array_arg(),
+        into_contiguous(inverse_std.clone()).into_array_arg(),
+        grad.array_arg(),
+        dx.clone().into_array_arg(),
+        gamma_sums.clone().into_array_arg(),
+        beta_sums.clone().into_array_arg(),
         x.pitch / plan.vector_size,
         grad.pitch / plan.vector_size,
         plan.rows,
@@ -204,10 +211,10 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         CubeCountSelection::new(&client, cubes).cube_count(),
         CubeDim::new_2d(COLUMNS, UNITS_PER_COLUMN),
         address_type([&gamma_sums]),
-        gamma_sums.into_tensor_arg(),
-        beta_sums.into_tensor_arg(),
-        dgamma.clone().into_tensor_arg(),
-        dbeta.clone().into_tensor_arg(),
+        gamma_sums.into_array_arg(),
+        beta_sums.into_array_arg(),
+        dgamma.clone().into_array_arg(),
+        dbeta.clone().into_array_arg(),
         teams,
         n,
     );

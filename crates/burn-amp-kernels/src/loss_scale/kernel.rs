@@ -11,7 +11,11 @@ use cubecl::{
 
 use super::{DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STATE, STREAK, UP};
 
-/// One unit does everything: there are five numbers and some hundreds of flags.
+/// The units that read the flags, of which there are some hundreds: one after the other they would take longer than all
+/// the rest.
+const UNITS: u32 = 128;
+
+/// The units of a cube find the largest flag; one of them computes the five numbers.
 #[cube(launch)]
 fn next_loss_scale_kernel(
     state: &Array<f32>,
@@ -26,9 +30,20 @@ fn next_loss_scale_kernel(
     smallest: f32,
     largest: f32,
 ) {
+    let mut found = 0.0f32;
+    for at in range_stepped(UNIT_POS as usize, flags.len(), UNITS as usize) {
+        found = max(found, flags[at]);
+    }
+    let mut shared = SharedMemory::<f32>::new(comptime!(UNITS as usize));
+    shared[UNIT_POS as usize] = found;
+    sync_cube();
+    if UNIT_POS > 0 {
+        terminate!();
+    }
     let mut overflowed = 0.0f32;
-    for at in 0..flags.len() {
-        overflowed = max(overflowed, flags[at]);
+    #[unroll]
+    for at in 0..UNITS {
+        overflowed = max(overflowed, shared[at as usize]);
     }
     let scale = state[SCALE];
     let searches = state[SEARCH] > OVER;
@@ -72,7 +87,7 @@ pub(crate) fn next_loss_scale<R: CubeRuntime>(
     next_loss_scale_kernel::launch::<R>(
         &client,
         CubeCount::new_single(),
-        CubeDim::new_single(),
+        CubeDim::new_1d(UNITS),
         into_contiguous(state).into_array_arg(),
         into_contiguous(flags).into_array_arg(),
         next.clone().into_array_arg(),

@@ -10,8 +10,8 @@ use crate::cube::{
 
 #[cube(launch, address_type = "dynamic")]
 fn softmax_kernel<F: Float, N: Size>(
-    x: &Tensor<Vector<F, N>>,
-    output: &mut Tensor<Vector<F, N>>,
+    x: &Array<Vector<F, N>>,
+    output: &mut Array<Vector<F, N>>,
     pitch: usize,
     rows: usize,
     length: usize,
@@ -70,8 +70,8 @@ pub(crate) fn softmax<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
         cube_dim,
         address_type([&x.tensor, &output]),
         plan.vector_size,
-        x.tensor.into_tensor_arg(),
-        output.clone().into_tensor_arg(),
+        x.array_arg(),
+        output.clone().into_array_arg(),
         x.pitch / plan.vector_size,
         plan.rows,
         plan.length,
@@ -83,9 +83,9 @@ pub(crate) fn softmax<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
 
 #[cube(launch, address_type = "dynamic")]
 fn softmax_backward_kernel<F: Float, G: Float, N: Size>(
-    output: &Tensor<Vector<F, N>>,
-    grad: &Tensor<Vector<G, N>>,
-    dx: &mut Tensor<Vector<F, N>>,
+    output: &Array<Vector<F, N>>,
+    grad: &Array<Vector<G, N>>,
+    dx: &mut Array<Vector<F, N>>,
     output_pitch: usize,
     grad_pitch: usize,
     rows: usize,
@@ -135,9 +135,9 @@ pub(crate) fn softmax_backward<R: CubeRuntime>(
         cube_dim,
         address_type([&output.tensor, &grad.tensor, &dx]),
         plan.vector_size,
-        output.tensor.into_tensor_arg(),
-        grad.tensor.into_tensor_arg(),
-        dx.clone().into_tensor_arg(),
+        output.array_arg(),
+        grad.array_arg(),
+        dx.clone().into_array_arg(),
         output.pitch / plan.vector_size,
         grad.pitch / plan.vector_size,
         plan.rows,

@@ -136,6 +136,8 @@ fn masks_infinities_and_nan_are_as_in_burn() {
     }
 }
 
+// On CUDA, making and reading a tensor without elements fails in burn-cubecl: a launch without cubes is refused.
+#[cfg(not(feature = "cuda"))]
 #[test]
 fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
