@@ -8,7 +8,7 @@
 //!
 //! Moments may be kept in BF16 or in [blocks of 8 bits](blocks), and a BF16 parameter may do without a master: then both
 //! are rounded [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them. The
-//! master of a BF16 parameter may be kept as a 16-bit [offset](offset).
+//! master of a BF16 parameter may be kept as a 16-bit [`offset`].
 //!
 //! The rules are those of Burn's `Adam`, `AdamW` and `Sgd`, op for op, so that the reference has their bits. A kernel may
 //! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
