@@ -23,28 +23,35 @@ use crate::{loss_scale::LossScale, optim::GradientNorm};
 /// let scale = burn_amp::loss_scale::<B>(&device);
 /// let metrics = (AmpMetric::loss_scale(scale), AmpMetric::skipped_steps(scale));
 /// // SupervisedTraining::new(…).metric_train_numeric(metrics.0).metric_train_numeric(metrics.1)
-/// # assert_eq!(metrics.0.name().as_str(), "Loss scale");
+/// # assert_eq!(metrics.0.name().as_str(), "Log2 loss scale");
 /// ```
 #[derive(Clone)]
 pub struct AmpMetric {
     name: MetricName,
-    /// The number of decimals that the dashboard shows.
-    precision: usize,
+    /// The text that the dashboard shows for a value.
+    text: fn(f64) -> String,
     read: Arc<dyn Fn() -> f64 + Send + Sync>,
     value: f64,
 }
 
 impl AmpMetric {
-    /// Shows the loss scale: the factor on the next loss.
+    /// Shows the loss scale, the factor on the next loss, by its exponent: 16 for a scale of 65536.
+    ///
+    /// A scale moves by factors of two, often by a dozen in the first steps, so only its logarithm makes a readable plot.
     pub fn loss_scale(loss_scale: LossScale) -> Self {
-        Self::new("Loss scale", 0, move || loss_scale.scale().into())
+        let text = |exponent| format!("2^{exponent}");
+        Self::new("Log2 loss scale", text, move || {
+            f64::from(loss_scale.scale()).log2()
+        })
     }
 
     /// Shows the number of steps skipped so far.
     pub fn skipped_steps(loss_scale: LossScale) -> Self {
-        Self::new("Skipped steps", 0, move || {
-            loss_scale.skipped_steps() as f64
-        })
+        Self::new(
+            "Skipped steps",
+            |steps| format!("{steps}"),
+            move || loss_scale.skipped_steps() as f64,
+        )
     }
 
     /// Shows the global norm of the last step's gradients, before clipping; NaN before the first step.
@@ -52,13 +59,26 @@ impl AmpMetric {
     /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures it into `norm`. Each value incurs one device-to-host
     /// read on the thread of the metrics.
     pub fn gradient_norm(norm: GradientNorm) -> Self {
-        Self::new("Gradient norm", 4, move || norm.value().unwrap_or(f64::NAN))
+        let text = |norm: f64| {
+            if norm != 0.0 && norm < 1e-3 {
+                format!("{norm:.2e}")
+            } else {
+                format!("{norm:.4}")
+            }
+        };
+        Self::new("Gradient norm", text, move || {
+            norm.value().unwrap_or(f64::NAN)
+        })
     }
 
-    fn new(name: &str, precision: usize, read: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+    fn new(
+        name: &str,
+        text: fn(f64) -> String,
+        read: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Self {
         Self {
             name: Arc::new(name.to_string()),
-            precision,
+            text,
             read: Arc::new(read),
             value: f64::NAN,
         }
@@ -82,16 +102,7 @@ impl Metric for AmpMetric {
 
     fn update(&mut self, _: &(), _: &MetricMetadata) -> SerializedEntry {
         self.value = (self.read)();
-        let Self {
-            value, precision, ..
-        } = *self;
-        // A loss scale may be below 1.
-        let formatted = if value != 0.0 && value.abs() < 0.1f64.powi(precision as i32) {
-            format!("{value:.2e}")
-        } else {
-            format!("{value:.precision$}")
-        };
-        SerializedEntry::new(formatted, self.value().serialize())
+        SerializedEntry::new((self.text)(self.value), self.value().serialize())
     }
 
     fn clear(&mut self) {

@@ -4,10 +4,11 @@
 //! the time, so there are few sets of features: those of the lints, with and without CUDA; two for `burn-amp` alone; and
 //! four that are built and run (Flex, CUDA on a driver without a device, Vulkan, Vulkan with Fusion).
 //!
-//! * [`step`]: the kinds of steps; [`report`]: their outcomes
+//! * [`step`]: the kinds of steps; [`halves`]: tests in two processes; [`report`]: the outcomes
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
 //! * [`tools`]: programs that steps need
 
+mod halves;
 mod manifests;
 mod msrv;
 mod package;
@@ -137,7 +138,7 @@ const STEPS: &[Step] = &[
     ),
     Step::new(
         "test",
-        Task::Cargo(&[
+        Task::Tests(&[
             "test",
             "--workspace",
             "--lib",
@@ -165,20 +166,26 @@ const STEPS: &[Step] = &[
         "vulkan",
         Task::Vulkan(&[
             "test",
-            "--package",
-            "burn-amp-tests",
+            "--workspace",
+            "--test",
+            "suite",
+            "--test",
+            "launches",
             "--features",
-            "vulkan",
+            "burn-amp-tests/vulkan",
         ]),
     ),
     Step::new(
         "vulkan-fusion",
         Task::Vulkan(&[
             "test",
-            "--package",
-            "burn-amp-tests",
+            "--workspace",
+            "--test",
+            "suite",
+            "--test",
+            "launches",
             "--features",
-            "vulkan,fusion",
+            "burn-amp-tests/vulkan,burn-amp-tests/fusion",
         ]),
     ),
 ];
@@ -198,7 +205,7 @@ const QUICK: &[&str] = &[
 /// The tests of `--quick`, with the features of the step `test`: what one of them has built, the other uses.
 const QUICK_TEST: Step = Step::new(
     "quick-test",
-    Task::Cargo(&[
+    Task::Tests(&[
         "test",
         "--workspace",
         "--lib",
@@ -208,6 +215,8 @@ const QUICK_TEST: Step = Step::new(
         "xtask",
         "--test",
         "suite",
+        "--test",
+        "zoo",
         "--test",
         "warnings",
     ]),

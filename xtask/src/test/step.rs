@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{report::Outcome, tools};
+use super::{halves, report::Outcome, tools};
 use crate::{vulkan, workspace};
 
 const DENY_WARNINGS: &str = "-D warnings";
@@ -23,7 +23,9 @@ pub enum Task {
     Cargo(&'static [&'static str]),
     /// A cargo command that treats rustdoc's warnings as errors.
     Doc(&'static [&'static str]),
-    /// A cargo command on the Vulkan software driver.
+    /// A `cargo test` command, run in [`halves`].
+    Tests(&'static [&'static str]),
+    /// The same on the Vulkan software driver.
     Vulkan(&'static [&'static str]),
 }
 
@@ -37,8 +39,12 @@ impl Step {
         match self.task {
             Task::Check(what, _) | Task::IfPossible(what, _) => what.to_owned(),
             Task::Cargo(args) => format!("cargo {}", args.join(" ")),
+            Task::Tests(args) => format!("cargo {}, in two processes", args.join(" ")),
             Task::Doc(args) => format!("RUSTDOCFLAGS='{DENY_WARNINGS}' cargo {}", args.join(" ")),
-            Task::Vulkan(args) => format!("cargo {}, on the software driver", args.join(" ")),
+            Task::Vulkan(args) => {
+                let args = args.join(" ");
+                format!("cargo {args}, in two processes on the software driver")
+            }
         }
     }
 
@@ -51,6 +57,7 @@ impl Step {
                 let mut command = workspace::cargo(args);
                 workspace::run(command.env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
             }
+            Task::Tests(args) => halves::run(|| workspace::cargo(args)).into(),
             Task::Vulkan(args) => on_vulkan(args),
         }
     }
@@ -60,7 +67,10 @@ fn on_vulkan(args: &[&str]) -> Outcome {
     let Some(driver) = vulkan::driver() else {
         return tools::without_means("the suite did not run: no Vulkan software driver".to_owned());
     };
-    let mut command = workspace::cargo(args);
-    vulkan::force(&mut command, &driver);
-    workspace::run(&mut command).into()
+    let cargo_test = || {
+        let mut command = workspace::cargo(args);
+        vulkan::force(&mut command, &driver);
+        command
+    };
+    halves::run(cargo_test).into()
 }

@@ -62,7 +62,7 @@ pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<()> {
     };
     let json = serde_json::to_string_pretty(&summary.json())?;
     write("summary.json", json)?;
-    write("summary.md", summary.to_string())?;
+    write("summary.md", format!("{summary:#}"))?;
     let picture = out.join("curves.svg");
     plot::draw(&picture, &summary.title(), &runs)?;
     let (picture, out) = (picture.display(), out.display());

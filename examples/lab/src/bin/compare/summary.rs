@@ -83,10 +83,12 @@ impl Summary<'_> {
     }
 }
 
-/// Formats the summary in markdown.
+/// Formats the summary for a terminal, and with `{:#}` in Markdown.
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "## {}\n", self.title())?;
+        let markdown = f.alternate();
+        let (heading, bold) = if markdown { ("## ", "**") } else { ("", "") };
+        writeln!(f, "{heading}{}\n", self.title())?;
         let args = self.args;
         let (parameters, items, epochs) = (self.parameters, args.batch_size(), args.epochs);
         let (steps, rate) = (args.steps_per_epoch, args.learning_rate);
@@ -100,14 +102,24 @@ impl fmt::Display for Summary<'_> {
              | >peak memory | >skipped | >loss scale",
         );
         self.runs.iter().for_each(|run| table.push(self.row(run)));
-        write!(f, "{}", table.markdown())?;
+        let table = if markdown {
+            table.markdown()
+        } else {
+            table.plain()
+        };
+        write!(f, "{table}")?;
         for run in self.runs {
             for sentence in run.non_finite.iter().chain(&run.failure) {
                 writeln!(f, "\n* {}: {sentence}", run.name())?;
             }
         }
         for verdict in &self.verdict {
-            writeln!(f, "\n**{} {}**\n", verdict.precision, verdict.headline)?;
+            let Verdict {
+                precision,
+                headline,
+                ..
+            } = verdict;
+            writeln!(f, "\n{bold}{precision} {headline}{bold}\n")?;
             for reason in &verdict.because {
                 writeln!(f, "* {reason}")?;
             }

@@ -137,7 +137,7 @@ fn every_model_computes_its_products_in_bf16_at_lines_of_the_zoo_or_of_this_test
                 .unwrap_or_else(|| panic!("{name}: {calls:#?}"));
             let file = &site.file;
             assert!(
-                file.contains("src/") || file.contains("tests/suite/"),
+                file.contains("src/") || file.contains("tests/zoo/"),
                 "{name}: {site:?}"
             );
             assert!(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! python examples/lab/pytorch/weights.py --model gpt --size tiny --out DIR
-//! ZOO_TWINS=DIR cargo test -p zoo --test suite twins -- --nocapture
+//! ZOO_TWINS=DIR cargo test -p zoo --test zoo twins -- --nocapture
 //! ```
 
 use std::path::{Path, PathBuf};

@@ -184,7 +184,7 @@ fn is_told(truth: &Truth, way: Way, cause: &burn_amp::diagnose::Cause) -> bool {
 
 #[test]
 fn overflows_at_random_ops_are_found_at_their_op_and_line_with_their_parameters() {
-    treat_as_library("tests/suite/planted/");
+    treat_as_library("tests/zoo/planted/");
     let (mut wrong, mut planted) = (Vec::new(), [0; 2]);
     for entry in ZOO {
         let (of_model, counts) = visit(entry.name, Size::Tiny, Planted).unwrap();
@@ -223,7 +223,7 @@ impl Visitor for Compared {
 
 #[test]
 fn a_bad_kernel_is_the_first_op_above_the_tolerance_of_a_shadow_comparison() {
-    treat_as_library("tests/suite/planted/");
+    treat_as_library("tests/zoo/planted/");
     for (model, op) in [
         ("mlp", Op::linear),
         ("gpt", Op::float_matmul),
