@@ -95,7 +95,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "a tensor that is filled with one number does not widen the others";
     Widest      float_mask_where                 (F, Bool, F) -> F
                 by hand "a tensor that is filled with one number does not widen the others";
-    Keep        float_mask_fill                  (F, Bool, Scalar) -> F;
+    Keep        float_mask_fill                  (F, Bool, Scalar) -> F
+                by hand "it waits for a softmax, which masks on its way";
     Widest      float_equal                      (F, F, BoolDType) -> Bool;
     Widest      float_not_equal                  (F, F, BoolDType) -> Bool;
     Keep        float_equal_elem                 (F, Scalar, BoolDType) -> Bool;

@@ -7,7 +7,7 @@ use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{
     FloatDType,
     ops::FloatTensorOps,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
 use crate::{
@@ -19,7 +19,8 @@ use crate::{
     log_softmax::{self, LogSoftmax},
     product,
     scalar::{self, ScalarOp},
-    sign_mask, softmax,
+    sign_mask,
+    softmax::{self, ScaleMask},
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -56,8 +57,12 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         gelu::recorded::<B, C>(x)
     }
 
-    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        softmax::recorded::<B, C>(x, dim)
+    fn scaled_masked_softmax(
+        x: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        softmax::recorded::<B, C>(x, dim, before)
     }
 
     fn mixed_attention(operands: Attention<Self>) -> FloatTensor<Self> {

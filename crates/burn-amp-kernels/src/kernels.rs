@@ -4,7 +4,7 @@ use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     Backend, FloatDType, Shape,
     ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     reading::Reading,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax,
+    softmax::{self, ScaleMask},
     squares::{self, Squares},
     unscale,
 };
@@ -203,7 +203,7 @@ pub trait AmpBackend: Backend {
 
     /// Softmax in mixed precision; see [`softmax`].
     fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        softmax::reference::<Self>(x, dim)
+        Self::scaled_masked_softmax(x, dim, ScaleMask::none())
     }
 
     /// The gradient of [`mixed_softmax`](Self::mixed_softmax) with respect to its input, from its output.
@@ -212,7 +212,26 @@ pub trait AmpBackend: Backend {
         grad: FloatTensor<Self>,
         dim: usize,
     ) -> FloatTensor<Self> {
-        softmax::reference_backward::<Self>(output, grad, dim)
+        Self::scaled_masked_softmax_backward(output, grad, dim, ScaleMask::none())
+    }
+
+    /// Softmax in mixed precision of a scaled and masked operand; see [`softmax`].
+    fn scaled_masked_softmax(
+        x: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        softmax::reference::<Self>(x, dim, before)
+    }
+
+    /// The gradient of [`scaled_masked_softmax`](Self::scaled_masked_softmax) with respect to `x`, from its output.
+    fn scaled_masked_softmax_backward(
+        output: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        softmax::reference_backward::<Self>(output, grad, dim, before)
     }
 
     /// Attention in mixed precision; see [`attention`].

@@ -76,6 +76,7 @@ mod resume;
 mod saturation;
 mod scalars;
 mod scenarios;
+mod scores;
 mod shared_casts;
 mod single_gradients;
 mod skip_on_device;

@@ -24,10 +24,20 @@ pub enum Precision {
     Bf16,
     F16,
     F16Deferred,
+    #[serde(rename = "o2-split-8")]
+    #[value(name = "o2-split-8")]
+    Split8,
+    #[serde(rename = "o2-stochastic")]
+    #[value(name = "o2-stochastic")]
+    Stochastic,
 }
 
 impl Precision {
+    /// The precisions of every model, with F32 masters and moments.
     pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::F16, Self::F16Deferred];
+
+    /// Those with fewer bytes in the optimizer, whose kernels do not depend on the model.
+    pub const FEWER_BYTES: [Self; 2] = [Self::Split8, Self::Stochastic];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -35,6 +45,8 @@ impl Precision {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F16Deferred => "f16-deferred",
+            Self::Split8 => "o2-split-8",
+            Self::Stochastic => "o2-stochastic",
         }
     }
 }
@@ -112,17 +124,19 @@ pub fn runs(quick: bool) -> Vec<Run> {
         true => QUICK.to_vec(),
         false => FULL.iter().map(|model| model.name).collect(),
     };
+    let run = |model: &str, precision, fusion| Run {
+        model: model.to_owned(),
+        size: if quick { "tiny" } else { "full" }.to_owned(),
+        precision,
+        fusion,
+    };
     let mut runs = Vec::new();
     for model in models {
         for fusion in [true, false] {
-            for precision in Precision::ALL {
-                runs.push(Run {
-                    model: model.to_owned(),
-                    size: if quick { "tiny" } else { "full" }.to_owned(),
-                    precision,
-                    fusion,
-                });
-            }
+            runs.extend(Precision::ALL.map(|precision| run(model, precision, fusion)));
+        }
+        if quick && model == QUICK[0] {
+            runs.extend(Precision::FEWER_BYTES.map(|precision| run(model, precision, false)));
         }
     }
     runs

@@ -7,6 +7,7 @@ use super::{Attention, AttentionGradients};
 use crate::{
     AmpBackend,
     scalar::ScalarOp,
+    softmax::{Mask, ScaleMask},
     widen::{cast, widen},
 };
 
@@ -31,12 +32,23 @@ pub fn reference_backward<B: AmpBackend>(
     let bias = operands.bias.clone();
     let Weights {
         probabilities,
+        before,
         cap_slope,
     } = weights::<B>(operands);
     let dtype = query.dtype();
     let grad = cast::<B>(grad, dtype);
     let d_value = B::float_matmul(B::float_transpose(probabilities.clone()), grad.clone());
     let d_probabilities = B::float_matmul(grad, B::float_transpose(value));
+    if let Some(before) = before {
+        let d_products =
+            B::scaled_masked_softmax_backward(probabilities, d_probabilities, KEYS, before);
+        return AttentionGradients {
+            query: B::float_matmul(d_products.clone(), key),
+            key: B::float_matmul(B::float_transpose(d_products), query),
+            value: d_value,
+            bias: None,
+        };
+    }
     let d_scores = B::mixed_softmax_backward(probabilities, d_probabilities, KEYS);
     let d_bias = bias.map(|bias| {
         let summed = summed_to::<B>(widen::<B>(d_scores.clone()), &bias.shape());
@@ -59,6 +71,8 @@ pub fn reference_backward<B: AmpBackend>(
 struct Weights<B: AmpBackend> {
     /// In the dtype of the queries.
     probabilities: FloatTensor<B>,
+    /// The factor and the mask, if the softmax applied them to the products and nothing else did.
+    before: Option<ScaleMask<BoolTensor<B>>>,
     /// The derivative of the soft cap, if there is one.
     cap_slope: Option<FloatTensor<B>>,
 }
@@ -83,6 +97,23 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     } = operands;
     let dtype = query.dtype();
     let products = B::float_matmul(query, B::float_transpose(key));
+    let [.., queries, keys] = products.shape().dims::<4>();
+    let may_mask_a_row = mask.is_some() || bias.is_some() || options.is_causal && keys < queries;
+    if options.softcap.is_none() && !may_mask_a_row {
+        let device = B::float_device(&products);
+        let before = ScaleMask {
+            scale: scale as f32,
+            mask: options.is_causal.then(|| Mask {
+                elements: later::<B>([queries, keys], &device),
+                value: f32::NEG_INFINITY,
+            }),
+        };
+        return Weights {
+            probabilities: B::scaled_masked_softmax(products, KEYS, before.clone()),
+            before: Some(before),
+            cap_slope: None,
+        };
+    }
     let mut scores = B::mixed_scalar(products, ScalarOp::Mul, scale);
     let mut cap_slope = None;
     if let Some(cap) = options.softcap {
@@ -92,14 +123,13 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
         cap_slope = Some(B::float_add_scalar(B::float_neg(square), 1f32.into()));
         scores = cast::<B>(B::float_mul_scalar(capped, cap.into()), dtype);
     }
-    let [.., queries, keys] = scores.shape().dims::<4>();
-    let may_mask_a_row = mask.is_some() || bias.is_some() || options.is_causal && keys < queries;
     let minus_infinity = || f32::NEG_INFINITY.into();
     if let Some(mask) = mask {
         scores = B::float_mask_fill(scores, mask, minus_infinity());
     }
     if options.is_causal {
-        let later = later::<B>(&scores.shape(), &B::float_device(&scores));
+        let later = later::<B>([queries, keys], &B::float_device(&scores));
+        let later = B::bool_expand(later, scores.shape());
         scores = B::float_mask_fill(scores, later, minus_infinity());
     }
     if let Some(bias) = bias {
@@ -112,6 +142,7 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     };
     Weights {
         probabilities: cast::<B>(probabilities, dtype),
+        before: None,
         cap_slope,
     }
 }
@@ -128,10 +159,9 @@ fn without_masked_rows<B: AmpBackend>(scores: FloatTensor<B>) -> FloatTensor<B> 
     B::float_mask_fill(probabilities, B::bool_expand(is_masked, shape), 0f32.into())
 }
 
-/// The pairs whose key comes after the query. The last query sees all keys.
-fn later<B: AmpBackend>(scores: &Shape, device: &Device<B>) -> BoolTensor<B> {
+/// The pairs whose key comes after the query, `[1, 1, queries, keys]`. The last query sees all keys.
+fn later<B: AmpBackend>([queries, keys]: [usize; 2], device: &Device<B>) -> BoolTensor<B> {
     let settings = get_device_settings::<B>(device);
-    let [.., queries, keys] = scores.dims::<4>();
     let positions = |count: usize, shape| {
         let range = B::int_arange(0..count as i64, device, settings.int_dtype);
         B::int_reshape(range, Shape::new(shape))
@@ -145,8 +175,7 @@ fn later<B: AmpBackend>(scores: &Shape, device: &Device<B>) -> BoolTensor<B> {
         positions(keys, [1, keys]),
         settings.bool_dtype,
     );
-    let later = B::bool_reshape(later, Shape::new([1, 1, queries, keys]));
-    B::bool_expand(later, scores.clone())
+    B::bool_reshape(later, Shape::new([1, 1, queries, keys]))
 }
 
 /// Sums a gradient over the dimensions along which its operand was broadcast.

@@ -16,7 +16,7 @@ use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
     ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 use burn_cubecl::{
     BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement, tensor::CubeTensor,
@@ -33,7 +33,7 @@ use crate::{
     reading::Reading,
     scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax,
+    softmax::{self, Mask, ScaleMask},
     squares::{self, Squares},
     unscale,
     widen::cast,
@@ -184,22 +184,29 @@ where
             .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept))
     }
 
-    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
+    fn scaled_masked_softmax(
+        x: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
         if has_f64([&x]) {
-            return softmax::reference::<Self>(x, dim);
+            return softmax::reference::<Self>(x, dim, before);
         }
-        swap_with_last(softmax::softmax(swap_with_last(x, dim)), dim)
+        let before = with_last_dim(before, dim);
+        swap_with_last(softmax::softmax(swap_with_last(x, dim), before), dim)
     }
 
-    fn mixed_softmax_backward(
+    fn scaled_masked_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
     ) -> FloatTensor<Self> {
         if has_f64([&output, &grad]) {
-            return softmax::reference_backward::<Self>(output, grad, dim);
+            return softmax::reference_backward::<Self>(output, grad, dim, before);
         }
-        let dx = softmax::softmax_backward(swap_with_last(output, dim), swap_with_last(grad, dim));
+        let [output, grad] = [output, grad].map(|tensor| swap_with_last(tensor, dim));
+        let dx = softmax::softmax_backward(output, grad, with_last_dim(before, dim));
         swap_with_last(dx, dim)
     }
 
@@ -289,4 +296,17 @@ fn swap_with_last<R: CubeRuntime>(mut tensor: CubeTensor<R>, dim: usize) -> Cube
     let rank = tensor.rank();
     tensor.meta.swap(dim, rank - 1);
     tensor
+}
+
+/// Swaps a dimension of a mask as [`swap_with_last`] does that of the operand.
+fn with_last_dim<R: CubeRuntime>(
+    before: ScaleMask<CubeTensor<R>>,
+    dim: usize,
+) -> ScaleMask<CubeTensor<R>> {
+    let ScaleMask { scale, mask } = before;
+    let mask = mask.map(|Mask { elements, value }| Mask {
+        elements: swap_with_last(elements, dim),
+        value,
+    });
+    ScaleMask { scale, mask }
 }

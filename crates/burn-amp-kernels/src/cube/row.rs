@@ -110,6 +110,11 @@ impl<F: Float, N: Size> Share<F, N> {
         Vector::new(f32::cast_from(self.memory[0][0]))
     }
 
+    /// Returns the row's first vector.
+    pub fn first_vector(&self) -> Vector<f32, N> {
+        Vector::cast_from(self.memory[0])
+    }
+
     /// Returns the vector of a step at which this unit has one.
     pub fn at(&self, step: usize) -> Vector<f32, N> {
         if comptime!(self.kept > 0) {

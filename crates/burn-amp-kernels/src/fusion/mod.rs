@@ -10,13 +10,13 @@ use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
     ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 use burn_fusion::{Fusion, FusionBackend};
 
 use self::{
     affine::{ChainParts, RestParts, next, two_sums},
-    operation::{Operands, custom, exactly, register, register_mixed, to_int},
+    operation::{Operands, custom, exactly, masked, register, register_mixed, to_int},
 };
 use crate::{
     AmpBackend,
@@ -26,6 +26,7 @@ use crate::{
     optimizer::{ListStep, Parts, Stepped, Tensors},
     reading::Reading,
     sign_mask::{self, SignMask},
+    softmax::ScaleMask,
     squares::Squares,
     widen::wide_dtype,
 };
@@ -289,27 +290,34 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         Moments { sum, squares }
     }
 
-    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let results = [like(&x)];
-        let [output] = custom::<B, _, _>("burn_amp::softmax", [x], results, move |[x]| {
-            [B::mixed_softmax(x, dim)]
-        });
-        output
+    fn scaled_masked_softmax(
+        x: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let result = like(&x);
+        let (before, mask) = before.split();
+        let compute = move |floats, mask| {
+            let [x] = exactly(floats);
+            B::scaled_masked_softmax(x, dim, before.with_mask(mask))
+        };
+        masked::<B>("burn_amp::softmax", vec![x], mask, result, compute)
     }
 
-    fn mixed_softmax_backward(
+    fn scaled_masked_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
     ) -> FloatTensor<Self> {
-        let results = [like(&output)];
-        let [dx] = custom::<B, _, _>(
-            "burn_amp::softmax_backward",
-            [output, grad],
-            results,
-            move |[output, grad]| [B::mixed_softmax_backward(output, grad, dim)],
-        );
-        dx
+        let result = like(&output);
+        let (before, mask) = before.split();
+        let compute = move |floats, mask| {
+            let [output, grad] = exactly(floats);
+            B::scaled_masked_softmax_backward(output, grad, dim, before.with_mask(mask))
+        };
+        let name = "burn_amp::softmax_backward";
+        masked::<B>(name, vec![output, grad], mask, result, compute)
     }
 
     fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {

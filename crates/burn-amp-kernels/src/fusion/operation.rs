@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData};
 
 use burn_backend::{
     DType, Shape,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 use burn_fusion::{
     FusionBackend, FusionRuntime, FusionTensor,
@@ -12,7 +12,7 @@ use burn_fusion::{
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 
-/// A float or int tensor of `Fusion<B>`.
+/// A float, int or bool tensor of `Fusion<B>`.
 type Tensor<B> = FusionTensor<<B as FusionBackend>::FusionRuntime>;
 
 /// Registers an op over a fixed number of floats, with a fixed number of results.
@@ -34,6 +34,78 @@ pub(super) fn custom<B: FusionBackend, const N: usize, const M: usize>(
 pub(super) struct Operands<B: FusionBackend> {
     pub floats: Vec<Tensor<B>>,
     pub ints: Vec<Tensor<B>>,
+}
+
+/// Registers an op over floats and perhaps a mask, with one result of this shape and dtype.
+pub(super) fn masked<B: FusionBackend>(
+    name: &'static str,
+    floats: Vec<Tensor<B>>,
+    mask: Option<Tensor<B>>,
+    result: (Shape, DType),
+    compute: impl Fn(Vec<FloatTensor<B>>, Option<BoolTensor<B>>) -> FloatTensor<B>
+    + Send
+    + Sync
+    + 'static,
+) -> Tensor<B> {
+    let client = floats
+        .first()
+        .expect("an op of the stream has a float operand")
+        .client
+        .clone();
+    let streams = OperationStreams::with_inputs(floats.iter().chain(&mask));
+    let result = TensorIr::uninit(client.create_empty_handle(), result.0, result.1);
+    let float_count = floats.len();
+    let operands: Vec<_> = floats
+        .into_iter()
+        .chain(mask)
+        .map(FusionTensor::into_ir)
+        .collect();
+    let desc = CustomOpIr::new(name, &operands, &[result]);
+    let operation = Masked {
+        desc: desc.clone(),
+        floats: float_count,
+        compute,
+        backend: PhantomData::<fn() -> B>,
+    };
+    let [result] = exactly(client.register(streams, OperationIr::Custom(desc), operation));
+    result
+}
+
+/// Like [`Custom`], with an optional mask behind the floats, and one result.
+struct Masked<B, F> {
+    desc: CustomOpIr,
+    /// The number of float operands.
+    floats: usize,
+    compute: F,
+    backend: PhantomData<fn() -> B>,
+}
+
+impl<B, F> fmt::Debug for Masked<B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Masked").field(&self.desc).finish()
+    }
+}
+
+impl<B, F> Operation<B::FusionRuntime> for Masked<B, F>
+where
+    B: FusionBackend,
+    F: Fn(Vec<FloatTensor<B>>, Option<BoolTensor<B>>) -> FloatTensor<B> + Send + Sync,
+{
+    fn execute(
+        &self,
+        handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
+    ) {
+        let (floats, mask) = self.desc.inputs.split_at(self.floats);
+        let floats = floats
+            .iter()
+            .map(|operand| handles.get_float_tensor::<B>(operand))
+            .collect();
+        let mask = mask
+            .first()
+            .map(|operand| handles.get_bool_tensor::<B>(operand));
+        let result = (self.compute)(floats, mask);
+        handles.register_float_tensor::<B>(&self.desc.outputs[0].id, result);
+    }
 }
 
 /// Registers an op with results of these shapes and dtypes.

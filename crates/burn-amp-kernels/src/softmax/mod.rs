@@ -8,6 +8,10 @@
 //! dx = y (g - sum(g y))
 //! ```
 //!
+//! [`AmpBackend::scaled_masked_softmax`](crate::AmpBackend::scaled_masked_softmax) multiplies `x` by a factor and masks it
+//! on the way, as attention does: without another pass over the scores, and without rounding them in between. Its
+//! gradient is `dx` times the factor, and 0 where the mask is.
+//!
 //! The kernels compute along the last dimension. Another dimension is swapped with the last one first, which costs a
 //! copy of each operand. A team of units works on one row at a time and keeps it in registers, up to 16384 elements. A
 //! longer row is read again for the maximum, the sum and the output.
@@ -25,10 +29,14 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+#[cfg(feature = "cubecl")]
+mod mask_rows;
 mod node;
 mod reference;
+mod scale_mask;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{softmax, softmax_backward};
 pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};
+pub use scale_mask::{Mask, ScaleMask};

@@ -1,4 +1,4 @@
-use std::{any::TypeId, marker::PhantomData};
+use std::any::TypeId;
 
 use burn_autodiff::{
     Autodiff, NodeId,
@@ -11,8 +11,9 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::tensor::FloatTensor;
+use burn_backend::tensor::{BoolTensor, FloatTensor};
 
+use super::ScaleMask;
 use crate::AmpBackend;
 
 /// Computes the op as one node of the graph. It keeps the output, or the operand under a checkpointing strategy that
@@ -20,8 +21,9 @@ use crate::AmpBackend;
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     dim: usize,
+    before: ScaleMask<BoolTensor<B>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let output = B::mixed_softmax(x.primitive.clone(), dim);
+    let output = B::scaled_masked_softmax(x.primitive.clone(), dim, before.clone());
     let keeps_output = TypeId::of::<C>() == TypeId::of::<NoCheckpointing>();
     match Softmax
         .prepare::<C>([x.node.clone()])
@@ -29,17 +31,17 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         .retro_forward(Recompute::<B> {
             x: x.node.id,
             dim,
-            backend: PhantomData,
+            before: before.clone(),
         })
         .parents([&x])
         .stateful()
     {
         OpsKind::Tracked(prep) if keeps_output => {
-            prep.finish((Saved::Output(output.clone()), dim), output)
+            prep.finish((Saved::Output(output.clone()), dim, before), output)
         }
         OpsKind::Tracked(mut prep) => {
             let x = prep.checkpoint(&x);
-            prep.finish((Saved::Operand(x), dim), output)
+            prep.finish((Saved::Operand(x), dim, before), output)
         }
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
@@ -55,8 +57,8 @@ enum Saved<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> Backward<B, 1> for Softmax {
-    /// What gives the output, and the dimension.
-    type State = (Saved<B>, usize);
+    /// What gives the output, the dimension, and what the operand goes through first.
+    type State = (Saved<B>, usize, ScaleMask<BoolTensor<B>>);
 
     fn backward(
         self,
@@ -64,28 +66,32 @@ impl<B: AmpBackend> Backward<B, 1> for Softmax {
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let (saved, dim) = ops.state;
+        let (saved, dim, before) = ops.state;
         let output = match saved {
             Saved::Output(output) => output,
-            Saved::Operand(x) => B::mixed_softmax(checkpointer.retrieve_node_output(x), dim),
+            Saved::Operand(x) => {
+                let x = checkpointer.retrieve_node_output(x);
+                B::scaled_masked_softmax(x, dim, before.clone())
+            }
         };
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::mixed_softmax_backward(output, grad, dim)
+            B::scaled_masked_softmax_backward(output, grad, dim, before)
         });
     }
 }
 
 /// Computes the op again from its operand, for Burn's gradient checkpointing.
 #[derive(Debug)]
-struct Recompute<B> {
+struct Recompute<B: AmpBackend> {
     x: NodeId,
     dim: usize,
-    backend: PhantomData<B>,
+    before: ScaleMask<BoolTensor<B>>,
 }
 
 impl<B: AmpBackend> RetroForward for Recompute<B> {
     fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
         let x = states.get_state::<FloatTensor<B>>(&self.x);
-        states.save(out_node, B::mixed_softmax(x, self.dim));
+        let output = B::scaled_masked_softmax(x, self.dim, self.before.clone());
+        states.save(out_node, output);
     }
 }

@@ -14,7 +14,7 @@ use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     Scalar, TensorPrimitive,
-    tensor::{Device, FloatTensor},
+    tensor::{BoolTensor, Device, FloatTensor},
 };
 
 use super::{
@@ -30,7 +30,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Lazy, Nature, Rounded, Saturating, is_summed_in_f32},
+    tensor::{AmpTensor, Lazy, Nature, Rounded, Saturating, Scores, is_summed_in_f32},
     warn,
 };
 
@@ -260,6 +260,7 @@ impl<B: AmpBackend> Decided<B> {
             | Nature::Rounded(_)
             | Nature::Product(_)
             | Nature::Lazy(_)
+            | Nature::Scores(_)
             | Nature::Pending(_) => {
                 let cast = self.cast_to(tensor);
                 self.call.watch.passed::<B, G>(cast)
@@ -421,6 +422,23 @@ impl<B: AmpBackend> Decided<B> {
         result
     }
 
+    /// Wraps scores that have not been computed. `x` is their low tensor.
+    pub(crate) fn scores<G: Graph<B>>(
+        &self,
+        x: FloatTensor<G::Inner>,
+        scores: Scores<B, G>,
+    ) -> AmpTensor<B, G> {
+        let result = AmpTensor {
+            logical: self.casts.logical.unwrap_or_else(|| precision::of(&x)),
+            inner: x,
+            context: self.context(),
+            nature: Nature::Scores(Arc::new(scores)),
+            recorded: AmpTensor::<B, G>::recorded(self.context(), 0),
+        };
+        self.call.watch.uncomputed(&result);
+        result
+    }
+
     /// The class that `[parameters]` gives to the ops that read the result, if it is a view of a parameter.
     #[inline]
     fn view(&self) -> Option<Class> {
@@ -477,6 +495,7 @@ impl<B: AmpBackend> Decided<B> {
         let mut recorded = AmpTensor::<B, G>::recorded(context, chain).of_view(self.view());
         recorded.expanded =
             self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
+        recorded.is_product = self.call.callee.op() == Some(Op::float_matmul);
         AmpTensor {
             recorded,
             logical: logical.unwrap_or_else(|| precision::of(&result)),
@@ -523,7 +542,7 @@ impl<B: AmpBackend> Decided<B> {
     /// Under class `Low` it does not: there, the configuration asks for low precision.
     pub(crate) fn saturating<G: Graph<B>>(
         &self,
-        op: Saturating,
+        op: Saturating<BoolTensor<B>>,
         x: FloatTensor<G::Inner>,
         mut result: AmpTensor<B, G>,
     ) -> AmpTensor<B, G> {

@@ -62,7 +62,7 @@ impl Search {
     /// Sees an operand as it is stored.
     pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
         let values = match &operand.nature {
-            Nature::Lazy(_) => G::values(&operand.clone().exact().inner),
+            Nature::Lazy(_) | Nature::Scores(_) => G::values(&operand.clone().exact().inner),
             _ => G::values(&operand.inner),
         };
         self.operands.push(Kept {

@@ -316,6 +316,7 @@ pub(super) fn is_shared<B: AmpBackend, G: Graph<B>>(
         | Nature::Rounded(_)
         | Nature::Product(_)
         | Nature::Lazy(_)
+        | Nature::Scores(_)
         | Nature::LogSoftmax(_) => operand.recorded.has_low(to),
     }
 }

@@ -17,6 +17,8 @@ pub struct Recorded<B: Backend> {
     pub(crate) class: Option<Class>,
     /// Whether the tensor repeats the values of a smaller one, as far as somebody watches.
     pub(crate) expanded: bool,
+    /// Whether the tensor is a product of matrices, which attention scales and masks.
+    pub(crate) is_product: bool,
     pub(super) casts: Option<Arc<SharedCasts<B>>>,
 }
 
@@ -40,6 +42,7 @@ impl<B: Backend> Recorded<B> {
             chain: 0,
             class: None,
             expanded: false,
+            is_product: false,
             casts: None,
         }
     }
@@ -55,6 +58,7 @@ impl<B: Backend> Recorded<B> {
             chain,
             class: None,
             expanded: false,
+            is_product: false,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),

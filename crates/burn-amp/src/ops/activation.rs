@@ -4,7 +4,7 @@ use burn_amp_core::{Op, activation_ops};
 use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use super::{lazy, scalar::leaky_relu};
+use super::{lazy, scalar::leaky_relu, scores};
 use crate::{
     backend::Amp,
     cast::{
@@ -63,9 +63,9 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        let x = call.as_stored(x);
-        let result = call.stored(G::Inner::mixed_softmax(x.clone(), dim));
-        call.saturating(Saturating::Softmax { dim }, x, result)
+        let (x, before) = scores::operand(&call, x);
+        let result = G::Inner::scaled_masked_softmax(x.clone(), dim, before.clone());
+        call.saturating(Saturating::Softmax { dim, before }, x, call.stored(result))
     } else {
         call.result(G::Inner::softmax(call.cast(x), dim))
     }

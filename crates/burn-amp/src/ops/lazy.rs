@@ -34,6 +34,7 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
         | Nature::Filled
         | Nature::Rounded(_)
         | Nature::Product(_)
+        | Nature::Scores(_)
         | Nature::LogSoftmax(_) => None,
     }
 }

@@ -10,6 +10,7 @@ mod lazy;
 mod module;
 mod qtensor;
 mod scalar;
+mod scores;
 mod summed;
 mod tensor;
 mod transaction;

@@ -12,6 +12,7 @@ use burn_backend::{
     tensor::FloatTensor,
 };
 
+use super::scores;
 use crate::{
     backend::Amp,
     cast::{
@@ -40,7 +41,9 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     call.float(&x);
     call.scalar(scalar);
     let call = call.decide();
-    if call.rounds_scalar() {
+    if let Some(scores) = scores::scaled(&call, &x, mixed, scalar) {
+        scores
+    } else if call.rounds_scalar() {
         call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))
     } else {
         let compute = if call.recomputes() { recomputed } else { plain };

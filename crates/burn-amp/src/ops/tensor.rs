@@ -23,6 +23,7 @@ use super::{
         float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
         float_mul_scalar, float_sub_scalar,
     },
+    scores::float_mask_fill,
     summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold},
 };
 use crate::{

@@ -3,6 +3,7 @@
 //! * [`rounded`]: results of saturating ops, with their F32 values within reach
 //! * [`product`]: products in F16, with their F32 values within reach
 //! * [`lazy`]: chains of ops that have not been computed
+//! * [`scores`]: scaled and masked products that have not been computed
 //! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`pending`]: gradients whose factors have not been applied
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
@@ -12,6 +13,7 @@ mod nature;
 mod pending;
 mod product;
 mod rounded;
+mod scores;
 mod view;
 
 use std::{fmt, sync::Arc};
@@ -25,6 +27,7 @@ pub(crate) use nature::{LogSoftmaxOperand, Nature};
 pub(crate) use pending::{Factors, Pending, times};
 pub(crate) use product::Product;
 pub(crate) use rounded::{Rounded, Saturating};
+pub(crate) use scores::Scores;
 
 use crate::{
     graph::{Graph, NoGraph, Origin, Recorded},
@@ -91,6 +94,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     pub(crate) fn exact(self) -> Self {
         let inner = match &self.nature {
             Nature::Rounded(rounded) => rounded.exact(),
+            Nature::Scores(_) => return self.with_view(),
             Nature::Lazy(lazy) if lazy.is_view() => return self.with_view(),
             Nature::Lazy(lazy) => lazy.in_f32(),
             Nature::Pending(_) => return self.with_factors(),
@@ -115,7 +119,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The tensor with the values of a chain, a view or a gradient that has not been computed.
     pub(crate) fn computed(self) -> Self {
         match &self.nature {
-            Nature::Lazy(_) | Nature::Pending(_) => self.exact(),
+            Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_) => self.exact(),
             Nature::Plain
             | Nature::Leaf(_)
             | Nature::Parameter(_)
@@ -139,9 +143,16 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The tensor with the values of a view that has not been computed.
+    /// The tensor with the values of a view, or of scores, that have not been computed.
     pub(crate) fn with_view(self) -> Self {
         match &self.nature {
+            Nature::Scores(scores) => Self {
+                inner: scores.computed(self.inner),
+                logical: self.logical,
+                context: self.context,
+                recorded: self.recorded,
+                nature: Nature::Plain,
+            },
             Nature::Lazy(lazy) if lazy.is_view() => Self {
                 inner: lazy.low(precision::of(&self.inner)),
                 logical: self.logical,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use super::{lazy::Lazy, pending::Pending, product::Product, rounded::Rounded};
+use super::{lazy::Lazy, pending::Pending, product::Product, rounded::Rounded, scores::Scores};
 use crate::{
     graph::{Graph, Leaf, Origin},
     loss_scale::Passes,
@@ -37,6 +37,8 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     Product(Arc<Product<B, G>>),
     /// A chain of ops on a low tensor that has not been computed. The values in the tensor are those of the low tensor.
     Lazy(Arc<Lazy<B, G>>),
+    /// A product that is to be scaled and masked. The values in the tensor are those of the product.
+    Scores(Arc<Scores<B, G>>),
     /// The log-softmax of another tensor along the last dimension.
     LogSoftmax(Box<LogSoftmaxOperand<B, G>>),
 }
@@ -62,6 +64,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::Lazy(_)
+            | Self::Scores(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -79,6 +82,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::Lazy(_)
+            | Self::Scores(_)
             | Self::LogSoftmax(_) => None,
         }
     }
@@ -98,6 +102,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::Lazy(_)
+            | Self::Scores(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -116,6 +121,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::Lazy(_)
+            | Self::Scores(_)
             | Self::LogSoftmax(_) => Nature::Plain,
         }
     }
@@ -142,6 +148,7 @@ impl<B: AmpBackend, G: Graph<B>> Nature<B, G> {
             | Self::Rounded(_)
             | Self::Product(_)
             | Self::Lazy(_)
+            | Self::Scores(_)
             | Self::LogSoftmax(_) => Self::Plain,
         }
     }
@@ -161,6 +168,7 @@ impl<B: AmpBackend, G: Graph<B>> Clone for Nature<B, G> {
             Self::Rounded(rounded) => Self::Rounded(rounded.clone()),
             Self::Product(product) => Self::Product(product.clone()),
             Self::Lazy(lazy) => Self::Lazy(lazy.clone()),
+            Self::Scores(scores) => Self::Scores(scores.clone()),
             Self::LogSoftmax(operand) => Self::LogSoftmax(Box::new(LogSoftmaxOperand {
                 x: operand.x.clone(),
                 log_sum_exp: operand.log_sum_exp.clone(),

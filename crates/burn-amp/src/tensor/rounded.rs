@@ -7,23 +7,29 @@
 use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::AmpBackend;
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_amp_kernels::{AmpBackend, softmax::ScaleMask};
+use burn_backend::{
+    BackendTypes, TensorMetadata,
+    tensor::{BoolTensor, FloatTensor},
+};
 
 use crate::graph::{Graph, Recorded, WORTH_RECOMPUTING};
 
-/// An op whose results pile up at the ends of their range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Saturating {
-    Softmax { dim: usize },
+/// An op whose results pile up at the ends of their range. `M` is the primitive of a bool tensor.
+#[derive(Clone, Debug)]
+pub(crate) enum Saturating<M> {
+    Softmax { dim: usize, before: ScaleMask<M> },
     Sigmoid,
     Tanh,
 }
 
-impl Saturating {
-    fn apply<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B> {
+impl<M> Saturating<M> {
+    fn apply<B>(self, x: FloatTensor<B>) -> FloatTensor<B>
+    where
+        B: AmpBackend + BackendTypes<BoolTensorPrimitive = M>,
+    {
         match self {
-            Self::Softmax { dim } => B::mixed_softmax(x, dim),
+            Self::Softmax { dim, before } => B::scaled_masked_softmax(x, dim, before),
             Self::Sigmoid => B::sigmoid(x),
             Self::Tanh => B::float_tanh(x),
         }
@@ -32,14 +38,14 @@ impl Saturating {
 
 /// The operand of a saturating op whose result is stored in low precision.
 pub(crate) struct Rounded<B: AmpBackend, G: Graph<B>> {
-    op: Saturating,
+    op: Saturating<BoolTensor<B>>,
     x: FloatTensor<G::Inner>,
     /// The result in F32, computed when it is first needed.
     exact: OnceLock<FloatTensor<G::Inner>>,
 }
 
 impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
-    pub(crate) fn new(op: Saturating, x: FloatTensor<G::Inner>) -> Self {
+    pub(crate) fn new(op: Saturating<BoolTensor<B>>, x: FloatTensor<G::Inner>) -> Self {
         Self {
             op,
             x,
@@ -54,9 +60,9 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
             let nothing = Recorded::nothing();
             let x = G::cast(self.x.clone(), &nothing, Precision::F32, recomputes);
             if recomputes {
-                self.op.apply::<G::Recomputed>(x)
+                self.op.clone().apply::<G::Recomputed>(x)
             } else {
-                self.op.apply::<G::Inner>(x)
+                self.op.clone().apply::<G::Inner>(x)
             }
         };
         self.exact.get_or_init(compute).clone()

@@ -7,6 +7,7 @@ mod finite;
 mod layer_norm;
 mod log_softmax;
 mod loss_scale;
+mod masked_softmax;
 mod optimizer;
 mod rows;
 mod scalar;

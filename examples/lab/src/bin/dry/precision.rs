@@ -2,6 +2,8 @@
 //!
 //! A process has one policy, so one type of policy source does for all and models are instantiated twice only.
 
+use std::sync::OnceLock;
+
 use anyhow::Result;
 use burn::{
     backend::Autodiff,
@@ -13,7 +15,7 @@ use burn_amp::{
     Amp, AmpBackend,
     config::{Compute, Config, ConfigError, ConfigSource, Preset},
     extend::{Amped, NoGraph},
-    optim::AmpOptimizer,
+    optim::{AmpOptimizer, Masters, Moments},
 };
 use clap::ValueEnum;
 use lab::{
@@ -33,6 +35,12 @@ pub enum Precision {
     F16,
     /// The same with `loss_scale.sync = false`: no step waits for the device
     F16Deferred,
+    /// Parameters in BF16 with masters in 2 bytes, moments in blocks of 8 bits
+    #[value(name = "o2-split-8")]
+    Split8,
+    /// Parameters in BF16 without masters, moments in BF16, both rounded stochastically
+    #[value(name = "o2-stochastic")]
+    Stochastic,
 }
 
 /// Takes the steps on the backend `P`.
@@ -45,6 +53,7 @@ pub fn run<P: AmpBackend>(args: &Args, machine: &Machine) -> Result<Outcome> {
         return steps::<Autodiff<P>, StoredInF32>(args, machine);
     };
     burn_amp::configure::<Amp<P, Chosen>>(&P::Device::default(), config)?;
+    FORMATS.get_or_init(|| args.precision.formats());
     steps::<burn_amp::Autodiff<Amp<P, Chosen>>, Mixed>(args, machine)
 }
 
@@ -61,6 +70,10 @@ impl Precision {
             compute,
             ..Config::default()
         };
+        let stored_in_bf16 = || Config {
+            preset: Preset::O2,
+            ..computing_in(Compute::Bf16)
+        };
         Some(match self {
             Self::F32 => return None,
             Self::Bf16 => computing_in(Compute::Bf16),
@@ -70,9 +83,22 @@ impl Precision {
                 config.loss_scale.sync = false;
                 config
             }
+            Self::Split8 | Self::Stochastic => stored_in_bf16(),
         })
     }
+
+    /// The formats in which the optimizer keeps masters and moments.
+    fn formats(self) -> (Masters, Moments) {
+        match self {
+            Self::Split8 => (Masters::Split, Moments::Bits8),
+            Self::Stochastic => (Masters::Stochastic, Moments::Bf16),
+            Self::F32 | Self::Bf16 | Self::F16 | Self::F16Deferred => Default::default(),
+        }
+    }
 }
+
+/// The optimizer's formats in this process: one type of recipe for all of them keeps the program small.
+static FORMATS: OnceLock<(Masters, Moments)> = OnceLock::new();
 
 struct Chosen;
 
@@ -82,7 +108,7 @@ impl ConfigSource for Chosen {
     }
 }
 
-/// F32 parameters under Amp, updated by the optimizer that it offers.
+/// Parameters as the policy stores them, updated by the optimizer that Amp offers.
 struct Mixed;
 
 impl<A> Recipe<A> for Mixed
@@ -90,10 +116,14 @@ where
     A: Amped + AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn store<M: Module<A>>(net: M) -> M {
-        net
+        burn_amp::cast_params(net)
     }
 
     fn optimizer<M: AutodiffModule<A>>() -> impl Optimizer<M, A> {
-        AmpOptimizer::new(zoo::adamw()).init()
+        let (masters, moments) = FORMATS.get().copied().unwrap_or_default();
+        AmpOptimizer::new(zoo::adamw())
+            .with_masters(masters)
+            .with_moments(moments)
+            .init()
     }
 }

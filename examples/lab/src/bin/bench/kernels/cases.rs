@@ -2,7 +2,9 @@
 
 use burn::tensor::FloatDType;
 use burn_amp_kernels::{
-    AmpBackend, cross_entropy, finite, layer_norm, log_softmax, loss_scale, softmax, unscale,
+    AmpBackend, cross_entropy, finite, layer_norm, log_softmax, loss_scale,
+    softmax::{self, ScaleMask},
+    unscale,
 };
 
 use super::operands::Operands;
@@ -68,13 +70,16 @@ impl<B: AmpBackend> Case<B> {
                 "softmax",
                 LOW + LOW,
                 |o| B::mixed_softmax(o.x.clone(), 1),
-                |o| softmax::reference::<B>(o.x.clone(), 1),
+                |o| softmax::reference::<B>(o.x.clone(), 1, ScaleMask::none()),
             ),
             case(
                 "softmax backward",
                 2 * LOW + LOW,
                 |o| B::mixed_softmax_backward(o.softmax.clone(), o.grad.clone(), 1),
-                |o| softmax::reference_backward::<B>(o.softmax.clone(), o.grad.clone(), 1),
+                |o| {
+                    let (output, grad) = (o.softmax.clone(), o.grad.clone());
+                    softmax::reference_backward::<B>(output, grad, 1, ScaleMask::none())
+                },
             ),
             case(
                 "log-softmax to f32",

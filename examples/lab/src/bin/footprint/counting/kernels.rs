@@ -9,12 +9,13 @@ use burn_amp_kernels::{
     optimizer::{ListStep, Master, Moment, Stepped},
     scalar::ScalarOp,
     sign_mask::SignMask,
+    softmax::ScaleMask,
     squares::Squares,
 };
 use burn_backend::{
     FloatDType, Shape,
     ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
+    tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
 use super::{
@@ -182,19 +183,26 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         one("mixed_gelu_backward", read, B::mixed_gelu_backward(x, grad))
     }
 
-    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let read = Size::default().and(&x);
-        one("mixed_softmax", read, B::mixed_softmax(x, dim))
+    fn scaled_masked_softmax(
+        x: FloatTensor<Self>,
+        dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        let read = Size::default().and(&x).all(elements(&before));
+        let result = B::scaled_masked_softmax(x, dim, before);
+        one("scaled_masked_softmax", read, result)
     }
 
-    fn mixed_softmax_backward(
+    fn scaled_masked_softmax_backward(
         output: FloatTensor<Self>,
         grad: FloatTensor<Self>,
         dim: usize,
+        before: ScaleMask<BoolTensor<Self>>,
     ) -> FloatTensor<Self> {
         let read = Size::default().and(&output).and(&grad);
-        let result = B::mixed_softmax_backward(output, grad, dim);
-        one("mixed_softmax_backward", read, result)
+        let read = read.all(elements(&before));
+        let result = B::scaled_masked_softmax_backward(output, grad, dim, before);
+        one("scaled_masked_softmax_backward", read, result)
     }
 
     fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
@@ -332,4 +340,9 @@ fn master_size<B: burn_backend::Backend>(size: Size, master: &Master<B>) -> Size
         Master::F32(tensor) => size.and(tensor),
         Master::Offset(offset) => size.and(offset),
     }
+}
+
+/// The mask that a softmax reads.
+fn elements<M>(before: &ScaleMask<M>) -> Option<&M> {
+    before.mask.as_ref().map(|mask| &mask.elements)
 }

@@ -1,0 +1,90 @@
+use burn_backend::{Backend, tensor::FloatTensor};
+
+/// What the operand of a softmax goes through first: it is multiplied by a factor, and masked.
+///
+/// Attention needs both. As part of the softmax they cost no pass over the scores.
+#[derive(Clone, Debug)]
+pub struct ScaleMask<M> {
+    /// The factor.
+    pub scale: f32,
+    /// The mask, after the factor.
+    pub mask: Option<Mask<M>>,
+}
+
+/// Elements that get another value.
+#[derive(Clone, Debug)]
+pub struct Mask<M> {
+    /// True for the elements that get the value. A dimension is 1 or that of the operand; as many dimensions.
+    pub elements: M,
+    /// The value, usually one to which a softmax gives no weight.
+    pub value: f32,
+}
+
+impl<M> ScaleMask<M> {
+    /// Neither a factor nor a mask.
+    pub const fn none() -> Self {
+        Self {
+            scale: 1.0,
+            mask: None,
+        }
+    }
+
+    /// Takes the mask's elements out.
+    pub(crate) fn split(self) -> (ScaleMask<()>, Option<M>) {
+        let Self { scale, mask } = self;
+        let (mask, elements) = mask
+            .map(|Mask { elements, value }| {
+                let elements_taken = Mask {
+                    elements: (),
+                    value,
+                };
+                (elements_taken, elements)
+            })
+            .unzip();
+        (ScaleMask { scale, mask }, elements)
+    }
+
+    /// Applies both to a tensor with Burn's ops.
+    pub(super) fn apply<B>(self, x: FloatTensor<B>) -> FloatTensor<B>
+    where
+        B: Backend<BoolTensorPrimitive = M>,
+    {
+        self.with_value::<B>(x, |mask| mask.value)
+    }
+
+    /// Applies both to the gradient of the result, which becomes that of the operand.
+    pub(super) fn apply_backward<B>(self, grad: FloatTensor<B>) -> FloatTensor<B>
+    where
+        B: Backend<BoolTensorPrimitive = M>,
+    {
+        self.with_value::<B>(grad, |_| 0.0)
+    }
+
+    fn with_value<B>(self, x: FloatTensor<B>, value: impl Fn(&Mask<M>) -> f32) -> FloatTensor<B>
+    where
+        B: Backend<BoolTensorPrimitive = M>,
+    {
+        let x = match self.scale {
+            1.0 => x,
+            scale => B::float_mul_scalar(x, scale.into()),
+        };
+        match self.mask {
+            Some(mask) => {
+                let value = value(&mask);
+                B::float_mask_fill(x, mask.elements, value.into())
+            }
+            None => x,
+        }
+    }
+}
+
+impl ScaleMask<()> {
+    /// Puts the mask's elements back; the inverse of [`split`](ScaleMask::split).
+    pub(crate) fn with_mask<M>(&self, elements: Option<M>) -> ScaleMask<M> {
+        let mask = self.mask.as_ref().zip(elements);
+        ScaleMask {
+            scale: self.scale,
+            mask: mask.map(|(&Mask { value, .. }, elements)| Mask { elements, value }),
+        }
+    }
+}
