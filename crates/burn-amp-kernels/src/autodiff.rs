@@ -21,6 +21,7 @@ use crate::{
     scalar::{self, ScalarOp},
     sign_mask,
     softmax::{self, ScaleMask},
+    weight_product,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -38,6 +39,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 
     fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         product::recorded::<B, C>(lhs, rhs)
+    }
+
+    fn weight_product(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        weight_product::recorded::<B, C>(x, weight)
     }
 
     fn mixed_affine(

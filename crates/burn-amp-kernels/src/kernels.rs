@@ -21,7 +21,7 @@ use crate::{
     sign_mask::{self, SignMask},
     softmax::{self, ScaleMask},
     squares::{self, Squares},
-    unscale,
+    unscale, weight_product,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -199,6 +199,16 @@ pub trait AmpBackend: Backend {
     /// The gradient of [`mixed_gelu`](Self::mixed_gelu) with respect to `x`.
     fn mixed_gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::reference_backward::<Self>(x, grad)
+    }
+
+    /// The product of a matrix with weights that were cast from an F32 parameter; see [`weight_product`].
+    fn weight_product(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_matmul(x, weight)
+    }
+
+    /// The product of two matrices in low precision, in F32; see [`weight_product`].
+    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        weight_product::reference_matmul::<Self>(lhs, rhs)
     }
 
     /// Softmax in mixed precision; see [`softmax`].

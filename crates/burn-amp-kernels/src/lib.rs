@@ -15,7 +15,7 @@
 //! * for the optimizer: [`optimizer`], a step of many parameters in one launch, and [`squares`], the
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
-//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`]
+//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
 //! * for what a graph keeps: [`sign_mask`]
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
@@ -47,6 +47,7 @@ pub mod sign_mask;
 pub mod softmax;
 pub mod squares;
 pub mod unscale;
+pub mod weight_product;
 mod widen;
 
 pub use kernels::AmpBackend;

@@ -19,7 +19,9 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 use burn_cubecl::{
-    BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement, tensor::CubeTensor,
+    BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement,
+    kernel::matmul::{MatmulStrategy, matmul},
+    tensor::CubeTensor,
 };
 
 use crate::{
@@ -35,7 +37,7 @@ use crate::{
     sign_mask::{self, SignMask},
     softmax::{self, Mask, ScaleMask},
     squares::{self, Squares},
-    unscale,
+    unscale, weight_product,
     widen::cast,
 };
 
@@ -182,6 +184,14 @@ where
         };
         affine::moments(&x, &centered, &kept)
             .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept))
+    }
+
+    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        if has_f64([&lhs]) {
+            return weight_product::reference_matmul::<Self>(lhs, rhs);
+        }
+        matmul(lhs, rhs, None, MatmulStrategy::default(), DType::F32)
+            .expect("a product of matrices has a kernel on every device")
     }
 
     fn scaled_masked_softmax(

@@ -290,6 +290,18 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         Moments { sum, squares }
     }
 
+    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        let dtype = wide_dtype(lhs.dtype());
+        let mut shape = lhs.shape();
+        let last = shape.num_dims() - 1;
+        shape[last] = rhs.shape()[last];
+        let name = "burn_amp::wide_matmul";
+        let [product] = custom::<B, _, _>(name, [lhs, rhs], [(shape, dtype)], |[lhs, rhs]| {
+            [B::wide_matmul(lhs, rhs)]
+        });
+        product
+    }
+
     fn scaled_masked_softmax(
         x: FloatTensor<Self>,
         dim: usize,

@@ -1,6 +1,6 @@
 //! `ModuleOps`.
 
-use burn_amp_core::{Op, module_ops};
+use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{AmpBackend, attention::Attention};
 use burn_backend::{
     TensorMetadata,
@@ -19,6 +19,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
+    tensor::Nature,
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
@@ -26,7 +27,8 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
 }
 
 /// In low precision, all rows of `x` are one matrix. For more dimensions Burn's backward pass computes the gradient of the
-/// weights as one product per batch item, rounds each of them and adds them up in low precision.
+/// weights as one product per batch item, rounds each of them and adds them up in low precision. The gradient of F32
+/// parameters is written in F32.
 fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     weight: FloatTensor<Amp<B, P, G>>,
@@ -37,6 +39,8 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
+    let is_f32_parameter =
+        matches!(weight.nature, Nature::Leaf(_)) && precision::of(&weight.inner) == Precision::F32;
     let (x, weight) = (call.cast(x), call.cast(weight));
     let bias = bias.map(|bias| call.cast(bias));
     let mut shape = x.shape();
@@ -45,13 +49,32 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         .as_slice()
         .last()
         .copied()
-        .filter(|width| is_low && G::RECORDS && shape.num_dims() > 2 && *width > 0)
+        .filter(|width| is_low && G::RECORDS && shape.num_dims() > 1 && *width > 0)
     else {
         return call.result(G::Inner::linear(x, weight, bias));
     };
-    let rows = shape.num_elements() / width;
-    let x = G::Inner::float_reshape(x, [rows, width].into());
-    let output = G::Inner::linear(x, weight, bias);
+    let is_matrix = shape.num_dims() == 2;
+    let x = if is_matrix {
+        x
+    } else {
+        let rows = shape.num_elements() / width;
+        G::Inner::float_reshape(x, [rows, width].into())
+    };
+    let output = if is_f32_parameter {
+        let product = G::Inner::weight_product(x, weight);
+        match bias {
+            Some(bias) => {
+                let row = [1, bias.shape().num_elements()];
+                G::Inner::float_add(product, G::Inner::float_reshape(bias, row.into()))
+            }
+            None => product,
+        }
+    } else {
+        G::Inner::linear(x, weight, bias)
+    };
+    if is_matrix {
+        return call.result(output);
+    }
     let last = shape.num_dims() - 1;
     shape[last] = output.shape()[1];
     call.result(G::Inner::float_reshape(output, shape))

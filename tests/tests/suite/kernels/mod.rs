@@ -15,6 +15,7 @@ mod sign_mask;
 mod softmax;
 mod squares;
 mod unscale;
+mod weight_product;
 
 use burn::tensor::{
     DType, TensorData,

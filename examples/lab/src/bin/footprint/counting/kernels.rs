@@ -183,6 +183,11 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         one("mixed_gelu_backward", read, B::mixed_gelu_backward(x, grad))
     }
 
+    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
+        let read = Size::default().and(&lhs).and(&rhs);
+        one("wide_matmul", read, B::wide_matmul(lhs, rhs))
+    }
+
     fn scaled_masked_softmax(
         x: FloatTensor<Self>,
         dim: usize,

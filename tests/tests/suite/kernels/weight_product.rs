@@ -1,0 +1,100 @@
+//! Products with weights: the gradient of the weights is F32, and compared with the host.
+
+use burn::tensor::{
+    DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
+    backend::AutodiffBackend,
+    ops::{FloatTensor, FloatTensorOps},
+};
+use burn_amp_kernels::AmpBackend;
+use burn_amp_tests::{Plain, PlainAutodiff};
+
+use super::rows::{Float, assert_near, dtypes, epsilon, noise, noisy, read};
+
+/// `lhs rhs` on the host, and the sums of the magnitudes of the terms.
+fn on_host(lhs: &[f64], rhs: &[f64], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
+    let sum = |i: usize, j: usize, of: fn(f64) -> f64| -> f64 {
+        (0..k).map(|l| of(lhs[i * k + l] * rhs[l * n + j])).sum()
+    };
+    let elements = || (0..m * n).map(|at| (at / n, at % n));
+    (
+        elements().map(|(i, j)| sum(i, j, |x| x)).collect(),
+        elements().map(|(i, j)| sum(i, j, f64::abs)).collect(),
+    )
+}
+
+fn assert_product(what: &str, product: &Float, lhs: &Float, rhs: &Float) {
+    let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
+    let sizes = [lhs_shape[0], lhs_shape[1], rhs_shape[1]];
+    let (expected, magnitudes) = on_host(&read(lhs), &read(rhs), sizes);
+    // The kernels add in F32 and round nothing else; a reference rounds the product to the dtype of the operands. A
+    // matrix unit may round F32 operands to the 11 bits of TF32, each by half of the last one's value.
+    let added = sizes[1] as f64 * f64::from(f32::EPSILON);
+    let rounded = match lhs.dtype() {
+        DType::F32 if cfg!(feature = "cubecl") => 2f64.powi(-10),
+        DType::F16 | DType::BF16 if cfg!(feature = "cubecl") => 0.0,
+        dtype => epsilon(dtype),
+    };
+    let tolerance = |i: usize| (added + rounded) * magnitudes[i];
+    assert_near(what, product, &expected, tolerance);
+}
+
+#[test]
+fn a_wide_product_is_added_and_written_in_f32() {
+    for dtype in dtypes() {
+        for [m, k, n] in [
+            [1, 1, 1],
+            [5, 33, 7],
+            [64, 64, 64],
+            [16, 300, 24],
+            [3, 1025, 2],
+        ] {
+            let what = format!("{m} × {k} × {n} in {dtype:?}");
+            let (lhs, rhs) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
+            let product = Plain::wide_matmul(lhs.clone(), rhs.clone());
+            let wide = if dtype == DType::F64 {
+                DType::F64
+            } else {
+                DType::F32
+            };
+            assert_eq!(
+                (product.dtype(), product.shape().as_slice()),
+                (wide, &[m, n][..])
+            );
+            assert_product(&what, &product, &lhs, &rhs);
+
+            // As a gradient is computed: of a transposed operand.
+            let x = noisy(&[k, m], 3, dtype);
+            let transposed = Plain::float_transpose(x);
+            let product = Plain::wide_matmul(transposed.clone(), rhs.clone());
+            assert_product(&format!("transposed, {what}"), &product, &transposed, &rhs);
+        }
+    }
+}
+
+#[test]
+fn the_gradient_of_the_weights_is_f32_and_that_of_the_input_is_not() {
+    for dtype in dtypes() {
+        let [x, weight] = [noise(40, 4), noise(35, 5)];
+        let [x, weight] = [(x, [8, 5]), (weight, [5, 7])].map(|(values, shape)| {
+            let data = TensorData::new(values, shape).convert_dtype(dtype);
+            let tensor = PlainAutodiff::float_from_data(data, &Default::default());
+            PlainAutodiff::float_set_require_grad(tensor, true)
+        });
+        let y = PlainAutodiff::weight_product(x.clone(), weight.clone());
+        assert_eq!(y.primitive.dtype(), dtype);
+        let grads = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y))
+            .sum()
+            .backward();
+        let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
+        let ones =
+            |shape: [usize; 2]| Plain::float_ones(shape.into(), &Default::default(), dtype.into());
+        let wide = if dtype == DType::F64 {
+            DType::F64
+        } else {
+            DType::F32
+        };
+        assert_eq!((of(&x).dtype(), of(&weight).dtype()), (dtype, wide));
+        let transposed = Plain::float_transpose(x.primitive.clone());
+        assert_product("weights", &of(&weight), &transposed, &ones([8, 7]));
+    }
+}
