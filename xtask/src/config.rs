@@ -32,7 +32,8 @@ Later sources override earlier ones, key by key:
 1. the defaults;
 2. the file: `amp.toml` or `amp.json` in the working directory, or else in the nearest parent directory that has one.
    `BURN_AMP_CONFIG=path` names the file instead; it must exist. A file whose name ends in `.json` is read as JSON;
-3. the environment variables in the table below. A list in `BURN_AMP_OPS` overrides the file op by op.
+3. the environment variables: that of a key is `BURN_AMP_` and the key in capitals, with `_` in place of a dot, such as
+   `BURN_AMP_LOSS_SCALE_INIT` for `loss_scale.init`. A list in `BURN_AMP_OPS` overrides the file op by op.
 
 Code overrides all of them. `burn_amp::configure` replaces the whole configuration of a device, and a policy source of
 your own, `Amp<B, MyPolicy>`, that of a backend. `Config::load()` gives the configuration of file and variables, so that
@@ -62,8 +63,8 @@ amp.toml:3: loss_scale: unknown key `intit`; allowed: mode, init, growth_factor,
 A key with a dot belongs to a table: `loss_scale.init` is `init` below `[loss_scale]` in TOML, and
 `{\"loss_scale\": {\"init\": 1024}}` in JSON. A power of two may be written `\"2^10\"`, in a variable `2^10`.
 
-| key | variable | values | default | meaning |
-|---|---|---|---|---|
+| key | values | default | meaning |
+|---|---|---|---|
 ";
 
 const RULES: &str = "
@@ -109,9 +110,8 @@ fn page() -> Result<String> {
     for key in Key::ALL {
         writeln!(
             page,
-            "| `{}` | `{}` | {} | `{}` | {} |",
+            "| `{}` | {} | `{}` | {} |",
             key.path(),
-            key.variable(),
             values(key),
             key.default(),
             key.comment(),
@@ -144,10 +144,13 @@ mod tests {
     fn every_key_has_one_row() {
         let page = page().unwrap();
         for key in Key::ALL {
-            let start = format!("| `{}` | `{}` |", key.path(), key.variable());
+            let start = format!("\n| `{}` | {} |", key.path(), values(key));
             assert_eq!(page.matches(&start).count(), 1, "{}", key.path());
+            // As the page says.
+            let variable = format!("BURN_AMP_{}", key.path().to_uppercase().replace('.', "_"));
+            assert_eq!(key.variable(), variable);
         }
-        let row = "| `loss_scale.growth_factor` | `BURN_AMP_LOSS_SCALE_GROWTH_FACTOR` | \
+        let row = "| `loss_scale.growth_factor` | \
                    a power of two from 2 to 2^127 | `2.0` | \
                    multiplies the scale after growth_interval finite steps in a row |\n";
         assert!(page.contains(row), "{page}");

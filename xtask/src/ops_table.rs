@@ -56,7 +56,7 @@ fn file() -> Result<Generated> {
 fn page() -> Result<String> {
     let mut page = HEADER.to_owned();
     by_class(&mut page)?;
-    page.push_str("\n## All ops\n\n| op | trait | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|---|\n");
+    page.push_str("\n## All ops\n\n| op | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|\n");
     for op in Op::ALL {
         let (Some(f16), Some(bf16)) = (op.class(Precision::F16), op.class(Precision::BF16)) else {
             continue;
@@ -66,8 +66,7 @@ fn page() -> Result<String> {
         let by_hand = op.by_hand().unwrap_or_default();
         writeln!(
             page,
-            "| `{name}` | `{}` | {} | {} | `{shape}` | {by_hand} |",
-            op.trait_name(),
+            "| `{name}` | {} | {} | `{shape}` | {by_hand} |",
             Class::name(f16),
             Class::name(bf16),
         )?;
@@ -120,16 +119,16 @@ mod tests {
         let page = page().unwrap();
         assert_eq!(
             row(&page, "float_div").unwrap(),
-            "| `float_div` | `FloatTensorOps` | full | widest | `(F, F) -> F` | \
+            "| `float_div` | full | widest | `(F, F) -> F` | \
              an F32 tensor of one element does not widen the other operand |"
         );
         assert_eq!(
             row(&page, "float_exp").unwrap(),
-            "| `float_exp` | `FloatTensorOps` | full | full | `(F) -> F` |  |"
+            "| `float_exp` | full | full | `(F) -> F` |  |"
         );
         assert_eq!(
             row(&page, "float_gather").unwrap(),
-            "| `float_gather` | `FloatTensorOps` | keep | keep | `(usize, F, I) -> F` | \
+            "| `float_gather` | keep | keep | `(usize, F, I) -> F` | \
              reading one log-probability per row avoids the gradient of the whole log-softmax |"
         );
     }
