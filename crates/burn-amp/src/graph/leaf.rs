@@ -75,6 +75,12 @@ impl<B: Backend> Leaf<B> {
         self.uses.lock().cast = None;
     }
 
+    /// Whether an op has read a cast of the leaf whose gradient the backward pass number `pass` will compute.
+    pub(crate) fn is_used_in(&self, pass: u64) -> bool {
+        let last = self.uses.lock().last;
+        last.is_some_and(|(last_pass, _)| last_pass == pass)
+    }
+
     /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level
     /// among the op's operands, and above the leaf's previous cast for the same backward pass, number `pass`.
     ///

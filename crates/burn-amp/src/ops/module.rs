@@ -19,7 +19,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::Nature,
+    tensor::{AmpTensor, Nature},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
@@ -27,8 +27,8 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
 }
 
 /// In low precision, all rows of `x` are one matrix. For more dimensions Burn's backward pass computes the gradient of the
-/// weights as one product per batch item, rounds each of them and adds them up in low precision. The gradient of F32
-/// parameters is written in F32.
+/// weights as one product per batch item, rounds each of them and adds them up in low precision. The gradient of an F32
+/// parameter is written in F32.
 fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     weight: FloatTensor<Amp<B, P, G>>,
@@ -39,8 +39,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let is_f32_parameter =
-        matches!(weight.nature, Nature::Leaf(_)) && precision::of(&weight.inner) == Precision::F32;
+    let is_f32_parameter = is_f32_parameter_in_its_first_use(&weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let bias = bias.map(|bias| call.cast(bias));
     let mut shape = x.shape();
@@ -78,6 +77,18 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let last = shape.num_dims() - 1;
     shape[last] = output.shape()[1];
     call.result(G::Inner::float_reshape(output, shape))
+}
+
+/// Whether a weight is an F32 parameter that no other op has read in this pass. The gradients of further uses, as of a
+/// recurrent net, are added to the first one's anyway, and a smaller operand of that sum moves fewer bytes.
+fn is_f32_parameter_in_its_first_use<B: AmpBackend, G: Graph<B>>(weight: &AmpTensor<B, G>) -> bool {
+    match &weight.nature {
+        Nature::Leaf(leaf) => {
+            precision::of(&weight.inner) == Precision::F32
+                && !leaf.is_used_in(weight.context.leaves.pass())
+        }
+        _ => false,
+    }
 }
 
 /// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`
