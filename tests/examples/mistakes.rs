@@ -146,6 +146,7 @@ const MISTAKES: &[Mistake] = &[
                 compute: Compute::Bf16,
                 overflow: OverflowConfig {
                     locate: Locate::Always,
+                    ..OverflowConfig::default()
                 },
                 ..Config::default()
             });

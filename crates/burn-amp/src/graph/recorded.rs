@@ -17,6 +17,8 @@ pub struct Recorded<B: Backend> {
     pub(crate) class: Option<Class>,
     /// Whether the tensor repeats the values of a smaller one, as far as somebody watches.
     pub(crate) expanded: bool,
+    /// The number of the tensor in a step that is recorded; 0 if it has none.
+    pub(crate) id: u64,
     pub(super) casts: Option<Arc<SharedCasts<B>>>,
 }
 
@@ -40,6 +42,7 @@ impl<B: Backend> Recorded<B> {
             chain: 0,
             class: None,
             expanded: false,
+            id: 0,
             casts: None,
         }
     }
@@ -55,6 +58,7 @@ impl<B: Backend> Recorded<B> {
             chain,
             class: None,
             expanded: false,
+            id: 0,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
@@ -81,6 +85,17 @@ impl<B: Backend> Recorded<B> {
     /// Returns the values in the low dtype that they have been cast to, if they have.
     pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
         self.casts.as_ref()?.low.get().cloned()
+    }
+
+    /// What is known about a tensor of which this one is to be a view.
+    #[inline]
+    pub(crate) fn without_id(self) -> Self {
+        Self { id: 0, ..self }
+    }
+
+    /// Whether clones of the tensor exist, if a graph takes that into account.
+    pub(crate) fn is_shared(&self) -> Option<bool> {
+        self.casts.as_ref().map(|_| self.has_other_readers())
     }
 
     /// Whether clones of the tensor exist, which other ops will read.
