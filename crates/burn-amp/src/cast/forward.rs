@@ -67,15 +67,16 @@ macro_rules! forward {
     };
 }
 
-/// The result of the op in F32, if ops are compared.
+/// The result of the op in F32 or F64, if ops are compared.
 ///
 /// A macro for the same reason as [`look!`].
 macro_rules! shadow {
     ($op:ident($($x:ident: $kind:tt),*)) => {
         if $crate::watching::is_on() {
-            $crate::cast::shadow::Shadow::<B>::of(burn_amp_core::Op::$op, || {
+            #[allow(unused_variables, reason = "not every op has float operands")]
+            $crate::cast::shadow::Shadow::<B>::of(burn_amp_core::Op::$op, |dtype| {
                 $crate::backend::Amp::<B, P, $crate::graph::NoGraph>::$op(
-                    $($crate::cast::forward::shadowed!($kind, $x)),*
+                    $($crate::cast::forward::shadowed!($kind, dtype, $x)),*
                 )
             })
         } else {
@@ -84,28 +85,31 @@ macro_rules! shadow {
     };
 }
 
-/// An operand of the op in F32.
+/// An operand of the op in `dtype`.
 ///
 /// A macro for the same reason as [`look!`].
 macro_rules! shadowed {
-    ([F], $x:ident) => {
-        $crate::cast::shadow::operand(&$x)
+    ([F], $dtype:ident, $x:ident) => {
+        $crate::cast::shadow::operand(&$x, $dtype)
     };
-    ([Option<F>], $x:ident) => {
-        $x.as_ref().map($crate::cast::shadow::operand)
+    ([Option<F>], $dtype:ident, $x:ident) => {
+        $x.as_ref()
+            .map(|x| $crate::cast::shadow::operand(x, $dtype))
     };
-    ([Vec<F>], $x:ident) => {
-        $x.iter().map($crate::cast::shadow::operand).collect()
+    ([Vec<F>], $dtype:ident, $x:ident) => {
+        $x.iter()
+            .map(|x| $crate::cast::shadow::operand(x, $dtype))
+            .collect()
     };
-    ([&Device], $x:ident) => {
+    ([&Device], $dtype:ident, $x:ident) => {
         $x
     };
-    ($kind:tt, $x:ident) => {
+    ($kind:tt, $dtype:ident, $x:ident) => {
         $x.clone()
     };
 }
 
-/// Compares the result of an op with that in F32, if ops are compared.
+/// Compares the result of an op with that in F32 or F64, if ops are compared.
 ///
 /// A macro for the same reason as [`look!`].
 macro_rules! compared {
