@@ -382,3 +382,134 @@ fn a_file_that_is_cut_off_or_of_something_else_is_an_error() {
     std::fs::remove_file(&file).unwrap();
     assert!(matches!(Step::read(&file), Err(ReadError::Io(_))));
 }
+
+/// A policy whose steps are searched after a skipped one, with a scale that moves.
+fn after_a_skip(file: PathBuf, sync: bool) -> Config {
+    Config {
+        overflow: OverflowConfig {
+            locate: Locate::OnSkip,
+            replay: file.display().to_string(),
+        },
+        loss_scale: LossScaleConfig {
+            rule: DynamicLossScale {
+                init: 2f32.powi(20),
+                search: false,
+                patience: 3,
+                min: 2f32.powi(18),
+                ..DynamicLossScale::default()
+            },
+            sync,
+            ..LossScaleConfig::default()
+        },
+        compute: Compute::F16,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn the_step_after_a_skipped_one_is_written_before_the_panic_that_ends_the_run() {
+    struct OnSkip;
+
+    impl ConfigSource for OnSkip {
+        fn config() -> Result<Config, ConfigError> {
+            Ok(after_a_skip(file::<Self>(), true))
+        }
+    }
+
+    let file = file::<OnSkip>();
+    let pass = || {
+        let w = full::<OnSkip>(300.0).require_grad();
+        w.clone().matmul(w).sum().backward();
+    };
+    pass();
+    assert!(!file.exists(), "the first step is not searched");
+    let end = std::panic::catch_unwind(|| (0..10).for_each(|_| pass()));
+    assert!(end.is_err(), "every step overflows");
+    let step = Step::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(step.scale, Some(2f32.powi(18)));
+    let replayed = replay::<Flex>(&step, &Default::default());
+    assert_same(&step, &replayed);
+}
+
+#[test]
+fn a_step_whose_outcome_stays_on_the_device_has_the_same_bits() {
+    struct Deferred;
+
+    impl ConfigSource for Deferred {
+        fn config() -> Result<Config, ConfigError> {
+            let mut config = after_a_skip(file::<Self>(), false);
+            config.overflow.locate = Locate::Always;
+            Ok(config)
+        }
+    }
+
+    let w = full::<Deferred>(0.1).require_grad();
+    let (step, replayed) = replayed::<Deferred>(|| {
+        (w.clone().matmul(w) * 3.0).sum().backward();
+    });
+    assert_same(&step, &replayed);
+    assert_eq!(step.scale, Some(2f32.powi(20)));
+}
+
+policy!(Checkpointed, in_f16(2f32.powi(40)));
+
+#[test]
+fn a_step_under_gradient_checkpointing_has_the_same_bits() {
+    use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
+
+    type C = Autodiff<Amp<Flex, Checkpointed>, BalancedCheckpointing>;
+
+    let device = Default::default();
+    let net = Net::<C>::new(&device);
+    let tokens = Tensor::<C, 2, Int>::from_data([[1, 2, 3, 4], [5, 6, 10, 0]], &device);
+    let targets = Tensor::<C, 1, Int>::from_data([1, 4], &device);
+    let (step, replayed) = replayed::<Checkpointed>(|| {
+        net.loss(tokens, targets).backward();
+    });
+    assert_same(&step, &replayed);
+}
+
+policy!(WithCustom, in_f16(1.0));
+
+#[test]
+fn the_result_of_an_op_that_is_not_in_the_table_enters_as_values() {
+    use burn::tensor::TensorPrimitive;
+    use burn_amp::config::Class;
+
+    let w = full::<WithCustom>(300.0).require_grad();
+    let (step, replayed) = replayed::<WithCustom>(|| {
+        let halved = Amp::<Flex, WithCustom, _>::custom_op(
+            Class::Keep,
+            [w.clone().into_primitive().tensor()],
+            |[x]| x,
+        );
+        let same = T::<WithCustom>::from_primitive(TensorPrimitive::Float(halved));
+        w.matmul(same).sum().backward();
+    });
+    assert_eq!(
+        step.outside.iter().filter(|outside| outside.is_cut).count(),
+        1
+    );
+    let form = replayed.recorded.as_ref().unwrap();
+    let same = form.same(&step);
+    assert_eq!(same.results, same.of_results);
+    let text = replayed.to_text(&step, false);
+    assert!(text.contains("A tensor was made before the step"), "{text}");
+}
+
+#[test]
+fn without_a_search_no_step_can_be_written() {
+    let config = Config {
+        overflow: OverflowConfig {
+            replay: "step.safetensors".into(),
+            ..OverflowConfig::default()
+        },
+        ..Config::default()
+    };
+    assert_eq!(
+        config.validate().unwrap_err().to_string(),
+        "code: overflow.replay: expected overflow.locate on_skip or always with overflow.replay, found \
+         overflow.locate off"
+    );
+}

@@ -27,10 +27,14 @@ impl Replayed {
             step.calls.len(),
         ));
         let cut = step.outside.iter().filter(|outside| outside.is_cut).count();
-        if cut > 0 {
-            line(format_args!(
+        match cut {
+            0 => {}
+            1 => line(format_args!(
+                "A tensor was made before the step, or by an op that is not in the table; no gradient passes it."
+            )),
+            _ => line(format_args!(
                 "{cut} tensors were made before the step, or by ops that are not in the table; no gradient passes them."
-            ));
+            )),
         }
         line(format_args!("As it ran: first in {}.", step.cause));
         let forms = self.forms();

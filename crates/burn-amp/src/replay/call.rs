@@ -345,3 +345,24 @@ pub(super) fn of<B: Trainable>(op: Op) -> Option<Run<B>> {
     let method = method.or(module_ops! { raw found! op B });
     method.or(activation_ops! { raw found! op B })
 }
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_op_with_a_float_result_is_run_again_but_for_quantized_ones() {
+        for op in Op::ALL {
+            let shape = op.shape().replace(' ', "");
+            let (_, result) = shape.rsplit_once("->").expect("a shape has a result");
+            let is_float = matches!(result, "F" | "Wide" | "(F,F)" | "(F,I)")
+                || result.starts_with("MaxPool")
+                || result.starts_with("DeformConv");
+            // Ops on integers and bools have no float operand, and their results enter as values.
+            let is_of = ["FloatTensorOps", "ModuleOps", "ActivationOps"];
+            let is_expected = is_float && is_of.contains(&op.trait_name());
+            let method = of::<burn::backend::Flex>(*op);
+            assert_eq!(method.is_some(), is_expected, "{op}");
+        }
+    }
+}
