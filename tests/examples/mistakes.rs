@@ -173,6 +173,7 @@ const MISTAKES: &[Mistake] = &[
                 report: ReportConfig {
                     steps: 1,
                     output: "no/such/folder/report".into(),
+                    ..ReportConfig::default()
                 },
                 ..in_f16()
             });

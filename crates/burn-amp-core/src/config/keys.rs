@@ -90,6 +90,8 @@ keys! {
         "steps after the first one that the precision report covers; 0 is no report";
     "report.output" => report.output: FilePath,
         "the report is written to this name with .json, .html and .txt";
+    "report.samples" => report.samples: Flag,
+        "true: the report says how many values overflow or become 0 in casts, by a sample";
 }
 
 /// A key of the configuration: its path, its variable, the values it takes, its default and its meaning.

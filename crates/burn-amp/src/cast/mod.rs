@@ -11,6 +11,7 @@
 //! * [`shadow`]: runs each op once more in F32, and compares
 //! * [`record`]: takes the calls of a step for a file that is run again
 //! * [`plain`]: arguments that are no tensors, in such a file
+//! * [`sample`]: a sample of the values that are cast
 //! * [`watch`]: what a call looked at, decided and returned, for diagnoses
 
 pub(crate) mod call;
@@ -22,6 +23,7 @@ mod parameters;
 pub(crate) mod plain;
 mod recompute;
 pub(crate) mod record;
+pub(crate) mod sample;
 pub(crate) mod scope;
 pub(crate) mod shadow;
 pub(crate) mod watch;
