@@ -133,7 +133,7 @@ impl<B: AmpBackend> Taken<B> {
     }
 
     /// Records the call with its results, which get numbers.
-    pub(crate) fn finish<G: Graph<B>>(mut self: Box<Self>, results: &mut [&mut AmpTensor<B, G>]) {
+    pub(crate) fn finish<G: Graph<B>>(mut self, results: &mut [&mut AmpTensor<B, G>]) {
         let Some(context) = self.context else {
             return;
         };

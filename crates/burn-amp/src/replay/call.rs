@@ -106,6 +106,11 @@ impl<B: Trainable> Arguments<'_, B> {
         }
     }
 
+    /// An argument that no file has.
+    fn never<T>(&self) -> Option<T> {
+        None
+    }
+
     fn dtype(&mut self) -> Option<FloatDType> {
         let recorded = self.plain::<FloatDType>()?;
         Some(self.all_in.map_or(recorded, precision::to_float))
@@ -161,7 +166,6 @@ macro_rules! again {
         again! { @ [Indexed] $op $operands }
     };
     (@ $result:tt $op:ident ($($x:ident: $type:ty as $kind:tt,)*)) => {
-        #[allow(unreachable_code, unused_variables, reason = "ops without a float operand are not recorded")]
         fn $op(arguments: &mut Arguments<B>) -> Option<Vec<AmpTensor<B, Tape>>> {
             $(let $x = read!($kind, arguments, $type);)*
             let result = Amp::<B, Apart, Tape>::$op($(lent!($kind, $x, $type)),*);
@@ -200,10 +204,10 @@ macro_rules! read {
     };
     // Only ops without a float operand have these.
     ([TensorData], $arguments:ident, $type:ty) => {
-        return None
+        $arguments.never()?
     };
     ([Distribution], $arguments:ident, $type:ty) => {
-        return None
+        $arguments.never()?
     };
     ($kind:tt, $arguments:ident, $type:ty) => {
         $arguments.plain::<$type>()?
