@@ -146,6 +146,7 @@ const MISTAKES: &[Mistake] = &[
                 compute: Compute::Bf16,
                 overflow: OverflowConfig {
                     locate: Locate::Always,
+                    ..OverflowConfig::default()
                 },
                 ..Config::default()
             });
@@ -172,6 +173,7 @@ const MISTAKES: &[Mistake] = &[
                 report: ReportConfig {
                     steps: 1,
                     output: "no/such/folder/report".into(),
+                    ..ReportConfig::default()
                 },
                 ..in_f16()
             });

@@ -127,12 +127,13 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 14] = [
+    const WARNINGS: [&str; 15] = [
         "nothing-is-lowered",
         "a-preset-without-cast-parameters",
         "overflows-at-the-smallest-scale",
         "a-static-scale-that-overflows",
         "not-finite-and-not-skipped",
+        "a-step-that-cannot-be-written",
         "a-plain-optimizer-and-half-parameters",
         "a-plain-optimizer-and-sync--false",
         "sync--false-with-another-optimizer",

@@ -78,6 +78,16 @@ Examples:
   burn-amp report before.json after.json  what differs; the exit status is then 1
   burn-amp report amp-report.json --snapshot | diff tests/precision.txt -")]
     Report(ReportArgs),
+    /// Run a step that overflowed again: as it ran, in f32 and in f64
+    #[command(after_help = "\
+`[overflow] locate = \"on_skip\"` and `replay = \"step.safetensors\"` in amp.toml make a training run write such a step. It
+runs on the CPU, on any machine; a step that was recorded there has the same bits.
+
+Examples:
+  burn-amp replay step.safetensors        where each form is not finite first, and the ranges around that
+  burn-amp replay step.safetensors --all  the ranges of all calls
+  burn-amp replay step.safetensors --json | jq .f32.cause")]
+    Replay(ReplayArgs),
     /// Propose an amp.toml that runs inaccurate ops in f32 where that costs nothing
     #[command(after_help = "\
 `burn_amp::diagnose::record` and `diagnose::shadow` make the two files, of the same steps:
@@ -153,6 +163,15 @@ pub struct ReportArgs {
     /// Print sorted lines without places and sizes, to compare in a test
     #[arg(long)]
     pub snapshot: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The file that `overflow.replay` names
+    pub file: PathBuf,
+    /// Show all calls, and not only those around the overflow
+    #[arg(long)]
+    pub all: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,9 +1,9 @@
-//! The command `burn-amp`: checks `amp.toml`, explains the precision of every op, shows reports.
+//! The command `burn-amp`: checks `amp.toml`, explains the precision of every op, shows reports, runs steps again.
 //!
-//! It depends on `burn-amp-core` only, so it builds without Burn.
+//! Without the feature `replay` it depends on `burn-amp-core` only, and builds without Burn.
 //!
 //! * [`args`]: the command line
-//! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`tune`]: a command each
+//! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`replay`], [`tune`]: a command each
 //! * [`settings`]: the configuration that the commands speak about
 //! * [`casts`]: what a class does to the operands of an op
 //! * [`table`]: aligned columns
@@ -16,6 +16,7 @@ mod explain;
 mod failure;
 mod init;
 mod ops;
+mod replay;
 mod report;
 mod settings;
 mod table;
@@ -50,6 +51,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         Command::Explain(args) => explain::run(args, cli.json),
         Command::Init(args) => init::run(args, cli.json),
         Command::Report(args) => report::run(args, cli.json),
+        Command::Replay(args) => replay::run(args, cli.json),
         Command::Tune(args) => tune::run(args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();

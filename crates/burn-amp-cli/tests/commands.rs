@@ -252,7 +252,7 @@ fn init_refuses_settings_that_check_would_refuse() {
 fn saved_report(count: u64) -> String {
     use burn_amp_core::{
         Precision,
-        report::{Calls, Casting, Report, Site, Why},
+        report::{Calls, Casting, Report, Sample, Site, Why},
     };
     let mut report = Report::new("flex", "o1", Precision::BF16);
     report.steps = 2;
@@ -272,6 +272,7 @@ fn saved_report(count: u64) -> String {
             made: count,
             shared: 0,
             bytes: 6 * count,
+            sample: Sample::default(),
         }],
         ..Calls::new(
             "float_matmul",

@@ -19,6 +19,7 @@
 //! * [`ParamPattern`]: parameters by the patterns of their paths
 //! * [`overflow`]: where a value overflowed
 //! * [`report`]: the precision report, which `burn-amp` records
+//! * [`replay`]: a step of training in a file, which is run again
 //! * [`shadow`]: how far ops are from F32
 //! * [`tune`]: an `amp.toml` that follows from both
 //! * [`Config`]: `amp.toml` and the environment variables; [`Key`] is a row of the table of their keys
@@ -37,6 +38,7 @@ pub mod overflow;
 mod param_pattern;
 mod policy;
 mod reasons;
+pub mod replay;
 pub mod report;
 #[doc(hidden)]
 pub mod row;

@@ -73,6 +73,7 @@ mod param_name;
 mod policy;
 mod precision;
 pub mod ranks;
+pub mod replay;
 mod setup;
 mod site;
 mod step;

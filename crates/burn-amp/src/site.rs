@@ -61,6 +61,9 @@ static OWN_LIBRARY_COUNT: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// The frames that were looked up before: looking up takes much longer than walking the stack.
     static KNOWN: RefCell<Known> = RefCell::default();
+
+    /// The place of a call that is run again.
+    static RECORDED: RefCell<Option<Option<Site>>> = const { RefCell::new(None) };
 }
 
 /// The places of frames by their addresses, as long as the number of a program's own libraries is this one.
@@ -88,12 +91,31 @@ pub fn treat_as_library(part: impl Into<String>) {
 ///
 /// Without line tables (`debug = "line-tables-only"` in the profile) the line is 0, and only the function is known.
 pub(crate) fn here() -> Option<Site> {
+    if let Some(recorded) = RECORDED.with_borrow(Clone::clone) {
+        return recorded;
+    }
     let mut found = None;
     backtrace::trace(|frame| {
         found = of_program(frame);
         found.is_none()
     });
     found
+}
+
+/// Runs a call again whose place is known.
+pub(crate) fn at<T>(site: Option<Site>, call: impl FnOnce() -> T) -> T {
+    /// Forgets the place, even if the call panics.
+    struct Forget;
+
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            RECORDED.set(None);
+        }
+    }
+
+    RECORDED.set(Some(site));
+    let _forget = Forget;
+    call()
 }
 
 /// The place of a frame, if it is one of the program.

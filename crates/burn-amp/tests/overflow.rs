@@ -44,7 +44,10 @@ fn in_f16(locate: Locate, loss_scale: impl Into<LossScaleConfig>) -> Config {
     Config {
         compute: Compute::F16,
         loss_scale: loss_scale.into(),
-        overflow: OverflowConfig { locate },
+        overflow: OverflowConfig {
+            locate,
+            ..OverflowConfig::default()
+        },
         ..Config::default()
     }
 }
@@ -414,7 +417,8 @@ fn without_loss_scaling_the_cause_is_told_too() {
         Config {
             compute: Compute::Bf16,
             overflow: OverflowConfig {
-                locate: Locate::Always
+                locate: Locate::Always,
+                ..OverflowConfig::default()
             },
             ..Config::default()
         }

@@ -6,7 +6,7 @@ use burn::{
     backend::Flex,
     nn::{Linear, LinearConfig},
     optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, activation::softmax},
+    tensor::{Tensor, TensorData, activation::softmax},
 };
 use burn_amp::{
     Amp, Autodiff,
@@ -14,7 +14,7 @@ use burn_amp::{
         Class, Compute, Config, ConfigError, ConfigSource, LossScaleConfig, LossScaleMode, Op,
         Precision,
     },
-    diagnose::{self, Calls, Lint, Report, Why},
+    diagnose::{self, Calls, Lint, Report, Sample, Why},
     full_precision,
     observe::{CastCounter, set_observer},
 };
@@ -234,6 +234,54 @@ fn a_snapshot_is_the_same_on_every_run_and_changes_with_a_class() {
         changed.contains("linear  f32, f32, f32 -> f32  x3\n"),
         "{changed}"
     );
+}
+
+policy!(
+    InF16,
+    Config {
+        compute: Compute::F16,
+        ..Config::default()
+    }
+);
+
+#[test]
+fn a_sample_says_how_many_values_a_cast_loses_if_it_is_asked_for() {
+    type B = Amp<Flex, InF16>;
+
+    let device = Default::default();
+    // More values than are read; of four, one is beyond F16, two are below it, and a zero stays one.
+    const ROWS: usize = 3 * 1024;
+    let rows = [1e6, 1e-9, -1e-9, 0.0].repeat(ROWS);
+    let x = Tensor::<B, 2>::from_data(TensorData::new(rows, [ROWS, 4]), &device);
+    let product = |x: Tensor<B, 2>| x.matmul(Tensor::eye(4, &device));
+
+    let recording = diagnose::record_with_samples::<B>(&device);
+    drop(product(x.clone()));
+    let report = recording.finish();
+    // Tests on other threads are recorded too.
+    let of_this = |report: &Report| -> Vec<_> {
+        let calls = of(report, "float_matmul").into_iter();
+        let calls = calls.filter(|calls| calls.shapes[0] == [ROWS, 4]);
+        calls
+            .flat_map(|calls| &calls.casts)
+            .map(|cast| cast.sample)
+            .collect()
+    };
+    // One of three values of x, and the 16 of the identity.
+    let of_x = 4 * ROWS as u64 / 3;
+    let expected = Sample {
+        values: of_x + 16,
+        overflowed: of_x / 4,
+        flushed: of_x / 2,
+    };
+    assert_eq!(of_this(&report), [expected]);
+    let text = report.to_text();
+    assert!(text.contains("Values lost in casts"), "{text}");
+    assert!(report.to_html().contains("Values lost in casts"));
+
+    let recording = diagnose::record::<B>(&device);
+    drop(product(x));
+    assert_eq!(of_this(&recording.finish()), [Sample::default()]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use burn::{
 use burn_amp::{
     Amp, Autodiff,
     config::{Class, Compute, Config, ConfigError, ConfigSource, Op, Precision},
-    diagnose::{compare_gradients, shadow},
+    diagnose::{compare_gradients, shadow, shadow_in_f64},
 };
 
 struct InF16;
@@ -93,6 +93,27 @@ fn an_op_has_the_error_that_it_makes_at_its_line() {
     // Two operands and a result are rounded by 2^-12 each at most on average; the sum of two equal numbers is exact.
     assert!(matmul.worst > 0.0 && matmul.worst < 3.0 * 2f64.powi(-12));
     assert_eq!(add.worst, 0.0);
+}
+
+#[test]
+fn an_op_in_f32_has_no_error_beside_f32_and_that_of_f32_beside_f64() {
+    let device = Default::default();
+    let x = Tensor::<B<InF32>, 1>::random([64], Distribution::Default, &device);
+    let (narrow, wide) = (shadow(), shadow_in_f64());
+    let y = x.clone().exp();
+    let (narrow, wide) = (narrow.finish(), wide.finish());
+
+    let [x, y] = [x, y].map(|tensor| tensor.into_data().to_vec::<f32>().unwrap());
+    let [exact, found]: [Vec<f64>; 2] = [
+        x.iter().map(|x| f64::from(*x).exp()).collect(),
+        y.iter().map(|y| f64::from(*y)).collect(),
+    ];
+    let expected = burn_amp_core::shadow::relative_error(&found, &exact);
+    assert!(expected > 0.0);
+    assert_eq!(narrow.ops[0].worst, 0.0);
+    // Both exponentials in F64 are right to a few units of its epsilon.
+    let difference = (wide.ops[0].worst - expected).abs();
+    assert!(difference < 8.0 * f64::EPSILON, "{wide}");
 }
 
 #[test]

@@ -19,7 +19,10 @@ use burn_amp_tests::{
 
 fn located(locate: Locate) -> Config {
     Config {
-        overflow: OverflowConfig { locate },
+        overflow: OverflowConfig {
+            locate,
+            ..OverflowConfig::default()
+        },
         loss_scale: LossScaleConfig {
             mode: LossScaleMode::Static,
             rule: DynamicLossScale {

@@ -6,12 +6,14 @@ use super::{
     Compute, Config, ConfigError, LossScaleMode, Preset, Source, keys::Key, sources::Sources,
     tree::Value,
 };
+use crate::overflow::Locate;
 
 /// Checks every value of a configuration, and the rules that concern several keys.
 pub(super) fn config(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
     Key::ALL.iter().try_for_each(|key| key.check(config))?;
     compute_of_preset(config, sources)?;
-    order_of_scales(config, sources)
+    order_of_scales(config, sources)?;
+    replay_without_search(config, sources)
 }
 
 /// `o0` computes in F32; `o2` and `o3` store parameters in a low compute dtype.
@@ -58,5 +60,18 @@ fn order_of_scales(config: &Config, sources: &Sources) -> Result<(), ConfigError
         sources.last("loss_scale.init", beyond),
         "loss_scale.min <= loss_scale.init <= loss_scale.max",
         format!("{min} <= {init} <= {max}"),
+    ))
+}
+
+/// Only a step that is searched for an overflow is written to a file.
+fn replay_without_search(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
+    let overflow = &config.overflow;
+    if overflow.replay.is_empty() || overflow.locate != Locate::Off {
+        return Ok(());
+    }
+    Err(ConfigError::unexpected(
+        sources.last("overflow.replay", "overflow.locate"),
+        "overflow.locate on_skip or always with overflow.replay",
+        "overflow.locate off",
     ))
 }

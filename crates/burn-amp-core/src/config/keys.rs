@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::{
     Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
-    kinds::{FilePath, Flag, Kind, Power, Whole, name},
+    kinds::{FilePath, Flag, Kind, OptionalPath, Power, Whole, name},
     open::open,
     tree::Value,
 };
@@ -84,10 +84,14 @@ keys! {
         "skips steps whose norm is beyond so many medians; 0: none; needs an AmpOptimizer";
     "overflow.locate" => overflow.locate: name::<Locate>("mode"),
         "whether the first op that made inf or NaN is looked for";
+    "overflow.replay" => overflow.replay: OptionalPath,
+        "such a step is written to this file, for `burn-amp replay`; \"\" is none";
     "report.steps" => report.steps: Whole(0..=u32::MAX),
         "steps after the first one that the precision report covers; 0 is no report";
     "report.output" => report.output: FilePath,
         "the report is written to this name with .json, .html and .txt";
+    "report.samples" => report.samples: Flag,
+        "true: the report says how many values overflow or become 0 in casts, by a sample";
 }
 
 /// A key of the configuration: its path, its variable, the values it takes, its default and its meaning.

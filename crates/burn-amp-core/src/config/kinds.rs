@@ -233,6 +233,37 @@ impl Kind for FilePath {
     }
 }
 
+/// The path of a file, or an empty string for none.
+pub(super) struct OptionalPath;
+
+impl Kind for OptionalPath {
+    type Field = String;
+
+    fn allowed(&self) -> String {
+        "the path of a file, or an empty string".into()
+    }
+
+    fn read(&self, value: &Value, place: &Place) -> Result<String, ConfigError> {
+        match value {
+            Value::String(path) | Value::Text(path) => Ok(path.trim().to_owned()),
+            Value::Table(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Written(..)
+            | Value::Boolean(_)
+            | Value::Other(_) => Err(ConfigError::unexpected(
+                place.clone(),
+                self.allowed(),
+                value,
+            )),
+        }
+    }
+
+    fn write(&self, field: &String) -> Value {
+        Value::String(field.clone())
+    }
+}
+
 /// The number or flag in the text of a variable.
 fn of_variable<T: FromStr>(value: &Value) -> Option<T> {
     if let Value::Text(text) = value {

@@ -3,8 +3,10 @@
 use crate::overflow::Locate;
 
 /// What is said about an overflow.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OverflowConfig {
     /// When the op is looked for that made the first inf or NaN of a step.
     pub locate: Locate,
+    /// The file that such a step is written to, to be run again by `burn-amp replay`; empty for none.
+    pub replay: String,
 }

@@ -7,6 +7,8 @@ pub struct ReportConfig {
     pub steps: u32,
     /// The files that the report is written to, without their endings: `.json`, `.html` and `.txt`.
     pub output: String,
+    /// Whether a sample of the values in each cast to half precision is read, for those that are lost.
+    pub samples: bool,
 }
 
 impl Default for ReportConfig {
@@ -14,6 +16,7 @@ impl Default for ReportConfig {
         Self {
             steps: 0,
             output: "amp-report".into(),
+            samples: false,
         }
     }
 }

@@ -111,6 +111,52 @@ pub struct Casting {
     pub shared: u64,
     /// The bytes that the casts read and wrote.
     pub bytes: u64,
+    /// What became of a sample of the values.
+    #[serde(default)]
+    pub sample: Sample,
+}
+
+/// What became of some values in a cast to half precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The number of values that were looked at; 0 without [`samples`](crate::ReportConfig::samples).
+    pub values: u64,
+    /// Those of them that were finite and are beyond the dtype.
+    pub overflowed: u64,
+    /// Those of them that were not 0 and are now.
+    pub flushed: u64,
+}
+
+impl Sample {
+    /// Looks at values that are cast to `to`.
+    pub fn of(values: impl IntoIterator<Item = f64>, to: Precision) -> Self {
+        let mut sample = Self::default();
+        for x in values {
+            let rounded = to.round(x);
+            sample.values += 1;
+            sample.overflowed += u64::from(x.is_finite() && rounded.is_infinite());
+            sample.flushed += u64::from(x != 0.0 && rounded == 0.0);
+        }
+        sample
+    }
+
+    /// The number of values that were lost.
+    pub fn lost(&self) -> u64 {
+        self.overflowed + self.flushed
+    }
+}
+
+impl std::ops::AddAssign for Sample {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            values,
+            overflowed,
+            flushed,
+        } = other;
+        self.values += values;
+        self.overflowed += overflowed;
+        self.flushed += flushed;
+    }
 }
 
 /// A place in the source of the program.

@@ -26,6 +26,7 @@ fn report() -> Report {
                 made: 3,
                 shared: 1,
                 bytes: 6144,
+                sample: Sample::default(),
             }],
             ..Calls::new("float_matmul", vec![F32, F32], BF16, low())
         },
@@ -55,6 +56,51 @@ fn report() -> Report {
     ];
     report.sort();
     report
+}
+
+#[test]
+fn a_sample_counts_what_is_beyond_the_range_of_a_dtype_and_below_it() {
+    use Precision::{BF16, F16};
+    let values = [
+        0.0,
+        -0.0,
+        1.0,
+        65519.0,
+        65520.0,
+        -1e9,
+        1e-9,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    let of = |to| {
+        let Sample {
+            values,
+            overflowed,
+            flushed,
+        } = Sample::of(values, to);
+        (values, overflowed, flushed)
+    };
+    assert_eq!(of(F16), (9, 2, 1));
+    assert_eq!(of(BF16), (9, 0, 0));
+
+    let mut report = report();
+    let text = |report: &Report| report.to_text();
+    assert!(!text(&report).contains("sampled"));
+    let mut casts = report.calls.iter_mut().flat_map(|calls| &mut calls.casts);
+    casts.next().expect("a call casts").sample = Sample::of(values, F16);
+    let sampled =
+        "of 9 sampled values in casts to half precision 22.22 % overflow, and 11.11 % become 0";
+    assert!(text(&report).contains(sampled), "{}", text(&report));
+    assert!(text(&report).contains("Values lost in casts"));
+    // A report that was written before there were samples.
+    let mut json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    for calls in json["calls"].as_array_mut().unwrap() {
+        for cast in calls["casts"].as_array_mut().unwrap() {
+            cast.as_object_mut().unwrap().remove("sample").unwrap();
+        }
+    }
+    let old = Report::from_json(&json.to_string()).unwrap();
+    assert_eq!(old.totals().sample, Sample::default());
 }
 
 #[test]

@@ -66,7 +66,24 @@ pub(super) fn headlines(report: &Report) -> Vec<String> {
             flops(report.per_step(totals.flops))
         ));
     }
+    let sample = totals.sample;
+    if sample.values > 0 {
+        lines.push(format!(
+            "of {} sampled values in casts to half precision {} overflow, and {} become 0",
+            sample.values,
+            share(sample.overflowed, sample.values),
+            share(sample.flushed, sample.values)
+        ));
+    }
     lines
+}
+
+/// A share of values, of which few may be lost: with two digits.
+fn share(part: u64, whole: u64) -> String {
+    match part {
+        0 => "none".into(),
+        _ => format!("{:.2} %", 100.0 * part as f64 / whole as f64),
+    }
 }
 
 /// The title of the advice.
@@ -88,6 +105,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         ),
         in_f32(report),
         casts(report),
+        lost(report),
         idle(report),
         ops(
             report,
@@ -234,6 +252,33 @@ fn casts(report: &Report) -> Section {
             number(report.per_step(cast.shared)),
             bytes(report.per_step(cast.bytes)),
             calls.shapes_in_words(),
+        ]);
+    }
+    section
+}
+
+fn lost(report: &Report) -> Section {
+    let mut section = Section::new(
+        "Values lost in casts",
+        "Of a sample: those beyond the range of the dtype, which are inf, and those below it, which are 0.",
+        &[
+            ("for", false),
+            ("at", false),
+            ("cast", false),
+            ("sampled", true),
+            ("overflow", true),
+            ("become 0", true),
+        ],
+    );
+    for (calls, cast) in report.most_lost(SHOWN) {
+        let sample = cast.sample;
+        section.rows.push(vec![
+            calls.op.clone(),
+            calls.place(),
+            format!("{} -> {}", cast.from, cast.to),
+            sample.values.to_string(),
+            share(sample.overflowed, sample.values),
+            share(sample.flushed, sample.values),
         ]);
     }
     section

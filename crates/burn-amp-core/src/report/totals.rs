@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Calls, Casting, Report};
+use super::{Calls, Casting, Report, Sample};
 use crate::Precision;
 
 /// The sums over a report, in all its steps.
@@ -18,6 +18,8 @@ pub struct Totals {
     pub flops: u64,
     /// Those of them in half precision.
     pub low_flops: u64,
+    /// What became of a sample of the values in casts to half precision.
+    pub sample: Sample,
     /// The sums of each op, by its name.
     pub ops: BTreeMap<String, OpTotal>,
 }
@@ -60,6 +62,10 @@ impl Report {
             totals.casts += casts;
             totals.cast_bytes += cast_bytes;
             totals.flops += calls.flops;
+            calls
+                .casts
+                .iter()
+                .for_each(|cast| totals.sample += cast.sample);
             if calls.computed_in.is_low() {
                 totals.low_flops += calls.flops;
             }
@@ -79,6 +85,16 @@ impl Report {
         let casts = casts.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)));
         let mut casts: Vec<_> = casts.filter(|(_, cast)| cast.bytes > 0).collect();
         casts.sort_by_key(|(_, cast)| std::cmp::Reverse(cast.bytes));
+        casts.truncate(count);
+        casts
+    }
+
+    /// The casts in which most of the sampled values were lost, at most `count` of them.
+    pub fn most_lost(&self, count: usize) -> Vec<(&Calls, &Casting)> {
+        let casts = self.calls.iter();
+        let casts = casts.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)));
+        let mut casts: Vec<_> = casts.filter(|(_, cast)| cast.sample.lost() > 0).collect();
+        casts.sort_by_key(|(_, cast)| std::cmp::Reverse(cast.sample.lost()));
         casts.truncate(count);
         casts
     }

@@ -309,7 +309,9 @@ impl<B: AmpBackend> Decided<B> {
         if let Some(to) = to {
             let shared = || watch::is_shared(&tensor, to);
             let expanded = tensor.recorded.expanded;
-            self.call.watch.cast(&tensor.inner, to, expanded, shared);
+            self.call
+                .watch
+                .cast::<B, G>(&tensor.inner, to, expanded, shared);
         }
         let AmpTensor {
             inner,
@@ -474,7 +476,7 @@ impl<B: AmpBackend> Decided<B> {
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         self.stored(match self.casts.results {
             Some(to) => {
-                self.call.watch.cast(&result, to, false, || false);
+                self.call.watch.cast::<B, G>(&result, to, false, || false);
                 precision::cast::<G::Inner>(result, to)
             }
             None => result,

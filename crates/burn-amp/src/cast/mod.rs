@@ -9,6 +9,9 @@
 //! * [`observe`]: a hook that sees every cast
 //! * [`locate`]: looks for the first call that makes inf or NaN
 //! * [`shadow`]: runs each op once more in F32, and compares
+//! * [`record`]: takes the calls of a step for a file that is run again
+//! * [`plain`]: arguments that are no tensors, in such a file
+//! * [`sample`]: a sample of the values that are cast
 //! * [`watch`]: what a call looked at, decided and returned, for diagnoses
 
 pub(crate) mod call;
@@ -17,7 +20,10 @@ pub(crate) mod forward;
 pub(crate) mod locate;
 pub(crate) mod observe;
 mod parameters;
+pub(crate) mod plain;
 mod recompute;
+pub(crate) mod record;
+pub(crate) mod sample;
 pub(crate) mod scope;
 pub(crate) mod shadow;
 pub(crate) mod watch;

@@ -1,4 +1,4 @@
-//! Runs each op once more in F32, on the same operands, and compares.
+//! Runs each op once more in F32 or F64, on the same operands, and compares.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -18,23 +18,32 @@ use crate::{
     watching,
 };
 
-/// What the comparisons under way have found.
-static REPORTS: RwLock<Vec<Arc<Mutex<ShadowReport>>>> = RwLock::new(Vec::new());
+/// The comparisons under way.
+static COMPARISONS: RwLock<Vec<Comparison>> = RwLock::new(Vec::new());
+
+/// A comparison with a dtype, F32 or F64, and what it has found.
+#[derive(Clone)]
+pub(crate) struct Comparison {
+    pub(crate) with: Precision,
+    pub(crate) report: Arc<Mutex<ShadowReport>>,
+}
 
 thread_local! {
     /// Whether this thread computes a reference.
     static IS_REFERENCE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Adds a report to those that are told of each call.
-pub(crate) fn add(report: Arc<Mutex<ShadowReport>>) {
-    REPORTS.write().push(report);
+/// Begins a comparison.
+pub(crate) fn add(comparison: Comparison) {
+    COMPARISONS.write().push(comparison);
     watching::begin();
 }
 
-/// Removes a report.
-pub(crate) fn remove(report: &Arc<Mutex<ShadowReport>>) {
-    REPORTS.write().retain(|other| !Arc::ptr_eq(other, report));
+/// Ends a comparison.
+pub(crate) fn remove(comparison: &Comparison) {
+    COMPARISONS
+        .write()
+        .retain(|other| !Arc::ptr_eq(&other.report, &comparison.report));
     watching::end();
 }
 
@@ -43,52 +52,64 @@ pub(super) fn is_reference() -> bool {
     IS_REFERENCE.get()
 }
 
-/// The result of an op in F32.
+/// The result of an op in each dtype with which it is compared.
 pub(crate) struct Shadow<B: AmpBackend> {
     op: Op,
-    expected: FloatTensor<B>,
+    expected: Vec<(Precision, FloatTensor<B>)>,
 }
 
 impl<B: AmpBackend> Shadow<B> {
-    /// Runs the reference of an op that does float arithmetic, if ops are compared.
+    /// Runs the references of an op that does float arithmetic, if ops are compared.
     #[cold]
     #[inline(never)]
-    pub(crate) fn of(op: Op, reference: impl FnOnce() -> AmpTensor<B>) -> Option<Box<Self>> {
-        if op.class(Precision::F16).is_none() || is_reference() || REPORTS.read().is_empty() {
+    pub(crate) fn of(op: Op, reference: impl Fn(Precision) -> AmpTensor<B>) -> Option<Box<Self>> {
+        if op.class(Precision::F16).is_none() || is_reference() || COMPARISONS.read().is_empty() {
             return None;
         }
+        let mut dtypes: Vec<_> = COMPARISONS.read().iter().map(|one| one.with).collect();
+        dtypes.sort_unstable();
+        dtypes.dedup();
         IS_REFERENCE.set(true);
-        let expected = full_precision(reference).in_f32().inner;
+        let expected = dtypes.into_iter().map(|dtype| {
+            let expected = full_precision(|| reference(dtype));
+            (dtype, expected.in_f32().inner)
+        });
+        let expected = expected.collect();
         IS_REFERENCE.set(false);
         Some(Box::new(Self { op, expected }))
     }
 
-    /// Compares a result with the reference.
+    /// Compares a result with the references.
     #[cold]
     #[inline(never)]
     pub(crate) fn compared<G: Graph<B>>(self, result: AmpTensor<B, G>) -> AmpTensor<B, G> {
         let Self { op, expected } = self;
         IS_REFERENCE.set(true);
         let stored = result.stored();
-        let found = values::<B>(operand(&result).inner);
+        let found = values::<B>(operand(&result, Precision::F32).inner);
         IS_REFERENCE.set(false);
-        let error = relative_error(&found, &values::<B>(expected));
         let site = site::here();
-        let reports = REPORTS.read().clone();
-        for report in reports {
-            report.lock().add(op.name(), site.clone(), stored, error);
+        let comparisons = COMPARISONS.read().clone();
+        for (dtype, expected) in expected {
+            let error = relative_error(&found, &values::<B>(expected));
+            for Comparison { with, report } in &comparisons {
+                if *with == dtype {
+                    report.lock().add(op.name(), site.clone(), stored, error);
+                }
+            }
         }
         result
     }
 }
 
-/// The values of a tensor in F32, or in F64 if it is, outside a graph: as the tensor is stored, or as a reader of F32 gets
-/// them if it has not been computed.
+/// The values of a tensor in `dtype`, or in F64 if it is, outside a graph: as the tensor is stored, or as a reader of F32
+/// gets them if it has not been computed.
 pub(crate) fn operand<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
+    dtype: Precision,
 ) -> AmpTensor<B, NoGraph> {
     let inner = G::values(&tensor.clone().computed().inner);
-    let wide = precision::of(&inner).join(Precision::F32);
+    let wide = precision::of(&inner).join(dtype);
     AmpTensor::new(precision::cast::<B>(inner, wide), tensor.context)
 }
 

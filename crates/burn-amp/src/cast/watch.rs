@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::{Casts, Class, Op, Operands, Precision, report::Why};
+use burn_amp_core::{
+    Casts, Class, Op, Operands, Precision,
+    report::{Sample, Why},
+};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{Scalar, TensorMetadata, tensor::FloatTensor};
 use parking_lot::{Mutex, RwLock};
@@ -11,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{
     callee::Callee,
     locate::{Search, Searched},
-    shadow,
+    sample, shadow,
 };
 use crate::{
     graph::Graph,
@@ -59,6 +62,8 @@ pub(crate) struct Cast {
     pub(crate) shared: bool,
     /// Whether the tensor repeats the values of a smaller one.
     pub(crate) expanded: bool,
+    /// What became of a sample of the values.
+    pub(crate) sample: Sample,
 }
 
 static WATCHERS: RwLock<Vec<Arc<dyn Watcher>>> = RwLock::new(Vec::new());
@@ -183,9 +188,9 @@ impl Watch {
     /// Sees the cast of an operand or a result, unless it has the dtype already. `shared` says whether the cast was made
     /// before, `expanded` whether the tensor repeats the values of a smaller one.
     #[inline]
-    pub(super) fn cast<T: TensorMetadata>(
+    pub(super) fn cast<B: AmpBackend, G: Graph<B>>(
         &self,
-        tensor: &T,
+        tensor: &FloatTensor<G::Inner>,
         to: Precision,
         expanded: bool,
         shared: impl FnOnce() -> bool,
@@ -193,12 +198,18 @@ impl Watch {
         if let Some(seen) = &self.0
             && precision::of(tensor) != to
         {
+            let shared = shared();
+            let sample = match shared {
+                true => Sample::default(),
+                false => sample::of::<B>(|| G::values(tensor), to),
+            };
             seen.lock().call.casts.push(Cast {
                 from: precision::of(tensor),
                 to,
                 elements: tensor.shape().num_elements(),
-                shared: shared(),
+                shared,
                 expanded,
+                sample,
             });
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn begins<B: Backend>(context: &'static Context<B>, backend: impl FnO
         return;
     }
     if pass == 0 {
-        let recording = Recording::begin(context, &backend());
+        let recording = Recording::begin(context, &backend(), context.config.report.samples);
         UNDER_WAY.lock().insert(address(context), recording);
     } else if pass == steps {
         let recording = UNDER_WAY.lock().remove(&address(context));

@@ -18,7 +18,7 @@ use crate::{backend::Amped, policy::Context};
 /// # struct InF16;
 /// # impl ConfigSource for InF16 {
 /// #     fn config() -> Result<Config, ConfigError> {
-/// #         let overflow = OverflowConfig { locate: Locate::Always };
+/// #         let overflow = OverflowConfig { locate: Locate::Always, ..Default::default() };
 /// #         Ok(Config { compute: Compute::F16, overflow, ..Default::default() })
 /// #     }
 /// # }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use burn_amp_core::{
     Precision,
-    report::{Calls, Casting, PrecisionSnapshot, Report, Site, Why},
+    report::{Calls, Casting, PrecisionSnapshot, Report, Sample, Site, Why},
 };
 use burn_backend::Backend;
 use parking_lot::Mutex;
@@ -12,7 +12,10 @@ use parking_lot::Mutex;
 use super::work;
 use crate::{
     backend::Amped,
-    cast::watch::{self, WatchedCall, Watcher},
+    cast::{
+        sample,
+        watch::{self, WatchedCall, Watcher},
+    },
     policy::Context,
     site,
 };
@@ -53,7 +56,40 @@ use crate::{
 /// [`effective_config`](crate::effective_config).
 pub fn record<A: Amped>(device: &A::Device) -> Recording {
     let context = Context::<A::Plain>::of::<A::Source>(device);
-    Recording::begin(context, &A::Plain::name(device))
+    Recording::begin(context, &A::Plain::name(device), false)
+}
+
+/// Records as [`record`] does, and reads a sample of the values in each cast to half precision: how many overflow, and how
+/// many become 0.
+///
+/// At most 4096 values of a cast are read, evenly apart. Each read waits for the device.
+///
+/// ```
+/// # use burn::{backend::Flex, tensor::Tensor};
+/// # use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
+/// # struct InF16;
+/// # impl ConfigSource for InF16 {
+/// #     fn config() -> Result<Config, ConfigError> {
+/// #         Ok(Config { compute: Compute::F16, ..Default::default() })
+/// #     }
+/// # }
+/// type B = burn_amp::Amp<Flex, InF16>;
+///
+/// let device = Default::default();
+/// let recording = burn_amp::diagnose::record_with_samples::<B>(&device);
+/// let x = Tensor::<B, 2>::from_floats([[1e-9, 1.0], [1e6, 0.0]], &device);
+/// let _ = x.matmul(Tensor::eye(2, &device));
+/// let sample = recording.finish().totals().sample;
+/// assert_eq!((sample.values, sample.overflowed, sample.flushed), (8, 1, 1));
+/// ```
+///
+/// # Panics
+///
+/// Panics if no policy is in force yet and the configuration is wrong; see
+/// [`effective_config`](crate::effective_config).
+pub fn record_with_samples<A: Amped>(device: &A::Device) -> Recording {
+    let context = Context::<A::Plain>::of::<A::Source>(device);
+    Recording::begin(context, &A::Plain::name(device), true)
 }
 
 /// Records what ran in which precision during a step, for a test that compares it with a file in the repository: a layer
@@ -101,15 +137,25 @@ pub struct Recording {
     passes_before: u64,
     /// The report, without calls and steps.
     head: Report,
+    /// Whether values are sampled.
+    samples: bool,
 }
 
 impl Recording {
     /// Begins to record.
-    pub(super) fn begin<B: Backend>(context: &'static Context<B>, backend: &str) -> Self {
+    pub(super) fn begin<B: Backend>(
+        context: &'static Context<B>,
+        backend: &str,
+        samples: bool,
+    ) -> Self {
         let recorder = Arc::new(Recorder::default());
+        if samples {
+            sample::begin();
+        }
         watch::add(recorder.clone());
         Self {
             recorder,
+            samples,
             passes: Box::new(|| context.leaves.pass()),
             passes_before: context.leaves.pass(),
             head: Report {
@@ -146,6 +192,9 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let recorder: Arc<dyn Watcher> = self.recorder.clone();
         watch::remove(&recorder);
+        if self.samples {
+            sample::end();
+        }
     }
 }
 
@@ -234,10 +283,12 @@ fn add(calls: &mut Calls, call: &WatchedCall) {
                 made: 0,
                 shared: 0,
                 bytes: 0,
+                sample: Sample::default(),
             });
             calls.casts.len() - 1
         });
         let total = &mut calls.casts[at];
+        total.sample += cast.sample;
         if cast.shared {
             total.shared += 1;
         } else {

@@ -1,11 +1,10 @@
-//! Compares each op with the same op in F32.
+//! Compares each op with the same op in F32 or F64.
 
 use std::{fmt, sync::Arc};
 
-use burn_amp_core::shadow::ShadowReport;
-use parking_lot::Mutex;
+use burn_amp_core::{Precision, shadow::ShadowReport};
 
-use crate::cast::shadow;
+use crate::cast::shadow::{self, Comparison};
 
 /// Compares the ops of all threads and policies with F32 until [`finish`](Shadowing::finish): each op with a float result
 /// runs once more in F32, on the same operands.
@@ -34,18 +33,44 @@ use crate::cast::shadow;
 /// println!("{report}");
 /// ```
 pub fn shadow() -> Shadowing {
-    let report = Arc::default();
-    shadow::add(Arc::clone(&report));
-    Shadowing(report)
+    Shadowing::with(Precision::F32)
+}
+
+/// Compares ops as [`shadow`] does, with F64: of an op in F32 it says how far F32 itself is from the truth.
+///
+/// The device must compute in F64.
+///
+/// ```
+/// # use burn::{backend::Flex, tensor::Tensor};
+/// type B = burn_amp::Amp<Flex>;
+///
+/// let x = Tensor::<B, 2>::full([4, 4], 0.3, &Default::default());
+/// let shadowing = burn_amp::diagnose::shadow_in_f64();
+/// let _ = burn_amp::full_precision(|| x.exp());
+/// let report = shadowing.finish();
+/// let worst = report.ops[0].worst;
+/// assert!(worst > 0.0 && worst < f64::from(f32::EPSILON), "{worst}");
+/// ```
+pub fn shadow_in_f64() -> Shadowing {
+    Shadowing::with(Precision::F64)
 }
 
 /// A comparison under way; see [`shadow`]. Dropping it ends the comparison.
-pub struct Shadowing(Arc<Mutex<ShadowReport>>);
+pub struct Shadowing(Comparison);
 
 impl Shadowing {
+    fn with(dtype: Precision) -> Self {
+        let comparison = Comparison {
+            with: dtype,
+            report: Arc::default(),
+        };
+        shadow::add(comparison.clone());
+        Self(comparison)
+    }
+
     /// Ends the comparison and returns what it has found.
     pub fn finish(self) -> ShadowReport {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.0.report.lock())
     }
 }
 

@@ -98,7 +98,7 @@ impl<B: Backend> Leaves<B> {
     }
 
     /// Returns the node of a leaf without its values and without a claim on the graph.
-    pub(super) fn handle(&self, leaf: &FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>> {
+    pub(crate) fn handle(&self, leaf: &FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>> {
         let mut handle = leaf.clone();
         handle.primitive = self.placeholder(&leaf.primitive);
         handle.rc = Arc::new(*leaf.rc);

@@ -134,6 +134,17 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B>;
 
+    /// Returns the number of a tensor's node, which clones share.
+    #[doc(hidden)]
+    fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64>;
+
+    /// Returns the node of a leaf without its values, for its gradient.
+    #[doc(hidden)]
+    fn handle(
+        leaf: &FloatTensor<Self::Inner>,
+        leaves: &Leaves<B>,
+    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>>;
+
     /// Returns the same tensor; `probe` sees its gradient in the backward pass.
     #[doc(hidden)]
     fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner>;
@@ -242,6 +253,19 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     }
 
     #[inline]
+    fn node(_: &FloatTensor<B>) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn handle(
+        _: &FloatTensor<B>,
+        _: &Leaves<B>,
+    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
+        None
+    }
+
+    #[inline]
     fn probed(tensor: FloatTensor<B>, _: Probe<B>) -> FloatTensor<B> {
         tensor
     }
@@ -318,6 +342,17 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
 
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {
         tensor.primitive.clone()
+    }
+
+    fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
+        Some(tensor.node.id.value)
+    }
+
+    fn handle(
+        leaf: &FloatTensor<Self::Inner>,
+        leaves: &Leaves<B>,
+    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
+        Some(leaves.handle(leaf))
     }
 
     fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner> {

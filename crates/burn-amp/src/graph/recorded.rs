@@ -19,6 +19,8 @@ pub struct Recorded<B: Backend> {
     pub(crate) expanded: bool,
     /// Whether the tensor is a product of matrices, which attention scales and masks.
     pub(crate) is_product: bool,
+    /// The number of the tensor in a step that is recorded; 0 if it has none.
+    pub(crate) id: u64,
     pub(super) casts: Option<Arc<SharedCasts<B>>>,
 }
 
@@ -43,6 +45,7 @@ impl<B: Backend> Recorded<B> {
             class: None,
             expanded: false,
             is_product: false,
+            id: 0,
             casts: None,
         }
     }
@@ -59,6 +62,7 @@ impl<B: Backend> Recorded<B> {
             class: None,
             expanded: false,
             is_product: false,
+            id: 0,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
@@ -85,6 +89,17 @@ impl<B: Backend> Recorded<B> {
     /// Returns the values in the low dtype that they have been cast to, if they have.
     pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
         self.casts.as_ref()?.low.get().cloned()
+    }
+
+    /// What is known about a tensor of which this one is to be a view.
+    #[inline]
+    pub(crate) fn without_id(self) -> Self {
+        Self { id: 0, ..self }
+    }
+
+    /// Whether clones of the tensor exist, if a graph takes that into account.
+    pub(crate) fn is_shared(&self) -> Option<bool> {
+        self.casts.as_ref().map(|_| self.has_other_readers())
     }
 
     /// Whether clones of the tensor exist, which other ops will read.

@@ -3,7 +3,7 @@
 use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, overflow::Locate};
 use burn_backend::Backend;
 
-use super::{compute::compute_dtype, locator::Locator, source::SetupError};
+use super::{compute::compute_dtype, locator::Locator, recorder::Recorder, source::SetupError};
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
@@ -19,6 +19,7 @@ pub struct Context<B: Backend> {
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
     pub(crate) locator: Locator,
+    pub(crate) recorder: Recorder<B>,
 }
 
 impl<B: Backend> Context<B> {
@@ -37,8 +38,20 @@ impl<B: Backend> Context<B> {
             shared_scaling: scaling,
             leaves: Leaves::new(),
             locator: Locator::new(config.overflow.locate),
+            recorder: Recorder::new(&config.overflow.replay),
             config,
         })
+    }
+
+    /// Makes a context that is in force for the tensors that are made with it only, and never freed.
+    pub(crate) fn apart(config: Config, device: &B::Device) -> Result<&'static Self, SetupError> {
+        Ok(Box::leak(Box::new(Self::new(config, device)?)))
+    }
+
+    /// Whether the calls of the current step are recorded.
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recorder.is_on() && self.locator.is_on()
     }
 
     /// Returns the loss scale of this thread.

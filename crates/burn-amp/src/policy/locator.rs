@@ -132,6 +132,11 @@ impl Locator {
         }
     }
 
+    /// Searches no more.
+    pub(crate) fn stop(&self) {
+        self.turn(false);
+    }
+
     fn turn(&self, on: bool) {
         if self.on.swap(on, Ordering::Relaxed) != on {
             match on {

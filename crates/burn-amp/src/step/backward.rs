@@ -29,7 +29,13 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// If the loss is scaled, incurs one device-to-host read for each device with gradients; with `loss_scale.sync =
     /// false`, or without loss scaling, none.
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
-        let AmpTensor { inner, context, .. } = root;
+        let AmpTensor {
+            inner,
+            context,
+            recorded,
+            ..
+        } = root;
+        let id = recorded.id;
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {
@@ -40,9 +46,10 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
-                let loss = located::loss(context, &inner.primitive);
+                let loss = located::loss(context, &inner.primitive, id);
                 let gradients = on_device::backward::<B, P, G::Strategy>(inner, scaling, rule);
-                located::tell(located::end_of_step(context, loss));
+                let scale = || Some(gradients.scale());
+                located::tell(located::end_of_step(context, loss, scale, &gradients.inner));
                 context.locator.next_step(scaling.host.skipped_steps());
                 return gradients;
             }
@@ -53,14 +60,14 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         match scaling.host.scale() {
             Some(scale) => {
                 let gradients =
-                    on_host::backward::<B, P, G::Strategy>(inner, context, scaling, scale);
+                    on_host::backward::<B, P, G::Strategy>(inner, id, context, scaling, scale);
                 context.locator.next_step(scaling.host.skipped_steps());
                 gradients
             }
             None => {
-                let loss = located::loss(context, &inner.primitive);
+                let loss = located::loss(context, &inner.primitive, id);
                 let gradients = Autodiff::<B, G::Strategy>::backward(inner);
-                located::tell(located::end_of_step(context, loss));
+                located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,
                     pass: Pass::UNSCALED,

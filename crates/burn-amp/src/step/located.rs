@@ -2,27 +2,65 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::overflow::Cause;
+use burn_amp_core::overflow::{Cause, NotFinite};
 use burn_amp_kernels::AmpBackend;
+use burn_autodiff::grads::Gradients;
 use burn_backend::tensor::FloatTensor;
 
-use crate::{cast::locate::is_finite, policy::Context, warn::Warning};
+use super::recorded;
+use crate::{
+    cast::locate::is_finite,
+    policy::{Context, Recording},
+    warn::Warning,
+};
 
-/// Returns the loss, if the step is searched.
+/// A step that is searched, before its backward pass.
+pub(super) struct Searched<B: AmpBackend> {
+    loss: FloatTensor<B>,
+    /// The number of the loss among the tensors of the step, if the step is recorded.
+    id: u64,
+    recording: Option<Recording<B>>,
+}
+
+/// Ends the forward pass, and returns its loss if the step is searched.
 pub(super) fn loss<B: AmpBackend>(
     context: &Context<B>,
     root: &FloatTensor<B>,
-) -> Option<FloatTensor<B>> {
-    context.locator.is_on().then(|| root.clone())
+    id: u64,
+) -> Option<Searched<B>> {
+    context.locator.is_on().then(|| Searched {
+        loss: root.clone(),
+        id,
+        recording: context
+            .recorder
+            .is_on()
+            .then(|| context.recorder.end_of_step()),
+    })
 }
 
 /// Ends the search in this step, and returns what it found. Incurs a device-to-host read if the step was searched.
+///
+/// `grads` is what Burn's backward pass left, of the loss times `scale`.
 pub(super) fn end_of_step<B: AmpBackend>(
     context: &Context<B>,
-    loss: Option<FloatTensor<B>>,
+    searched: Option<Searched<B>>,
+    scale: impl FnOnce() -> Option<f32>,
+    grads: &Gradients,
 ) -> Option<Arc<Cause>> {
-    let loss = loss?;
-    context.locator.end_of_step(|| is_finite::<B>(&loss))
+    let Searched {
+        loss,
+        id,
+        recording,
+    } = searched?;
+    let cause = context.locator.end_of_step(|| is_finite::<B>(&loss))?;
+    if let Some(recording) = recording
+        && context.recorder.replaces(cause.what != NotFinite::Operand)
+    {
+        let backend = B::name(&B::float_device(&loss));
+        let step = recorded::step(context, recording, id, scale(), &cause, grads, backend);
+        recorded::write(context, &step);
+    }
+    Some(cause)
 }
 
 /// Says what was found in a step that nothing will report, because it is not skipped.

@@ -11,6 +11,7 @@
 //! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients
 //! * [`located`]: the op with which an overflow began
+//! * [`recorded`]: such a step in a file, which is run again
 //! * [`gradients`]: the gradients of a pass, unscaled when they are taken out
 //! * [`until_finite`]: a pass that is repeated until its gradients are finite
 
@@ -20,6 +21,7 @@ mod gradients;
 mod located;
 mod on_device;
 mod on_host;
+mod recorded;
 mod scaled;
 mod until_finite;
 

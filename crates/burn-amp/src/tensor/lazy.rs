@@ -66,7 +66,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             Self {
                 chain: Affine::identity(view.grid()),
                 x,
-                recorded,
+                recorded: recorded.without_id(),
                 view,
                 summand: None,
                 what: What::View,

@@ -33,6 +33,7 @@ impl ConfigSource for Searched {
             },
             overflow: OverflowConfig {
                 locate: Locate::Always,
+                ..OverflowConfig::default()
             },
             ..Config::default()
         })

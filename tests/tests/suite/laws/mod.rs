@@ -4,6 +4,8 @@ mod accuracy;
 mod classes;
 mod drive;
 mod parity;
+#[cfg(not(feature = "cubecl"))]
+mod replay;
 mod scalar;
 
 use std::panic::catch_unwind;

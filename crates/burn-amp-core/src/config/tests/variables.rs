@@ -41,8 +41,10 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_MAX_SKIPS", "5"),
         ("BURN_AMP_GRADIENTS_MAX_NORM_RATIO", "8"),
         ("BURN_AMP_OVERFLOW_LOCATE", "on_skip"),
+        ("BURN_AMP_OVERFLOW_REPLAY", "step.safetensors"),
         ("BURN_AMP_REPORT_STEPS", "10"),
         ("BURN_AMP_REPORT_OUTPUT", "runs/1"),
+        ("BURN_AMP_REPORT_SAMPLES", "true"),
         ("PATH", "/bin"),
         ("BURN", "AMP"),
     ]);
@@ -72,10 +74,12 @@ fn each_key_has_a_variable() {
         gradients: GradientsConfig { max_norm_ratio: 8 },
         overflow: OverflowConfig {
             locate: Locate::OnSkip,
+            replay: "step.safetensors".into(),
         },
         report: ReportConfig {
             steps: 10,
             output: "runs/1".into(),
+            samples: true,
         },
     };
     assert_eq!(config.unwrap(), expected);
@@ -90,7 +94,7 @@ fn unknown_variables() {
                    BURN_AMP_LOSS_SCALE_MAX_SKIPS, \
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
-                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_STEPS";
+                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_OVERFLOW_REPLAY, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS";
     refused(
         "BURN_AMP_PREST",
         "o1",

@@ -1,5 +1,5 @@
 //! Overflows planted at random ops of the zoo, forward and backward, are found: the op, its line and its parameters. So is
-//! a kernel that computes wrong results.
+//! a kernel that computes wrong results: by a comparison, and by running the step again on a sound backend.
 //!
 //! * [`hooked`]: a backend with hooks around its ops
 //! * [`stage`]: above `Amp`, chooses the call that overflows and notes what it was
@@ -14,9 +14,10 @@ mod hooked;
 mod line;
 mod stage;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use burn::{
+    backend::Flex,
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     prelude::*,
     tensor::Distribution,
@@ -28,6 +29,7 @@ use burn_amp::{
         LossScaleMode, OverflowConfig,
     },
     diagnose::{NotFinite, last_overflow, shadow, treat_as_library},
+    replay::{Step, replay},
     scaling::name_parameters,
 };
 use burn_amp_core::Op;
@@ -58,6 +60,7 @@ impl ConfigSource for Searched {
             },
             overflow: OverflowConfig {
                 locate: Locate::Always,
+                replay: file().display().to_string(),
             },
             ..Config::default()
         })
@@ -67,6 +70,25 @@ impl ConfigSource for Searched {
 type Inner = Hooked<Plain, Fault>;
 type InF16 = Autodiff<Amp<Inner, Searched>>;
 type B = Hooked<InF16, Stage>;
+
+/// The file to which each step is written.
+fn file() -> PathBuf {
+    std::env::temp_dir().join(format!("{}_planted.safetensors", std::process::id()))
+}
+
+/// Whether the step in the file, run again on the plain backend without the fault, first has other bits at the call that
+/// failed.
+fn is_shown_by_replay(truth: &Truth) -> bool {
+    let step = Step::read(&file()).expect("the step overflowed");
+    let replayed = replay::<Flex>(&step, &Default::default());
+    let same = replayed.recorded.expect("the step runs again").same(&step);
+    let Some(first) = same.first_different else {
+        return false;
+    };
+    let call = &step.calls[first];
+    let line = call.site.as_ref().map(|site| site.line);
+    call.op == truth.op.name() && line == Some(truth.line)
+}
 
 /// The number of overflows that are planted in each model, of each kind.
 const OF_EACH: usize = 3;
@@ -155,6 +177,12 @@ impl Visitor for Planted {
                 if !is_told(&truth, way, &cause) {
                     wrong.push(format!("{}: {way:?} {truth:?}: {cause}", entry.name));
                 }
+                if cfg!(not(feature = "vulkan"))
+                    && way == Way::Forward
+                    && !is_shown_by_replay(&truth)
+                {
+                    wrong.push(format!("{}: not shown by replay: {truth:?}", entry.name));
+                }
                 if *planted == OF_EACH {
                     break;
                 }
@@ -191,6 +219,7 @@ fn overflows_at_random_ops_are_found_at_their_op_and_line_with_their_parameters(
         wrong.extend(of_model);
         planted = [planted[0] + counts[0], planted[1] + counts[1]];
     }
+    let _ = std::fs::remove_file(file());
     println!("planted {planted:?}, not found: {}", wrong.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(planted.iter().sum::<usize>() >= 50, "{planted:?}");

@@ -1,0 +1,239 @@
+//! A step of training in a file, which `burn-amp replay` runs again.
+//!
+//! * [`Step`]: the calls of the step, and the tensors that entered it from outside
+//! * [`file`](mod@file): the file, in the safetensors format
+//! * [`Replayed`]: what came of running it again
+//!
+//! A step is written by `burn-amp` and run by it; this crate knows the file and what to say about it.
+
+mod file;
+mod replayed;
+mod text;
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Precision,
+    overflow::{Cause, Range},
+    report::Site,
+};
+
+pub use file::{Data, Dtype, ReadError};
+pub use replayed::{Form, Replayed, Same};
+
+/// A step of training: the calls since the backward pass before, and that of the loss.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The version of burn-amp that wrote it.
+    pub burn_amp: String,
+    /// The backend on which it ran.
+    pub backend: String,
+    /// The configuration in force, as an `amp.toml`.
+    pub config: String,
+    /// The factor on the loss; `None` if losses are not scaled.
+    pub scale: Option<f32>,
+    /// The op with which the overflow of the step began.
+    pub cause: Cause,
+    /// The float tensors that no call of the step made.
+    pub outside: Vec<Outside>,
+    /// The calls in their order.
+    pub calls: Vec<Call>,
+    /// The tensor whose backward pass ends the step.
+    pub loss: u64,
+    /// The values of the tensors from outside, and of integer and bool operands.
+    #[serde(skip)]
+    pub data: Vec<Data>,
+}
+
+/// A float tensor that no call of the step made: a parameter, an input, a random tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outside {
+    /// Its number in the calls.
+    pub id: u64,
+    /// The place of its values in [`Step::data`].
+    pub data: usize,
+    /// The dtype that the program sees.
+    pub logical: Precision,
+    /// What burn-amp knows about it.
+    pub nature: Nature,
+    /// The path of a parameter, if it is known.
+    pub parameter: Option<String>,
+    /// Whether it is in a graph whose ops are not among the calls, so that no gradient passes it.
+    pub is_cut: bool,
+    /// The gradient that the backward pass left, of a leaf that has one.
+    pub gradient: Option<Values>,
+}
+
+/// What burn-amp knows about a tensor from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nature {
+    /// Nothing special.
+    Plain,
+    /// It requires a gradient itself.
+    Leaf,
+    /// A parameter that requires no gradient.
+    Parameter,
+    /// A gradient.
+    Gradient,
+    /// All values are 0 or 1.
+    ZerosAndOnes,
+    /// All values are the same number.
+    Filled,
+}
+
+/// A call of an op.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The name of the op.
+    pub op: String,
+    /// The line of the program that called it.
+    pub site: Option<Site>,
+    /// Whether it ran in a scope of full precision.
+    pub full_precision: bool,
+    /// Its arguments in their order.
+    pub arguments: Vec<Argument>,
+    /// Its float results in their order.
+    pub results: Vec<Produced>,
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Argument {
+    /// A float tensor.
+    Float(Use),
+    /// Float tensors.
+    Floats(Vec<Use>),
+    /// An integer or bool tensor: the place of its values in [`Step::data`].
+    Data(usize),
+    /// A tensor that the op can do without.
+    Absent,
+    /// A number, a shape, options.
+    Plain(serde_json::Value),
+}
+
+/// A float tensor as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Use {
+    /// Its number.
+    pub id: u64,
+    /// Whether the program held a clone of it during the call, if a graph takes that into account.
+    pub is_shared: Option<bool>,
+}
+
+/// A float result of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Produced {
+    /// Its number.
+    pub id: u64,
+    /// Its values as they are stored; `None` if they had not been computed.
+    pub values: Option<Values>,
+}
+
+/// What is kept of the values of a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    /// The dtype in which they are stored.
+    pub dtype: Precision,
+    /// The shape.
+    pub shape: Vec<usize>,
+    /// Their range.
+    pub range: Range,
+    /// A hash of their bits; tensors with the same bits have the same.
+    pub fingerprint: u64,
+}
+
+impl Values {
+    /// Looks at values, in the order of the elements.
+    ///
+    /// The fingerprint mixes the bits of each value in F64, in which every other dtype is exact, into one number, as FNV-1a
+    /// does. All NaN count as the same.
+    pub fn of(dtype: Precision, shape: Vec<usize>, values: impl Iterator<Item = f64>) -> Self {
+        const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+        const PRIME: u64 = 0x100_0000_01b3;
+
+        let mut fingerprint = OFFSET;
+        let range = Range::of(values.inspect(|x| {
+            let bits = if x.is_nan() { f64::NAN } else { *x }.to_bits();
+            // A product moves no bit down, so the halves come one by one and the number is rotated.
+            for half in [bits >> 32, bits & 0xffff_ffff] {
+                fingerprint = (fingerprint ^ half).wrapping_mul(PRIME).rotate_left(23);
+            }
+        }));
+        Self {
+            dtype,
+            shape,
+            range,
+            fingerprint,
+        }
+    }
+
+    /// Whether two tensors have the same bits. The range does not count: JSON rounds its numbers.
+    pub fn has_bits_of(&self, other: &Self) -> bool {
+        (self.dtype, &self.shape, self.fingerprint)
+            == (other.dtype, &other.shape, other.fingerprint)
+    }
+}
+
+impl Step {
+    /// Drops the calls on whose results neither the loss nor a result that is not finite depends, and the tensors and
+    /// values that only they read.
+    pub fn reduce(&mut self) {
+        let mut needed = HashSet::from([self.loss]);
+        let calls = std::mem::take(&mut self.calls);
+        for call in calls.into_iter().rev() {
+            let is_broken = |result: &Produced| {
+                let values = result.values.as_ref();
+                values.is_some_and(|values| !values.range.is_finite())
+            };
+            let is_needed = |result: &Produced| needed.contains(&result.id) || is_broken(result);
+            if call.results.iter().any(is_needed) {
+                needed.extend(call.uses().map(|operand| operand.id));
+                self.calls.push(call);
+            }
+        }
+        self.calls.reverse();
+        self.outside.retain(|outside| needed.contains(&outside.id));
+        self.renumber();
+    }
+
+    /// Keeps each different tensor of values that is referred to once.
+    fn renumber(&mut self) {
+        let old = std::mem::take(&mut self.data);
+        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut same: HashMap<&Data, usize> = HashMap::new();
+        let mut kept = Vec::new();
+        let mut place = |at: &mut usize| {
+            *at = *places.entry(*at).or_insert_with(|| {
+                *same.entry(&old[*at]).or_insert_with(|| {
+                    kept.push(*at);
+                    kept.len() - 1
+                })
+            });
+        };
+        for outside in &mut self.outside {
+            place(&mut outside.data);
+        }
+        for argument in self.calls.iter_mut().flat_map(|call| &mut call.arguments) {
+            if let Argument::Data(at) = argument {
+                place(at);
+            }
+        }
+        let mut old: Vec<_> = old.into_iter().map(Some).collect();
+        self.data = kept.into_iter().filter_map(|at| old[at].take()).collect();
+    }
+}
+
+impl Call {
+    /// The float tensors among the arguments.
+    pub fn uses(&self) -> impl Iterator<Item = &Use> {
+        self.arguments.iter().flat_map(|argument| match argument {
+            Argument::Float(operand) => std::slice::from_ref(operand),
+            Argument::Floats(operands) => operands.as_slice(),
+            Argument::Data(_) | Argument::Absent | Argument::Plain(_) => &[],
+        })
+    }
+}

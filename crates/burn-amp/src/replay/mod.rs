@@ -1,0 +1,14 @@
+//! Runs a step of training again that `overflow.replay` has written to a file.
+//!
+//! * [`run`]: a step in three forms: in the dtypes in which it was recorded, in F32 and in F64
+//! * [`call`]: one call, by a method per row of `burn_amp_core`'s table
+
+mod call;
+mod run;
+
+pub use burn_amp_core::replay::{
+    Argument, Call, Data, Dtype, Form, Nature, Outside, Produced, ReadError, Replayed, Same, Step,
+    Use, Values,
+};
+
+pub use run::{ReplayError, replay};

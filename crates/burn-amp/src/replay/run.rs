@@ -1,0 +1,283 @@
+//! A step that is run again in three forms.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
+
+use burn_amp_core::{
+    Compute, Config, ConfigError, LossScaleMode, Precision, Preset,
+    overflow::{Locate, Range},
+    replay::{Call, Form, Nature as Kind, Outside, Replayed, Step},
+};
+use burn_autodiff::Autodiff;
+use burn_backend::{
+    AutodiffBackend,
+    ops::FloatTensorOps,
+    tensor::{Device, FloatTensor},
+};
+use parking_lot::Mutex;
+
+use super::call::{self, Arguments, Tensors};
+use crate::{
+    backend::Amp,
+    cast::{locate::is_finite, record::values_of, scope::full_precision},
+    distributed::Trainable,
+    graph::{Graph, Origin, Probe, Tape},
+    loss_scale::Passes,
+    policy::{ConfigSource, Context, SetupError},
+    precision, site,
+    tensor::{AmpTensor, Nature, times},
+};
+
+/// The configuration source of steps that are run again. Their tensors have contexts of their own.
+pub(super) struct Apart;
+
+impl ConfigSource for Apart {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config::default())
+    }
+}
+
+/// The reason why a step cannot be run again in some form.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The configuration of the step is wrong here.
+    #[error("the configuration of the step: {0}")]
+    Config(#[from] SetupError),
+    /// The file names an op that does not exist, or is not recorded.
+    #[error("call {call}: there is no recorded op `{op}`")]
+    Op {
+        /// The number of the call.
+        call: usize,
+        /// The op.
+        op: String,
+    },
+    /// The arguments in the file are not those of the op.
+    #[error("call {call}: the arguments in the file are not those of `{op}`")]
+    Arguments {
+        /// The number of the call.
+        call: usize,
+        /// The op.
+        op: String,
+    },
+    /// The loss is none of the tensors of the step.
+    #[error("the loss was not made by a recorded op, so there is no backward pass to run")]
+    Loss,
+    /// An op does not run in this form on this device.
+    #[error("call {call}, `{op}`: {message}")]
+    Panic {
+        /// The number of the call; that behind the last one is the backward pass.
+        call: usize,
+        /// The op.
+        op: String,
+        /// What it said.
+        message: String,
+    },
+}
+
+/// Runs a step again on `device`: in the dtypes in which it was recorded, in F32 and in F64.
+///
+/// * On the backend on which it was recorded the first form computes the same bits, unless the backend sums in an order
+///   that changes; [`Form::same`] compares. That of Flex has no such sums.
+/// * The values of integer and bool tensors are those of the run in every form.
+/// * In F32 and F64 the loss is not scaled, and casts that the program made itself are casts to F32 or F64.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use burn::backend::Flex;
+/// use burn_amp::replay::{Step, replay};
+///
+/// let step = Step::read(Path::new("step.safetensors"))?;
+/// let replayed = replay::<Flex>(&step, &Default::default());
+/// println!("{}", replayed.to_text(&step, false));
+/// # Ok::<(), burn_amp::replay::ReadError>(())
+/// ```
+pub fn replay<B: Trainable>(step: &Step, device: &Device<B>) -> Replayed {
+    let form = |all_in| {
+        let form = run::<B>(step, device, all_in);
+        form.map_err(|error| error.to_string())
+    };
+    Replayed {
+        recorded: form(None),
+        f32: form(Some(Precision::F32)),
+        f64: form(Some(Precision::F64)),
+    }
+}
+
+/// Runs a step with every tensor in a dtype, or in those that were recorded.
+fn run<B: Trainable>(
+    step: &Step,
+    device: &Device<B>,
+    all_in: Option<Precision>,
+) -> Result<Form, ReplayError> {
+    let context = Context::<B>::apart(config(step, all_in)?, device)?;
+    let mut at = 0;
+    let form = catch_unwind(AssertUnwindSafe(|| {
+        searched(step, device, all_in, context, &mut at)
+    }));
+    context.locator.stop();
+    form.unwrap_or_else(|panic| {
+        let op = step.calls.get(at).map_or("backward", |call| &call.op);
+        Err(ReplayError::Panic {
+            call: at,
+            op: op.to_owned(),
+            message: message(&*panic),
+        })
+    })
+}
+
+/// Runs a step. `at` is the number of the call that runs.
+fn searched<B: Trainable>(
+    step: &Step,
+    device: &Device<B>,
+    all_in: Option<Precision>,
+    context: &'static Context<B>,
+    at: &mut usize,
+) -> Result<Form, ReplayError> {
+    let mut tensors = Tensors::new();
+    let mut leaves = Vec::new();
+    for outside in &step.outside {
+        let tensor = made(outside, step, device, all_in, context);
+        let is_leaf = outside.nature == Kind::Leaf;
+        leaves.push(is_leaf.then(|| context.leaves.handle(&tensor.inner)));
+        tensors.insert(outside.id, tensor);
+    }
+    let received: Vec<Received> = step.calls.iter().map(|_| Received::default()).collect();
+    let mut calls = Vec::new();
+    for (call, received) in step.calls.iter().zip(&received) {
+        let results = again(call, *at, step, device, all_in, &mut tensors)?;
+        let mut seen = Vec::new();
+        for (place, (mut result, recorded)) in results.into_iter().zip(&call.results).enumerate() {
+            let is_computed = !matches!(result.nature, Nature::Lazy(_) | Nature::Scores(_));
+            seen.push(is_computed.then(|| values_of::<B>(result.inner.primitive.clone())));
+            if place == 0 && is_computed {
+                result.inner = <Tape as Graph<B>>::probed(result.inner, received.probe::<B>());
+            }
+            tensors.insert(recorded.id, result);
+        }
+        calls.push(seen);
+        *at += 1;
+    }
+    let loss = tensors.remove(&step.loss).ok_or(ReplayError::Loss)?;
+    // The other tensors of a program are dropped by now, or stay; a backward pass does not ask.
+    let root: FloatTensor<Autodiff<B>> = loss.inner;
+    let values = root.primitive.clone();
+    let scaled = match step.scale.filter(|_| all_in.is_none()) {
+        Some(scale) => times::<Autodiff<B>>(root, scale),
+        None => root,
+    };
+    let grads = Autodiff::<B>::backward(scaled);
+    let cause = context.locator.end_of_step(|| is_finite::<B>(&values));
+    let gradient = |leaf: FloatTensor<Autodiff<B>>| leaf.grad(&grads).map(values_of::<B>);
+    Ok(Form {
+        calls,
+        received: received.iter().map(Received::range).collect(),
+        gradients: leaves.into_iter().map(|leaf| gradient(leaf?)).collect(),
+        cause: cause.map(|cause| (*cause).clone()),
+    })
+}
+
+/// The range of the gradient of a result, once the backward pass has reached it.
+#[derive(Default)]
+struct Received(Arc<Mutex<Option<Range>>>);
+
+impl Received {
+    fn probe<B: Trainable>(&self) -> Probe<B> {
+        let range = self.0.clone();
+        Arc::new(move |gradient| *range.lock() = Some(values_of::<B>(gradient.clone()).range))
+    }
+
+    fn range(&self) -> Option<Range> {
+        *self.0.lock()
+    }
+}
+
+/// The configuration under which a form runs: that of the step, or one that lowers nothing.
+fn config(step: &Step, all_in: Option<Precision>) -> Result<Config, SetupError> {
+    let mut config = Config::from_toml(&step.config, Path::new("amp.toml"))?;
+    if all_in.is_some() {
+        config.preset = Preset::O1;
+        config.compute = Compute::F32;
+        config.loss_scale.mode = LossScaleMode::Off;
+    }
+    config.overflow.locate = Locate::Always;
+    config.overflow.replay.clear();
+    Ok(config)
+}
+
+/// Makes a tensor from outside.
+fn made<B: Trainable>(
+    outside: &Outside,
+    step: &Step,
+    device: &Device<B>,
+    all_in: Option<Precision>,
+    context: &'static Context<B>,
+) -> AmpTensor<B, Tape> {
+    let values = B::float_from_data(call::to_burn(&step.data[outside.data]), device);
+    let values = match all_in {
+        Some(dtype) => precision::cast::<B>(values, dtype),
+        None => values,
+    };
+    let mut tensor = AmpTensor::<B, Tape>::new(Autodiff::<B>::from_inner(values), context);
+    tensor.logical = all_in.unwrap_or(outside.logical);
+    let origin = || {
+        let origin = Arc::new(Origin::default());
+        if let Some(parameter) = &outside.parameter {
+            origin.name().set(&Arc::from(&**parameter));
+        }
+        origin
+    };
+    tensor.nature = match outside.nature {
+        Kind::Plain => Nature::Plain,
+        Kind::Leaf | Kind::Parameter => Nature::Parameter(origin()),
+        Kind::Gradient => Nature::Gradient(Passes::none()),
+        Kind::ZerosAndOnes => Nature::ZerosAndOnes,
+        Kind::Filled => Nature::Filled,
+    };
+    match outside.nature {
+        Kind::Leaf => Amp::<B, Apart, Tape>::float_set_require_grad(tensor, true),
+        _ => tensor,
+    }
+}
+
+/// Runs a call again.
+fn again<B: Trainable>(
+    call: &Call,
+    at: usize,
+    step: &Step,
+    device: &Device<B>,
+    all_in: Option<Precision>,
+    tensors: &mut Tensors<B>,
+) -> Result<Vec<AmpTensor<B, Tape>>, ReplayError> {
+    let unknown = || ReplayError::Op {
+        call: at,
+        op: call.op.clone(),
+    };
+    let op = call.op.parse().map_err(|()| unknown())?;
+    let run = call::of::<B>(op).ok_or_else(unknown)?;
+    let mut arguments = Arguments {
+        rest: call.arguments.iter(),
+        data: &step.data,
+        tensors,
+        device,
+        all_in,
+    };
+    let results = site::at(call.site.clone(), || match call.full_precision {
+        true => full_precision(|| run(&mut arguments)),
+        false => run(&mut arguments),
+    });
+    results.ok_or_else(|| ReplayError::Arguments {
+        call: at,
+        op: call.op.clone(),
+    })
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}

@@ -1,0 +1,153 @@
+//! Writes a step that overflowed to a file, for `burn-amp replay`.
+
+use burn_amp_core::{
+    Precision,
+    overflow::Cause,
+    replay::{self, Data, Dtype, Step},
+};
+use burn_amp_kernels::AmpBackend;
+use burn_autodiff::grads::Gradients;
+use burn_backend::{DType, TensorData, read_sync, tensor::FloatTensor};
+
+use crate::{
+    cast::record::values_of,
+    policy::{Context, Outside, Recording, Stored},
+    precision,
+    warn::{Warning, say},
+};
+
+/// Reads the values of a recorded step to the host.
+pub(super) fn step<B: AmpBackend>(
+    context: &Context<B>,
+    recording: Recording<B>,
+    loss: u64,
+    scale: Option<f32>,
+    cause: &Cause,
+    grads: &Gradients,
+    backend: String,
+) -> Step {
+    let Recording {
+        calls,
+        outside,
+        data,
+        ..
+    } = recording;
+    let outside = outside.into_iter().map(|outside| {
+        let Outside {
+            id,
+            data,
+            logical,
+            nature,
+            is_cut,
+            origin,
+            handle,
+            ..
+        } = outside;
+        let name = origin.and_then(|origin| origin.name().get().map(str::to_owned));
+        replay::Outside {
+            id,
+            data,
+            logical,
+            nature,
+            parameter: name,
+            is_cut,
+            gradient: handle
+                .and_then(|handle| handle.grad(grads))
+                .map(values_of::<B>),
+        }
+    });
+    let mut step = Step {
+        burn_amp: env!("CARGO_PKG_VERSION").into(),
+        backend,
+        config: context.effective().to_string(),
+        scale,
+        cause: cause.clone(),
+        outside: outside.collect(),
+        calls,
+        loss,
+        data: data.into_iter().map(values).collect(),
+    };
+    step.reduce();
+    step
+}
+
+/// Writes a step to the file that the configuration names.
+pub(super) fn write<B: AmpBackend>(context: &Context<B>, step: &Step) {
+    static UNWRITTEN: Warning = Warning::new("a-step-that-cannot-be-written");
+
+    let Some(file) = &context.recorder.file else {
+        return;
+    };
+    match step.write(file) {
+        Ok(()) => say(&format!(
+            "a step that overflowed is in {0}; `burn-amp replay {0}` runs it again",
+            file.display()
+        )),
+        Err(error) => UNWRITTEN.give(|| {
+            format!(
+                "a step that overflowed cannot be written to {}, which `overflow.replay` names: {error}",
+                file.display()
+            )
+        }),
+    }
+}
+
+/// Reads a tensor to the host.
+fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
+    let read = |data| {
+        let data: Result<TensorData, _> = data;
+        data.unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"))
+    };
+    match stored {
+        Stored::Float(tensor) => floats::<B>(tensor, read),
+        Stored::Int(tensor) => {
+            let data = read(read_sync(B::int_into_data(tensor)));
+            let dtype = match data.dtype {
+                DType::I64 => Dtype::I64,
+                DType::I32 => Dtype::I32,
+                DType::I16 => Dtype::I16,
+                DType::I8 => Dtype::I8,
+                DType::U64 => Dtype::U64,
+                DType::U32 => Dtype::U32,
+                DType::U16 => Dtype::U16,
+                DType::U8 => Dtype::U8,
+                other => unreachable!("an integer tensor has an integer dtype, not {other:?}"),
+            };
+            of(dtype, data)
+        }
+        Stored::Bool(tensor) => {
+            let data = read(read_sync(B::bool_into_data(tensor)));
+            Data {
+                dtype: Dtype::Bool,
+                bytes: data.iter::<bool>().map(u8::from).collect(),
+                shape: data.shape.as_slice().to_vec(),
+            }
+        }
+    }
+}
+
+/// Reads a float tensor in the dtype in which it is stored. Every backend hands out F32 and F64, in which the low dtypes
+/// are exact.
+fn floats<B: AmpBackend>(
+    tensor: FloatTensor<B>,
+    read: impl FnOnce(Result<TensorData, burn_backend::ExecutionError>) -> TensorData,
+) -> Data {
+    let stored = precision::of(&tensor);
+    let wide = precision::cast::<B>(tensor, stored.join(Precision::F32));
+    let data = read(read_sync(B::float_into_data(wide)));
+    let (dtype, to) = match stored {
+        Precision::F64 => (Dtype::F64, DType::F64),
+        Precision::F32 | Precision::Flex32 => (Dtype::F32, DType::F32),
+        Precision::F16 => (Dtype::F16, DType::F16),
+        Precision::BF16 => (Dtype::BF16, DType::BF16),
+    };
+    of(dtype, data.convert_dtype(to))
+}
+
+fn of(dtype: Dtype, data: TensorData) -> Data {
+    Data {
+        dtype,
+        shape: data.shape.as_slice().to_vec(),
+        bytes: data.as_bytes().to_vec(),
+    }
+}

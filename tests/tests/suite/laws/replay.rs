@@ -1,0 +1,130 @@
+//! Each op, recorded alone in a step, computes the same bits when the step is run again from its file.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+};
+
+use burn_amp::{
+    config::{Locate, Op, OverflowConfig},
+    replay::{Step, replay},
+};
+use burn_amp_tests::{
+    cases::{Case, Operand, Output, Setting},
+    *,
+};
+use burn_backend::{AutodiffBackend, FloatDType, ops::FloatTensorOps, tensor::FloatTensor};
+
+use super::drive::is_driven;
+
+/// The file to which the steps of a policy are written.
+fn file(name: &str) -> PathBuf {
+    let of_process = format!("{}_law_{name}.safetensors", std::process::id());
+    std::env::temp_dir().join(of_process)
+}
+
+fn written(compute: Compute, name: &str) -> Config {
+    Config {
+        overflow: OverflowConfig {
+            locate: Locate::Always,
+            replay: file(name).display().to_string(),
+        },
+        ..scaling(compute, LossScaleMode::Off)
+    }
+}
+
+policy!(InF16, written(Compute::F16, "f16"));
+policy!(InBf16, written(Compute::Bf16, "bf16"));
+
+type B<P> = burn_amp::Autodiff<Amp<P>>;
+
+/// Whether a call of the op is recorded: it has a float result. The others enter as values.
+fn is_recorded(op: Op) -> bool {
+    let result = op.shape().rsplit("->").next().unwrap().replace(' ', "");
+    let is_float = matches!(&*result, "F" | "Wide" | "(F,F)" | "(F,I)")
+        || result.starts_with("MaxPool")
+        || result.starts_with("DeformConv");
+    is_float && op.trait_name() != "QTensorOps"
+}
+
+/// Calls the case of an op with leaves; an error if Burn's `Autodiff` cannot run the op.
+fn call<B: AutodiffBackend>(op: Op, stored: FloatDType) -> std::thread::Result<Called<B>> {
+    let device = Default::default();
+    let case = Case::<B>::of(op).expect("the op has a class");
+    let leaf = |operand: &Operand| {
+        let values = B::float_from_data(operand.data(), &device);
+        B::float_set_require_grad(B::float_cast(values, stored), true)
+    };
+    let leaves: Vec<_> = case.operands.iter().map(leaf).collect();
+    let first = leaves[0].clone();
+    let run = || case.run(leaves, &Setting::default());
+    let outputs = catch_unwind(AssertUnwindSafe(run))?;
+    Ok(Called { first, outputs })
+}
+
+/// What a call was made with, and what it returned.
+struct Called<B: AutodiffBackend> {
+    first: FloatTensor<B>,
+    outputs: Vec<Output<B>>,
+}
+
+/// Runs the case of an op in a step that overflows beside it; `None` if Burn's `Autodiff` cannot run the op.
+fn step<P: ConfigSource>(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
+    let device = Default::default();
+    let Called { first, outputs } = call::<B<P>>(op, stored).ok()?;
+    let mut loss = B::<P>::float_sum(first);
+    for output in outputs {
+        if let Output::Float(output) = output {
+            loss = B::<P>::float_add(loss, B::<P>::float_sum(output));
+        }
+    }
+    // What overflows is beside the op, so that the gradients of its operands are finite.
+    let large = B::<P>::float_full([1].into(), 1000.0.into(), &device, FloatDType::F32);
+    let loss = B::<P>::float_add(loss, B::<P>::float_exp(large));
+    let _ = std::fs::remove_file(file(name));
+    B::<P>::backward(loss);
+    Some(Step::read(&file(name)).unwrap_or_else(|error| panic!("{op}: {error}")))
+}
+
+fn has_the_same_bits<P: ConfigSource>(name: &str) {
+    let mut failures = Vec::new();
+    let mut count = 0;
+    let ops = Op::ALL.iter().copied();
+    let ops =
+        ops.filter(|op| is_recorded(*op) && is_driven(*op) && Case::<Plain>::of(*op).is_some());
+    for op in ops {
+        for stored in [FloatDType::F32, FloatDType::F16, FloatDType::BF16] {
+            let Some(step) = step::<P>(op, stored, name) else {
+                let plain = call::<PlainAutodiff>(op, FloatDType::F32);
+                assert!(plain.is_err(), "{op} runs without Amp");
+                continue;
+            };
+            count += 1;
+            let replayed = replay::<Plain>(&step, &Default::default());
+            let is_called = step.calls.iter().any(|call| call.op == op.name());
+            let is_same = match &replayed.recorded {
+                Ok(form) => form.same(&step).is_all(),
+                Err(_) => false,
+            };
+            let runs = replayed.f32.is_ok() && replayed.f64.is_ok();
+            if !(is_called && is_same && runs) {
+                let text = replayed.to_text(&step, true);
+                failures.push(format!("{op}, {stored:?}, is called: {is_called}\n{text}"));
+            }
+        }
+    }
+    let _ = std::fs::remove_file(file(name));
+    println!("{count} steps");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 300, "{count}");
+}
+
+#[test]
+fn each_op_that_is_run_again_has_the_same_bits_in_f16() {
+    has_the_same_bits::<InF16>("f16");
+}
+
+#[test]
+fn each_op_that_is_run_again_has_the_same_bits_in_bf16() {
+    has_the_same_bits::<InBf16>("bf16");
+}
