@@ -1,7 +1,7 @@
 //! A step of training in a file, which `burn-amp replay` runs again.
 //!
 //! * [`Step`]: the calls of the step, and the tensors that entered it from outside
-//! * [`file`](mod@file): the file, in the safetensors format
+//! * [`Step::write`] and [`Step::read`]: the file, in the safetensors format
 //! * [`Replayed`]: what came of running it again
 //!
 //! A step is written by `burn-amp` and run by it; this crate knows the file and what to say about it.
