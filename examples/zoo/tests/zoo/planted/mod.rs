@@ -253,10 +253,12 @@ impl Visitor for Compared {
 #[test]
 fn a_bad_kernel_is_the_first_op_above_the_tolerance_of_a_shadow_comparison() {
     treat_as_library("tests/zoo/planted/");
-    for (model, op) in [
-        ("mlp", Op::linear),
-        ("gpt", Op::float_matmul),
-        ("resnet18", Op::conv2d),
+    // A kernel, and the op that the model called when the kernel was run first.
+    for (model, kernel, op) in [
+        ("mlp", Op::float_matmul, Op::linear),
+        ("gpt", Op::float_matmul, Op::linear),
+        ("lstm", Op::float_matmul, Op::linear),
+        ("resnet18", Op::conv2d, Op::conv2d),
     ] {
         let compared = |bad| visit(model, Size::Tiny, Compared { bad }).unwrap();
         let sound = compared(None);
@@ -264,7 +266,7 @@ fn a_bad_kernel_is_the_first_op_above_the_tolerance_of_a_shadow_comparison() {
         // It does compare: a product in F16 is rounded.
         assert!(sound.first_above(1e-5).is_some(), "{model}: {sound}");
 
-        let report = compared(Some(op));
+        let report = compared(Some(kernel));
         let (file, line) = fault::first_line().expect("the model calls the op");
         let first = report.first_above(0.01).expect("an error of a quarter");
         let site = first.site.as_ref().expect("the zoo has line tables");
