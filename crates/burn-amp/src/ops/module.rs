@@ -39,7 +39,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let is_f32_parameter = is_f32_parameter_in_its_first_use(&weight);
+    let has_f32_gradient = has_f32_gradient(&weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let bias = bias.map(|bias| call.cast(bias));
     let mut shape = x.shape();
@@ -59,7 +59,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         let rows = shape.num_elements() / width;
         G::Inner::float_reshape(x, [rows, width].into())
     };
-    let output = if is_f32_parameter {
+    let output = if has_f32_gradient {
         let product = G::Inner::weight_product(x, weight);
         match bias {
             Some(bias) => {
@@ -79,16 +79,16 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(G::Inner::float_reshape(output, shape))
 }
 
-/// Whether a weight is an F32 parameter that no other op has read in this pass. The gradients of further uses, as of a
-/// recurrent net, are added to the first one's anyway, and a smaller operand of that sum moves fewer bytes.
-fn is_f32_parameter_in_its_first_use<B: AmpBackend, G: Graph<B>>(weight: &AmpTensor<B, G>) -> bool {
-    match &weight.nature {
-        Nature::Leaf(leaf) => {
-            precision::of(&weight.inner) == Precision::F32
-                && !leaf.is_used_in(weight.context.leaves.pass())
-        }
+/// Whether the gradient of a weight goes to an F32 tensor by way of a cast that no other op reads: a parameter or a copy
+/// of one on another device. The gradients of a parameter's further uses in a pass, as in a recurrent net, are added to
+/// the first one's anyway, and a smaller operand of that sum moves fewer bytes.
+fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(weight: &AmpTensor<B, G>) -> bool {
+    let is_cast_for_this_op = match &weight.nature {
+        Nature::Leaf(leaf) => !leaf.is_used_in(weight.context.leaves.pass()),
+        Nature::Plain | Nature::Parameter(_) => true,
         _ => false,
-    }
+    };
+    is_cast_for_this_op && precision::of(&weight.inner) == Precision::F32
 }
 
 /// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`
