@@ -170,10 +170,12 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_topk                       (F, usize, usize) -> F;
     Keep        float_argmin                     (F, usize, IntDType) -> I;
     Keep        float_max                        (F) -> F;
-    Keep        float_max_dim                    (F, usize) -> F;
+    Keep        float_max_dim                    (F, usize) -> F
+                by hand "a report sees the indices that a graph keeps";
     Keep        float_max_dim_with_indices       (F, usize, IntDType) -> (F,I);
     Keep        float_min                        (F) -> F;
-    Keep        float_min_dim                    (F, usize) -> F;
+    Keep        float_min_dim                    (F, usize) -> F
+                by hand "a report sees the indices that a graph keeps";
     Keep        float_min_dim_with_indices       (F, usize, IntDType) -> (F,I);
     Keep        float_max_abs                    (F) -> F;
     Keep        float_max_abs_dim                (F, usize) -> F;
@@ -184,7 +186,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_sign                       (F) -> F
                 by hand "the signs of a gradient are no gradient";
     Keep        float_expand                     (F, Shape) -> F;
-    Keep        float_sort                       (F, usize, bool) -> F;
+    Keep        float_sort                       (F, usize, bool) -> F
+                by hand "a report sees the indices that a graph keeps";
     Keep        float_sort_with_indices          (F, usize, bool, IntDType) -> (F,I);
     Keep        float_argsort                    (F, usize, bool, IntDType) -> I;
     Widest      float_grid_sample_2d             (F, F, GridSampleOptions) -> F;
@@ -394,10 +397,12 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Internal    adaptive_avg_pool2d_backward     (F, F) -> F;
     Internal    adaptive_avg_pool1d              (F, usize) -> F;
     Internal    adaptive_avg_pool1d_backward     (F, F) -> F;
-    Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F;
+    Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F
+                by hand "a report sees the indices that a graph keeps";
     Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool) -> MaxPool1dWithIndices;
     Widest      max_pool1d_with_indices_backward (F, usize, usize, usize, usize, bool, F, I) -> MaxPool1dBackward;
-    Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F;
+    Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F
+                by hand "a report sees the indices that a graph keeps";
     Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)
                                                  -> MaxPool2dWithIndices;
     Widest      max_pool2d_with_indices_backward (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, F, I)

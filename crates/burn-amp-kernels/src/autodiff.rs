@@ -17,6 +17,7 @@ use crate::{
     cross_entropy, gelu,
     layer_norm::{self, LayerNorm},
     log_softmax::{self, LogSoftmax},
+    made::Memory,
     product,
     scalar::{self, ScalarOp},
     sign_mask,
@@ -25,6 +26,18 @@ use crate::{
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        B::float_memory(&tensor.primitive)
+    }
+
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        B::int_memory(tensor)
+    }
+
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        B::bool_memory(tensor)
+    }
+
     fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         sign_mask::relu::<B, C>(x)
     }

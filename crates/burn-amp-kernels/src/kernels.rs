@@ -14,6 +14,7 @@ use crate::{
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
+    made::Memory,
     optimizer::{self, ListStep, Stepped},
     product,
     reading::Reading,
@@ -37,6 +38,24 @@ use crate::{
     note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
 )]
 pub trait AmpBackend: Backend {
+    /// Returns the memory of a float tensor; `None` where nobody can see later whether it is held.
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
+    }
+
+    /// Returns the memory of an int tensor, as [`float_memory`](Self::float_memory) does.
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
+    }
+
+    /// Returns the memory of a bool tensor, as [`float_memory`](Self::float_memory) does.
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
+    }
+
     /// Flags the tensors that have an inf or a NaN; see [`finite`].
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         finite::reference::<Self>(tensors)
@@ -317,6 +336,18 @@ pub trait AmpBackend: Backend {
 
 #[cfg(feature = "flex")]
 impl AmpBackend for burn_flex::Flex {
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        Some(Memory::on_host(tensor))
+    }
+
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        Some(Memory::on_host(tensor))
+    }
+
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        Some(Memory::on_host(tensor))
+    }
+
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
         sign_mask::not_positive_on_host(x)
     }

@@ -16,7 +16,7 @@
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
-//! * for what a graph keeps: [`sign_mask`]
+//! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
 //! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
@@ -39,6 +39,7 @@ mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
+pub mod made;
 pub mod optimizer;
 pub mod product;
 mod reading;

@@ -64,6 +64,27 @@ pub struct Report {
     pub steps: u64,
     /// The calls, added up by op, place, dtypes and reason.
     pub calls: Vec<Calls>,
+    /// The tensors that graphs kept for their backward passes; `None` if the backend cannot tell.
+    #[serde(default)]
+    pub kept: Option<Vec<Kept>>,
+}
+
+/// Tensors that an op made and that were there still when a backward pass began: the graph kept them, or the program
+/// did, as it keeps the logits for a metric. Parameters and the batch are not among them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The name of the op that made them, or cast them for itself.
+    pub op: String,
+    /// The line of the program that called the op.
+    pub site: Option<Site>,
+    /// The dtype, by its name: `bf16`, `bool`, `i32`, …
+    pub dtype: String,
+    /// The shape of one of them.
+    pub shape: Vec<usize>,
+    /// Their number in all steps.
+    pub count: u64,
+    /// Their bytes in all steps.
+    pub bytes: u64,
 }
 
 /// Calls of an op at one place, with the same dtypes.
@@ -221,6 +242,7 @@ impl Report {
             scales_loss: compute == Precision::F16,
             steps: 0,
             calls: Vec::new(),
+            kept: None,
         }
     }
 
@@ -263,6 +285,12 @@ impl Report {
     /// Sorts the calls by place and op, so that equal runs give equal reports.
     pub fn sort(&mut self) {
         self.calls.sort_by(Calls::order);
+        fn key(kept: &Kept) -> (&Option<Site>, &str, &str, &[usize]) {
+            (&kept.site, &kept.op, &kept.dtype, &kept.shape)
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.sort_by(|a, b| key(a).cmp(&key(b)));
+        }
     }
 
     /// A number of calls or bytes per step.
@@ -355,7 +383,7 @@ impl Calls {
 
     /// The place in words: `src/model.rs:31`, or `?`.
     pub(crate) fn place(&self) -> String {
-        self.site.as_ref().map_or("?".into(), Site::to_string)
+        place(&self.site)
     }
 
     /// The sizes of a matrix product that keep tensor cores idle, if there are any: those that are no multiple of 8.
@@ -389,6 +417,11 @@ impl Calls {
         let is_idle = |(_, size): &(&str, usize)| size % NUMBERS != 0;
         dimensions.into_iter().filter(is_idle).collect()
     }
+}
+
+/// A place in words.
+fn place(site: &Option<Site>) -> String {
+    site.as_ref().map_or("?".into(), Site::to_string)
 }
 
 impl Why {

@@ -1,7 +1,7 @@
 //! A report as tables: for a terminal, and as the parts of a page.
 
 use super::{
-    Report, Why,
+    Report, Why, place,
     units::{bytes, flops, number, percent},
 };
 use crate::Precision;
@@ -66,6 +66,13 @@ pub(super) fn headlines(report: &Report) -> Vec<String> {
             flops(report.per_step(totals.flops))
         ));
     }
+    lines.push(match report.kept_bytes() {
+        Some(kept) => format!(
+            "{} kept for the backward pass when it begins",
+            bytes(report.per_step(kept))
+        ),
+        None => "what the graph keeps for the backward pass cannot be seen on this backend; on Flex it can".into(),
+    });
     let sample = totals.sample;
     if sample.values > 0 {
         lines.push(format!(
@@ -104,6 +111,8 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
             |why| !why.is_of_optimizer(),
         ),
         in_f32(report),
+        kept_by_op(report),
+        kept(report),
         casts(report),
         lost(report),
         idle(report),
@@ -224,6 +233,54 @@ fn in_f32(report: &Report) -> Section {
             calls.dtypes(),
             bytes(report.per_step(calls.bytes)),
             calls.why.in_words(),
+        ]);
+    }
+    section
+}
+
+fn kept_by_op(report: &Report) -> Section {
+    let mut section = Section::new(
+        "Kept for the backward pass, by op",
+        "Tensors that an op made and that are there still when the backward pass begins, per step. Casts count for the op \
+         that they were made for.",
+        &[
+            ("op", false),
+            ("tensors", true),
+            ("keeps", true),
+            ("share", true),
+        ],
+    );
+    let all = report.kept_bytes().unwrap_or_default();
+    for (op, count, kept) in report.kept_by_op() {
+        section.rows.push(vec![
+            op.into(),
+            number(report.per_step(count)),
+            bytes(report.per_step(kept)),
+            percent(kept, all),
+        ]);
+    }
+    section
+}
+
+fn kept(report: &Report) -> Section {
+    let mut section = Section::new(
+        "Largest tensors kept for the backward pass",
+        "Tensors of one shape that ops at one place made, by their bytes per step.",
+        &[
+            ("op", false),
+            ("at", false),
+            ("tensor", false),
+            ("tensors", true),
+            ("keeps", true),
+        ],
+    );
+    for kept in report.largest_kept(SHOWN) {
+        section.rows.push(vec![
+            kept.op.clone(),
+            place(&kept.site),
+            format!("{} {:?}", kept.dtype, kept.shape),
+            number(report.per_step(kept.count)),
+            bytes(report.per_step(kept.bytes)),
         ]);
     }
     section

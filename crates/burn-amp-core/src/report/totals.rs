@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Calls, Casting, Report, Sample};
+use super::{Calls, Casting, Kept, Report, Sample};
 use crate::Precision;
 
 /// The sums over a report, in all its steps.
@@ -77,6 +77,36 @@ impl Report {
             op.flops += calls.flops;
         }
         totals
+    }
+
+    /// The bytes that graphs kept for their backward passes, in all steps; `None` if the backend cannot tell.
+    pub fn kept_bytes(&self) -> Option<u64> {
+        let kept = self.kept.as_ref()?;
+        Some(kept.iter().map(|kept| kept.bytes).sum())
+    }
+
+    /// The tensors of which graphs kept most bytes, at most `count` of them.
+    pub fn largest_kept(&self, count: usize) -> Vec<&Kept> {
+        let mut kept: Vec<_> = self.kept.iter().flatten().collect();
+        kept.sort_by_key(|kept| std::cmp::Reverse(kept.bytes));
+        kept.truncate(count);
+        kept
+    }
+
+    /// The number and the bytes of the tensors that graphs kept, by the op that made them, the most bytes first.
+    pub fn kept_by_op(&self) -> Vec<(&str, u64, u64)> {
+        let mut ops: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for kept in self.kept.iter().flatten() {
+            let (count, bytes) = ops.entry(&kept.op).or_default();
+            *count += kept.count;
+            *bytes += kept.bytes;
+        }
+        let mut ops: Vec<_> = ops
+            .into_iter()
+            .map(|(op, (count, bytes))| (op, count, bytes))
+            .collect();
+        ops.sort_by_key(|(_, _, bytes)| std::cmp::Reverse(*bytes));
+        ops
     }
 
     /// The casts that move most bytes, at most `count` of them.

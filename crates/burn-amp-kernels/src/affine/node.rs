@@ -23,7 +23,7 @@ use super::{
     reference::summed,
     term::{Chain, Term},
 };
-use crate::{AmpBackend, sign_mask::SignMask, widen::cast};
+use crate::{AmpBackend, made, sign_mask::SignMask, widen::cast};
 
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its
 /// ReLU, one bit per element.
@@ -140,9 +140,11 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
         };
         match prep.stateful() {
             OpsKind::Tracked(mut prep) => {
-                let mask = self.has_mask.then(|| match reads_x {
-                    true => B::not_positive_as(output.clone(), &self.x.primitive),
-                    false => B::not_positive(output.clone()),
+                let mask = self.has_mask.then(|| {
+                    made::mask(match reads_x {
+                        true => B::not_positive_as(output.clone(), &self.x.primitive),
+                        false => B::not_positive(output.clone()),
+                    })
                 });
                 let x = reads_x.then(|| {
                     if self.x.is_tracked() {

@@ -13,7 +13,7 @@ use super::{
     reference::summed,
     term::{self, Term},
 };
-use crate::AmpBackend;
+use crate::{AmpBackend, made};
 
 /// Computes a sum as one node of the graph. For a sum of squares it keeps `x` as it is stored, `before` and the sum of the
 /// values; for a sum of the values nothing.
@@ -29,6 +29,7 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
         values.clone(),
         moment.kept.clone(),
     );
+    made::float::<B>(&sum);
     let node = Node::<B, C> {
         shape: x.shape(),
         grid: moment.grid,

@@ -12,7 +12,7 @@ use burn_autodiff::{
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
-use crate::{AmpBackend, widen::cast};
+use crate::{AmpBackend, made, widen::cast};
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored and two numbers per row.
 ///
@@ -33,6 +33,8 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         beta.as_ref().map(|beta| beta.primitive.clone()),
         epsilon,
     );
+    made::float::<B>(&mean);
+    made::float::<B>(&inverse_std);
     let again = Recompute::<B> {
         x: x.node.id,
         gamma: gamma.node.id,

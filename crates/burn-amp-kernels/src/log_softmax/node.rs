@@ -7,7 +7,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, tensor::FloatTensor};
 
 use super::LogSoftmax;
-use crate::AmpBackend;
+use crate::{AmpBackend, made};
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored and one number per row.
 ///
@@ -21,6 +21,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         output,
         log_sum_exp,
     } = B::mixed_log_softmax(x.primitive.clone(), dim, dtype);
+    made::float::<B>(&log_sum_exp);
     let output = match LogSoftmaxNode
         .prepare::<C>([x.node])
         .compute_bound()

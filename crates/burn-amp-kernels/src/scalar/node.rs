@@ -15,7 +15,7 @@ use burn_backend::{
 };
 
 use super::ScalarOp;
-use crate::AmpBackend;
+use crate::{AmpBackend, made};
 
 /// Computes the op as one node of the graph.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
@@ -50,7 +50,9 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
 /// Returns where a tensor is negative.
 fn negative<B: AmpBackend>(x: &FloatTensor<B>) -> BoolTensor<B> {
     let dtype = get_device_settings::<B>(&B::float_device(x)).bool_dtype;
-    B::float_lower_elem(x.clone(), 0f32.into(), dtype)
+    let negative = B::float_lower_elem(x.clone(), 0f32.into(), dtype);
+    made::bool::<B>(&negative);
+    negative
 }
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use burn_backend::{
 };
 
 use super::SignMask;
-use crate::AmpBackend;
+use crate::{AmpBackend, made};
 
 /// Computes a ReLU as a node that keeps a mask, or the output in low precision.
 pub(crate) fn relu<B: AmpBackend, C: CheckpointStrategy>(
@@ -31,7 +31,7 @@ pub(crate) fn relu<B: AmpBackend, C: CheckpointStrategy>(
             let output = B::relu(x.primitive);
             let saved = match output.dtype() {
                 DType::F16 | DType::BF16 => Passed::Output(output.clone()),
-                _ => Passed::Mask(B::not_positive(output.clone())),
+                _ => Passed::Mask(made::mask(B::not_positive(output.clone()))),
             };
             prep.finish(saved, output)
         }
@@ -52,7 +52,8 @@ pub(crate) fn mul<B: AmpBackend, C: CheckpointStrategy>(
     let output = B::float_mul(x.primitive, zeros_and_ones.clone());
     match Masked.prepare::<C>([x.node]).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
-            prep.finish(Passed::Mask(B::not_positive(zeros_and_ones)), output)
+            let mask = made::mask(B::not_positive(zeros_and_ones));
+            prep.finish(Passed::Mask(mask), output)
         }
         OpsKind::UnTracked(prep) => prep.finish(output),
     }

@@ -30,6 +30,7 @@ impl<M> ScaleMask<M> {
     }
 
     /// Takes the mask's elements out.
+    #[cfg(feature = "fusion")]
     pub(crate) fn split(self) -> (ScaleMask<()>, Option<M>) {
         let Self { scale, mask } = self;
         let (mask, elements) = mask
@@ -78,6 +79,7 @@ impl<M> ScaleMask<M> {
     }
 }
 
+#[cfg(feature = "fusion")]
 impl ScaleMask<()> {
     /// Puts the mask's elements back; the inverse of [`split`](ScaleMask::split).
     pub(crate) fn with_mask<M>(&self, elements: Option<M>) -> ScaleMask<M> {

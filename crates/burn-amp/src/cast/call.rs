@@ -14,7 +14,7 @@ use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
     Scalar, TensorPrimitive,
-    tensor::{BoolTensor, Device, FloatTensor},
+    tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 
 use super::{
@@ -175,6 +175,18 @@ impl<B: AmpBackend> Call<B> {
         }
     }
 
+    /// Adds an int operand.
+    #[inline]
+    pub(crate) fn int(&mut self, tensor: &IntTensor<B>) {
+        self.watch.int_operand::<B>(tensor);
+    }
+
+    /// Adds a bool operand.
+    #[inline]
+    pub(crate) fn bool(&mut self, tensor: &BoolTensor<B>) {
+        self.watch.bool_operand::<B>(tensor);
+    }
+
     /// Uses the policy of a device, unless an operand has already provided one.
     #[inline]
     pub(crate) fn device<P: ConfigSource, D: Borrow<Device<B>>>(
@@ -263,6 +275,7 @@ impl<B: AmpBackend> Decided<B> {
             | Nature::Scores(_)
             | Nature::Pending(_) => {
                 let cast = self.cast_to(tensor);
+                self.call.watch.made::<B, G>(&cast);
                 self.call.watch.passed::<B, G>(cast)
             }
             Nature::Plain
@@ -272,14 +285,18 @@ impl<B: AmpBackend> Decided<B> {
             | Nature::Filled
             | Nature::LogSoftmax(_) => {
                 tensor.inner = self.call.watch.passed::<B, G>(tensor.inner);
-                self.cast_to(tensor)
+                let cast = self.cast_to(tensor);
+                self.call.watch.made::<B, G>(&cast);
+                cast
             }
         }
     }
 
     /// Prepares an operand for an op of [`AmpBackend`] that reads it as it is stored.
     pub(crate) fn as_stored<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
-        self.call.watch.passed::<B, G>(tensor.operand().inner)
+        let operand = tensor.operand().inner;
+        self.call.watch.made::<B, G>(&operand);
+        self.call.watch.passed::<B, G>(operand)
     }
 
     /// Prepares a tensor that the op reads in place of an operand that was made of it.
@@ -458,6 +475,11 @@ impl<B: AmpBackend> Decided<B> {
             .expect("an op with a float result has a float operand or a device")
     }
 
+    /// Whether somebody watches the call.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.call.watch.is_on()
+    }
+
     /// Whether the policy lowers anything.
     pub(crate) fn lowers(&self) -> bool {
         self.call
@@ -516,6 +538,20 @@ impl<B: AmpBackend> Decided<B> {
     pub(crate) fn wide<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let wide = precision::of(&result).join(Precision::F32);
         self.result(precision::cast::<G::Inner>(result, wide))
+    }
+
+    /// Returns an int result as it is.
+    #[inline]
+    pub(crate) fn int_result<G: Graph<B>>(&self, result: IntTensor<B>) -> IntTensor<B> {
+        self.call.watch.int_result::<B, G>(&result);
+        result
+    }
+
+    /// Returns a bool result as it is.
+    #[inline]
+    pub(crate) fn bool_result<G: Graph<B>>(&self, result: BoolTensor<B>) -> BoolTensor<B> {
+        self.call.watch.bool_result::<B, G>(&result);
+        result
     }
 
     /// Wraps a result that is a float or a quantized tensor.

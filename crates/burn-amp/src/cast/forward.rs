@@ -249,11 +249,20 @@ macro_rules! look {
     ([F] [&Device], $call:ident, $x:ident) => {
         $call.device::<P, _>(|| $x)
     };
-    ([F] [I], $call:ident, $x:ident) => {
-        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::IntTensorOps<_>>::int_device(&$x))
+    ([F] [I], $call:ident, $x:ident) => {{
+        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::IntTensorOps<_>>::int_device(&$x));
+        $call.int(&$x)
+    }};
+    ([F] [Bool], $call:ident, $x:ident) => {{
+        $call
+            .device::<P, _>(|| <G::Inner as burn_backend::ops::BoolTensorOps<_>>::bool_device(&$x));
+        $call.bool(&$x)
+    }};
+    ($result:tt [I], $call:ident, $x:ident) => {
+        $call.int(&$x)
     };
-    ([F] [Bool], $call:ident, $x:ident) => {
-        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::BoolTensorOps<_>>::bool_device(&$x))
+    ($result:tt [Bool], $call:ident, $x:ident) => {
+        $call.bool(&$x)
     };
     ([F] [Q], $call:ident, $x:ident) => {
         $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
@@ -326,7 +335,13 @@ macro_rules! result {
         ($call.result($result.0), $call.result($result.1))
     };
     ([(F, I)], $call:ident, $result:ident) => {
-        ($call.result($result.0), $result.1)
+        ($call.result($result.0), $call.int_result::<G>($result.1))
+    };
+    ([I], $call:ident, $result:ident) => {
+        $call.int_result::<G>($result)
+    };
+    ([Bool], $call:ident, $result:ident) => {
+        $call.bool_result::<G>($result)
     };
     ([DeformConv2dBackward], $call:ident, $result:ident) => {
         DeformConv2dBackward {
@@ -345,7 +360,7 @@ macro_rules! result {
     ([MaxPool1dWithIndices], $call:ident, $result:ident) => {
         MaxPool1dWithIndices {
             output: $call.result($result.output),
-            indices: $result.indices,
+            indices: $call.int_result::<G>($result.indices),
         }
     };
     ([MaxPool2dBackward], $call:ident, $result:ident) => {
@@ -356,7 +371,7 @@ macro_rules! result {
     ([MaxPool2dWithIndices], $call:ident, $result:ident) => {
         MaxPool2dWithIndices {
             output: $call.result($result.output),
-            indices: $result.indices,
+            indices: $call.int_result::<G>($result.indices),
         }
     };
     ($kind:tt, $call:ident, $result:ident) => {{

@@ -7,8 +7,14 @@ use burn_amp_core::{
     Casts, Class, Op, Operands, Precision,
     report::{Sample, Why},
 };
-use burn_amp_kernels::AmpBackend;
-use burn_backend::{Scalar, TensorMetadata, tensor::FloatTensor};
+use burn_amp_kernels::{
+    AmpBackend,
+    made::{self, Made, Memory},
+};
+use burn_backend::{
+    Scalar, TensorMetadata,
+    tensor::{BoolTensor, FloatTensor, IntTensor},
+};
 use parking_lot::{Mutex, RwLock};
 
 use super::{
@@ -27,6 +33,9 @@ use crate::{
 pub(crate) trait Watcher: Send + Sync {
     /// Called when a call has ended, on the stack of its caller.
     fn call(&self, call: &WatchedCall);
+
+    /// Called when a backward pass begins.
+    fn backward_begins(&self) {}
 }
 
 /// A call of an op, as it was seen.
@@ -43,6 +52,8 @@ pub(crate) struct WatchedCall {
     pub(crate) reads_rounded: bool,
     pub(crate) computed_in: Option<Precision>,
     pub(crate) result: Option<Tensor>,
+    /// The tensors that the call made, if it records a graph and somebody wants to know them.
+    pub(crate) made: Vec<Made>,
 }
 
 /// The dtype and the shape of a float tensor.
@@ -88,6 +99,8 @@ pub(super) struct Watch(Option<Box<Mutex<Seen>>>);
 /// What was seen of a call so far.
 struct Seen {
     call: WatchedCall,
+    /// The memory of the operands, of which results may be views.
+    memory: Vec<Memory>,
     /// Whether all operands are parameters outside a graph.
     only_parameters: bool,
     /// The search for an overflow, before the call is decided and after.
@@ -119,9 +132,11 @@ impl Watch {
             reads_rounded: false,
             computed_in: None,
             result: None,
+            made: Vec::new(),
         };
         Self(Some(Box::new(Mutex::new(Seen {
             call,
+            memory: Vec::new(),
             only_parameters: true,
             search: None,
             searched: None,
@@ -146,8 +161,25 @@ impl Watch {
                 search.operand(operand);
             }
             seen.call.operands.push(Tensor::seen(operand));
+            seen.memory.extend(G::Inner::float_memory(&operand.inner));
             seen.call.reads_rounded |= matches!(operand.nature, Nature::Rounded(_));
             seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
+        }
+    }
+
+    /// Sees an int operand.
+    #[inline]
+    pub(super) fn int_operand<B: AmpBackend>(&self, operand: &IntTensor<B>) {
+        if let Some(seen) = &self.0 {
+            seen.lock().memory.extend(B::int_memory(operand));
+        }
+    }
+
+    /// Sees a bool operand.
+    #[inline]
+    pub(super) fn bool_operand<B: AmpBackend>(&self, operand: &BoolTensor<B>) {
+        if let Some(seen) = &self.0 {
+            seen.lock().memory.extend(B::bool_memory(operand));
         }
     }
 
@@ -249,9 +281,34 @@ impl Watch {
         if let Some(seen) = &self.0 {
             seen.lock().call.result = Some(Tensor::of(&result));
         }
+        self.made::<B, G>(&result);
         match self.searched() {
             Some(searched) => searched.result::<B, G>(result),
             None => result,
+        }
+    }
+
+    /// Sees a tensor that the call made.
+    #[inline]
+    pub(super) fn made<B: AmpBackend, G: Graph<B>>(&self, tensor: &FloatTensor<G::Inner>) {
+        if self.is_on() && G::RECORDS {
+            made::float::<G::Inner>(tensor);
+        }
+    }
+
+    /// Sees an int result.
+    #[inline]
+    pub(super) fn int_result<B: AmpBackend, G: Graph<B>>(&self, result: &IntTensor<B>) {
+        if self.is_on() && G::RECORDS {
+            made::int::<B>(result);
+        }
+    }
+
+    /// Sees a bool result.
+    #[inline]
+    pub(super) fn bool_result<B: AmpBackend, G: Graph<B>>(&self, result: &BoolTensor<B>) {
+        if self.is_on() && G::RECORDS {
+            made::bool::<B>(result);
         }
     }
 
@@ -265,17 +322,36 @@ impl Drop for Watch {
     #[inline]
     fn drop(&mut self) {
         if let Some(seen) = self.0.take() {
-            ended(&seen.into_inner().call);
+            ended(seen.into_inner());
         }
     }
 }
 
 #[cold]
-fn ended(call: &WatchedCall) {
+fn ended(seen: Seen) {
+    let Seen {
+        mut call, memory, ..
+    } = seen;
+    call.made = made::take();
+    let is_view = |made: &Made| {
+        let made = made.memory.address();
+        memory.iter().any(|operand| operand.address() == made)
+    };
+    call.made.retain(|made| !is_view(made));
     // Not held while they work: a watcher may call ops itself.
     let watchers = WATCHERS.read().clone();
     for watcher in watchers {
-        watcher.call(call);
+        watcher.call(&call);
+    }
+}
+
+/// Says that a backward pass begins.
+pub(crate) fn backward_begins() {
+    if watching::is_on() {
+        let watchers = WATCHERS.read().clone();
+        watchers
+            .iter()
+            .for_each(|watcher| watcher.backward_begins());
     }
 }
 

@@ -6,11 +6,12 @@
 //! * [`shadow`](shadow()), [`shadow_in_f64`] and [`compare_gradients`]: how far ops and gradients are from F32, or F64
 //! * [`last_overflow`]: the op with which the last overflow began, where `overflow.locate` looks for it
 //! * [`treat_as_library`]: whose lines are no lines of the program
-//! * [`recorder`]: adds up the calls
+//! * [`recorder`]: adds up the calls; [`keeping`]: what their graphs keep
 //! * [`work`]: the floating-point operations of a call
 
 pub(crate) mod every_pass;
 mod gradients;
+mod keeping;
 mod last_overflow;
 mod recorder;
 mod shadow;
@@ -18,8 +19,8 @@ mod work;
 
 pub use burn_amp_core::overflow::{Cause, NotFinite, Operand, Range};
 pub use burn_amp_core::report::{
-    Advice, Calls, Casting, Count, Difference, Lint, OpTotal, PrecisionSnapshot, ReadError, Report,
-    Sample, Site, SnapshotChanged, Totals, Why, differences,
+    Advice, Calls, Casting, Count, Difference, Kept, Lint, OpTotal, PrecisionSnapshot, ReadError,
+    Report, Sample, Site, SnapshotChanged, Totals, Why, differences,
 };
 pub use burn_amp_core::shadow::{ShadowReport, Shadowed};
 pub use gradients::{GradientError, compare_gradients};

@@ -6,10 +6,11 @@ use burn_amp_core::{
     Precision,
     report::{Calls, Casting, PrecisionSnapshot, Report, Sample, Site, Why},
 };
+use burn_amp_kernels::made;
 use burn_backend::Backend;
 use parking_lot::Mutex;
 
-use super::work;
+use super::{keeping::Keeping, work};
 use crate::{
     backend::Amped,
     cast::{
@@ -152,6 +153,7 @@ impl Recording {
         if samples {
             sample::begin();
         }
+        made::begin();
         watch::add(recorder.clone());
         Self {
             recorder,
@@ -181,6 +183,10 @@ impl Recording {
             calls: std::mem::take(&mut *self.recorder.calls.lock())
                 .into_values()
                 .collect(),
+            kept: match std::mem::take(&mut *self.recorder.keeping.lock()).finish() {
+                None if self.steps() == 0 => Some(Vec::new()),
+                kept => kept,
+            },
             ..self.head.clone()
         };
         report.sort();
@@ -192,6 +198,7 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let recorder: Arc<dyn Watcher> = self.recorder.clone();
         watch::remove(&recorder);
+        made::end();
         if self.samples {
             sample::end();
         }
@@ -210,6 +217,7 @@ impl fmt::Debug for Recording {
 #[derive(Default)]
 struct Recorder {
     calls: Mutex<HashMap<Like, Calls>>,
+    keeping: Mutex<Keeping>,
 }
 
 /// What calls have in common that are added up.
@@ -226,12 +234,18 @@ struct Like {
 impl Watcher for Recorder {
     fn call(&self, call: &WatchedCall) {
         // Ops on integers, and those that make tensors, have no float operands.
+        if call.computed_in.is_none() && call.made.is_empty() {
+            return;
+        }
+        let op = call.op.map_or("custom", |op| op.name());
+        let site = site::here();
+        self.keeping.lock().made(op, &site, &call.made);
         let Some(computed_in) = call.computed_in else {
             return;
         };
         let like = Like {
-            op: call.op.map_or("custom", |op| op.name()),
-            site: site::here(),
+            op,
+            site,
             operands: call.operands.iter().map(|x| x.dtype).collect(),
             computed_in,
             result: call.result.as_ref().map(|result| result.dtype),
@@ -249,6 +263,10 @@ impl Watcher for Recorder {
             )
         });
         add(calls, call);
+    }
+
+    fn backward_begins(&self) {
+        self.keeping.lock().count();
     }
 }
 

@@ -16,18 +16,19 @@ use crate::{
     backend::Amp,
     cast::{call::Call, forward::computed},
     graph::Graph,
-    policy::{ConfigSource, Context},
+    policy::ConfigSource,
     precision,
     tensor::{AmpTensor, Nature},
 };
 
 /// Wraps a tensor that is filled with `value`, or whose values are undefined.
 fn filled<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    op: Op,
     inner: FloatTensor<G::Inner>,
     value: Option<Scalar>,
     device: &Device<B>,
 ) -> AmpTensor<B, G> {
-    let mut tensor = AmpTensor::new(inner, Context::of::<P>(device));
+    let mut tensor = made::<B, P, G>(op, inner, device);
     let low = tensor.context.policy.compute();
     let is_exact = value.is_none_or(|value| !scalar::is_rounded(value.elem(), low));
     if low.is_low() && is_exact && tensor.logical == Precision::F32 {
@@ -42,7 +43,7 @@ pub(super) fn float_zeros<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let zeros = G::Inner::float_zeros(shape, device, dtype);
-    filled::<B, P, G>(zeros, Some(0f32.into()), device)
+    filled::<B, P, G>(Op::float_zeros, zeros, Some(0f32.into()), device)
 }
 
 pub(super) fn float_ones<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -51,7 +52,7 @@ pub(super) fn float_ones<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let ones = G::Inner::float_ones(shape, device, dtype);
-    filled::<B, P, G>(ones, Some(1f32.into()), device)
+    filled::<B, P, G>(Op::float_ones, ones, Some(1f32.into()), device)
 }
 
 pub(super) fn float_full<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -61,7 +62,7 @@ pub(super) fn float_full<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let full = G::Inner::float_full(shape, value, device, dtype);
-    filled::<B, P, G>(full, Some(value), device)
+    filled::<B, P, G>(Op::float_full, full, Some(value), device)
 }
 
 pub(super) fn float_empty<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -70,7 +71,18 @@ pub(super) fn float_empty<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let empty = G::Inner::float_empty(shape, device, dtype);
-    filled::<B, P, G>(empty, None, device)
+    filled::<B, P, G>(Op::float_empty, empty, None, device)
+}
+
+/// Wraps a tensor that an op on no float tensor has made.
+pub(super) fn made<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    op: Op,
+    inner: FloatTensor<G::Inner>,
+    device: &Device<B>,
+) -> AmpTensor<B, G> {
+    let mut call = Call::new::<G>(op);
+    call.device::<P, _>(|| device);
+    call.decide().result(inner)
 }
 
 /// Begins a call of an op that moves values of `tensors`.

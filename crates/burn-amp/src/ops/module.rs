@@ -12,7 +12,10 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use super::summed::embedding;
+use super::{
+    indexed::{max_pool1d, max_pool2d},
+    summed::embedding,
+};
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},

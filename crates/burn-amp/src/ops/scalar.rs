@@ -102,7 +102,7 @@ pub(super) fn float_clamp_min<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = clamp::<B, G>(Op::float_clamp_min, &tensor, [min]);
     let x = call.cast(tensor);
-    call.result(if G::RECORDS && call.rounds_scalar() {
+    call.result(if is_composed::<B, G>(&call) {
         at_least::<B, G>(&call, x, min)
     } else {
         computed!([F], call, float_clamp_min(x, min))
@@ -115,7 +115,7 @@ pub(super) fn float_clamp_max<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = clamp::<B, G>(Op::float_clamp_max, &tensor, [max]);
     let x = call.cast(tensor);
-    call.result(if G::RECORDS && call.rounds_scalar() {
+    call.result(if is_composed::<B, G>(&call) {
         at_most::<B, G>(&call, x, max)
     } else {
         computed!([F], call, float_clamp_max(x, max))
@@ -129,7 +129,7 @@ pub(super) fn float_clamp<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = clamp::<B, G>(Op::float_clamp, &tensor, [min, max]);
     let x = call.cast(tensor);
-    call.result(if G::RECORDS && call.rounds_scalar() {
+    call.result(if is_composed::<B, G>(&call) {
         let x = at_most::<B, G>(&call, x, max);
         at_least::<B, G>(&call, x, min)
     } else {
@@ -148,6 +148,12 @@ fn clamp<B: AmpBackend, G: Graph<B>>(
     call.decide()
 }
 
+/// Whether a graph records the ops of which a clamp consists, as Burn's `Autodiff` does it: to compare with another bound,
+/// or to see the masks.
+fn is_composed<B: AmpBackend, G: Graph<B>>(call: &Decided<B>) -> bool {
+    G::RECORDS && (call.rounds_scalar() || call.is_watched())
+}
+
 /// Replaces what is below the bound, as the clamp does that Burn provides.
 fn at_least<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
@@ -157,7 +163,7 @@ fn at_least<B: AmpBackend, G: Graph<B>>(
     let dtype = get_device_settings::<G::Inner>(&G::Inner::float_device(&x)).bool_dtype;
     let bound = call.scalar_for(Op::float_lower_elem, min);
     let below = G::Inner::float_lower_elem(x.clone(), bound, dtype);
-    G::Inner::float_mask_fill(x, below, min)
+    G::Inner::float_mask_fill(x, call.bool_result::<G>(below), min)
 }
 
 /// Replaces what is above the bound, as the clamp does that Burn provides.
@@ -169,5 +175,5 @@ fn at_most<B: AmpBackend, G: Graph<B>>(
     let dtype = get_device_settings::<G::Inner>(&G::Inner::float_device(&x)).bool_dtype;
     let bound = call.scalar_for(Op::float_greater_elem, max);
     let above = G::Inner::float_greater_elem(x.clone(), bound, dtype);
-    G::Inner::float_mask_fill(x, above, max)
+    G::Inner::float_mask_fill(x, call.bool_result::<G>(above), max)
 }

@@ -13,8 +13,9 @@ use super::{
     binary::{float_add, float_div, float_mul, float_sub},
     filled::{
         float_cat, float_empty, float_full, float_mask_where, float_ones, float_slice_assign,
-        float_zeros,
+        float_zeros, made,
     },
+    indexed::{float_max_dim, float_min_dim, float_sort},
     lazy::{
         float_mean, float_mean_dim, float_permute, float_powi_scalar, float_reshape, float_sum,
         float_sum_dim, float_swap_dims, float_transpose, widened,
@@ -49,7 +50,7 @@ fn float_random<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
     let inner = G::Inner::float_random(shape, distribution, device, dtype);
-    let mut tensor = AmpTensor::new(inner, Context::of::<P>(device));
+    let mut tensor = made::<B, P, G>(Op::float_random, inner, device);
     if let Distribution::Bernoulli(_) = distribution {
         tensor.nature = Nature::ZerosAndOnes;
     }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     backend::Amp,
+    cast::watch,
     diagnose::every_pass,
     distributed::Trainable,
     graph::{NoGraph, Recorded, Records},
@@ -36,6 +37,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             ..
         } = root;
         let id = recorded.id;
+        watch::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {

@@ -19,7 +19,7 @@ mod view;
 use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub(crate) use lazy::Lazy;
@@ -107,6 +107,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             | Nature::Product(_)
             | Nature::LogSoftmax(_) => return self,
         };
+        made::float::<G::Inner>(&inner);
         Self {
             inner,
             logical: self.logical,

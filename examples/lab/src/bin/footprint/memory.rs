@@ -77,3 +77,69 @@ fn fresh<B: AutodiffBackend, S: Subject>(subject: &S, device: &B::Device) -> S::
 /// Held by tests that measure the heap or use much of it, because all threads share it.
 #[cfg(test)]
 pub static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use burn_amp::extend::Amped;
+
+    use super::*;
+    use crate::{
+        precision::{Bf16, F16, Precision},
+        subject::{self, Visitor},
+    };
+
+    struct Told;
+
+    impl Visitor for Told {
+        /// What three more batches add, in BF16 and in F16: the nodes of the graph do not grow with the batch.
+        type Output = [(u64, u64); 2];
+
+        fn visit<S: Subject>(self, subject: &S) -> Self::Output {
+            [
+                added::<<Bf16 as Precision>::Training, S>(subject),
+                added::<<F16 as Precision>::Training, S>(subject),
+            ]
+        }
+    }
+
+    fn added<B: AutodiffBackend + Amped, S: Subject>(subject: &S) -> (u64, u64) {
+        let [one, four] = [1, 4].map(|times| left_and_reported::<B, S>(subject, times));
+        (four.0 - one.0, four.1 - one.1)
+    }
+
+    /// What a forward pass of `times` as many items leaves on the heap, and what a report says that the graph keeps of it.
+    fn left_and_reported<B, S>(subject: &S, times: usize) -> (u64, u64)
+    where
+        B: AutodiffBackend + Amped,
+        S: Subject,
+    {
+        let device = Default::default();
+        let net = fresh::<B, S>(subject, &device);
+        // What is allocated once for products of this size is there already.
+        drop(subject.both_passes(&net, &subject.batch::<B>(times, &device)));
+        let batch = subject.batch::<B>(times, &device);
+        let before = heap();
+        let output = subject.forward(&net, &batch);
+        let left = heap().saturating_sub(before);
+        drop(output);
+        let recording = burn_amp::diagnose::record::<B>(&device);
+        drop(subject.both_passes(&net, &batch));
+        let report = recording.finish();
+        (left, report.kept_bytes().expect("Flex can tell"))
+    }
+
+    #[test]
+    fn a_report_tells_what_the_graphs_of_the_zoo_keep() {
+        let _alone = ALONE.lock();
+        for entry in zoo::ZOO {
+            for (left, reported) in subject::visit(entry.name, Told).unwrap() {
+                let ratio = reported as f64 / left as f64;
+                assert!(
+                    (ratio - 1.0).abs() < 0.02,
+                    "{}: {reported} of {left} bytes",
+                    entry.name
+                );
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@ use burn_amp_kernels::{
     affine::{Affine, Group, Moments, Rest, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
+    made::Memory,
     optimizer::{ListStep, Master, Moment, Stepped},
     scalar::ScalarOp,
     sign_mask::SignMask,
@@ -25,6 +26,18 @@ use super::{
 };
 
 impl<B: AmpBackend> AmpBackend for Counting<B> {
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        B::float_memory(tensor)
+    }
+
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        B::int_memory(tensor)
+    }
+
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        B::bool_memory(tensor)
+    }
+
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         let read = Size::default().all(&tensors);
         one("not_finite", read, B::not_finite(tensors))
