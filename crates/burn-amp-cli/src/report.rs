@@ -85,7 +85,16 @@ fn text(differences: &[Difference], before: &Report, after: &Report) -> String {
         old.1,
         new.1
     ));
+    if let [Some(old), Some(new)] = [before, after].map(kept_per_step) {
+        text.push_str(&format!(
+            "bytes kept for the backward pass {old:.0} -> {new:.0}\n"
+        ));
+    }
     text
+}
+
+fn kept_per_step(report: &Report) -> Option<f64> {
+    Some(report.kept_bytes()? as f64 / report.steps.max(1) as f64)
 }
 
 fn to_json(difference: &Difference) -> Value {

@@ -252,7 +252,7 @@ fn init_refuses_settings_that_check_would_refuse() {
 fn saved_report(count: u64) -> String {
     use burn_amp_core::{
         Precision,
-        report::{Calls, Casting, Report, Sample, Site, Why},
+        report::{Calls, Casting, Kept, Report, Sample, Site, Why},
     };
     let mut report = Report::new("flex", "o1", Precision::BF16);
     report.steps = 2;
@@ -281,6 +281,14 @@ fn saved_report(count: u64) -> String {
             Why::Class("low".into()),
         )
     }];
+    report.kept = Some(vec![Kept {
+        op: "float_matmul".into(),
+        site: report.calls[0].site.clone(),
+        dtype: "bf16".into(),
+        shape: vec![32, 784],
+        count,
+        bytes: count * 32 * 784 * 2,
+    }]);
     report.to_json()
 }
 

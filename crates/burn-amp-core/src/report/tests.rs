@@ -104,6 +104,57 @@ fn a_sample_counts_what_is_beyond_the_range_of_a_dtype_and_below_it() {
 }
 
 #[test]
+fn what_is_kept_is_told_by_op_and_largest_first() {
+    let kept = |op: &str, dtype: &str, count, bytes| Kept {
+        op: op.into(),
+        site: None,
+        dtype: dtype.into(),
+        shape: vec![2, 3],
+        count,
+        bytes,
+    };
+    let mut report = report();
+    assert_eq!(
+        (report.kept_bytes(), report.largest_kept(9).len()),
+        (None, 0)
+    );
+    let text = report.to_text();
+    assert!(text.contains("cannot be seen on this backend"), "{text}");
+    assert!(!text.contains("Kept for the backward pass"));
+
+    report.kept = Some(vec![
+        kept("gelu", "bf16", 2, 2048),
+        kept("float_matmul", "bf16", 4, 4096),
+        kept("gelu", "bool", 2, 4096),
+    ]);
+    report.sort();
+    assert_eq!(report.kept_bytes(), Some(10240));
+    assert_eq!(
+        report.kept_by_op(),
+        [("gelu", 4, 6144), ("float_matmul", 4, 4096)]
+    );
+    let largest: Vec<_> = report
+        .largest_kept(2)
+        .iter()
+        .map(|kept| kept.bytes)
+        .collect();
+    assert_eq!(largest, [4096, 4096]);
+    let text = report.to_text();
+    assert!(text.contains("5 KiB kept for the backward pass"), "{text}");
+    assert!(
+        text.contains("gelu                2  3 KiB   60 %"),
+        "{text}"
+    );
+    assert!(text.contains("bool [2, 3]"), "{text}");
+    assert_eq!(Report::from_json(&report.to_json()).unwrap(), report);
+
+    // A report that was written before it told what is kept.
+    let mut json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    json.as_object_mut().unwrap().remove("kept").unwrap();
+    assert_eq!(Report::from_json(&json.to_string()).unwrap().kept, None);
+}
+
+#[test]
 fn totals_are_sums_over_all_steps() {
     let totals = report().totals();
     assert_eq!(totals.calls, 16);
