@@ -29,12 +29,13 @@ impl Precision {
     ///
     /// F16, BF16 and Flex32 are below F32 and not comparable with each other, so the join of F16 and BF16 is F32. F64
     /// is above all others.
+    #[inline]
     pub const fn join(self, other: Self) -> Self {
+        if self as u8 == other as u8 {
+            return self;
+        }
         match (self, other) {
             (Self::F64, _) | (_, Self::F64) => Self::F64,
-            (Self::F16, Self::F16) => Self::F16,
-            (Self::BF16, Self::BF16) => Self::BF16,
-            (Self::Flex32, Self::Flex32) => Self::Flex32,
             (Self::F32 | Self::Flex32 | Self::F16 | Self::BF16, _) => Self::F32,
         }
     }

@@ -44,12 +44,16 @@ pub struct Casts {
 impl Operands {
     /// Adds an operand.
     #[inline]
-    pub fn and(self, stored: Precision, logical: Precision) -> Self {
-        Self {
-            widest: Some(self.widest.map_or(stored, |widest| widest.join(stored))),
-            mixed: self.mixed || self.widest.is_some_and(|widest| widest != stored),
-            ..self.and_logical(logical)
+    pub fn and(mut self, stored: Precision, logical: Precision) -> Self {
+        match self.widest {
+            None => self.widest = Some(stored),
+            Some(widest) if widest == stored => {}
+            Some(widest) => {
+                self.widest = Some(widest.join(stored));
+                self.mixed = true;
+            }
         }
+        self.and_logical(logical)
     }
 
     /// Adds an operand whose values are zeros and ones, to be multiplied by the other operands.
@@ -89,11 +93,12 @@ impl Operands {
     }
 
     #[inline]
-    fn and_logical(self, logical: Precision) -> Self {
-        Self {
-            logical: Some(self.logical.map_or(logical, |joined| joined.join(logical))),
-            ..self
-        }
+    fn and_logical(mut self, logical: Precision) -> Self {
+        self.logical = Some(match self.logical {
+            Some(joined) => joined.join(logical),
+            None => logical,
+        });
+        self
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     backend::Amp,
     cast::{observe, scope},
-    graph::Graph,
+    graph::{Graph, Recorded},
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     precision,
@@ -62,6 +62,11 @@ pub(crate) struct Call<B: AmpBackend> {
 pub(crate) struct Decided<B: AmpBackend> {
     call: Call<B>,
     pub(crate) casts: Casts,
+    /// Whether the policy lowers anything.
+    lowers: bool,
+    /// Whether the policy lowers nothing, and nobody watches: besides looking at its operands, and promoting those of
+    /// different dtypes, the call costs what it costs on the plain backend.
+    is_plain: bool,
     /// Whether a graph computes the result again in the backward pass instead of keeping it.
     recomputes: bool,
 }
@@ -101,6 +106,9 @@ impl<B: AmpBackend> Call<B> {
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         let stored = match &tensor.nature {
+            Nature::Plain | Nature::Gradient(_) | Nature::Parameter(_) => {
+                precision::of(&tensor.inner)
+            }
             Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
             _ => tensor.stored(),
         };
@@ -136,15 +144,30 @@ impl<B: AmpBackend> Call<B> {
 
     #[inline]
     fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
+        match &tensor.nature {
+            Nature::Plain => {}
+            Nature::Parameter(_) if !G::RECORDS => {
+                self.parameter = Some(precision::of(&tensor.inner));
+            }
+            nature => {
+                if let Some(passes) = nature.gradient() {
+                    self.operands.exact = true;
+                    self.passes.join(passes);
+                }
+            }
+        }
+        if tensor.context.policy.compute().is_low() {
+            self.join_lowered(tensor);
+        }
+        self.context.get_or_insert(tensor.context);
+        self.watch.operand(tensor);
+    }
+
+    /// Looks at what matters only under a policy that lowers ops.
+    #[inline]
+    fn join_lowered<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
         self.level = self.level.max(G::level(&tensor.inner));
-        if let Some(passes) = tensor.nature.gradient() {
-            self.operands.exact = true;
-            self.passes.join(passes);
-        }
-        if !G::RECORDS && matches!(tensor.nature, Nature::Parameter(_)) {
-            self.parameter = Some(precision::of(&tensor.inner));
-        }
-        if G::RECORDS && tensor.context.policy.compute().is_low() {
+        if G::RECORDS {
             self.chain.add(tensor);
         }
         if !tensor.context.config.parameters.is_empty() {
@@ -153,8 +176,6 @@ impl<B: AmpBackend> Call<B> {
                 parameters::class_of_readers(tensor),
             );
         }
-        self.context.get_or_insert(tensor.context);
-        self.watch.operand(tensor);
     }
 
     /// Adds a scalar operand; float operands come first.
@@ -200,6 +221,28 @@ impl<B: AmpBackend> Call<B> {
     /// Lets the policy decide the dtypes.
     #[inline]
     pub(crate) fn decide(self) -> Decided<B> {
+        let lowers = self
+            .context
+            .is_some_and(|context| context.policy.compute().is_low());
+        let may_warn = !self.passes.is_empty() || self.parameter.is_some_and(Precision::is_low);
+        if lowers || may_warn || self.watch.is_on() {
+            return self.decide_by_policy();
+        }
+        let is_known = self.context.is_some();
+        Decided {
+            casts: if is_known {
+                self.operands.promoted()
+            } else {
+                Casts::default()
+            },
+            lowers: false,
+            is_plain: true,
+            recomputes: false,
+            call: self,
+        }
+    }
+
+    fn decide_by_policy(self) -> Decided<B> {
         let mut operands = self.operands;
         // A gradient and a parameter in one op: this is the step of an optimizer.
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
@@ -210,8 +253,11 @@ impl<B: AmpBackend> Call<B> {
         }
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;
+        let lowers = self
+            .context
+            .is_some_and(|context| context.policy.compute().is_low());
         let casts = match (self.context, self.callee) {
-            (Some(context), _) if !context.policy.compute().is_low() => operands.promoted(),
+            (Some(_), _) if !lowers => operands.promoted(),
             (Some(context), Callee::Op(op)) => match self.class_by_parameter(op, context) {
                 Some(class) => context.policy.casts_of(class, operands),
                 None => context.policy.casts(op, operands),
@@ -228,6 +274,8 @@ impl<B: AmpBackend> Call<B> {
         Decided {
             call: self,
             casts,
+            lowers,
+            is_plain: false,
             recomputes,
         }
     }
@@ -256,6 +304,15 @@ impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let is_pending = matches!(tensor.nature, Nature::Pending(_));
+        if self.is_plain && self.casts.operands.is_none() && !is_pending {
+            tensor.inner
+        } else {
+            self.cast_by_policy(tensor)
+        }
+    }
+
+    fn cast_by_policy<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         if self.call.watch.is_on() {
             self.cast_watched(tensor)
         } else {
@@ -311,8 +368,7 @@ impl<B: AmpBackend> Decided<B> {
     fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let to = self.casts.operands;
         let tensor = tensor.with_factors();
-        // Where nothing is lowered, this is all that an op costs besides looking at its operands.
-        if to.is_none() && !tensor.context.policy.compute().is_low() {
+        if to.is_none() && !self.lowers {
             return tensor.inner;
         }
         let tensor = tensor.with_view();
@@ -481,10 +537,9 @@ impl<B: AmpBackend> Decided<B> {
     }
 
     /// Whether the policy lowers anything.
+    #[inline]
     pub(crate) fn lowers(&self) -> bool {
-        self.call
-            .context
-            .is_some_and(|context| context.policy.compute().is_low())
+        self.lowers
     }
 
     /// Whether the result is recorded on [`Graph::Recomputed`].
@@ -496,6 +551,9 @@ impl<B: AmpBackend> Decided<B> {
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        if self.is_plain {
+            return self.plain(result);
+        }
         self.stored(match self.casts.results {
             Some(to) => {
                 self.call.watch.cast::<B, G>(&result, to, false, || false);
@@ -506,7 +564,41 @@ impl<B: AmpBackend> Decided<B> {
     }
 
     /// Wraps a result that has its storage dtype already.
+    #[inline]
     pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        if self.is_plain {
+            self.plain(result)
+        } else {
+            self.stored_by_policy(result)
+        }
+    }
+
+    /// Wraps the result of a call under a policy that lowers nothing.
+    #[inline(always)]
+    fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+        AmpTensor {
+            logical: match self.casts.logical {
+                Some(logical) => logical,
+                None => precision::of(&result),
+            },
+            inner: result,
+            context: self.context(),
+            nature: self.nature(),
+            recorded: Recorded::nothing(),
+        }
+    }
+
+    /// The nature of a result: that of any tensor, or of a gradient.
+    #[inline]
+    fn nature<G: Graph<B>>(&self) -> Nature<B, G> {
+        if self.call.operands.exact {
+            Nature::Gradient(self.call.passes.clone())
+        } else {
+            Nature::Plain
+        }
+    }
+
+    fn stored_by_policy<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self.context();
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
@@ -525,11 +617,7 @@ impl<B: AmpBackend> Decided<B> {
             logical: logical.unwrap_or_else(|| precision::of(&result)),
             inner: result,
             context,
-            nature: if self.call.operands.exact {
-                Nature::Gradient(self.call.passes.clone())
-            } else {
-                Nature::Plain
-            },
+            nature: self.nature(),
         }
     }
 

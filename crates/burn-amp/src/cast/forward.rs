@@ -8,6 +8,13 @@
 ///
 /// A macro, because a function cannot be generic over signatures.
 macro_rules! forward {
+    // A question about a tensor, which nobody counts as a call.
+    ($op:ident [] ($x:ident: $type:ty as [&F],) -> $ret:ty as $result:tt) => {
+        #[inline]
+        fn $op($x: $type) -> $ret {
+            G::Inner::$op(&$x.inner)
+        }
+    };
     (
         $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F]
     ) => {
@@ -31,6 +38,10 @@ macro_rules! forward {
     ) => {
         #[inline]
         fn $op($($x: $type),*) -> $ret {
+            // Without the steps below, the operands are not moved once more.
+            if !$crate::watching::is_on() {
+                return self::$op::<B, P, G>($($x),*);
+            }
             let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
             $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {
                 let result = self::$op::<B, P, G>($($x),*);
@@ -279,9 +290,6 @@ macro_rules! look {
 macro_rules! operand {
     ([F], $call:ident, $x:ident) => {
         $call.cast($x)
-    };
-    ([&F], $call:ident, $x:ident) => {
-        &$x.inner
     };
     ([Option<F>], $call:ident, $x:ident) => {
         $x.map(|x| $call.cast(x))

@@ -43,13 +43,13 @@ fn look<B: AmpBackend, G: Graph<B>>(
 }
 
 /// Whether `one` is an F32 tensor of one element, and `low` a larger tensor in low precision.
-#[inline]
+#[inline(always)]
 fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
     one: &AmpTensor<B, G>,
     low: &AmpTensor<B, G>,
 ) -> bool {
-    one.stored() == Precision::F32
-        && low.stored().is_low()
+    low.stored().is_low()
+        && one.stored() == Precision::F32
         && one.inner.shape().num_elements() == 1
         && low.inner.shape().num_elements() > 1
 }
@@ -61,13 +61,15 @@ pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_add);
     look(&mut call, &lhs, &rhs);
     let call = call.decide();
-    let sum = continued(&call, &lhs, &rhs, Lazy::plus);
-    let sum = sum
-        .or_else(|| continued(&call, &rhs, &lhs, Lazy::plus))
-        .or_else(|| with_summand(&call, &lhs, &rhs))
-        .or_else(|| with_summand(&call, &rhs, &lhs));
-    if let Some(sum) = sum {
-        return sum;
+    if call.lowers() {
+        let sum = continued(&call, &lhs, &rhs, Lazy::plus);
+        let sum = sum
+            .or_else(|| continued(&call, &rhs, &lhs, Lazy::plus))
+            .or_else(|| with_summand(&call, &lhs, &rhs))
+            .or_else(|| with_summand(&call, &rhs, &lhs));
+        if let Some(sum) = sum {
+            return sum;
+        }
     }
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     call.result(computed!([F], call, float_add(lhs, rhs)))

@@ -41,7 +41,9 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     call.float(&x);
     call.scalar(scalar);
     let call = call.decide();
-    if let Some(scores) = scores::scaled(&call, &x, mixed, scalar) {
+    if call.lowers()
+        && let Some(scores) = scores::scaled(&call, &x, mixed, scalar)
+    {
         scores
     } else if call.rounds_scalar() {
         call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))

@@ -67,11 +67,19 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.operand();
+    let tensor = match tensor.nature {
+        Nature::Plain | Nature::Parameter(_) | Nature::Gradient(_) => tensor,
+        _ => tensor.operand(),
+    };
+    let context = if G::Inner::float_device(&tensor.inner) == *device {
+        tensor.context
+    } else {
+        Context::of::<P>(device)
+    };
     AmpTensor {
         inner: G::Inner::float_to_device(tensor.inner, device),
         logical: tensor.logical,
-        context: Context::of::<P>(device),
+        context,
         nature: tensor.nature.after_move(),
         recorded: Recorded::nothing(),
     }
@@ -165,6 +173,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         tensor.inner
     };
     let lowered = tensor.recorded.lowered();
+    let shares_casts = tensor.context.policy.compute().is_low();
     let tensor = AmpTensor {
         inner: G::Inner::float_set_require_grad(values, require_grad),
         logical: tensor.logical,
@@ -172,8 +181,8 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         nature: tensor.nature.after_require_grad(),
         recorded: match (G::RECORDS, require_grad) {
             (true, _) => Recorded::nothing(),
-            (false, true) => Recorded::of_parameter(),
-            (false, false) => tensor.recorded,
+            (false, true) if shares_casts => Recorded::of_parameter(),
+            (false, _) => tensor.recorded,
         },
     }
     .enrolled();

@@ -72,6 +72,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Updates the nature after `require_grad` or `detach`: a tensor that requires a gradient itself becomes a leaf of
     /// the graph, and a leaf that no longer does becomes a parameter outside it.
+    #[inline]
     pub(crate) fn enrolled(mut self) -> Self {
         if G::Inner::float_is_require_grad(&self.inner) {
             if !matches!(self.nature, Nature::Leaf(_)) {
@@ -91,7 +92,32 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, with those of a chain that has
     /// not been computed, and the gradient with the factors of a [`Pending`] one applied.
+    #[inline]
     pub(crate) fn exact(self) -> Self {
+        if self.has_values() {
+            self
+        } else {
+            self.exact_values()
+        }
+    }
+
+    /// Whether the tensor stands for nothing but its own values, in any graph.
+    #[inline]
+    fn has_values(&self) -> bool {
+        match &self.nature {
+            Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::Product(_)
+            | Nature::LogSoftmax(_) => true,
+            Nature::Rounded(_) | Nature::Scores(_) | Nature::Lazy(_) | Nature::Pending(_) => false,
+        }
+    }
+
+    fn exact_values(self) -> Self {
         let inner = match &self.nature {
             Nature::Rounded(rounded) => rounded.exact(),
             Nature::Scores(_) => return self.with_view(),
@@ -118,6 +144,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// The tensor with the values of a chain, a view or a gradient that has not been computed.
+    #[inline]
     pub(crate) fn computed(self) -> Self {
         match &self.nature {
             Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_) => self.exact(),
@@ -185,6 +212,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// The tensor as an op reads it that computes in F32 from values as they are stored: with the F32 values of a
     /// [`Rounded`] result, and as one of the uses of a leaf.
+    #[inline]
     pub(crate) fn operand(self) -> Self {
         let mut exact = self.exact();
         let stored = precision::of(&exact.inner);
