@@ -113,7 +113,8 @@ pub struct Calls {
     pub casts: Vec<Casting>,
     /// The floating-point operations of matrix products, convolutions and attention in all calls; 0 for other ops.
     pub flops: u64,
-    /// The bytes of operands and results as they are stored, in all calls.
+    /// The bytes of operands and results as they are stored, in all calls that computed their results: some wait for the
+    /// op that reads them.
     pub bytes: u64,
     /// The shapes of the float operands of the call with the largest operands.
     pub shapes: Vec<Vec<usize>>,

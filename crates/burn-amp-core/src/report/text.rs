@@ -107,7 +107,8 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         ops(
             report,
             "Ops of the model",
-            "Calls per step by the dtype in which they computed, casts made for them, and the bytes that each moves.",
+            "Calls per step by the dtype in which they computed, casts made for them, and the bytes that each moves. A view, \
+             or a part of a norm, that waits for its reader moves nothing itself.",
             |why| !why.is_of_optimizer(),
         ),
         in_f32(report),
@@ -206,7 +207,7 @@ fn ops(
         row.extend([
             or_empty(op.casts, per_step(op.casts)),
             or_empty(op.cast_bytes, bytes(report.per_step(op.cast_bytes))),
-            bytes(report.per_step(op.bytes)),
+            or_empty(op.bytes, bytes(report.per_step(op.bytes))),
             or_empty(op.flops, flops(report.per_step(op.flops))),
         ]);
         section.rows.push(row);

@@ -52,6 +52,8 @@ pub(crate) struct WatchedCall {
     pub(crate) reads_rounded: bool,
     pub(crate) computed_in: Option<Precision>,
     pub(crate) result: Option<Tensor>,
+    /// Whether the result waits for its readers: the call itself has computed nothing.
+    pub(crate) waits: bool,
     /// The tensors that the call made, if it records a graph and somebody wants to know them.
     pub(crate) made: Vec<Made>,
 }
@@ -132,6 +134,7 @@ impl Watch {
             reads_rounded: false,
             computed_in: None,
             result: None,
+            waits: false,
             made: Vec::new(),
         };
         Self(Some(Box::new(Mutex::new(Seen {
@@ -262,7 +265,9 @@ impl Watch {
     #[inline]
     pub(super) fn uncomputed<B: AmpBackend, G: Graph<B>>(&self, result: &AmpTensor<B, G>) {
         if let Some(seen) = &self.0 {
-            seen.lock().call.result = Some(Tensor::seen(result));
+            let mut seen = seen.lock();
+            seen.call.result = Some(Tensor::seen(result));
+            seen.call.waits = true;
         }
     }
 

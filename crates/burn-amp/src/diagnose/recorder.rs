@@ -281,10 +281,12 @@ fn add(calls: &mut Calls, call: &WatchedCall) {
     calls.count += 1;
     calls.reads_rounded |= call.reads_rounded;
     calls.casts_expanded |= call.casts.iter().any(|cast| cast.expanded && !cast.shared);
-    let tensors = call.operands.iter().chain(&call.result);
-    calls.bytes += tensors
-        .map(|tensor| (size(&tensor.shape) * tensor.dtype.size()) as u64)
-        .sum::<u64>();
+    if !call.waits {
+        let tensors = call.operands.iter().chain(&call.result);
+        calls.bytes += tensors
+            .map(|tensor| (size(&tensor.shape) * tensor.dtype.size()) as u64)
+            .sum::<u64>();
+    }
     if let (Some(op), Some(result)) = (call.op, &call.result) {
         calls.flops += work::flops(op, &shapes, &result.shape);
     }

@@ -11,7 +11,17 @@ use burn_amp::{
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
 
 struct InBf16;
+struct InF16;
 struct ProductsInF32;
+
+impl ConfigSource for InF16 {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            compute: Compute::F16,
+            ..InBf16::config()?
+        })
+    }
+}
 
 impl ConfigSource for InBf16 {
     fn config() -> Result<Config, ConfigError> {
@@ -120,6 +130,13 @@ fn the_snapshots_in_the_repository_hold() {
     });
     let changed: Vec<_> = changed.into_iter().flatten().collect();
     assert!(changed.is_empty(), "{}", changed.join("\n"));
+}
+
+#[test]
+fn no_model_gets_advice_in_f16() {
+    for Entry { name, .. } in ZOO {
+        assert_eq!(recorded::<InF16>(name, 1).advice(), [], "{name}");
+    }
 }
 
 #[test]
