@@ -226,15 +226,10 @@ impl<B: AmpBackend> Call<B> {
             .is_some_and(|context| context.policy.compute().is_low());
         let may_warn = !self.passes.is_empty() || self.parameter.is_some_and(Precision::is_low);
         if lowers || may_warn || self.watch.is_on() {
-            return self.decide_by_policy();
+            return self.decide_by_policy(lowers);
         }
-        let is_known = self.context.is_some();
         Decided {
-            casts: if is_known {
-                self.operands.promoted()
-            } else {
-                Casts::default()
-            },
+            casts: self.operands.promoted(),
             lowers: false,
             is_plain: true,
             recomputes: false,
@@ -242,7 +237,7 @@ impl<B: AmpBackend> Call<B> {
         }
     }
 
-    fn decide_by_policy(self) -> Decided<B> {
+    fn decide_by_policy(self, lowers: bool) -> Decided<B> {
         let mut operands = self.operands;
         // A gradient and a parameter in one op: this is the step of an optimizer.
         if let (true, Some(parameter)) = (operands.exact, self.parameter) {
@@ -253,11 +248,8 @@ impl<B: AmpBackend> Call<B> {
         }
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;
-        let lowers = self
-            .context
-            .is_some_and(|context| context.policy.compute().is_low());
         let casts = match (self.context, self.callee) {
-            (Some(_), _) if !lowers => operands.promoted(),
+            _ if !lowers => operands.promoted(),
             (Some(context), Callee::Op(op)) => match self.class_by_parameter(op, context) {
                 Some(class) => context.policy.casts_of(class, operands),
                 None => context.policy.casts(op, operands),
@@ -573,7 +565,8 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    /// Wraps the result of a call under a policy that lowers nothing.
+    /// Wraps the result of a call under a policy that lowers nothing. It is inlined into both callers, which are too large
+    /// for the compiler to do so by itself: it is a twentieth of what a call costs under `o0`.
     #[inline(always)]
     fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         AmpTensor {

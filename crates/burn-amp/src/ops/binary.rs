@@ -43,7 +43,7 @@ fn look<B: AmpBackend, G: Graph<B>>(
 }
 
 /// Whether `one` is an F32 tensor of one element, and `low` a larger tensor in low precision.
-#[inline(always)]
+#[inline]
 fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
     one: &AmpTensor<B, G>,
     low: &AmpTensor<B, G>,

@@ -133,9 +133,10 @@ mod tests {
         let _alone = ALONE.lock();
         for entry in zoo::ZOO {
             for (left, reported) in subject::visit(entry.name, Told).unwrap() {
-                let ratio = reported as f64 / left as f64;
+                // The smallest net keeps 30 KiB, and some vectors on the heap grow or shrink meanwhile.
+                let tolerance = 2048 + left / 50;
                 assert!(
-                    (ratio - 1.0).abs() < 0.02,
+                    left.abs_diff(reported) < tolerance,
                     "{}: {reported} of {left} bytes",
                     entry.name
                 );
