@@ -565,8 +565,7 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    /// Wraps the result of a call under a policy that lowers nothing. It is inlined into both callers, which are too large
-    /// for the compiler to do so by itself: it is a twentieth of what a call costs under `o0`.
+    /// Wraps the result of a call under a policy that lowers nothing. Every call under `o0` ends here.
     #[inline(always)]
     fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         AmpTensor {
