@@ -3,7 +3,7 @@
     WORK/bin                unpacked programs
     WORK/cubecl.toml        says where CubeCL keeps its caches
     WORK/cache/autotune     which kernel was the fastest; CubeCL checks that its choices are still the same
-    WORK/cache/BUILD        compiled kernels: known by their names only, so of one build
+    WORK/cache/BUILD        compiled kernels: known by their names only, so of one build; at first those of the bundle
     WORK/cache/driver       what the CUDA driver made of them
     WORK/results            what was measured, SIZE behind it unless full
     WORK/earlier/BUILD      results of builds before this one; those of PyTorch stay
@@ -13,6 +13,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import site
 import subprocess
@@ -23,6 +24,8 @@ from functools import cached_property
 from pathlib import Path
 
 PROGRAMS = "programs.tar.xz"
+# Kernels that were compiled along with the programs; `bundle.json` says for which GPUs.
+KERNELS = "kernels.tar.xz"
 
 # Where CUDA is installed, and where Python packages bring parts of it.
 _CUDA_FOLDERS = ["/usr/local/cuda", "/opt/cuda", "/usr/local/cuda-*"]
@@ -73,7 +76,9 @@ class Place:
             if before:
                 shutil.rmtree(self.cache / before, ignore_errors=True)
                 self._put_aside(before)
-            self._unpack(self.work / "bin")
+            self._unpack(PROGRAMS, self.work / "bin")
+            if _can_load(self.about.get("kernels")):
+                self._unpack(KERNELS, self.cache / self.build)
             mark.write_text(self.build)
         self.results.mkdir(exist_ok=True)
         self.remove_locks()
@@ -100,13 +105,13 @@ class Place:
                 env["LD_LIBRARY_PATH"] = os.pathsep.join(str(folder) for folder in folders if folder)
         return env
 
-    def _unpack(self, folder: Path) -> None:
-        folder.mkdir()
+    def _unpack(self, name: str, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            with tarfile.open(self.bundle / PROGRAMS) as archive:
+            with tarfile.open(self.bundle / name) as archive:
                 archive.extractall(folder)
         except tarfile.ReadError:  # a Python without xz
-            command = ["tar", "--extract", "--file", self.bundle / PROGRAMS, "--directory", folder]
+            command = ["tar", "--extract", "--file", self.bundle / name, "--directory", folder]
             subprocess.run(command, check=True)
 
     def _linked(self, compiler: Path) -> Path:
@@ -141,6 +146,27 @@ def cuda_path(env: Mapping[str, str]) -> Path | None:
         return Path(env["CUDA_PATH"])
     found = [Path(path) for pattern in _CUDA_FOLDERS for path in sorted(glob.glob(pattern), reverse=True)]
     return next((path for path in found if (path / "include").is_dir()), None)
+
+
+def _can_load(kernels: dict[str, str] | None) -> bool:
+    """Whether the driver of the first GPU loads kernels compiled for a compute capability by a CUDA version."""
+    if kernels is None:
+        return False
+    capability, cuda = _gpu()
+    numbers = [tuple(map(int, version.split("."))) for version in (cuda or "0.0", kernels["cuda"])]
+    return capability == kernels["compute_capability"] and numbers[0] >= numbers[1]
+
+
+def _gpu() -> tuple[str | None, str | None]:
+    """The compute capability of the first GPU, as `9.0`, and the newest CUDA version of its driver."""
+    try:
+        query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+        capability = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout.split()
+        about = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None, None
+    cuda = re.search(r"CUDA Version: *([0-9]+\.[0-9]+)", about)
+    return capability[0] if capability else None, cuda and cuda[1]
 
 
 def _compiler(cuda: Path) -> Path | None:

@@ -189,6 +189,28 @@ def test_another_build_starts_its_own_results_and_keeps_pytorchs(bundle):
     assert (second.work / "earlier" / first.build / "results" / "gpt.burn-amp.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("gpu", "finds"),
+    [(("9.0", "12.9"), True), (("9.0", "13.0"), True), (("9.0", "12.8"), False), (("8.0", "13.0"), False), ((None, None), False)],
+)
+def test_kernels_of_the_bundle_are_used_where_they_can_be_loaded(bundle, tmp_path, monkeypatch, gpu, finds):
+    about = json.loads((bundle / "bundle.json").read_text())
+    about["kernels"] = {"compute_capability": "9.0", "cuda": "12.9"}
+    (bundle / "bundle.json").write_text(json.dumps(about))
+    with tarfile.open(bundle / place.KERNELS, "w:xz") as archive:
+        (tmp_path / "ptx").write_text("a kernel")
+        archive.add(tmp_path / "ptx", arcname="cuda/ptx")
+    monkeypatch.setattr(place, "_gpu", lambda: gpu)
+    here = Place.of(bundle, tmp_path / "work", None, "full")
+    here.prepare()
+    assert (here.cache / here.build / "cuda" / "ptx").exists() == finds
+    more = here.cache / here.build / "more"
+    more.parent.mkdir(parents=True, exist_ok=True)
+    more.write_text("compiled here")
+    here.prepare()
+    assert more.exists(), "the same build"
+
+
 def test_programs_find_the_caches_and_a_compiler_of_any_version(bundle, tmp_path, monkeypatch):
     here = Place.of(bundle, tmp_path / "my work", None, "full")
     here.prepare()

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::{
     bundle::{self, Sizes},
+    cuda::{self, CacheOptions, Choice, Precision},
     workspace,
 };
 
@@ -59,6 +60,10 @@ pub struct Options {
     /// Also builds the programs with Fusion
     #[arg(long)]
     with_fusion: bool,
+    /// Also compiles the kernels of these models in f32, bf16 and f16, for GPUs of compute capability 9.0; takes some
+    /// minutes for each, and spares the GPU machine the same
+    #[arg(long, value_name = "MODEL", num_args = 1..)]
+    kernels: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -104,6 +109,9 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     bundle::pack(&programs, &out.join("programs.tar.xz"))?;
+    if !options.kernels.is_empty() {
+        kernels(options, &out)?;
+    }
 
     let sizes = Sizes::of(&out)?;
     ensure!(
@@ -123,6 +131,26 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Compiles the kernels of some models and packs them.
+fn kernels(options: &Options, out: &Path) -> Result<()> {
+    ensure!(
+        matches!(options.backend, Backend::Cuda),
+        "only kernels for CUDA can be compiled without a device"
+    );
+    let folder = out.join("kernels");
+    cuda::fill_cache(&CacheOptions {
+        into: folder.clone(),
+        choice: Choice {
+            quick: false,
+            model: options.kernels.clone(),
+            precision: vec![Precision::F32, Precision::Bf16, Precision::F16],
+            fusion: (!options.with_fusion).then_some(false),
+        },
+        program: None,
+    })?;
+    bundle::pack(&folder, &out.join("kernels.tar.xz"))
+}
+
 /// Writes the file that describes the bundle.
 fn about(options: &Options, out: &Path) -> Result<()> {
     let mut git = workspace::command("git", &["describe", "--always", "--dirty"]);
@@ -133,6 +161,7 @@ fn about(options: &Options, out: &Path) -> Result<()> {
         // `null` outside a git repository.
         "commit": workspace::output(&mut git).ok().map(|commit| commit.trim().to_owned()),
         "cuda": options.cuda.to_string(),
+        "kernels": (!options.kernels.is_empty()).then(cuda::kernels_are_for),
     });
     let text = serde_json::to_string_pretty(&about)?;
     fs::write(out.join(bundle::ABOUT), text + "\n").context(bundle::ABOUT)

@@ -16,7 +16,7 @@ use clap::Args;
 
 use super::{
     log,
-    plan::{self, Precision, Run},
+    plan::{Choice, Run},
     report,
     stand_in::{self, StandIn},
     step::Step,
@@ -30,18 +30,8 @@ const AT_A_TIME: usize = 2;
 /// The options of `cargo xtask cuda dry`.
 #[derive(Args, Default)]
 pub struct Options {
-    /// Only tiny models, as in `cargo xtask test`
-    #[arg(long)]
-    pub quick: bool,
-    /// Only these models, named as in the table
-    #[arg(long, num_args = 1.., value_name = "MODEL")]
-    pub model: Vec<String>,
-    /// Only these precisions
-    #[arg(long, value_enum, num_args = 1..)]
-    pub precision: Vec<Precision>,
-    /// Only with or only without Fusion
-    #[arg(long, value_name = "BOOL")]
-    pub fusion: Option<bool>,
+    #[command(flatten)]
+    pub choice: Choice,
     /// Takes this program, which was built from `examples/lab` before, instead of building it
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
@@ -59,13 +49,7 @@ pub struct Options {
 ///
 /// Returns an error if a run fails, or differs from the table and is not to be written.
 pub fn run(options: &Options) -> Result<()> {
-    let runs: Vec<Run> = plan::runs(options.quick)
-        .into_iter()
-        .filter(|run| options.model.is_empty() || options.model.contains(&run.model))
-        .filter(|run| options.precision.is_empty() || options.precision.contains(&run.precision))
-        .filter(|run| options.fusion.is_none_or(|fusion| fusion == run.fusion))
-        .collect();
-    ensure!(!runs.is_empty(), "no run of the plan is chosen");
+    let runs = options.choice.runs()?;
     let steps = match options.recount {
         true => runs.iter().map(count).collect::<Result<_>>()?,
         false => take_all(&runs, options.program.as_deref())?,
@@ -83,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
         "the steps are not those of {}:\n{}\nIf this is meant, write them: `cargo xtask cuda dry --write{}`",
         super::table::PATH,
         differences.join("\n"),
-        if options.quick { " --quick" } else { "" },
+        if options.choice.quick { " --quick" } else { "" },
     );
     Ok(())
 }
@@ -173,17 +157,7 @@ impl Setting {
         let folder = self.folder.join(run.file_name());
         configure(&folder)?;
         let mut command = Command::new(&self.program);
-        command.current_dir(&folder);
-        command.args([
-            &run.model,
-            "--size",
-            &run.size,
-            "--precision",
-            run.precision.name(),
-        ]);
-        if run.fusion {
-            command.arg("--fusion");
-        }
+        command.current_dir(&folder).args(run.arguments());
         self.stand_in.put_under(&mut command, &sources, &log);
         let output = command.output().context("the program does not start")?;
         ensure!(

@@ -4,8 +4,10 @@
 //! * [`plan`]: the runs; [`stand_in`]: the driver
 //! * [`log`], [`kernel`], [`traffic`], [`live`], [`class`]: from the driver's log to [`step`], a step in numbers
 //! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
+//! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
 //! * [`table`]: the steps in the repository; [`model`]: an estimate of their times; [`report`]: both for people
 
+mod cache;
 mod class;
 mod compile;
 mod dry;
@@ -20,6 +22,9 @@ mod step;
 mod table;
 mod toolkit;
 mod traffic;
+
+pub use cache::{Options as CacheOptions, kernels_are_for, run as fill_cache};
+pub use plan::{Choice, Precision};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -39,6 +44,8 @@ enum Command {
     Dry(dry::Options),
     /// Compiles the kernels of the last dry runs with NVRTC, for sm_80 and sm_90: errors, registers, spills
     Compile(compile::Options),
+    /// Compiles what training steps launch, and what tuning chooses from, into a folder that a GPU machine can use
+    Cache(cache::Options),
     /// Writes book/src/cuda-steps.md from the table of steps and the figures of a device
     Page(generated::Options),
 }
@@ -48,6 +55,7 @@ pub fn run(options: Options) -> Result<()> {
     match options.command {
         Command::Dry(options) => dry::run(&options),
         Command::Compile(options) => compile::run(&options),
+        Command::Cache(options) => cache::run(&options),
         Command::Page(options) => generated::run(options, "cuda page", &[page()?]),
     }
 }
@@ -56,7 +64,10 @@ pub fn run(options: Options) -> Result<()> {
 pub fn check_steps() -> Result<()> {
     generated::check("cuda page", &[page()?])?;
     dry::run(&dry::Options {
-        quick: true,
+        choice: plan::Choice {
+            quick: true,
+            ..plan::Choice::default()
+        },
         ..dry::Options::default()
     })
 }

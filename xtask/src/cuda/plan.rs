@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use clap::ValueEnum;
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 /// A run: a model of the zoo in a precision.
@@ -67,6 +68,14 @@ impl Run {
         format!("{model}-{}-{}{fusion}", self.size, self.precision.name())
     }
 
+    /// The arguments of the program `dry`.
+    pub fn arguments(&self) -> Vec<&str> {
+        let precision = self.precision.name();
+        let mut arguments = vec![&self.model, "--size", &self.size, "--precision", precision];
+        arguments.extend(self.fusion.then_some("--fusion"));
+        arguments
+    }
+
     /// The same in plain Burn.
     pub fn in_f32(&self) -> Self {
         Self {
@@ -117,6 +126,41 @@ pub const FULL: &[Model] = &[
 
 /// The models of the test command, which are tiny there.
 pub const QUICK: &[&str] = &["gpt", "unet"];
+
+/// Which runs of the plan a command is about; all of full size if nothing is said.
+#[derive(Args, Default)]
+pub struct Choice {
+    /// Only tiny models, as in `cargo xtask test`
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these models, named as in the table
+    #[arg(long, num_args = 1.., value_name = "MODEL")]
+    pub model: Vec<String>,
+    /// Only these precisions
+    #[arg(long, value_enum, num_args = 1..)]
+    pub precision: Vec<Precision>,
+    /// Only with or only without Fusion
+    #[arg(long, value_name = "BOOL")]
+    pub fusion: Option<bool>,
+}
+
+impl Choice {
+    /// The chosen runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub fn runs(&self) -> Result<Vec<Run>> {
+        let runs: Vec<Run> = runs(self.quick)
+            .into_iter()
+            .filter(|run| self.model.is_empty() || self.model.contains(&run.model))
+            .filter(|run| self.precision.is_empty() || self.precision.contains(&run.precision))
+            .filter(|run| self.fusion.is_none_or(|fusion| fusion == run.fusion))
+            .collect();
+        ensure!(!runs.is_empty(), "no run of the plan is chosen");
+        Ok(runs)
+    }
+}
 
 /// The runs of full size, or the quick ones.
 pub fn runs(quick: bool) -> Vec<Run> {

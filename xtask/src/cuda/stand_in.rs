@@ -73,6 +73,17 @@ impl StandIn {
         Ok(Self { folder })
     }
 
+    /// Makes a command find the driver, and in `compiler` a folder with a true compiler in `lib` and its headers.
+    pub fn put_under_with(&self, command: &mut Command, compiler: &Path) {
+        let mut folders = compiler.join("lib").into_os_string();
+        folders.push(":");
+        folders.push(&self.folder);
+        command
+            .env("LD_PRELOAD", self.folder.join("libcuda.so.1"))
+            .env("LD_LIBRARY_PATH", folders)
+            .env("CUDA_PATH", compiler);
+    }
+
     /// Makes a command find the libraries. Kernels' sources are kept in `sources`, the driver's log is `log`.
     pub fn put_under(&self, command: &mut Command, sources: &Path, log: &Path) {
         command

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -11,6 +12,9 @@ use anyhow::{Context, Result};
 
 use super::stand_in;
 use crate::workspace;
+
+/// The version of the toolkit.
+pub const VERSION: &str = "12.9";
 
 /// The packages and what is used of them. One version of the toolkit; NVRTC is most of their 140 MB.
 const PACKAGES: &[&str] = &[
@@ -74,7 +78,45 @@ impl Toolkit {
         ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|part| self.part(part).join("include"))
     }
 
+    /// A folder laid out as an installed toolkit: the compiler in `lib`, the headers in `include` and `include/cccl`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a link cannot be made.
+    pub fn root(&self) -> Result<PathBuf> {
+        let root = self.folder.join("root");
+        let [runtime, nvcc, cccl] = self.includes();
+        let include = root.join("include");
+        for folder in [&include, &root.join("lib")] {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        // The compiler loads a second library, which is next to it.
+        let libraries = self.part("cuda_nvrtc").join("lib");
+        link_all(&libraries, &root.join("lib"))?;
+        link(&self.library(), &root.join("lib/libnvrtc.so"))?;
+        link_all(&nvcc, &include)?;
+        link_all(&runtime, &include)?;
+        link(&cccl, &include.join("cccl"))?;
+        Ok(root)
+    }
+
     fn part(&self, name: &str) -> PathBuf {
         Path::new(&self.folder).join("nvidia").join(name)
     }
+}
+
+/// Links every entry of a folder into another one, unless there is an entry of that name.
+fn link_all(from: &Path, into: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        link(&entry.path(), &into.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn link(target: &Path, at: &Path) -> Result<()> {
+    if !at.exists() {
+        symlink(target, at).with_context(|| at.display().to_string())?;
+    }
+    Ok(())
 }
