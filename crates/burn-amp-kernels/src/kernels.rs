@@ -38,7 +38,7 @@ use crate::{
     note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
 )]
 pub trait AmpBackend: Backend {
-    /// Returns the memory of a float tensor; `None` where nobody can see later whether it is held.
+    /// Returns a weak reference to the memory of a float tensor; `None` where the backend has none.
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         let _ = tensor;
         None

@@ -1,7 +1,7 @@
-//! The tensors that ops make, told to who wants to know which of them a graph keeps for its backward pass.
+//! Records the tensors that ops make, so that a report can say which of them a graph keeps for its backward pass.
 //!
-//! A graph is opaque: nobody can ask it for its tensors. But an op knows what it makes, and a [`Memory`] says later
-//! whether anybody still holds it.
+//! A graph of Burn's `Autodiff` cannot be asked for its tensors. But an op knows what it makes, and a [`Memory`] says
+//! later whether it is still in use.
 
 use std::{
     any::Any,
@@ -20,7 +20,7 @@ use burn_backend::{
 
 use crate::{AmpBackend, sign_mask::SignMask};
 
-/// The memory of a tensor, which this does not hold. Views of the tensor have the same.
+/// A weak reference to the memory of a tensor. Views of the tensor share its memory.
 #[derive(Clone)]
 pub struct Memory {
     holders: Weak<dyn Any + Send + Sync>,
@@ -40,12 +40,12 @@ impl Memory {
         }
     }
 
-    /// Whether a tensor still holds the memory.
+    /// Whether a tensor still uses the memory.
     pub fn is_held(&self) -> bool {
         self.holders.strong_count() > 0
     }
 
-    /// Tells this memory from any other, as long as this value lives.
+    /// Returns an address that no other memory has as long as this value lives.
     pub fn address(&self) -> usize {
         self.holders.as_ptr().addr()
     }
@@ -76,19 +76,19 @@ pub struct Made {
     pub shape: Shape,
 }
 
-/// The number of those who want to know.
+/// How many recordings are on.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static MADE: RefCell<Vec<Made>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins to remember the tensors that are made.
+/// Turns the record on, until [`end`].
 pub fn begin() {
     LISTENERS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Ends what [`begin`] began.
+/// Turns the record off, unless [`begin`] was called more often.
 pub fn end() {
     LISTENERS.fetch_sub(1, Ordering::Relaxed);
 }
@@ -98,22 +98,22 @@ pub fn take() -> Vec<Made> {
     MADE.take()
 }
 
-/// Tells of a float tensor.
+/// Records a float tensor.
 pub fn float<B: AmpBackend>(tensor: &FloatTensor<B>) {
-    tell(tensor, B::float_memory);
+    record(tensor, B::float_memory);
 }
 
-/// Tells of an int tensor.
+/// Records an int tensor.
 pub fn int<B: AmpBackend>(tensor: &IntTensor<B>) {
-    tell(tensor, B::int_memory);
+    record(tensor, B::int_memory);
 }
 
-/// Tells of a bool tensor.
+/// Records a bool tensor.
 pub fn bool<B: AmpBackend>(tensor: &BoolTensor<B>) {
-    tell(tensor, B::bool_memory);
+    record(tensor, B::bool_memory);
 }
 
-/// Tells of a mask, and returns it.
+/// Records a mask, and returns it.
 pub(crate) fn mask<B: AmpBackend>(mask: SignMask<B>) -> SignMask<B> {
     match &mask {
         SignMask::Bits(bits) => int::<B>(bits),
@@ -123,7 +123,7 @@ pub(crate) fn mask<B: AmpBackend>(mask: SignMask<B>) -> SignMask<B> {
 }
 
 #[inline]
-fn tell<T: TensorMetadata>(tensor: &T, memory: impl Fn(&T) -> Option<Memory>) {
+fn record<T: TensorMetadata>(tensor: &T, memory: impl Fn(&T) -> Option<Memory>) {
     if LISTENERS.load(Ordering::Relaxed) > 0
         && let Some(memory) = memory(tensor)
     {

@@ -69,8 +69,8 @@ pub struct Report {
     pub kept: Option<Vec<Kept>>,
 }
 
-/// Tensors that an op made and that were there still when a backward pass began: the graph kept them, or the program
-/// did, as it keeps the logits for a metric. Parameters and the batch are not among them.
+/// Tensors that an op made and that were still in use when a backward pass began: the graph kept them, or the program
+/// did, such as logits for a metric. Parameters and the batch are not among them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The name of the op that made them, or cast them for itself.

@@ -71,7 +71,9 @@ pub(super) fn headlines(report: &Report) -> Vec<String> {
             "{} kept for the backward pass when it begins",
             bytes(report.per_step(kept))
         ),
-        None => "what the graph keeps for the backward pass cannot be seen on this backend; on Flex it can".into(),
+        None => {
+            "this backend cannot tell what the graph keeps for the backward pass; Flex can".into()
+        }
     });
     let sample = totals.sample;
     if sample.values > 0 {
@@ -242,8 +244,8 @@ fn in_f32(report: &Report) -> Section {
 fn kept_by_op(report: &Report) -> Section {
     let mut section = Section::new(
         "Kept for the backward pass, by op",
-        "Tensors that an op made and that are there still when the backward pass begins, per step. Casts count for the op \
-         that they were made for.",
+        "Tensors that an op made and that are still in use when the backward pass begins, per step. A cast counts for the \
+         op that needed it.",
         &[
             ("op", false),
             ("tensors", true),

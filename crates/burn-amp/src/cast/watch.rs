@@ -54,7 +54,7 @@ pub(crate) struct WatchedCall {
     pub(crate) result: Option<Tensor>,
     /// Whether the result waits for its readers: the call itself has computed nothing.
     pub(crate) waits: bool,
-    /// The tensors that the call made, if it records a graph and somebody wants to know them.
+    /// The tensors that the call made, if it records a graph and a report is being recorded.
     pub(crate) made: Vec<Made>,
 }
 

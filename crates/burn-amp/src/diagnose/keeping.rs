@@ -1,4 +1,4 @@
-//! What graphs keep for their backward passes.
+//! Counts what graphs keep for their backward passes.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use burn_amp_core::{
 };
 use burn_amp_kernels::made::{Made, Memory};
 
-/// The tensors that ops have made, and how many of them were there still when backward passes began.
+/// The tensors that ops have made, and how many of them were still in use when backward passes began.
 #[derive(Default)]
 pub(super) struct Keeping {
     /// By the address of their memory.
     made: HashMap<usize, (Alike, Memory)>,
     kept: HashMap<Alike, (u64, u64)>,
-    /// Whether the backend tells of the tensors that it makes.
+    /// Whether the backend has weak references to memory.
     is_told: bool,
 }
 
@@ -48,7 +48,7 @@ impl Keeping {
         }
     }
 
-    /// Counts those that are there still, and forgets the others.
+    /// Counts those that are still in use, and forgets the others.
     pub(super) fn count(&mut self) {
         self.made.retain(|_, (_, memory)| memory.is_held());
         for (alike, memory) in self.made.values() {
@@ -58,7 +58,7 @@ impl Keeping {
         }
     }
 
-    /// What was counted; `None` if the backend does not tell.
+    /// What was counted; `None` if the backend cannot tell.
     pub(super) fn finish(self) -> Option<Vec<Kept>> {
         let kept = self.kept.into_iter();
         let kept = kept.map(|(alike, (count, bytes))| Kept {
