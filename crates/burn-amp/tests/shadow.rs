@@ -1,5 +1,7 @@
 //! Ops and gradients against F32.
 
+use std::{path::Path, sync::OnceLock};
+
 use burn::{
     backend::Flex,
     module::{Module, Param},
@@ -8,8 +10,9 @@ use burn::{
 use burn_amp::{
     Amp, Autodiff,
     config::{Class, Compute, Config, ConfigError, ConfigSource, Op, Precision},
-    diagnose::{compare_gradients, shadow, shadow_in_f64},
+    diagnose::{Report, compare_gradients, record, shadow, shadow_in_f64},
 };
+use burn_amp_core::{shadow::ShadowReport, tune::tuned};
 
 struct InF16;
 struct SineInF16;
@@ -34,6 +37,17 @@ impl ConfigSource for SineInF16 {
             .into(),
             ..InF16::config()?
         })
+    }
+}
+
+/// What the tuner has proposed.
+struct Tuned;
+
+static TUNED: OnceLock<Config> = OnceLock::new();
+
+impl ConfigSource for Tuned {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(TUNED.get().expect("the test has tuned").clone())
     }
 }
 
@@ -151,4 +165,49 @@ fn a_policy_that_lowers_nothing_has_the_gradients_of_f32() {
         assert!((error.cosine - 1.0).abs() < 1e-12, "{error:?}");
         assert_eq!(error.norm_ratio, 1.0, "{error:?}");
     }
+}
+
+/// A sine of some hundred, of which F16 has halves, and a product that moves more than a hundred times as much.
+fn wave_and_product<P: ConfigSource>() {
+    let device = Default::default();
+    let wave = Tensor::<B<P>, 2>::full([16, 16], 700.2, &device).sin();
+    let large = Tensor::<B<P>, 2>::ones([400, 400], &device);
+    drop((wave, large.clone().matmul(large)));
+}
+
+#[test]
+fn a_tuned_file_keeps_every_error_under_the_tolerance_for_1_percent_more_bytes_per_op() {
+    const TOLERANCE: f64 = 0.01;
+
+    fn measured<P: ConfigSource>() -> (ShadowReport, Report) {
+        wave_and_product::<P>();
+        let shadowing = shadow();
+        wave_and_product::<P>();
+        let shadowed = shadowing.finish();
+        let recording = record::<B<P>>(&Default::default());
+        wave_and_product::<P>();
+        (shadowed, recording.finish())
+    }
+    let bytes = |report: &Report| {
+        let totals = report.totals();
+        let calls: u64 = totals.ops.values().map(|op| op.bytes).sum();
+        (calls + totals.cast_bytes) as f64
+    };
+
+    let (before, cost_before) = measured::<SineInF16>();
+    let worst = before.first_above(TOLERANCE).expect("the sine").clone();
+    assert_eq!(worst.op, "float_sin");
+    let proposed = tuned(&before, &cost_before, TOLERANCE);
+    let file = proposed.to_string();
+    let config = Config::from_toml(&file, Path::new("amp.toml")).unwrap();
+    assert_eq!(config.ops[&Op::float_sin], Class::Full, "{file}");
+    // The comment says what was measured, and where.
+    let place = worst.site.as_ref().unwrap().to_string();
+    assert!(file.contains(&place), "{file}");
+
+    TUNED.set(config).unwrap();
+    let (after, cost_after) = measured::<Tuned>();
+    assert!(after.first_above(TOLERANCE).is_none(), "{after}");
+    let more = bytes(&cost_after) / bytes(&cost_before);
+    assert!(more <= 1.0 + 0.01 * proposed.ops.len() as f64, "{more}");
 }
