@@ -202,29 +202,44 @@ where
 }
 
 /// In F32 the list is Burn's own optimizer, with every option.
+///
+/// A GPU backend takes each option once and not in all combinations: the tests of the kernel compare single steps of
+/// those, and on a software driver 300 steps take about 20 seconds.
 #[test]
 fn three_hundred_steps_in_f32_end_as_burns_own() {
+    let combines = cfg!(not(feature = "cubecl"));
     let decay = || Some(WeightDecayConfig::new(0.01));
     for amsgrad in [false, true] {
         let adam = AdamConfig::new().with_amsgrad(amsgrad);
-        three_hundred_steps(adam.clone());
-        three_hundred_steps(adam.with_weight_decay(decay()));
+        if combines || !amsgrad {
+            three_hundred_steps(adam.clone());
+        }
+        if combines || amsgrad {
+            three_hundred_steps(adam.with_weight_decay(decay()));
+        }
         for cautious in [false, true] {
             for weight_decay in [0.0, 0.1] {
-                let adam_w = AdamWConfig::new()
-                    .with_amsgrad(amsgrad)
-                    .with_cautious_weight_decay(cautious);
-                three_hundred_steps(adam_w.with_weight_decay(weight_decay));
+                if combines || (cautious == amsgrad && weight_decay > 0.0) {
+                    let adam_w = AdamWConfig::new()
+                        .with_amsgrad(amsgrad)
+                        .with_cautious_weight_decay(cautious);
+                    three_hundred_steps(adam_w.with_weight_decay(weight_decay));
+                }
             }
         }
     }
     let momentum = MomentumConfig::new;
     let nesterov = || momentum().with_nesterov(true);
     let undampened = || momentum().with_dampening(0.0);
-    for momentum in [None, Some(momentum()), Some(nesterov()), Some(undampened())] {
+    let momenta = [None, Some(momentum()), Some(nesterov()), Some(undampened())];
+    for (index, momentum) in momenta.into_iter().enumerate() {
         let sgd = SgdConfig::new().with_momentum(momentum);
-        three_hundred_steps(sgd.clone());
-        three_hundred_steps(sgd.with_weight_decay(decay()));
+        if combines || index % 2 == 0 {
+            three_hundred_steps(sgd.clone());
+        }
+        if combines || index % 2 == 1 {
+            three_hundred_steps(sgd.with_weight_decay(decay()));
+        }
     }
 }
 
