@@ -93,27 +93,16 @@ fn fill(run: &Run, program: &Path, stand_in: &StandIn, compiler: &Path, into: &P
     };
     let mut compiles = step()?;
     stand_in.put_under_with(&mut compiles, compiler);
-    succeed(&mut compiles)?;
+    stand_in::succeed(&mut compiles)?;
 
     let mut finds = step()?;
     let sources = folder.join("sources");
     fs::create_dir(&sources)?;
     stand_in.put_under(&mut finds, &sources, &folder.join("log"));
-    succeed(&mut finds)?;
+    stand_in::succeed(&mut finds)?;
     let compiled = fs::read_dir(&sources)?.count();
     ensure!(compiled == 0, "{compiled} kernels are not found again");
     fs::remove_dir_all(&folder)?;
-    Ok(())
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.output().context("the program does not start")?;
-    ensure!(
-        output.status.success(),
-        "{}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
     Ok(())
 }
 

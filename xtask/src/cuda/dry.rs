@@ -159,13 +159,7 @@ impl Setting {
         let mut command = Command::new(&self.program);
         command.current_dir(&folder).args(run.arguments());
         self.stand_in.put_under(&mut command, &sources, &log);
-        let output = command.output().context("the program does not start")?;
-        ensure!(
-            output.status.success(),
-            "{}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        stand_in::succeed(&mut command)?;
         fs::remove_dir_all(&folder)?;
         count(run)
     }

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
@@ -94,6 +94,22 @@ impl StandIn {
             .env("STAND_IN_SOURCES", sources)
             .env("STAND_IN_LOG", log);
     }
+}
+
+/// Runs a program on the stand-in.
+///
+/// # Errors
+///
+/// Returns an error with what the program wrote if it fails.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.output().context("the program does not start")?;
+    ensure!(
+        output.status.success(),
+        "{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 /// The C compiler with warnings as errors.
