@@ -94,6 +94,10 @@ pub fn run(options: &Options) -> Result<()> {
         Some(out) => out.clone(),
         None => root.join("target/gpu-bundle"),
     };
+    // Before all that takes long.
+    let kernels = (!options.kernels.is_empty())
+        .then(|| options.choice_of_kernels())
+        .transpose()?;
     bundle::make_empty(&out)?;
     about(options, &out)?;
     bundle::copy_python(&root.join("xtask/gpu"), &out)?;
@@ -109,8 +113,14 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     bundle::pack(&programs, &out.join("programs.tar.xz"))?;
-    if !options.kernels.is_empty() {
-        kernels(options, &out)?;
+    if let Some(choice) = kernels {
+        let folder = out.join("kernels");
+        cuda::fill_cache(&CacheOptions {
+            into: folder.clone(),
+            choice,
+            program: None,
+        })?;
+        bundle::pack(&folder, &out.join("kernels.tar.xz"))?;
     }
 
     let sizes = Sizes::of(&out)?;
@@ -131,24 +141,22 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Compiles the kernels of some models and packs them.
-fn kernels(options: &Options, out: &Path) -> Result<()> {
-    ensure!(
-        matches!(options.backend, Backend::Cuda),
-        "only kernels for CUDA can be compiled without a device"
-    );
-    let folder = out.join("kernels");
-    cuda::fill_cache(&CacheOptions {
-        into: folder.clone(),
-        choice: Choice {
+impl Options {
+    /// The steps whose kernels go into the bundle.
+    fn choice_of_kernels(&self) -> Result<Choice> {
+        ensure!(
+            matches!(self.backend, Backend::Cuda),
+            "only kernels for CUDA can be compiled without a device"
+        );
+        let choice = Choice {
             quick: false,
-            model: options.kernels.clone(),
+            model: self.kernels.clone(),
             precision: vec![Precision::F32, Precision::Bf16, Precision::F16],
-            fusion: (!options.with_fusion).then_some(false),
-        },
-        program: None,
-    })?;
-    bundle::pack(&folder, &out.join("kernels.tar.xz"))
+            fusion: (!self.with_fusion).then_some(false),
+        };
+        choice.runs()?;
+        Ok(choice)
+    }
 }
 
 /// Writes the file that describes the bundle.

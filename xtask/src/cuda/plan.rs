@@ -149,9 +149,17 @@ impl Choice {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is none.
+    /// Returns an error if there is none, or a model is not in the plan.
     pub fn runs(&self) -> Result<Vec<Run>> {
-        let runs: Vec<Run> = runs(self.quick)
+        let all = runs(self.quick);
+        for model in &self.model {
+            ensure!(
+                all.iter().any(|run| run.model == *model),
+                "{model} is not in the plan; its models are {}",
+                names(&all).join(", ")
+            );
+        }
+        let runs: Vec<Run> = all
             .into_iter()
             .filter(|run| self.model.is_empty() || self.model.contains(&run.model))
             .filter(|run| self.precision.is_empty() || self.precision.contains(&run.precision))
@@ -160,6 +168,13 @@ impl Choice {
         ensure!(!runs.is_empty(), "no run of the plan is chosen");
         Ok(runs)
     }
+}
+
+/// The models of some runs.
+fn names(runs: &[Run]) -> Vec<&str> {
+    let mut names: Vec<_> = runs.iter().map(|run| run.model.as_str()).collect();
+    names.dedup();
+    names
 }
 
 /// The runs of full size, or the quick ones.
@@ -184,4 +199,23 @@ pub fn runs(quick: bool) -> Vec<Run> {
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_is_not_in_the_plan_is_an_error_that_names_those_that_are() {
+        let choice = |models: &[&str]| Choice {
+            model: models.iter().map(ToString::to_string).collect(),
+            ..Choice::default()
+        };
+        assert_eq!(choice(&["gpt", "unet"]).runs().unwrap().len(), 16);
+        let error = choice(&["gpt", "gtp"]).runs().unwrap_err().to_string();
+        assert!(
+            error.starts_with("gtp is not in the plan; its models are gpt, bert,"),
+            "{error}"
+        );
+    }
 }

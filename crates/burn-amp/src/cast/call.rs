@@ -40,7 +40,8 @@ pub(crate) struct Call<B: AmpBackend> {
     /// What the policy needs to know about the operands. Until the call is decided, only gradients set `exact`, and a
     /// scope of full precision does not.
     operands: Operands,
-    /// The highest graph level among the operands: their distance from the leaves, the parameters.
+    /// The highest graph level among the operands: their distance from the leaves, the parameters. 0 where nothing is
+    /// lowered.
     level: usize,
     /// The unsettled backward passes of operands that are gradients, see [`Passes`].
     passes: Passes<B>,

@@ -32,7 +32,8 @@ impl Keeping {
     pub(super) fn made(&mut self, op: &'static str, site: &Option<Site>, made: &[Made]) {
         self.is_told |= !made.is_empty();
         // The program keeps its batch whether there is a graph or not.
-        if op == Op::float_from_data.name() || op == Op::int_from_data.name() {
+        let from_data = [Op::float_from_data, Op::int_from_data, Op::bool_from_data];
+        if from_data.iter().any(|from_data| from_data.name() == op) {
             return;
         }
         for made in made {
