@@ -306,7 +306,7 @@ mod tests {
         ));
         assert!(is_library(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/src/cast/call.rs"
+            "/src/cast/call/mod.rs"
         )));
         assert!(!is_library(concat!(
             env!("CARGO_MANIFEST_DIR"),
