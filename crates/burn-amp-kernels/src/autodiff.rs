@@ -12,9 +12,10 @@ use burn_backend::{
 
 use crate::{
     AmpBackend,
+    activation::{self, Activation},
     affine::{self, Affine, Moment},
     attention::{self, Attention},
-    cross_entropy, gelu,
+    cross_entropy,
     layer_norm::{self, LayerNorm},
     log_softmax::{self, LogSoftmax},
     made::Memory,
@@ -26,6 +27,10 @@ use crate::{
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
+    fn fuses_elementwise() -> bool {
+        B::fuses_elementwise()
+    }
+
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         B::float_memory(&tensor.primitive)
     }
@@ -54,8 +59,12 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         product::recorded::<B, C>(lhs, rhs)
     }
 
-    fn weight_product(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
-        weight_product::recorded::<B, C>(x, weight)
+    fn weight_product(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        weight_product::recorded::<B, C>(x, weight, bias)
     }
 
     fn mixed_affine(
@@ -71,8 +80,12 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         affine::recorded_moment::<B, C>(x, moment)
     }
 
-    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        gelu::recorded::<B, C>(x)
+    fn mixed_activation(
+        x: FloatTensor<Self>,
+        activation: Activation,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        activation::recorded::<B, C>(x, activation, dtype)
     }
 
     fn scaled_masked_softmax(

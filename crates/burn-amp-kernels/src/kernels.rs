@@ -8,9 +8,10 @@ use burn_backend::{
 };
 
 use crate::{
+    activation::{self, Activation},
     affine::{self, Affine, Group, Moment, Moments, Rest, Sums},
     attention::{self, Attention, AttentionGradients},
-    cross_entropy, finite, gelu,
+    cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
@@ -38,6 +39,12 @@ use crate::{
     note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
 )]
 pub trait AmpBackend: Backend {
+    /// Whether the backend makes one kernel of elementwise ops that follow each other, as Burn's Fusion does. Then a cast
+    /// costs nothing beside the op that reads its result.
+    fn fuses_elementwise() -> bool {
+        false
+    }
+
     /// Returns a weak reference to the memory of a float tensor; `None` where the backend has none.
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         let _ = tensor;
@@ -210,24 +217,42 @@ pub trait AmpBackend: Backend {
         affine::reference_moment::<Self>(x, moment)
     }
 
-    /// GELU in mixed precision; see [`gelu`].
-    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        gelu::reference::<Self>(x)
+    /// An activation function in mixed precision, rounded to `dtype`; see [`activation`].
+    fn mixed_activation(
+        x: FloatTensor<Self>,
+        activation: Activation,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        activation::reference::<Self>(x, activation, dtype)
     }
 
-    /// The gradient of [`mixed_gelu`](Self::mixed_gelu) with respect to `x`.
-    fn mixed_gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        gelu::reference_backward::<Self>(x, grad)
+    /// The gradient of [`mixed_activation`](Self::mixed_activation) with respect to `x`, in the dtype of `x`.
+    fn mixed_activation_backward(
+        x: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        activation::reference_backward::<Self>(x, grad, activation)
     }
 
-    /// The product of a matrix with weights that were cast from an F32 parameter; see [`weight_product`].
-    fn weight_product(x: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_matmul(x, weight)
+    /// The product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias; see
+    /// [`weight_product`].
+    fn weight_product(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Option<FloatTensor<Self>>,
+    ) -> FloatTensor<Self> {
+        weight_product::reference::<Self>(x, weight, bias)
     }
 
     /// The product of two matrices in low precision, in F32; see [`weight_product`].
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         weight_product::reference_matmul::<Self>(lhs, rhs)
+    }
+
+    /// The sums of the columns of a matrix, in F32, of shape `[columns]`; see [`weight_product`].
+    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        weight_product::reference_sums::<Self>(x)
     }
 
     /// Softmax in mixed precision; see [`softmax`].

@@ -14,7 +14,7 @@
 //! * for loss scaling: [`finite`], [`unscale`], [`loss_scale`]
 //! * for the optimizer: [`optimizer`], a step of many parameters in one launch, and [`squares`], the
 //!   global norm of their gradients
-//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`gelu`],
+//! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //!
@@ -25,6 +25,7 @@
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod activation;
 pub mod affine;
 pub mod attention;
 mod autodiff;
@@ -34,7 +35,6 @@ mod cube;
 pub mod finite;
 #[cfg(feature = "fusion")]
 mod fusion;
-pub mod gelu;
 mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;

@@ -147,7 +147,7 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
     const USES: usize = 8;
 
     fn run<B: AutodiffBackend>(
-        matmul: impl Fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
+        tanh_of_product: impl Fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
     ) -> Vec<f32> {
         let device = Default::default();
         let values = |scale: f32| -> Tensor<B, 2> {
@@ -160,7 +160,7 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
         let weight = values(0.7).require_grad();
         let mut x = values(1.0);
         for _ in 0..USES {
-            x = matmul(x, weight.clone()).tanh();
+            x = tanh_of_product(x, weight.clone());
         }
         let grads = x.cast(DType::F32).sum().backward();
         weight
@@ -173,9 +173,11 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
     }
 
     policy!(Shared, scaling(Compute::F16, LossScaleMode::Off));
-    let amp = run::<AmpAutodiff<Shared>>(Tensor::matmul);
-    let by_hand =
-        run::<PlainAutodiff>(|x, weight| x.cast(DType::F16).matmul(weight.cast(DType::F16)));
+    let amp = run::<AmpAutodiff<Shared>>(|x, weight| x.matmul(weight).tanh());
+    let by_hand = run::<PlainAutodiff>(|x, weight| {
+        let product = x.cast(DType::F16).matmul(weight.cast(DType::F16));
+        product.cast(DType::F32).tanh().cast(DType::F16)
+    });
     assert_eq!(amp, by_hand);
 }
 

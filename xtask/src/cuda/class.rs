@@ -69,6 +69,7 @@ pub fn is_ours(entry: &str) -> bool {
         "layer_norm_",
         "sum_over_teams",
         "scalar_kernel",
+        "activation_",
         "not_finite",
         "not_positive",
         "zeroed",

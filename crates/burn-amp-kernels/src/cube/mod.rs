@@ -21,11 +21,13 @@ use burn_backend::{
 use burn_cubecl::{
     BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement,
     kernel::matmul::{MatmulStrategy, matmul},
+    ops::reshape,
     tensor::CubeTensor,
 };
 
 use crate::{
     AmpBackend,
+    activation::{self, Activation},
     affine::{self, Affine, Group, Moments, Rest, Sums},
     cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
@@ -186,12 +188,43 @@ where
             .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept))
     }
 
+    fn mixed_activation(
+        x: FloatTensor<Self>,
+        activation: Activation,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
+        if has_f64([&x]) || dtype == FloatDType::F64 || x.shape().num_elements() == 0 {
+            return activation::reference::<Self>(x, activation, dtype);
+        }
+        activation::activation(x, activation, dtype.into())
+    }
+
+    fn mixed_activation_backward(
+        x: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        if has_f64([&x, &grad]) || x.shape().num_elements() == 0 {
+            return activation::reference_backward::<Self>(x, grad, activation);
+        }
+        activation::activation_backward(x, grad, activation)
+    }
+
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         if has_f64([&lhs]) {
             return weight_product::reference_matmul::<Self>(lhs, rhs);
         }
         matmul(lhs, rhs, None, MatmulStrategy::default(), DType::F32)
             .expect("a product of matrices has a kernel on every device")
+    }
+
+    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let columns = x.shape()[1];
+        let affine = Affine::<Self>::identity(x.shape());
+        match affine::moments(&x, &affine, &Shape::new([1, columns])) {
+            Some(moments) => reshape(moments.sum, Shape::new([columns])),
+            None => weight_product::reference_sums::<Self>(x),
+        }
     }
 
     fn scaled_masked_softmax(

@@ -1,6 +1,6 @@
 //! The ops under Fusion: each is an operation of the stream that computes on the backend below.
 //!
-//! Elementwise ops (`mixed_gelu`, `mixed_scalar`, `mixed_product`, `unscale_unless_overflowed`) keep the reference: Fusion
+//! Elementwise ops (`mixed_activation`, `mixed_scalar`, `mixed_product`, `unscale_unless_overflowed`) keep the reference: Fusion
 //! fuses Burn's ops with their neighbours.
 
 mod affine;
@@ -32,6 +32,10 @@ use crate::{
 };
 
 impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
+    fn fuses_elementwise() -> bool {
+        true
+    }
+
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         let flags = (Shape::new([tensors.len()]), DType::F32);
         let results = register::<B>(

@@ -12,18 +12,35 @@ use crate::AmpBackend;
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     weight: FloatTensor<Autodiff<B, C>>,
+    bias: Option<FloatTensor<Autodiff<B, C>>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let nodes = [x.node.clone(), weight.node.clone()];
+    let output = B::weight_product(
+        x.primitive.clone(),
+        weight.primitive.clone(),
+        bias.as_ref().map(|bias| bias.primitive.clone()),
+    );
+    match bias {
+        Some(bias) => node::<B, C, 3>([x, weight, bias], output),
+        None => node::<B, C, 2>([x, weight], output),
+    }
+}
+
+/// Makes the node of the product of `x` and the weights, or of its sum with the bias.
+fn node<B: AmpBackend, C: CheckpointStrategy, const N: usize>(
+    operands: [FloatTensor<Autodiff<B, C>>; N],
+    output: FloatTensor<B>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let nodes = operands.each_ref().map(|operand| operand.node.clone());
     match WeightProduct.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {
+            let [x, weight] = [&operands[0], &operands[1]];
             let saved = Saved {
-                x: weight.is_tracked().then(|| prep.checkpoint(&x)),
-                weight: x.is_tracked().then(|| prep.checkpoint(&weight)),
+                x: weight.is_tracked().then(|| prep.checkpoint(x)),
+                weight: x.is_tracked().then(|| prep.checkpoint(weight)),
             };
-            let output = B::float_matmul(x.primitive, weight.primitive);
             prep.finish(saved, output)
         }
-        OpsKind::UnTracked(prep) => prep.finish(B::float_matmul(x.primitive, weight.primitive)),
+        OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }
 
@@ -37,16 +54,17 @@ struct Saved {
     weight: Option<NodeId>,
 }
 
-impl<B: AmpBackend> Backward<B, 2> for WeightProduct {
+impl<B: AmpBackend, const N: usize> Backward<B, N> for WeightProduct {
     type State = Saved;
 
     fn backward(
         self,
-        ops: Ops<Self::State, 2>,
+        ops: Ops<Self::State, N>,
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let [x_node, weight_node] = ops.parents;
+        let mut parents = ops.parents.into_iter();
+        let [x_node, weight_node, bias_node] = [(); 3].map(|()| parents.next().flatten());
         let grad = grads.consume::<B>(&ops.node);
         let [x, weight] = [ops.state.x, ops.state.weight]
             .map(|node| node.map(|node| checkpointer.retrieve_node_output::<FloatTensor<B>>(node)));
@@ -55,8 +73,11 @@ impl<B: AmpBackend> Backward<B, 2> for WeightProduct {
             grads.register::<B>(node.id, gradient);
         }
         if let (Some(node), Some(x)) = (weight_node, x) {
-            let gradient = B::wide_matmul(B::float_transpose(x), grad);
+            let gradient = B::wide_matmul(B::float_transpose(x), grad.clone());
             grads.register::<B>(node.id, gradient);
+        }
+        if let Some(node) = bias_node {
+            grads.register::<B>(node.id, B::column_sums(grad));
         }
     }
 }

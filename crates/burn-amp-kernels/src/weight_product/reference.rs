@@ -1,8 +1,33 @@
-use burn_backend::{Backend, tensor::FloatTensor};
+use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 
-use crate::widen::widen;
+use crate::{AmpBackend, affine::Affine, widen::widen};
+
+/// Multiplies with Burn's op, and adds the bias in F32.
+pub fn reference<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    bias: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
+    let product = B::float_matmul(x, weight);
+    let Some(bias) = bias else {
+        return product;
+    };
+    let (dtype, shape) = (FloatDType::from(product.dtype()), product.shape());
+    let row = Shape::new([1, shape[1]]);
+    let plus_bias = Affine {
+        after: Some(B::float_reshape(bias, row)),
+        ..Affine::identity(shape)
+    };
+    B::mixed_affine(product, plus_bias, None, dtype)
+}
 
 /// Multiplies with Burn's op, which rounds the product to the dtype of its operands, and casts it.
 pub fn reference_matmul<B: Backend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) -> FloatTensor<B> {
     widen::<B>(B::float_matmul(lhs, rhs))
+}
+
+/// Adds the rows with Burn's op, after a cast.
+pub fn reference_sums<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let columns = Shape::new([x.shape()[1]]);
+    B::float_reshape(B::float_sum_dim(widen::<B>(x), 0), columns)
 }

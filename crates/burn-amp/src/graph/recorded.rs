@@ -1,4 +1,5 @@
-//! What a graph knows about a tensor besides its node.
+//! What is known about a tensor besides its values and its node: its casts, which its readers share with and without a
+//! graph.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +9,7 @@ use burn_backend::{Backend, tensor::FloatTensor};
 
 use crate::precision;
 
-/// What a graph knows about a tensor besides its node. All clones of the tensor share it.
+/// What is known about a tensor besides its values and its node. All clones of the tensor share it.
 #[derive(Clone, Debug)]
 pub struct Recorded<B: Backend> {
     /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.

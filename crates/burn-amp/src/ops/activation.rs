@@ -1,14 +1,14 @@
 //! `ActivationOps`.
 
 use burn_amp_core::{Op, activation_ops};
-use burn_amp_kernels::{AmpBackend, log_softmax::LogSoftmax};
+use burn_amp_kernels::{AmpBackend, activation::Activation, log_softmax::LogSoftmax};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
 use super::{lazy, scalar::leaky_relu, scores};
 use crate::{
     backend::Amp,
     cast::{
-        call::Call,
+        call::{Call, Decided},
         forward::{computed, forward},
     },
     graph::Graph,
@@ -49,7 +49,9 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     if call.is_internal() {
-        call.stored(G::Inner::mixed_gelu(call.as_stored(x)))
+        let x = call.as_stored(x);
+        let dtype = x.dtype().into();
+        call.stored(G::Inner::mixed_activation(x, Activation::Gelu, dtype))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -78,8 +80,27 @@ fn sigmoid<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     let call = call.decide();
     let x = call.cast(x);
-    let result = call.result(computed!([F], call, sigmoid(x.clone())));
-    call.saturating(Saturating::Sigmoid, x, result)
+    let result = if call.lowers() && precision::of(&x).is_low() {
+        saturating::<B, G>(&call, x.clone(), Activation::Sigmoid)
+    } else {
+        computed!([F], call, sigmoid(x.clone()))
+    };
+    let result = call.result(result);
+    call.saturating(Saturating::Activation(Activation::Sigmoid), x, result)
+}
+
+/// The result of a saturating function of a low operand, in the operand's dtype.
+pub(super) fn saturating<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: FloatTensor<G::Inner>,
+    activation: Activation,
+) -> FloatTensor<G::Inner> {
+    let dtype = x.dtype().into();
+    if call.recomputes() {
+        G::Recomputed::mixed_activation(x, activation, dtype)
+    } else {
+        G::Inner::mixed_activation(x, activation, dtype)
+    }
 }
 
 /// Along the last dimension, the result keeps its operand, so that [`float_gather`](super::tensor) can use it.

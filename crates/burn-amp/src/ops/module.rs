@@ -30,8 +30,8 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, 
 }
 
 /// In low precision, all rows of `x` are one matrix. For more dimensions Burn's backward pass computes the gradient of the
-/// weights as one product per batch item, rounds each of them and adds them up in low precision. The gradient of an F32
-/// parameter is written in F32.
+/// weights as one product per batch item, rounds each of them and adds them up in low precision. The gradients of F32
+/// parameters are written in F32.
 fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     x: FloatTensor<Amp<B, P, G>>,
     weight: FloatTensor<Amp<B, P, G>>,
@@ -44,15 +44,15 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let has_f32_gradient = has_f32_gradient(&weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
-    let bias = bias.map(|bias| call.cast(bias));
     let mut shape = x.shape();
     let is_low = precision::of(&x).is_low() && call.lowers();
     let Some(width) = shape
         .as_slice()
         .last()
         .copied()
-        .filter(|width| is_low && G::RECORDS && shape.num_dims() > 1 && *width > 0)
+        .filter(|width| is_low && shape.num_dims() > 1 && *width > 0)
     else {
+        let bias = bias.map(|bias| call.cast(bias));
         return call.result(G::Inner::linear(x, weight, bias));
     };
     let is_matrix = shape.num_dims() == 2;
@@ -62,17 +62,18 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         let rows = shape.num_elements() / width;
         G::Inner::float_reshape(x, [rows, width].into())
     };
-    let output = if has_f32_gradient {
-        let product = G::Inner::weight_product(x, weight);
-        match bias {
-            Some(bias) => {
-                let row = [1, bias.shape().num_elements()];
-                G::Inner::float_add(product, G::Inner::float_reshape(bias, row.into()))
-            }
-            None => product,
+    let output = match bias {
+        bias if !has_f32_gradient => G::Inner::linear(x, weight, bias.map(|bias| call.cast(bias))),
+        // A backend that fuses makes one kernel of the sum with the bias and what follows.
+        Some(bias) if B::fuses_elementwise() || bias.stored() != Precision::F32 => {
+            let row = [1, bias.shape().num_elements()];
+            let bias = G::Inner::float_reshape(call.cast(bias), row.into());
+            G::Inner::float_add(G::Inner::weight_product(x, weight, None), bias)
         }
-    } else {
-        G::Inner::linear(x, weight, bias)
+        bias => {
+            let bias = bias.map(|bias| call.as_stored(bias));
+            G::Inner::weight_product(x, weight, bias)
+        }
     };
     if is_matrix {
         return call.result(output);
@@ -84,10 +85,12 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 
 /// Whether the gradient of a weight goes to an F32 tensor by way of a cast that no other op reads: a parameter or a copy
 /// of one on another device. The gradients of a parameter's further uses in a pass, as in a recurrent net, are added to
-/// the first one's anyway, and a smaller operand of that sum moves fewer bytes.
+/// the first one's: a backend that fuses makes one kernel of that sum and the cast of its low operand.
 fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(weight: &AmpTensor<B, G>) -> bool {
     let is_cast_for_this_op = match &weight.nature {
-        Nature::Leaf(leaf) => !leaf.is_used_in(weight.context.leaves.pass()),
+        Nature::Leaf(leaf) => {
+            !B::fuses_elementwise() || !leaf.is_used_in(weight.context.leaves.pass())
+        }
         Nature::Plain | Nature::Parameter(_) => true,
         _ => false,
     };

@@ -1,7 +1,7 @@
 //! `FloatTensorOps`.
 
 use burn_amp_core::{Op, Precision, float_tensor_ops};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, activation::Activation};
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData, TensorMetadata,
@@ -10,6 +10,7 @@ use burn_backend::{
 };
 
 use super::{
+    activation,
     binary::{float_add, float_div, float_mul, float_sub},
     filled::{
         float_cat, float_empty, float_full, float_mask_where, float_ones, float_slice_assign,
@@ -92,8 +93,13 @@ fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&tensor);
     let call = call.decide();
     let x = call.cast(tensor);
-    let result = call.result(computed!([F], call, float_tanh(x.clone())));
-    call.saturating(Saturating::Tanh, x, result)
+    let result = if call.lowers() && precision::of(&x).is_low() {
+        activation::saturating::<B, G>(&call, x.clone(), Activation::Tanh)
+    } else {
+        computed!([F], call, float_tanh(x.clone()))
+    };
+    let result = call.result(result);
+    call.saturating(Saturating::Activation(Activation::Tanh), x, result)
 }
 
 /// A cross entropy reads one log-probability per row of a log-softmax. Its gradient is computed from the operand of the

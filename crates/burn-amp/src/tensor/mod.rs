@@ -61,9 +61,9 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// What a graph knows about a new tensor, whose values it computes again in so many ops.
+    /// What is known about a new tensor, whose values a graph computes again in so many ops.
     pub(crate) fn recorded(context: &Context<B>, chain: u8) -> Recorded<B> {
-        if G::RECORDS && context.policy.compute().is_low() {
+        if context.policy.compute().is_low() {
             Recorded::sharing(chain)
         } else {
             Recorded::nothing()

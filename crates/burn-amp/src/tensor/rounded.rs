@@ -7,9 +7,9 @@
 use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, softmax::ScaleMask};
+use burn_amp_kernels::{AmpBackend, activation::Activation, softmax::ScaleMask};
 use burn_backend::{
-    BackendTypes, TensorMetadata,
+    BackendTypes, FloatDType, TensorMetadata,
     tensor::{BoolTensor, FloatTensor},
 };
 
@@ -19,19 +19,18 @@ use crate::graph::{Graph, Recorded, WORTH_RECOMPUTING};
 #[derive(Clone, Debug)]
 pub(crate) enum Saturating<M> {
     Softmax { dim: usize, before: ScaleMask<M> },
-    Sigmoid,
-    Tanh,
+    Activation(Activation),
 }
 
 impl<M> Saturating<M> {
-    fn apply<B>(self, x: FloatTensor<B>) -> FloatTensor<B>
+    /// The result in F32. The operand of a softmax is F32, that of a function of each element is as it is stored.
+    fn in_f32<B>(self, x: FloatTensor<B>) -> FloatTensor<B>
     where
         B: AmpBackend + BackendTypes<BoolTensorPrimitive = M>,
     {
         match self {
             Self::Softmax { dim, before } => B::scaled_masked_softmax(x, dim, before),
-            Self::Sigmoid => B::sigmoid(x),
-            Self::Tanh => B::float_tanh(x),
+            Self::Activation(activation) => B::mixed_activation(x, activation, FloatDType::F32),
         }
     }
 }
@@ -57,12 +56,17 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
     pub(crate) fn exact(&self) -> FloatTensor<G::Inner> {
         let compute = || {
             let recomputes = self.x.shape().num_elements() >= WORTH_RECOMPUTING;
-            let nothing = Recorded::nothing();
-            let x = G::cast(self.x.clone(), &nothing, Precision::F32, recomputes);
+            let x = match self.op {
+                Saturating::Softmax { .. } => {
+                    let nothing = Recorded::nothing();
+                    G::cast(self.x.clone(), &nothing, Precision::F32, recomputes)
+                }
+                Saturating::Activation(_) => self.x.clone(),
+            };
             if recomputes {
-                self.op.clone().apply::<G::Recomputed>(x)
+                self.op.clone().in_f32::<G::Recomputed>(x)
             } else {
-                self.op.clone().apply::<G::Inner>(x)
+                self.op.clone().in_f32::<G::Inner>(x)
             }
         };
         self.exact.get_or_init(compute).clone()

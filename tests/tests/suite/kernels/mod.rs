@@ -1,5 +1,6 @@
 //! The ops of burn-amp-kernels on the backend under test, compared with their references and with the host.
 
+mod activation;
 mod affine;
 mod attention;
 mod cross_entropy;

@@ -72,7 +72,7 @@ fn a_wide_product_is_added_and_written_in_f32() {
 }
 
 #[test]
-fn the_gradient_of_the_weights_is_f32_and_that_of_the_input_is_not() {
+fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
     for dtype in dtypes() {
         let [x, weight] = [noise(40, 4), noise(35, 5)];
         let [x, weight] = [(x, [8, 5]), (weight, [5, 7])].map(|(values, shape)| {
@@ -80,7 +80,15 @@ fn the_gradient_of_the_weights_is_f32_and_that_of_the_input_is_not() {
             let tensor = PlainAutodiff::float_from_data(data, &Default::default());
             PlainAutodiff::float_set_require_grad(tensor, true)
         });
-        let y = PlainAutodiff::weight_product(x.clone(), weight.clone());
+        let wide = if dtype == DType::F64 {
+            DType::F64
+        } else {
+            DType::F32
+        };
+        let bias = TensorData::new(noise(7, 6), [7]).convert_dtype(wide);
+        let bias = PlainAutodiff::float_from_data(bias, &Default::default());
+        let bias = PlainAutodiff::float_set_require_grad(bias, true);
+        let y = PlainAutodiff::weight_product(x.clone(), weight.clone(), Some(bias.clone()));
         assert_eq!(y.primitive.dtype(), dtype);
         let grads = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y))
             .sum()
@@ -88,13 +96,60 @@ fn the_gradient_of_the_weights_is_f32_and_that_of_the_input_is_not() {
         let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
         let ones =
             |shape: [usize; 2]| Plain::float_ones(shape.into(), &Default::default(), dtype.into());
-        let wide = if dtype == DType::F64 {
-            DType::F64
-        } else {
-            DType::F32
-        };
         assert_eq!((of(&x).dtype(), of(&weight).dtype()), (dtype, wide));
+        assert_eq!(of(&bias).dtype(), wide);
+        assert_near("bias", &of(&bias), &[8.0; 7], |_| 0.0);
         let transposed = Plain::float_transpose(x.primitive.clone());
         assert_product("weights", &of(&weight), &transposed, &ones([8, 7]));
+    }
+}
+
+#[test]
+fn the_bias_is_added_in_f32() {
+    for dtype in dtypes() {
+        for [m, k, n] in [[1, 1, 1], [5, 33, 7], [16, 300, 24]] {
+            let what = format!("{m} × {k} × {n} in {dtype:?}");
+            let (x, weight) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
+            let bias = noisy(
+                &[n],
+                3,
+                if dtype == DType::F64 {
+                    dtype
+                } else {
+                    DType::F32
+                },
+            );
+            let product = Plain::weight_product(x.clone(), weight.clone(), None);
+            let sum = Plain::weight_product(x, weight, Some(bias.clone()));
+            assert_eq!(sum.dtype(), dtype, "{what}");
+            let bias = read(&bias);
+            let expected: Vec<_> = read(&product)
+                .into_iter()
+                .enumerate()
+                .map(|(i, product)| product + bias[i % n])
+                .collect();
+            assert_near(&what, &sum, &expected, |i| {
+                epsilon(dtype) * expected[i].abs()
+            });
+        }
+    }
+}
+
+#[test]
+fn columns_are_added_in_f32() {
+    for dtype in dtypes() {
+        for [rows, columns] in [[1, 1], [3, 5], [257, 33], [5000, 8], [64, 4096]] {
+            let x = noisy(&[rows, columns], 1, dtype);
+            let sums = Plain::column_sums(x.clone());
+            assert_eq!(sums.shape().as_slice(), [columns]);
+            let (mut expected, mut magnitudes) = (vec![0.0; columns], vec![0.0; columns]);
+            for (at, value) in read(&x).into_iter().enumerate() {
+                expected[at % columns] += value;
+                magnitudes[at % columns] += value.abs();
+            }
+            let added = rows as f64 * f64::from(f32::EPSILON);
+            let what = format!("{rows} × {columns} in {dtype:?}");
+            assert_near(&what, &sums, &expected, |i| added * magnitudes[i]);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use burn_amp_core::DynamicLossScale;
 use burn_amp_kernels::{
     AmpBackend,
+    activation::Activation,
     affine::{Affine, Group, Moments, Rest, Sums},
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
@@ -26,6 +27,10 @@ use super::{
 };
 
 impl<B: AmpBackend> AmpBackend for Counting<B> {
+    fn fuses_elementwise() -> bool {
+        B::fuses_elementwise()
+    }
+
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         B::float_memory(tensor)
     }
@@ -186,19 +191,34 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         moments
     }
 
-    fn mixed_gelu(x: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn mixed_activation(
+        x: FloatTensor<Self>,
+        activation: Activation,
+        dtype: FloatDType,
+    ) -> FloatTensor<Self> {
         let read = Size::default().and(&x);
-        one("mixed_gelu", read, B::mixed_gelu(x))
+        let result = B::mixed_activation(x, activation, dtype);
+        one("mixed_activation", read, result)
     }
 
-    fn mixed_gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn mixed_activation_backward(
+        x: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
         let read = Size::default().and(&x).and(&grad);
-        one("mixed_gelu_backward", read, B::mixed_gelu_backward(x, grad))
+        let result = B::mixed_activation_backward(x, grad, activation);
+        one("mixed_activation_backward", read, result)
     }
 
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         let read = Size::default().and(&lhs).and(&rhs);
         one("wide_matmul", read, B::wide_matmul(lhs, rhs))
+    }
+
+    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let read = Size::default().and(&x);
+        one("column_sums", read, B::column_sums(x))
     }
 
     fn scaled_masked_softmax(

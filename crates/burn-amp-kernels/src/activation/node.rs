@@ -9,20 +9,25 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::tensor::FloatTensor;
+use burn_backend::{FloatDType, tensor::FloatTensor};
 
+use super::Activation;
 use crate::AmpBackend;
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
+    activation: Activation,
+    dtype: FloatDType,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let output = B::mixed_gelu(x.primitive.clone());
-    match Gelu
+    let output = B::mixed_activation(x.primitive.clone(), activation, dtype);
+    match ActivationNode
         .prepare::<C>([x.node.clone()])
         .memory_bound()
         .retro_forward(Recompute::<B> {
             x: x.node.id,
+            activation,
+            dtype,
             backend: PhantomData,
         })
         .parents([&x])
@@ -30,18 +35,18 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     {
         OpsKind::Tracked(mut prep) => {
             let x = prep.checkpoint(&x);
-            prep.finish(x, output)
+            prep.finish((x, activation), output)
         }
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }
 
 #[derive(Debug)]
-struct Gelu;
+struct ActivationNode;
 
-impl<B: AmpBackend> Backward<B, 1> for Gelu {
-    /// The input.
-    type State = NodeId;
+impl<B: AmpBackend> Backward<B, 1> for ActivationNode {
+    /// The operand, and the function.
+    type State = (NodeId, Activation);
 
     fn backward(
         self,
@@ -49,9 +54,10 @@ impl<B: AmpBackend> Backward<B, 1> for Gelu {
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let x = checkpointer.retrieve_node_output(ops.state);
+        let (x, activation) = ops.state;
+        let x = checkpointer.retrieve_node_output(x);
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::mixed_gelu_backward(x, grad)
+            B::mixed_activation_backward(x, grad, activation)
         });
     }
 }
@@ -60,12 +66,15 @@ impl<B: AmpBackend> Backward<B, 1> for Gelu {
 #[derive(Debug)]
 struct Recompute<B> {
     x: NodeId,
+    activation: Activation,
+    dtype: FloatDType,
     backend: PhantomData<B>,
 }
 
 impl<B: AmpBackend> RetroForward for Recompute<B> {
     fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
         let x = states.get_state::<FloatTensor<B>>(&self.x);
-        states.save(out_node, B::mixed_gelu(x));
+        let output = B::mixed_activation(x, self.activation, self.dtype);
+        states.save(out_node, output);
     }
 }
