@@ -21,7 +21,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::term::{Term, gradient};
-use crate::AmpBackend;
+use crate::{AmpBackend, widen::cast};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there.
@@ -73,10 +73,27 @@ pub(super) fn contribute<B: AmpBackend>(
     }
 }
 
+/// Hands the gradient of a tensor's copy in another dtype to the node of the tensor, in the tensor's `dtype`: when all
+/// gradients are known if the node is a [`joined`] one.
+pub fn pass_on<B: AmpBackend>(
+    gradient: FloatTensor<B>,
+    to: NodeId,
+    dtype: FloatDType,
+    grads: &mut Gradients,
+) {
+    match Waiting::<B>::at(to) {
+        Some(waiting) => waiting.push_gradient(gradient),
+        None => grads.register::<B>(to, cast::<B>(gradient, dtype.into())),
+    }
+}
+
 /// Makes a tensor to be given another one's node: burn-autodiff finds the gradient that a node already has by a tensor.
 pub(super) fn placeholder<B: AmpBackend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
     Autodiff::<B>::float_empty([1].into(), device, FloatDType::F32)
 }
+
+/// The most gradients that wait for their node's backward pass, such as those of a recurrent net's four gates.
+const MOST_GRADIENTS: usize = 4;
 
 /// The terms that wait for their node's backward pass.
 struct Waiting<B: AmpBackend> {
@@ -95,6 +112,19 @@ impl<B: AmpBackend> Waiting<B> {
         lock(&WAITING).insert(node, Arc::downgrade(&this));
         // It is set once, by who made the node.
         let _ = self.node.set(node);
+    }
+
+    /// Adds a gradient. So many are added up at once that they take no more bytes than they do in F32.
+    fn push_gradient(&self, gradient: FloatTensor<B>) {
+        let mut terms = lock(&self.terms);
+        terms.push(Term::Gradient(gradient));
+        let is_gradient = |term: &Term<B>| matches!(term, Term::Gradient(_));
+        if terms.iter().filter(|term| is_gradient(term)).count() > MOST_GRADIENTS {
+            let (gradients, others) = mem::take(&mut *terms).into_iter().partition(is_gradient);
+            let sum = self::gradient::<B>(gradients, None, FloatDType::F32);
+            *terms = others;
+            terms.push(Term::Gradient(sum));
+        }
     }
 
     fn at(node: NodeId) -> Option<Arc<Self>> {

@@ -35,7 +35,7 @@ mod term;
 
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
-pub use joint::joined;
+pub use joint::{joined, pass_on};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};
 #[cfg(feature = "cubecl")]

@@ -1,11 +1,11 @@
 //! What the readers of a tensor contribute to its gradient, and the passes that compute all of it.
 
-use burn_backend::{FloatDType, Shape, tensor::FloatTensor};
+use burn_backend::{FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{Affine, Rest, reference::reshaped};
 use crate::{
     AmpBackend,
-    widen::{cast, widen},
+    widen::{cast, wide_dtype, widen},
 };
 
 /// The contribution of one reader.
@@ -13,6 +13,8 @@ use crate::{
 pub(super) enum Term<B: AmpBackend> {
     Chain(Chain<B>),
     Moments(Moments<B>),
+    /// That of a reader of the same values in another dtype.
+    Gradient(FloatTensor<B>),
 }
 
 /// The contribution of a chain.
@@ -48,17 +50,19 @@ pub(super) struct Squares<B: AmpBackend> {
 type Pass<B> = (Option<Chain<B>>, Option<Moments<B>>);
 
 /// Computes the sum of the terms and of a tensor in as few passes as possible: one for a chain with the moments of the
-/// same grid. Only the last pass rounds to `dtype`.
+/// same grid, and one for two gradients. Only the last pass rounds to `dtype`.
 pub(super) fn gradient<B: AmpBackend>(
     terms: Vec<Term<B>>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let mut chains = Vec::new();
+    let mut gradients = Vec::new();
     let mut moments: Vec<Moments<B>> = Vec::new();
     for term in terms {
         match term {
             Term::Chain(chain) => chains.push(chain),
+            Term::Gradient(gradient) => gradients.push(gradient),
             Term::Moments(other) => {
                 match moments.iter_mut().find(|one| one.has_place_for(&other)) {
                     Some(one) => one.add(other),
@@ -67,6 +71,12 @@ pub(super) fn gradient<B: AmpBackend>(
             }
         }
     }
+    let plus = gradients.into_iter().fold(plus, |sum, gradient| {
+        Some(match sum {
+            Some(sum) => plus_gradient::<B>(sum, gradient),
+            None => gradient,
+        })
+    });
     let mut passes: Vec<Pass<B>> = Vec::new();
     for chain in chains {
         let at = moments
@@ -93,6 +103,17 @@ pub(super) fn gradient<B: AmpBackend>(
         });
     let sum = sum.expect("a node whose backward pass runs has a gradient");
     cast::<B>(sum, dtype.into())
+}
+
+/// Adds two gradients in F32.
+fn plus_gradient<B: AmpBackend>(sum: FloatTensor<B>, gradient: FloatTensor<B>) -> FloatTensor<B> {
+    let dtype = wide_dtype(sum.dtype());
+    // A backend that fuses makes one kernel of all casts and sums.
+    if B::fuses_elementwise() || gradient.dtype() == dtype {
+        return B::float_add(cast::<B>(sum, dtype), cast::<B>(gradient, dtype));
+    }
+    let same = Affine::identity(gradient.shape());
+    B::mixed_affine(gradient, same, Some(sum), dtype.into())
 }
 
 impl<B: AmpBackend> Chain<B> {

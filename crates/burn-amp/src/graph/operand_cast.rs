@@ -8,6 +8,7 @@ use std::{
 };
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::{AmpBackend, affine};
 use burn_autodiff::{
     Autodiff, NodeId,
     checkpoint::{
@@ -17,7 +18,7 @@ use burn_autodiff::{
         strategy::{BalancedCheckpointing, CheckpointStrategy},
     },
     grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
+    ops::{Backward, Ops, OpsKind},
 };
 use burn_backend::{Backend, FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -32,7 +33,10 @@ pub(crate) const WORTH_RECOMPUTING: usize = 1024;
 /// For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the graph keeps the
 /// operand as it is stored, and the backward pass casts it again. Burn's own cast keeps the result. An operand that other
 /// ops will read too is kept for them anyway, so it shares the node of its cast whatever the op.
-pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
+///
+/// The gradients of an F32 tensor that several ops read in low precision come together in one node, which adds them in one
+/// pass instead of a cast and a sum each.
+pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     recorded: &Recorded<B>,
     to: Precision,
@@ -43,9 +47,16 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
     }
     if to.is_low() {
         let values = recorded.low(tensor.primitive.clone(), to);
-        return if !tensor.is_tracked() {
-            untracked(tensor, values)
-        } else if recomputes {
+        if !tensor.is_tracked() {
+            return untracked(tensor, values);
+        }
+        let is_f32 = precision::of(&tensor.primitive) == Precision::F32;
+        let tensor = if is_f32 && recorded.adds_gradients() {
+            recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
+        } else {
+            tensor
+        };
+        return if recomputes {
             node::<B, BalancedCheckpointing>(tensor, values)
         } else {
             node::<B, C>(tensor, values)
@@ -63,7 +74,7 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
 }
 
 /// Makes a tensor in no graph. It is known to the graph by a number of its own, since an op may keep its values.
-fn untracked<B: Backend>(
+fn untracked<B: AmpBackend>(
     mut tensor: FloatTensor<Autodiff<B>>,
     values: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>> {
@@ -72,7 +83,7 @@ fn untracked<B: Backend>(
 }
 
 /// Casts to F32: all uses share the node.
-fn widened<B: Backend>(
+fn widened<B: AmpBackend>(
     tensor: FloatTensor<Autodiff<B>>,
     casts: &SharedCasts<B>,
     values: FloatTensor<B>,
@@ -89,7 +100,7 @@ fn widened<B: Backend>(
 }
 
 /// Casts a tensor in a graph that keeps the tensor, and casts it again in the backward pass.
-fn recomputed<B: Backend>(
+fn recomputed<B: AmpBackend>(
     tensor: FloatTensor<Autodiff<B>>,
     values: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>> {
@@ -99,7 +110,7 @@ fn recomputed<B: Backend>(
 }
 
 /// Makes the node of a cast from `tensor` to `values`, under the checkpointing strategy `C`.
-fn node<B: Backend, C: CheckpointStrategy>(
+fn node<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B>>,
     values: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>> {
@@ -148,13 +159,15 @@ fn learn_memory_bound<Property: 'static>(property: &Property) {
 #[derive(Debug)]
 struct Cast;
 
-impl<B: Backend> Backward<B, 1> for Cast {
+impl<B: AmpBackend> Backward<B, 1> for Cast {
     type State = FloatDType;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::float_cast(grad, ops.state)
-        });
+        let grad = grads.consume::<B>(&ops.node);
+        let [tensor] = ops.parents;
+        if let Some(tensor) = tensor {
+            affine::pass_on::<B>(grad, tensor.id, ops.state, grads);
+        }
     }
 }
 

@@ -34,7 +34,8 @@ pub(super) struct SharedCasts<B: Backend> {
     /// The node of the cast to F32, in which the gradients of the uses are added. Its values are those of the tensor as
     /// it is stored: each use casts them again, so that the F32 values do not outlive the use.
     pub(super) wide: OnceLock<FloatTensor<Autodiff<B>>>,
-    /// The values as they are stored, in the node that adds the gradients of those uses in F32 which read them so.
+    /// The values as they are stored, in the node that adds the gradients of those uses in F32 which read them so, or in low
+    /// precision.
     summed: OnceLock<FloatTensor<Autodiff<B>>>,
 }
 
@@ -107,6 +108,12 @@ impl<B: Backend> Recorded<B> {
     pub(super) fn has_other_readers(&self) -> bool {
         let casts = self.casts.as_ref();
         casts.is_some_and(|casts| Arc::strong_count(casts) > 1)
+    }
+
+    /// Whether a node adds the gradients of several uses, or should, as other ops will read the tensor.
+    pub(super) fn adds_gradients(&self) -> bool {
+        let casts = self.casts.as_ref();
+        self.has_other_readers() || casts.is_some_and(|casts| casts.summed.get().is_some())
     }
 
     /// Returns the node that adds the gradients of all such uses, which the first of them makes.
