@@ -8,7 +8,7 @@
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
 //! * [`tools`]: programs that steps need
 
-mod halves;
+pub mod halves;
 mod manifests;
 mod msrv;
 mod package;
@@ -160,6 +160,11 @@ const STEPS: &[Step] = &[
     Step::new(
         "cuda-compile",
         Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
+    ),
+    // Without tuning, which CUDA's other step has: a third build of some of Burn's packages.
+    Step::new(
+        "cuda-emulate",
+        Task::IfPossible("cargo xtask cuda emulate", tools::cuda_emulation),
     ),
     Step::new("doctest", Task::Cargo(&["test", "--workspace", "--doc"])),
     Step::new(

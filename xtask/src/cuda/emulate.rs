@@ -1,0 +1,191 @@
+//! `cargo xtask cuda emulate`: runs the suite on the stand-in driver with the CUDA C++ that CubeCL writes, which the host's C++
+//! compiler makes into code for the CPU.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use super::stand_in::{self, StandIn};
+use crate::{test::halves, workspace};
+
+/// Tests that do not run unless they are named, by the beginning of their names, and why.
+const LEFT_OUT: &[(&str, &str)] = &[];
+
+/// The options of `cargo xtask cuda emulate`.
+#[derive(Args, Default)]
+pub struct Options {
+    /// Runs the tests whose names contain one of these, also those that are left out else
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+impl Options {
+    fn chooses(&self, name: &str) -> bool {
+        if self.filters.is_empty() {
+            return !LEFT_OUT
+                .iter()
+                .any(|(left_out, _)| name.starts_with(left_out));
+        }
+        self.filters.iter().any(|filter| name.contains(filter))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// Returns an error if there is no C++ compiler, the suite does not compile, or a test fails.
+pub fn run(options: &Options) -> Result<()> {
+    has_compiler()?;
+    let stand_in = StandIn::build()?;
+    let folder = stand_in::work()?.join("emulate");
+    let kernels = kernels(&folder)?;
+    let suite = build()?;
+    let process = |arguments: &[&str], log: &Path| {
+        let mut command = Command::new(&suite);
+        command
+            .args(arguments)
+            .current_dir(workspace::root().join("tests"))
+            .env("RUST_TEST_THREADS", "1");
+        stand_in.run_kernels_under(&mut command, &kernels, log);
+        command
+    };
+
+    let list = ["--list", "--format=terse"];
+    let list = workspace::output(&mut process(&list, Path::new("/dev/null")))?;
+    let names: Vec<_> = halves::names(&list)
+        .into_iter()
+        .filter(|name| options.chooses(name))
+        .collect();
+    ensure!(!names.is_empty(), "no test has such a name");
+    if options.filters.is_empty() {
+        for (left_out, why) in LEFT_OUT {
+            println!("left out: {left_out}: {why}");
+        }
+    }
+
+    let start = Instant::now();
+    let compiled = count(&kernels)?;
+    let processes = AtomicUsize::new(0);
+    let log = |half| folder.join(format!("{}-{half}.log", process::id()));
+    let all_passed = halves::side_by_side(&names, |names| {
+        let half = processes.fetch_add(1, Ordering::Relaxed);
+        let mut command = process(&["--exact"], &log(half));
+        command.args(names);
+        command
+    })?;
+    println!(
+        "{} tests in {:.0} s; {} kernels were compiled",
+        names.len(),
+        start.elapsed().as_secs_f64(),
+        count(&kernels)? - compiled
+    );
+    let refused = (0..processes.into_inner())
+        .map(|half| refused(&log(half)))
+        .collect::<Result<Vec<_>>>()?;
+    for line in refused.into_iter().flatten().collect::<BTreeSet<_>>() {
+        println!("{line}");
+    }
+    ensure!(all_passed, "tests failed on CUDA's source");
+    Ok(())
+}
+
+/// Whether there is a C++ compiler.
+///
+/// # Errors
+///
+/// Returns an error if there is none.
+pub fn has_compiler() -> Result<()> {
+    let is_there = workspace::succeeds(Command::new("c++").arg("--version"));
+    ensure!(is_there, "no C++ compiler: `c++` does not start");
+    Ok(())
+}
+
+/// Builds the suite, with the features of the bundle for a GPU machine: kernels are not tuned.
+fn build() -> Result<PathBuf> {
+    let mut cargo = workspace::cargo(&[
+        "test",
+        "--no-run",
+        "--workspace",
+        "--test",
+        "suite",
+        "--features",
+        "burn-amp-tests/cuda",
+    ]);
+    let (name, version) = stand_in::CUDARC_VERSION;
+    cargo.env(name, version);
+    println!("{}", workspace::line(&cargo));
+    workspace::executable(&mut cargo, "suite")
+}
+
+/// The folder of compiled kernels, created if it is missing. It has another name when what they are compiled with changes;
+/// kernels that were compiled before that are removed.
+fn kernels(folder: &Path) -> Result<PathBuf> {
+    let mut sources: Vec<_> = entries(&stand_in::headers_folder())?;
+    sources.sort();
+    sources.push(stand_in::sources_folder().join("native.c"));
+    let mut hasher = DefaultHasher::new();
+    for source in sources {
+        let text = fs::read(&source).with_context(|| source.display().to_string())?;
+        text.hash(&mut hasher);
+    }
+    let kernels = folder.join(format!("kernels-{:016x}", hasher.finish()));
+    fs::create_dir_all(&kernels).with_context(|| kernels.display().to_string())?;
+    for entry in entries(folder)? {
+        if entry.is_dir() && entry != kernels {
+            fs::remove_dir_all(&entry).with_context(|| entry.display().to_string())?;
+        }
+    }
+    Ok(kernels)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .map(|entry| Ok(entry?.path()))
+        .collect()
+}
+
+/// The number of compiled kernels.
+fn count(kernels: &Path) -> Result<usize> {
+    let is_compiled = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "so");
+    Ok(entries(kernels)?
+        .iter()
+        .filter(|path| is_compiled(path))
+        .count())
+}
+
+/// What the driver refused, line by line; removes the log.
+fn refused(log: &Path) -> Result<Vec<String>> {
+    if !log.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(log).with_context(|| log.display().to_string())?;
+    fs::remove_file(log)?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_runs_if_it_is_named() {
+        for (left_out, _) in LEFT_OUT {
+            let name = format!("{left_out}some_test");
+            assert!(!Options::default().chooses(&name), "{name}");
+            let filters = vec![(*left_out).to_owned()];
+            assert!(Options { filters }.chooses(&name), "{name}");
+        }
+        assert!(Options::default().chooses("kernels::softmax::a_test"));
+    }
+}
