@@ -1,6 +1,6 @@
-// What 16-bit floats have in common: a pair of them, and functions that compute in F32 and round once.
+// What 16-bit floats have in common: a pair of them, and functions that compute in F32 and round once. Kernels include
+// cuda_runtime.h before it.
 #pragma once
-#include <cuda_runtime.h>
 
 // The nearest F32 below or above that loses no later rounding: if a bit is lost, the last one is set.
 static inline float stand_in_to_odd(double x) {
