@@ -265,7 +265,7 @@ mod tests {
         let Some(found) = ran(body, 2, 64, 128) else {
             return;
         };
-        let expected: Vec<_> = (0..128).map(|i| (63 - (i % 64 ^ 16)) as f32).collect();
+        let expected: Vec<_> = (0..128).map(|i| (63 - ((i % 64) ^ 16)) as f32).collect();
         assert_eq!(found, expected);
     }
 
