@@ -2,7 +2,8 @@
 //!
 //! Steps run in the order of [`STEPS`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
 //! the time, so there are few sets of features: those of the lints, with and without CUDA; two for `burn-amp` alone; and
-//! four that are built and run (Flex, CUDA on a driver without a device, Vulkan, Vulkan with Fusion).
+//! five that are built and run (Flex; CUDA on a driver without a device, with tuning and without; Vulkan; Vulkan with
+//! Fusion).
 //!
 //! * [`step`]: the kinds of steps; [`halves`]: tests in two processes; [`report`]: the outcomes
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
