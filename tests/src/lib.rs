@@ -50,6 +50,12 @@ pub use backend::Plain;
 
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
+/// The backend whose results in F32 those in low precision are compared with: the plain one; but CUDA's matrix units round
+/// F32 operands to the 11 bits of TF32, as many as F16 has.
+#[cfg(not(feature = "cuda"))]
+pub type ReferenceAutodiff = PlainAutodiff;
+#[cfg(feature = "cuda")]
+pub type ReferenceAutodiff = burn::backend::Autodiff<burn::backend::Flex>;
 /// The backend for inference under the policy `P`.
 pub type Amp<P> = burn_amp::Amp<Plain, P>;
 /// The backend for training under the policy `P`.

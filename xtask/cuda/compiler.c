@@ -2,6 +2,8 @@
 //
 // Each kernel's source becomes `HASH.cu` in the folder that STAND_IN_SOURCES names. What the driver gets in the place of
 // PTX is the line `//stand-in HASH ENTRY SIZE,SIZE,..` with the bytes of the kernel's parameters.
+//
+// Where kernels run, `native.c` compiles them besides.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdbool.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "native.h"
+
 #define EXPORT __attribute__((visibility("default")))
 enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6, MAX_PATH = 4096 };
 // The version that programs are told.
@@ -18,8 +22,8 @@ enum { MAJOR = 12, MINOR = 9 };
 
 struct program {
     char *source;
-    char image[4096];
-    char log[256];
+    char image[4096], entry[256];
+    char log[4096];
 };
 
 // The bytes of a type as CubeCL names it, `float`, `uint32` or `__nv_bfloat16`.
@@ -62,6 +66,7 @@ static bool describe(struct program *program, const char *hash) {
         if (!strncmp(word, "__launch_bounds__", 17) || !strncmp(word, "__cluster_dims__", 16)) used = (int)(strchr(at, ')') + 1 - at);
     at = strchr(at, '(');
     if (!at) return false;
+    snprintf(program->entry, sizeof program->entry, "%s", word);
     int written = snprintf(program->image, sizeof program->image, "//stand-in %s %s ", hash, word);
     for (const char *end; *at != ')'; at = end) {
         at++;
@@ -114,6 +119,11 @@ EXPORT int nvrtcCompileProgram(void *compiled, int count, const char *const *opt
     (void)count, (void)options;
     struct program *program = compiled;
     char hash[32], path[MAX_PATH];
+    if (kernels_are_compiled()) {
+        char *source = normalized(program->source);
+        free(program->source);
+        program->source = source;
+    }
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_of(program->source));
     const char *folder = getenv("STAND_IN_SOURCES");
     if (folder) {
@@ -124,6 +134,7 @@ EXPORT int nvrtcCompileProgram(void *compiled, int count, const char *const *opt
         snprintf(program->log, sizeof program->log, "%s: the stand-in does not understand the kernel's parameters", hash);
         return NVRTC_ERROR_COMPILATION;
     }
+    if (kernels_are_compiled() && !compile_native(program->source, hash, program->entry, program->log, sizeof program->log)) return NVRTC_ERROR_COMPILATION;
     return NVRTC_SUCCESS;
 }
 EXPORT int nvrtcGetPTXSize(void *program, size_t *size) { *size = strlen(((struct program *)program)->image) + 1; return NVRTC_SUCCESS; }

@@ -1,4 +1,5 @@
-// A CUDA driver without a device: what CubeCL asks of libcuda, answered for an H200. Kernels are logged, not run.
+// A CUDA driver without a device: what CubeCL asks of libcuda, answered for an H200. Kernels are logged; they run only where
+// `blocks.c` has them compiled for the CPU.
 //
 // The log has a line for each event between cuProfilerStart and cuProfilerStop; `xtask/src/cuda/log.rs` reads it.
 //
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulation.h"
 #include "stand_in.h"
 
 // The log ---------------------------------------------------------------------------------------------------------------
@@ -44,6 +46,7 @@ void log_line(bool always, const char *format, ...) {
     pthread_mutex_lock(&lock);
     vfprintf(opened(), format, values);
     fputc('\n', file);
+    if (always) fflush(file);
     pthread_mutex_unlock(&lock);
     va_end(values);
 }
@@ -157,6 +160,7 @@ struct kernel {
     char hash[32], entry[256];
     int parameters;
     int sizes[MAX_PARAMETERS];
+    entry run; // NULL where kernels do not run
 };
 
 EXPORT CUresult cuModuleLoadData(CUhandle *module, const void *image) {
@@ -168,7 +172,9 @@ EXPORT CUresult cuModuleLoadData(CUhandle *module, const void *image) {
     const char *at = (const char *)image + read;
     for (int used; kernel->parameters < MAX_PARAMETERS && sscanf(at, "%d,%n", &kernel->sizes[kernel->parameters], &used) == 1; at += used)
         kernel->parameters++;
-    return CUDA_SUCCESS;
+    if (!kernels_run()) return CUDA_SUCCESS;
+    kernel->run = load_kernel(kernel->hash, kernel->entry);
+    return kernel->run ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuModuleUnload(CUhandle module) { (void)module; return CUDA_SUCCESS; }
 EXPORT CUresult cuModuleGetFunction(CUhandle *function, CUhandle module, const char *name) {
@@ -215,6 +221,7 @@ EXPORT CUresult cuLaunchKernel(CUhandle function, unsigned gx, unsigned gy, unsi
     atomic_fetch_add(&launches, 1);
     clock_launched(kernel->entry);
     if (log_is_on()) log_launch(kernel, grid, block, shared, parameters);
+    if (kernel->run) run_kernel(kernel->run, kernel->entry, (struct dimensions){gx, gy, gz}, (struct dimensions){bx, by, bz}, shared, parameters);
     return CUDA_SUCCESS;
 }
 

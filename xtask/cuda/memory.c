@@ -1,5 +1,5 @@
 // The memory of the device: address space, whose pages exist once they are touched. A model of many gigabytes fits on a
-// small machine, because kernels do not run and only what is uploaded is touched.
+// small machine where kernels do not run, because then only what is uploaded is touched.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "emulation.h"
 #include "stand_in.h"
 
 struct block {
@@ -78,8 +79,13 @@ EXPORT CUresult cuMemAllocHost_v2(void **start, size_t size) {
 }
 EXPORT CUresult cuMemFreeHost(void *start) { (void)start; return CUDA_SUCCESS; }
 
-// What is uploaded is kept, what kernels would have computed does not exist. So what is read back is zeros: pages that were
-// used before hold old values, and an overflow flag among them would skip the step.
+// What is uploaded is kept. Where kernels do not run, what they would have computed does not exist, so what is read back is
+// zeros: pages that were used before hold old values, and an overflow flag among them would skip the step.
+static void read_back(void *host, CUdeviceptr device, size_t size) {
+    if (kernels_run()) memcpy(host, (void *)device, size);
+    else memset(host, 0, size);
+}
+
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr device, const void *host, size_t size, CUhandle stream) {
     (void)stream;
     memcpy((void *)device, host, size);
@@ -88,20 +94,19 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr device, const void *host, size_
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *host, CUdeviceptr device, size_t size, CUhandle stream) {
     (void)stream;
-    (void)device;
-    memset(host, 0, size);
+    read_back(host, device, size);
     log_line(false, "read %zu", size);
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUhandle stream) {
     (void)stream;
-    (void)to, (void)from;
+    if (kernels_run()) memmove((void *)to, (void *)from, size);
     log_line(false, "move %zu", size);
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr start, unsigned char value, size_t size, CUhandle stream) {
     (void)stream;
-    (void)start, (void)value;
+    if (kernels_run()) memset((void *)start, value, size);
     log_line(false, "fill %zu", size);
     return CUDA_SUCCESS;
 }
@@ -127,7 +132,8 @@ EXPORT CUresult cuMemcpy2DAsync_v2(const struct copy *copy, CUhandle stream) {
     for (size_t row = 0; row < copy->height; row++) {
         size_t from = row * copy->from.pitch, to = row * copy->to.pitch;
         if (is_upload) memcpy((char *)copy->to.device + to, (const char *)copy->from.host + from, copy->width);
-        else if (is_read) memset((char *)copy->to.host + to, 0, copy->width);
+        else if (is_read) read_back((char *)copy->to.host + to, copy->from.device + from, copy->width);
+        else if (kernels_run()) memmove((char *)copy->to.device + to, (char *)copy->from.device + from, copy->width);
     }
     log_line(false, "%s %zu", is_upload ? "upload" : is_read ? "read" : "move", copy->width * copy->height);
     return CUDA_SUCCESS;

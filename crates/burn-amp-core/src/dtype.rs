@@ -50,8 +50,8 @@ impl Precision {
         match self {
             Self::F64 => x,
             Self::F32 | Self::Flex32 => f64::from(x as f32),
-            Self::F16 => f16::from_f64(x).to_f64(),
-            Self::BF16 => bf16::from_f64(x).to_f64(),
+            Self::F16 => f16::from_f32(to_odd(x)).to_f64(),
+            Self::BF16 => bf16::from_f32(to_odd(x)).to_f64(),
         }
     }
 
@@ -94,6 +94,17 @@ impl Precision {
             Self::BF16 => "bf16",
         }
     }
+}
+
+/// The F32 number that rounds like `x` to every dtype of at most 22 bits: if bits are lost, the last one is odd, so that
+/// it is no tie. `half` 2.7 drops the last 32 bits of an F64, and a number just above a tie becomes one.
+fn to_odd(x: f64) -> f32 {
+    let rounded = x as f32;
+    if f64::from(rounded) == x || x.is_nan() {
+        return rounded;
+    }
+    let is_larger = f64::from(rounded).abs() > x.abs();
+    f32::from_bits((rounded.to_bits() - u32::from(is_larger)) | 1)
 }
 
 impl fmt::Display for Precision {
@@ -155,6 +166,13 @@ mod tests {
             assert_eq!(Precision::F16.round(x), in_f16);
             assert_eq!(Precision::BF16.round(x), in_bf16);
         }
+        // Half way between 230/256 and 231/256, and a little above.
+        let tie = 461.0 / 512.0;
+        assert_eq!(Precision::BF16.round(tie), 230.0 / 256.0);
+        assert_eq!(Precision::BF16.round(tie + 1e-12), 231.0 / 256.0);
+        assert_eq!(Precision::F16.round(2049.0), 2048.0);
+        assert_eq!(Precision::F16.round(-2049.0 - 1e-7), -2050.0);
+        assert_eq!(Precision::F16.round(1e300), f64::INFINITY);
         assert_eq!(Precision::F16.round(1e-8), 0.0);
     }
 }

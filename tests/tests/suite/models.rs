@@ -7,7 +7,7 @@ use burn::{
 };
 use burn_amp::{extend::Amped, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, ConfigSource, InF16, PlainAutodiff, for_each_low_policy,
+    Amp, AmpAutodiff, ConfigSource, InF16, PlainAutodiff, ReferenceAutodiff, for_each_low_policy,
     models::{self, Example, run, seeded},
     near::{assert_near, epsilon},
 };
@@ -37,7 +37,7 @@ where
 
 fn is_near_f32<E: Example, P: ConfigSource>() {
     let record = record::<E>();
-    let expected = run::<E, PlainAutodiff>(&record, |_, _| ());
+    let expected = run::<E, ReferenceAutodiff>(&record, |_, _| ());
     let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
         assert_gradients_are_stored_in_f32::<AmpAutodiff<P>, _>(model, grads);
     });

@@ -9,7 +9,7 @@ use burn::{
     },
 };
 use burn_amp::{full_precision, storage_dtype};
-use burn_amp_tests::{Amp, AmpAutodiff, ConfigSource, Plain, for_each_low_policy};
+use burn_amp_tests::{Amp, AmpAutodiff, ConfigSource, Plain, PlainAutodiff, for_each_low_policy};
 
 /// A matrix without symmetries, whose entries half precision would round.
 fn matrix<B: Backend>() -> Tensor<B, 2> {
@@ -70,14 +70,16 @@ fn square_root<B: Backend>(x: Tensor<B, 2>) -> Vec<TensorData> {
 fn is_f32_in_the_scope<P: ConfigSource>() {
     let plain = linear_algebra::<Plain>();
     let without_graph = linear_algebra::<Amp<P>>();
-    let with_graph = linear_algebra::<AmpAutodiff<P>>();
-    for ((name, on_plain), ((_, on_amp), (_, on_graph))) in plain
-        .into_iter()
-        .zip(without_graph.into_iter().zip(with_graph))
-    {
+    for ((name, on_plain), (_, on_amp)) in plain.into_iter().zip(without_graph) {
         let expected = on_plain(matrix());
         assert_eq!(full_precision(|| on_amp(matrix())), expected, "{name}");
-        assert_eq!(full_precision(|| on_graph(matrix())), expected, "{name}");
+    }
+    // With a graph Burn multiplies the factors of a determinant by adding their logarithms.
+    let plain = linear_algebra::<PlainAutodiff>();
+    let with_graph = linear_algebra::<AmpAutodiff<P>>();
+    for ((name, on_plain), (_, on_amp)) in plain.into_iter().zip(with_graph) {
+        let expected = on_plain(matrix());
+        assert_eq!(full_precision(|| on_amp(matrix())), expected, "{name}");
     }
 }
 

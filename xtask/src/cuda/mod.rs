@@ -5,12 +5,14 @@
 //! * [`log`], [`kernel`], [`traffic`], [`live`], [`class`]: from the driver's log to [`step`], a step in numbers
 //! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
 //! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
+//! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU
 //! * [`table`]: the steps in the repository; [`model`]: an estimate of their times; [`report`]: both for people
 
 mod cache;
 mod class;
 mod compile;
 mod dry;
+mod emulate;
 mod kernel;
 mod live;
 mod log;
@@ -46,6 +48,8 @@ enum Command {
     Compile(compile::Options),
     /// Compiles what training steps launch, and what tuning chooses from, into a folder that a GPU machine can use
     Cache(cache::Options),
+    /// Runs the suite with the kernels that CubeCL writes for CUDA, compiled for the CPU
+    Emulate(emulate::Options),
     /// Writes book/src/cuda-steps.md from the table of steps and the figures of a device
     Page(generated::Options),
 }
@@ -56,6 +60,7 @@ pub fn run(options: Options) -> Result<()> {
         Command::Dry(options) => dry::run(&options),
         Command::Compile(options) => compile::run(&options),
         Command::Cache(options) => cache::run(&options),
+        Command::Emulate(options) => emulate::run(&options),
         Command::Page(options) => generated::run(options, "cuda page", &[page()?]),
     }
 }
@@ -70,6 +75,16 @@ pub fn check_steps() -> Result<()> {
         },
         ..dry::Options::default()
     })
+}
+
+/// Whether there is a C++ compiler for kernels.
+pub fn can_emulate() -> Result<()> {
+    emulate::has_compiler()
+}
+
+/// The suite with kernels that run on the CPU: a step of `cargo xtask test`.
+pub fn check_emulation() -> Result<()> {
+    emulate::run(&emulate::Options::default())
 }
 
 /// Whether the true NVRTC is there or can be downloaded.

@@ -23,12 +23,12 @@ struct Library {
 
 const LIBRARIES: &[Library] = &[
     Library {
-        sources: &["driver.c", "memory.c", "clock.c"],
+        sources: &["driver.c", "memory.c", "clock.c", "blocks.c"],
         file: "libcuda.so.1",
         alias: "libcuda.so",
     },
     Library {
-        sources: &["compiler.c"],
+        sources: &["compiler.c", "native.c"],
         file: "libnvrtc.so.12",
         alias: "libnvrtc.so",
     },
@@ -84,6 +84,18 @@ impl StandIn {
             .env("CUDA_PATH", compiler);
     }
 
+    /// Makes a command find the libraries, and run the kernels that it launches: they are compiled with CUDA's headers for the
+    /// host and kept in `kernels`. What the driver refuses is in `log`.
+    pub fn run_kernels_under(&self, command: &mut Command, kernels: &Path, log: &Path) {
+        command
+            .env("LD_PRELOAD", self.folder.join("libcuda.so.1"))
+            .env("LD_LIBRARY_PATH", &self.folder)
+            .env("CUDA_PATH", &self.folder)
+            .env("STAND_IN_KERNELS", kernels)
+            .env("STAND_IN_HEADERS", headers_folder())
+            .env("STAND_IN_LOG", log);
+    }
+
     /// Makes a command find the libraries. Kernels' sources are kept in `sources`, the driver's log is `log`.
     pub fn put_under(&self, command: &mut Command, sources: &Path, log: &Path) {
         command
@@ -117,6 +129,11 @@ pub fn compiler() -> Command {
     let mut cc = Command::new("cc");
     cc.args(WARNINGS);
     cc
+}
+
+/// The folder of CUDA's headers for the host's compiler.
+pub fn headers_folder() -> PathBuf {
+    sources_folder().join("include")
 }
 
 /// The folder of the C sources.

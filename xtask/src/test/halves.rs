@@ -22,20 +22,35 @@ use crate::workspace;
 pub fn run(cargo_test: impl Fn() -> Command + Sync) -> Result<()> {
     workspace::run(cargo_test().arg("--no-run"))?;
     let list = workspace::output(cargo_test().args(["--quiet", "--", "--list", "--format=terse"]))?;
-    let [first, second] = split(&list);
-    ensure!(!first.is_empty(), "no test was found");
-    println!(
-        "{} tests in one process, {} in another, whose output follows",
-        first.len(),
-        second.len()
-    );
-    let half = |names: &[&str]| {
+    let names = names(&list);
+    ensure!(!names.is_empty(), "no test was found");
+    let all_passed = side_by_side(&names, |names| {
         let mut command = cargo_test();
         command
             .args(["--no-fail-fast", "--", "--exact"])
             .args(names);
         command
-    };
+    })?;
+    ensure!(
+        all_passed,
+        "{}: tests failed",
+        workspace::line(&cargo_test())
+    );
+    Ok(())
+}
+
+/// Runs tests in two processes, each the command that `half` makes for some names; whether all passed.
+///
+/// # Errors
+///
+/// Returns an error if a process does not start.
+pub fn side_by_side(names: &[&str], half: impl Fn(&[&str]) -> Command + Sync) -> Result<bool> {
+    let [first, second] = split(names);
+    println!(
+        "{} tests in one process, {} in another, whose output follows",
+        first.len(),
+        second.len()
+    );
     let (first, second) = thread::scope(|scope| {
         let other = scope.spawn(|| (!second.is_empty()).then(|| half(&second).output()));
         let first = half(&first).status();
@@ -52,26 +67,26 @@ pub fn run(cargo_test: impl Fn() -> Command + Sync) -> Result<()> {
         eprint!("{}", String::from_utf8_lossy(&stderr));
         all_passed &= status.success();
     }
-    ensure!(
-        all_passed,
-        "{}: tests failed",
-        workspace::line(&cargo_test())
-    );
-    Ok(())
+    Ok(all_passed)
 }
 
-/// Splits the names in the output of `--list` into two halves of about as many tests.
+/// The names of tests in the output of `--list`.
+pub fn names(list: &str) -> Vec<&str> {
+    list.lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .collect()
+}
+
+/// Splits names into two halves of about as many tests.
 ///
 /// Tests of one module stay together, because they tend to need the same kernels, which each process compiles.
-fn split(list: &str) -> [Vec<&str>; 2] {
+fn split<'a>(names: &[&'a str]) -> [Vec<&'a str>; 2] {
     let mut modules: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for line in list.lines() {
-        if let Some(name) = line.strip_suffix(": test") {
-            let module = name.rsplit_once("::").map_or("", |(module, _)| module);
-            let names = modules.entry(module).or_default();
-            if !names.contains(&name) {
-                names.push(name);
-            }
+    for name in names {
+        let module = name.rsplit_once("::").map_or("", |(module, _)| module);
+        let names = modules.entry(module).or_default();
+        if !names.contains(name) {
+            names.push(name);
         }
     }
     let mut modules: Vec<_> = modules.into_values().collect();
@@ -92,14 +107,14 @@ mod tests {
     fn a_module_stays_in_one_half_and_no_test_is_lost() {
         let list = "a::one: test\na::two: test\nb::one: test\nalone: test\na::one: test\n\n4 tests, 1 benchmark\n\
                     c::d::one: test\nc::d::two: test\nc::d::three: test\nmeasure: benchmark\n";
-        let [first, second] = split(list);
+        let [first, second] = split(&names(list));
         assert_eq!(first, ["c::d::one", "c::d::two", "c::d::three", "b::one"]);
         assert_eq!(second, ["a::one", "a::two", "alone"]);
     }
 
     #[test]
     fn one_module_needs_one_process() {
-        let [first, second] = split("one: test\ntwo: test\n");
+        let [first, second] = split(&names("one: test\ntwo: test\n"));
         assert_eq!((first.len(), second.len()), (2, 0));
     }
 }

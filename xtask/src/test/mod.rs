@@ -2,13 +2,14 @@
 //!
 //! Steps run in the order of [`STEPS`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
 //! the time, so there are few sets of features: those of the lints, with and without CUDA; two for `burn-amp` alone; and
-//! four that are built and run (Flex, CUDA on a driver without a device, Vulkan, Vulkan with Fusion).
+//! five that are built and run (Flex; CUDA on a driver without a device, with tuning and without; Vulkan; Vulkan with
+//! Fusion).
 //!
 //! * [`step`]: the kinds of steps; [`halves`]: tests in two processes; [`report`]: the outcomes
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
 //! * [`tools`]: programs that steps need
 
-mod halves;
+pub mod halves;
 mod manifests;
 mod msrv;
 mod package;
@@ -160,6 +161,11 @@ const STEPS: &[Step] = &[
     Step::new(
         "cuda-compile",
         Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
+    ),
+    // Without tuning, which CUDA's other step has: a third build of some of Burn's packages.
+    Step::new(
+        "cuda-emulate",
+        Task::IfPossible("cargo xtask cuda emulate", tools::cuda_emulation),
     ),
     Step::new("doctest", Task::Cargo(&["test", "--workspace", "--doc"])),
     Step::new(

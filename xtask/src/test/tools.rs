@@ -40,6 +40,14 @@ pub fn cuda_kernels() -> Outcome {
     }
 }
 
+/// Runs the suite with kernels compiled for the CPU, if there is a C++ compiler.
+pub fn cuda_emulation() -> Outcome {
+    match cuda::can_emulate() {
+        Ok(()) => cuda::check_emulation().into(),
+        Err(error) => without_means(format!("no kernel for CUDA ran: {error:#}")),
+    }
+}
+
 /// Skips the step on a developer's machine, where the summary shows it; fails it in continuous integration.
 pub fn without_means(why: String) -> Outcome {
     if vulkan::required() {

@@ -150,7 +150,7 @@ pub(super) fn weight_at<P: Numeric>(
     }
 }
 
-/// Writes the weight of an element; returns it as it was written to the parameter, or the master.
+/// Writes the weight of an element; returns it as it was written to the parameter.
 #[cube]
 pub(super) fn write<P: Numeric>(
     weight: f32,
@@ -178,8 +178,9 @@ pub(super) fn write<P: Numeric>(
         offsets.index_mut(at)[position] = i16::cast_from(i32::cast_from(offset));
         weight = f32::from_bits(upper);
     }
-    parameters.index_mut(at)[position] = P::cast_from(weight);
-    weight
+    let stored = P::cast_from(weight);
+    parameters.index_mut(at)[position] = stored;
+    f32::cast_from(stored)
 }
 
 /// The same bijection as [`mixed`](super::rounding::mixed).

@@ -119,8 +119,12 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                     let mut second = f32::new(0.0);
                     let mut largest = f32::new(0.0);
                     if position < length {
-                        let mut weight =
+                        let weight =
                             weight_at::<P>(parameters, masters, offsets, at, position, code);
+                        let mut stored = weight;
+                        if comptime!(code.has_low && (code.has_master || code.has_offset)) {
+                            stored = f32::cast_from(parameters.index(at)[position]);
+                        }
                         if is_made {
                             let gradient = f32::cast_from(gradients[position]);
                             let gradient = unscaled(gradient, own, unscale, clipping, code);
@@ -135,7 +139,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                             second = after.second;
                             largest = after.largest;
                             let draw = mixed(position as u32 ^ own.key);
-                            weight = write::<P>(
+                            stored = write::<P>(
                                 after.weight,
                                 draw,
                                 parameters,
@@ -147,7 +151,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                             );
                         }
                         if comptime!(code.has_low) {
-                            lows.index_mut(at)[position] = L::cast_from(weight);
+                            lows.index_mut(at)[position] = L::cast_from(stored);
                         }
                     }
                     firsts[lane] = first;
@@ -225,8 +229,12 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                     let position = turn * lanes + lane;
                     let side = comptime!(lane as u32);
                     if position < length {
-                        let mut weight =
+                        let weight =
                             weight_at::<P>(parameters, masters, offsets, at, position, code);
+                        let mut stored = weight;
+                        if comptime!(code.has_low && (code.has_master || code.has_offset)) {
+                            stored = f32::cast_from(parameters.index(at)[position]);
+                        }
                         if is_made {
                             let gradient = f32::cast_from(gradients[position]);
                             let gradient = unscaled(gradient, own, unscale, clipping, code);
@@ -281,7 +289,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                                     largest_moments.index_mut(at)[position] = after.largest;
                                 }
                             }
-                            weight = write::<P>(
+                            stored = write::<P>(
                                 after.weight,
                                 draw,
                                 parameters,
@@ -293,7 +301,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
                             );
                         }
                         if comptime!(code.has_low) {
-                            lows.index_mut(at)[position] = L::cast_from(weight);
+                            lows.index_mut(at)[position] = L::cast_from(stored);
                         }
                     }
                 }

@@ -2,8 +2,8 @@
 //!
 //! [`AmpBackend::sum_of_squares`](crate::AmpBackend::sum_of_squares) takes a list of tensors of any float dtypes, shapes
 //! and layouts with a factor for each, and returns one F32 number, as `[1]`: the sum of the squares of all elements
-//! times their factors. Each tensor is read once. The kernel adds in F32, in an order that depends on the shapes alone,
-//! so the sum has the same bits every time.
+//! times their factors. Each tensor is read once. The kernel adds in F32, in an order that depends on the shapes and the
+//! layouts alone, so the sum has the same bits every time.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

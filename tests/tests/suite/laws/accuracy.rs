@@ -85,6 +85,10 @@ fn tolerance_on_cubecl(op: Op, class: Class) -> Option<(f64, To)> {
         | Op::log_sigmoid
         | Op::log_sigmoid_backward
         | Op::ctc_loss => Some((12.0, To::Itself)),
+        // Coordinates are computed in the operands' dtype and lie between -1 and 4: they are off by 2 epsilons, and with
+        // them the weights of both dimensions, of neighbours that differ by twice the largest. The weights and their
+        // products are rounded, too.
+        Op::float_grid_sample_2d | Op::deform_conv2d => Some((10.0, To::Largest)),
         // CubeCL's direct convolutions, used where no matrix unit is available, accumulate in the operands' dtype.
         _ if class == Class::Low => Some((4.0, To::Largest)),
         _ => None,
@@ -138,15 +142,20 @@ fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
     for_each_low_policy!(is_near);
 }
 
-fn differs<P: ConfigSource>() {
-    for (op, why) in NOT_COMPARED {
-        let class = op.class(compute::<P>()).expect("an op with a class");
-        let near = catch_unwind(AssertUnwindSafe(|| assert_near::<P>(*op, class)));
-        assert!(near.is_err(), "{op} is near, but: {why}");
-    }
+fn differs<P: ConfigSource>(op: Op) -> bool {
+    let class = op.class(compute::<P>()).expect("an op with a class");
+    catch_unwind(AssertUnwindSafe(|| assert_near::<P>(op, class))).is_err()
 }
 
+/// In one of the low precisions: BF16 rounds some differences away.
 #[test]
 fn an_op_is_not_compared_only_if_it_differs() {
-    for_each_low_policy!(differs);
+    for (op, why) in NOT_COMPARED {
+        let differs = [
+            #[cfg(not(feature = "vulkan"))]
+            differs::<InBf16>(*op),
+            differs::<InF16>(*op),
+        ];
+        assert!(differs.contains(&true), "{op} is near, but: {why}");
+    }
 }

@@ -56,7 +56,7 @@ fn keep_and_widest_insert_no_cast_among_operands_of_one_dtype() {
     for_each_low_policy!(inserts_no_cast);
 }
 
-#[cfg(not(feature = "vulkan"))]
+#[cfg(not(feature = "cubecl"))]
 fn leaves_f64<P: ConfigSource>() {
     law::<P>(|op, _| {
         let plain = read(run_on::<Reference>(op, DType::F64, None));
@@ -74,8 +74,8 @@ fn leaves_f64<P: ConfigSource>() {
     });
 }
 
-/// Runs on the reference backend only, because Vulkan has no F64.
-#[cfg(not(feature = "vulkan"))]
+/// Runs on the reference backend, because Vulkan has no F64, and so with the suite on it.
+#[cfg(not(feature = "cubecl"))]
 #[test]
 fn f64_is_never_touched() {
     for_each_low_policy!(leaves_f64);
