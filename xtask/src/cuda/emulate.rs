@@ -39,7 +39,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// The options of `cargo xtask cuda emulate`.
-#[derive(Args, Default)]
+#[derive(Args)]
 pub struct Options {
     /// Runs the tests whose names contain one of these, also those that are left out else
     #[arg(value_name = "FILTER")]
@@ -47,6 +47,13 @@ pub struct Options {
 }
 
 impl Options {
+    /// Those of the tests whose names contain `filter`.
+    pub fn of(filter: &str) -> Self {
+        Self {
+            filters: vec![filter.to_owned()],
+        }
+    }
+
     fn chooses(&self, name: &str) -> bool {
         if self.filters.is_empty() {
             return !LEFT_OUT

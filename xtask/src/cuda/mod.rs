@@ -82,9 +82,9 @@ pub fn can_emulate() -> Result<()> {
     emulate::has_compiler()
 }
 
-/// The suite with kernels that run on the CPU: a step of `cargo xtask test`.
+/// The tests of kernels, with kernels that run on the CPU: a step of `cargo xtask test`.
 pub fn check_emulation() -> Result<()> {
-    emulate::run(&emulate::Options::default())
+    emulate::run(&emulate::Options::of("kernels::"))
 }
 
 /// Whether the true NVRTC is there or can be downloaded.

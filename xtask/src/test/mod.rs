@@ -165,7 +165,7 @@ const STEPS: &[Step] = &[
     // Without tuning, which CUDA's other step has: a third build of some of Burn's packages.
     Step::new(
         "cuda-emulate",
-        Task::IfPossible("cargo xtask cuda emulate", tools::cuda_emulation),
+        Task::IfPossible("cargo xtask cuda emulate kernels::", tools::cuda_emulation),
     ),
     Step::new("doctest", Task::Cargo(&["test", "--workspace", "--doc"])),
     Step::new(
