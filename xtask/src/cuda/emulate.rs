@@ -39,7 +39,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// The options of `cargo xtask cuda emulate`.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Options {
     /// Runs the tests whose names contain one of these, also those that are left out else
     #[arg(value_name = "FILTER")]
