@@ -56,7 +56,8 @@ fn value<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
     }
 }
 
-/// The derivative of the function at `x`.
+/// The derivative of the function at `x`. Near the ends of the function's range it follows from the rounded F32 value, as the
+/// gradient of `log(1 - tanh(x))` is a quotient of both.
 #[cube]
 fn slope<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vector<f32, N> {
     match activation {
@@ -66,16 +67,15 @@ fn slope<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
             let density = (x * x * Vector::new(-0.5)).exp() * Vector::new(0.398_942_3);
             (erf + Vector::new(1.0)) * Vector::new(0.5) + x * density
         }
-        Activation::Sigmoid => bell::<N>((-x.abs()).exp()),
-        Activation::Tanh => bell::<N>((x.abs() * Vector::new(-2.0)).exp()) * Vector::new(4.0),
+        Activation::Sigmoid => {
+            let sigmoid = value::<N>(x, activation);
+            sigmoid * (Vector::new(1.0) - sigmoid)
+        }
+        Activation::Tanh => {
+            let tanh = x.tanh();
+            (Vector::new(1.0) - tanh) * (Vector::new(1.0) + tanh)
+        }
     }
-}
-
-/// `small / (1 + small)²`: the slope of a sigmoid where `small` is `exp(-|x|)`.
-#[cube]
-fn bell<N: Size>(small: Vector<f32, N>) -> Vector<f32, N> {
-    let large = Vector::new(1.0) / (small + Vector::new(1.0));
-    small * large * large
 }
 
 /// The elements of a vector in which tensors of so many elements, of at most so many bytes each, are read and written.
