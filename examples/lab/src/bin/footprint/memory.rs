@@ -115,17 +115,13 @@ mod tests {
     {
         let device = Default::default();
         let net = fresh::<B, S>(subject, &device);
+        // What is allocated once for products of this size is there already.
         drop(subject.both_passes(&net, &subject.batch::<B>(times, &device)));
         let batch = subject.batch::<B>(times, &device);
-        let left = || {
-            let before = heap();
-            let output = subject.forward(&net, &batch);
-            let left = heap().saturating_sub(before);
-            drop(output);
-            left
-        };
-        // Each thread allocates once what it needs for products of this size, when it first takes part in one.
-        let left = [left(), left(), left()].into_iter().min().unwrap_or(0);
+        let before = heap();
+        let output = subject.forward(&net, &batch);
+        let left = heap().saturating_sub(before);
+        drop(output);
         let recording = burn_amp::diagnose::record::<B>(&device);
         drop(subject.both_passes(&net, &batch));
         let report = recording.finish();
@@ -136,15 +132,14 @@ mod tests {
     fn a_report_tells_what_the_graphs_of_the_zoo_keep() {
         let _alone = ALONE.lock();
         for entry in zoo::ZOO {
-            for (left, reported) in subject::visit(entry.name, Told).unwrap() {
+            let is_near = |(left, reported): &(u64, u64)| {
                 // The smallest net keeps 30 KiB, and some vectors on the heap grow or shrink meanwhile.
-                let tolerance = 2048 + left / 50;
-                assert!(
-                    left.abs_diff(reported) < tolerance,
-                    "{}: {reported} of {left} bytes",
-                    entry.name
-                );
-            }
+                left.abs_diff(*reported) < 2048 + left / 50
+            };
+            // A thread allocates what it needs for products when it first takes part in one, which may be meanwhile.
+            let mut attempts = (0..3).map(|_| subject::visit(entry.name, Told).unwrap());
+            let is_told = attempts.any(|told| told.iter().all(is_near));
+            assert!(is_told, "{}: the report differs from the heap", entry.name);
         }
     }
 }

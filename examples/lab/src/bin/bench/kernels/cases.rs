@@ -1,8 +1,10 @@
 //! The kernels, the bytes that each moves, and its reference.
 
-use burn::tensor::FloatDType;
+use burn::tensor::{FloatDType, TensorMetadata};
 use burn_amp_kernels::{
-    AmpBackend, cross_entropy, finite, layer_norm, log_softmax, loss_scale,
+    AmpBackend,
+    activation::{self, Activation},
+    cross_entropy, finite, layer_norm, log_softmax, loss_scale,
     softmax::{self, ScaleMask},
     unscale,
 };
@@ -111,6 +113,36 @@ impl<B: AmpBackend> Case<B> {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
                     let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
                     cross_entropy::reference_backward::<B>(x, statistics, targets, grad)
+                },
+            ),
+            case(
+                "GELU",
+                LOW + LOW,
+                |o| B::mixed_activation(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
+                |o| activation::reference::<B>(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
+            ),
+            case(
+                "GELU backward",
+                2 * LOW + LOW,
+                |o| B::mixed_activation_backward(o.x.clone(), o.grad.clone(), Activation::Gelu),
+                |o| {
+                    let (x, grad) = (o.x.clone(), o.grad.clone());
+                    activation::reference_backward::<B>(x, grad, Activation::Gelu)
+                },
+            ),
+            case(
+                "sigmoid to f32",
+                LOW + F32,
+                |o| B::mixed_activation(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
+                |o| activation::reference::<B>(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
+            ),
+            case(
+                "sigmoid backward",
+                LOW + F32 + LOW,
+                |o| B::mixed_activation_backward(o.x.clone(), o.wide.clone(), Activation::Sigmoid),
+                |o| {
+                    let (x, grad) = (o.x.clone(), o.wide.clone());
+                    activation::reference_backward::<B>(x, grad, Activation::Sigmoid)
                 },
             ),
             case(
