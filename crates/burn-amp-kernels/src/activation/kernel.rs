@@ -48,7 +48,8 @@ fn value<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
             x * (erf + Vector::new(1.0)) * Vector::new(0.5)
         }
         Activation::Sigmoid => {
-            let small = (-x.abs()).exp();
+            // CubeCL 0.10 writes `-` of a vector as it stands, which is no CUDA.
+            let small = (x.abs() * Vector::new(-1.0)).exp();
             let large = Vector::new(1.0) / (small + Vector::new(1.0));
             select_many(x.less_than(Vector::new(0.0)), small * large, large)
         }
