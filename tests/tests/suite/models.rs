@@ -7,14 +7,16 @@ use burn::{
 };
 use burn_amp::{extend::Amped, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, ConfigSource, InF16, PlainAutodiff, ReferenceAutodiff, for_each_low_policy,
+    Amp, AmpAutodiff, ConfigSource, InF16, ReferenceAutodiff, for_each_low_policy,
     models::{self, Example, run, seeded},
     near::{assert_near, epsilon},
 };
 
-/// The parameters with which every backend starts an example.
+/// The parameters with which every backend starts an example. They are drawn where the reference is computed: in one of 60
+/// draws a gradient in front of a group norm is so much smaller than its addends that rounding those to BF16 costs more
+/// than the tolerance, and each backend draws other numbers.
 fn record<E: Example>() -> Vec<u8> {
-    seeded::<PlainAutodiff, _>(|device| E::init(device))
+    seeded::<ReferenceAutodiff, _>(|device| E::init(device))
 }
 
 fn assert_gradients_are_stored_in_f32<B, M>(model: &M, grads: &B::Gradients)

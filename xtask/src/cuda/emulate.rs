@@ -29,10 +29,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("long_runs::", "hundreds of steps"),
     (
-        "models::group_norm",
-        "fails: in BF16 the gradient of a bias in front of the norm is 10 epsilons off, of 8; not understood yet",
-    ),
-    (
         "resume::",
         "starts a process for each of many interrupted runs",
     ),
