@@ -27,8 +27,9 @@ pub fn spans(kernel: &Kernel, launch: &Launch) -> Option<Vec<Span>> {
         .collect()
 }
 
-/// The bytes that a launch moves: each buffer once, one that is read and written twice; of a table that is looked up or
-/// added to by index, as many as there are values.
+/// The bytes that a launch moves: each buffer once, one that is read and written twice. Of a table that is looked up or
+/// added to by index, as many as there are values; of a tensor that is written to in part, and of one of which a part is
+/// copied, that part.
 pub fn bytes(entry: &str, spans: &[Span]) -> u64 {
     let mut sizes: Vec<u64> = spans.iter().map(|span| span.bytes).collect();
     sizes.sort_unstable();
@@ -38,6 +39,11 @@ pub fn bytes(entry: &str, spans: &[Span]) -> u64 {
     match sizes.as_slice() {
         [_, values, _] if looks_up => 2 * values,
         [_, values, _] if adds => 3 * values,
+        [values, _] if entry.starts_with("slice_assign") => 2 * values,
+        [smaller, _] if entry.starts_with("copy_kernel") || entry.starts_with("slice_kernel") => {
+            let written = spans.iter().filter(|span| span.access != Access::Read);
+            smaller + written.map(|span| span.bytes).sum::<u64>()
+        }
         _ => spans
             .iter()
             .map(|span| match span.access {
@@ -154,6 +160,21 @@ mod tests {
         let spans = [span(1000), span(4), span(64)];
         assert_eq!(bytes("select_kernel_t_f32", &spans), 128);
         assert_eq!(bytes("select_assign_kernel_f_f32", &spans), 192);
+    }
+
+    #[test]
+    fn a_part_moves_without_the_rest() {
+        let span = |bytes, access| Span {
+            start: 0,
+            bytes,
+            access,
+        };
+        let into = [span(1000, Access::ReadWrite), span(64, Access::Read)];
+        assert_eq!(bytes("slice_assign_kernel_e_f32", &into), 128);
+        let of = [span(1000, Access::Read), span(64, Access::Write)];
+        assert_eq!(bytes("copy_kernel_t_f32_n_4", &of), 128);
+        let expanded = [span(64, Access::Read), span(1000, Access::Write)];
+        assert_eq!(bytes("copy_kernel_t_f32_n_4", &expanded), 1064);
     }
 
     const MATMUL: [(u64, u64, Access); 3] = [
