@@ -122,9 +122,16 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
+        copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
-        let (output, mean, inverse_std) = layer_norm::recorded::<B, C>(x, gamma, beta, epsilon);
+        let layer_norm::Recorded {
+            output,
+            copy,
+            mean,
+            inverse_std,
+        } = layer_norm::recorded::<B, C>(x, gamma, beta, epsilon, copy);
         LayerNorm {
+            copy: copy.map(|copy| untracked::<B, C>(&output, copy)),
             mean: untracked::<B, C>(&output, mean),
             inverse_std: untracked::<B, C>(&output, inverse_std),
             output,

@@ -337,14 +337,15 @@ pub trait AmpBackend: Backend {
         cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad)
     }
 
-    /// Layer normalization in mixed precision; see [`layer_norm`].
+    /// Layer normalization in mixed precision, with a copy of the output in another dtype; see [`layer_norm`].
     fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
+        copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
-        layer_norm::reference::<Self>(x, gamma, beta, epsilon)
+        layer_norm::reference::<Self>(x, gamma, beta, epsilon, copy)
     }
 
     /// The gradients of [`mixed_layer_norm`](Self::mixed_layer_norm).

@@ -2,12 +2,13 @@
 
 use burn::{
     module::AutodiffModule,
-    nn::{BatchNorm, BatchNormConfig, Lstm, LstmConfig},
+    nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Lstm, LstmConfig},
     tensor::{DType, Tensor, backend::AutodiffBackend},
 };
 use burn_amp_core::Op;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, InF16, LossScaleMode, Plain, PlainAutodiff, policy, scaling,
+    AmpAutodiff, Compute, InF16, LossScaleMode, Plain, PlainAutodiff, ReferenceAutodiff, policy,
+    scaling,
     trace::{Trace, calls},
 };
 
@@ -16,6 +17,9 @@ policy!(
     Unscaled,
     scaling(Compute::F16, LossScaleMode::Off)
 );
+
+/// F16 has 11 bits.
+const EPSILON: f32 = 1.0 / 1024.0;
 
 type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
@@ -92,4 +96,67 @@ fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
     let error: Vec<_> = actual.iter().zip(&expected).map(|(a, b)| a - b).collect();
     let error = norm(error) / norm(expected);
     assert!(error < 0.05, "{error}");
+}
+
+/// The gradient of a layer norm's input, whose output is read by so many products, and by so many ops in F32.
+fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32> {
+    const WIDTH: usize = 32;
+
+    let device = Default::default();
+    let noise = |seed: usize| {
+        let values: Vec<_> = (0..WIDTH * WIDTH)
+            .map(|i| ((i * 7919 + seed * 104_729) % 1000) as f32 / 500.0 - 1.0)
+            .collect();
+        Tensor::<B, 1>::from_floats(values.as_slice(), &device).reshape([WIDTH, WIDTH])
+    };
+    let norm: LayerNorm<B> = LayerNormConfig::new(WIDTH).init(&device);
+    let leaf = noise(1).require_grad();
+    let y = norm.forward(leaf.clone());
+    let products = (0..products).map(|seed| y.clone().matmul(noise(seed)));
+    let others = (0..others).map(|seed| y.clone().exp() * noise(seed));
+    let read = products.chain(others).reduce(|sum, read| sum + read);
+    let grads = (read.unwrap() * noise(9)).sum().backward();
+    let gradient = leaf.grad(&grads).unwrap();
+    gradient.into_data().convert::<f32>().to_vec().unwrap()
+}
+
+#[test]
+fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
+    for (products, others) in [
+        (1, 0),
+        (3, 0),
+        (6, 0),
+        (0, 1),
+        (0, 2),
+        (1, 1),
+        (3, 2),
+        (6, 2),
+    ] {
+        let expected = norm_gradient::<ReferenceAutodiff>(products, others);
+        let actual = norm_gradient::<AmpAutodiff<Unscaled>>(products, others);
+        let largest = expected.iter().fold(0f32, |max, x| max.max(x.abs()));
+        let errors = actual.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+        let error = errors.fold(0f32, f32::max) / largest;
+        // The operands of a product and its gradients are rounded by half an epsilon, at random.
+        assert!(error < 2.0 * EPSILON, "{products} {others}: {error}");
+    }
+}
+
+#[test]
+fn a_layer_norm_writes_what_products_read() {
+    let device = Default::default();
+    let weight = || Tensor::<Traced, 2>::ones([4, 4], &device).require_grad();
+    let norm: LayerNorm<Traced> = LayerNormConfig::new(4).init(&device);
+    let lowered = |products: usize| {
+        let x = Tensor::<Traced, 2>::ones([4, 4], &device);
+        let weights: Vec<_> = (0..products).map(|_| weight()).collect();
+        casts(DType::F32, DType::F16, || {
+            let y = norm.forward(x);
+            for weight in weights {
+                let _ = y.clone().matmul(weight);
+            }
+        })
+    };
+    // On this backend the copy is a cast. Beside it, there are those of the weights.
+    assert_eq!([0, 1, 3].map(lowered), [1, 2, 4]);
 }

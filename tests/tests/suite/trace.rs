@@ -146,8 +146,6 @@ fn layer_norm_is_f32_between_low_operands_and_results_forward_and_backward() {
         float_mul_scalar F32
         float_reshape F32
         float_mul F32 F32
-        float_cast F32 F16
-        float_cast F16 F32
         float_cast F16 F32
         float_sub F32 F32
         float_mul F32 F32

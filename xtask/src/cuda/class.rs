@@ -14,7 +14,16 @@ const CLASSES: &[(&str, &[&str])] = &[
         "row",
         &["softmax", "log_softmax", "layer_norm", "sum_over_teams"],
     ),
-    ("norm", &["norm_", "affine_", "sums_by_", "sum_of_slices"]),
+    (
+        "norm",
+        &[
+            "norm_",
+            "affine_",
+            "sums_by_",
+            "sum_of_slices",
+            "column_sums",
+        ],
+    ),
     (
         "optimizer",
         &["optimizer_kernel", "squares_kernel", "total_kernel"],
@@ -78,6 +87,7 @@ pub fn is_ours(entry: &str) -> bool {
         "affine_",
         "sums_by_",
         "sum_of_slices",
+        "column_sums",
         "optimizer_kernel",
         "squares_kernel",
         "total_kernel",

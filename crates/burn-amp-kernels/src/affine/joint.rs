@@ -28,15 +28,10 @@ use crate::{AmpBackend, widen::cast};
 pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    if !x.is_tracked() {
+    if !x.is_tracked() || Waiting::<B>::at(x.node.id).is_some() {
         return x;
     }
-    let waiting = Arc::new(Waiting::<B>::default());
-    let state = Joint {
-        dtype: x.dtype().into(),
-        device: B::float_device(&x.primitive),
-        waiting: waiting.clone(),
-    };
+    let joint = Joint::new(&x.primitive);
     match JointNode
         .prepare::<C>([x.node.clone()])
         .memory_bound()
@@ -48,8 +43,8 @@ pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
         .stateful()
     {
         OpsKind::Tracked(prep) => {
-            let joined = prep.finish(state, x.primitive);
-            waiting.waits_at(joined.node.id);
+            let joined = prep.finish(joint.clone(), x.primitive);
+            joint.waits_at(&joined);
             joined
         }
         OpsKind::UnTracked(prep) => prep.finish(x.primitive),
@@ -158,12 +153,47 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct JointNode;
 
+/// What a node saves that waits for the gradients of its result's readers in other dtypes.
 #[derive(Clone)]
-struct Joint<B: AmpBackend> {
-    /// The dtype of the tensor.
+pub(crate) struct Joint<B: AmpBackend> {
+    /// The dtype of the result.
     dtype: FloatDType,
     device: B::Device,
     waiting: Arc<Waiting<B>>,
+}
+
+impl<B: AmpBackend> Joint<B> {
+    /// That of the node whose result will be this tensor.
+    pub(crate) fn new(result: &FloatTensor<B>) -> Self {
+        Self {
+            dtype: result.dtype().into(),
+            device: B::float_device(result),
+            waiting: Arc::default(),
+        }
+    }
+
+    /// From now on the gradients of this tensor's readers come here.
+    pub(crate) fn waits_at(&self, result: &FloatTensor<Autodiff<B>>) {
+        self.waiting.waits_at(result.node.id);
+    }
+
+    /// Returns the sum of the gradients: one that is the only one in its own dtype, others in that of the result.
+    pub(crate) fn gradient<S, const N: usize>(
+        &self,
+        ops: &Ops<S, N>,
+        grads: &mut Gradients,
+    ) -> FloatTensor<B> {
+        let mut terms = mem::take(&mut *lock(&self.waiting.terms));
+        let mut this = placeholder::<B>(&self.device);
+        this.node = ops.node.clone();
+        match (grads.remove::<B>(&this), terms.pop()) {
+            (None, Some(Term::Gradient(only))) if terms.is_empty() => only,
+            (plus, last) => {
+                terms.extend(last);
+                gradient::<B>(terms, plus, self.dtype)
+            }
+        }
+    }
 }
 
 impl<B: AmpBackend> fmt::Debug for Joint<B> {
@@ -176,18 +206,10 @@ impl<B: AmpBackend> Backward<B, 1> for JointNode {
     type State = Joint<B>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let Joint {
-            dtype,
-            device,
-            waiting,
-        } = ops.state;
-        let terms = mem::take(&mut *lock(&waiting.terms));
-        let mut this = placeholder::<B>(&device);
-        this.node = ops.node;
-        let plus = grads.remove::<B>(&this);
+        let sum = ops.state.gradient(&ops, grads);
         let [parent] = ops.parents;
         if let Some(parent) = parent {
-            grads.register::<B>(parent.id, gradient::<B>(terms, plus, dtype));
+            pass_on::<B>(sum, parent.id, ops.state.dtype, grads);
         }
     }
 }

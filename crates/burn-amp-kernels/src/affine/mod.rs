@@ -35,6 +35,7 @@ mod term;
 
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
+pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};

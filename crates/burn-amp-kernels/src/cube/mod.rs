@@ -219,6 +219,9 @@ where
     }
 
     fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        if let Some(sums) = weight_product::column_sums(&x) {
+            return sums;
+        }
         let columns = x.shape()[1];
         let affine = Affine::<Self>::identity(x.shape());
         match affine::moments(&x, &affine, &Shape::new([1, columns])) {
@@ -297,15 +300,18 @@ where
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
+        copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
         if has_f64([&x]) {
-            return layer_norm::reference::<Self>(x, gamma, beta, epsilon);
+            return layer_norm::reference::<Self>(x, gamma, beta, epsilon, copy);
         }
         let in_f32 = |tensor| cast::<Self>(tensor, DType::F32);
-        let [output, mean, inverse_std] =
-            layer_norm::layer_norm(x, in_f32(gamma), beta.map(in_f32), epsilon);
+        let copy = copy.map(DType::from);
+        let (output, copy, [mean, inverse_std]) =
+            layer_norm::layer_norm(x, in_f32(gamma), beta.map(in_f32), epsilon, copy);
         LayerNorm {
             output,
+            copy,
             mean,
             inverse_std,
         }

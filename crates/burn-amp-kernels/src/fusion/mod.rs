@@ -294,6 +294,13 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         Moments { sum, squares }
     }
 
+    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        let sums = (Shape::new([x.shape()[1]]), wide_dtype(x.dtype()));
+        let name = "burn_amp::column_sums";
+        let [sums] = custom::<B, _, _>(name, [x], [sums], |[x]| [B::column_sums(x)]);
+        sums
+    }
+
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         let dtype = wide_dtype(lhs.dtype());
         let mut shape = lhs.shape();
@@ -392,25 +399,35 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
+        copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
-        let name = "burn_amp::layer_norm";
         let row = one_per_row(&x, x.rank() - 1);
-        let results = [like(&x), row.clone(), row];
-        let compute = move |x, gamma, beta| {
-            let result = B::mixed_layer_norm(x, gamma, beta, epsilon);
-            [result.output, result.mean, result.inverse_std]
+        let mut results = vec![like(&x), row.clone(), row];
+        results.extend(copy.map(|dtype| (x.shape(), dtype.into())));
+        let operands = [x, gamma].into_iter().chain(beta).collect();
+        let name = "burn_amp::layer_norm";
+        let compute = move |floats: Vec<FloatTensor<B>>, _| {
+            let mut floats = floats.into_iter();
+            let [x, gamma] = [(), ()].map(|()| floats.next().expect("it has two operands"));
+            let result = B::mixed_layer_norm(x, gamma, floats.next(), epsilon, copy);
+            let LayerNorm {
+                output,
+                copy,
+                mean,
+                inverse_std,
+            } = result;
+            [output, mean, inverse_std]
+                .into_iter()
+                .chain(copy)
+                .collect()
         };
-        let [output, mean, inverse_std] = match beta {
-            Some(beta) => custom::<B, _, _>(name, [x, gamma, beta], results, move |operands| {
-                let [x, gamma, beta] = operands;
-                compute(x, gamma, Some(beta))
-            }),
-            None => custom::<B, _, _>(name, [x, gamma], results, move |[x, gamma]| {
-                compute(x, gamma, None)
-            }),
-        };
+        let results = register::<B>(name, floats::<B>(operands), results, compute);
+        let mut results = results.into_iter();
+        let [output, mean, inverse_std] =
+            [(), (), ()].map(|()| results.next().expect("it has three results"));
         LayerNorm {
             output,
+            copy: results.next(),
             mean,
             inverse_std,
         }

@@ -55,8 +55,8 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     for turn in 0..rows_per_team {
         let next = select(index < teams, index + turn * teams, rows);
         let row = Row::new(next, rows, length, team);
-        let x = Share::<F, N>::new(x, x_pitch, row, team);
-        let grad = Share::<G, N>::new(grad, grad_pitch, row, team);
+        let mut x = Share::<F, N>::new(x, x_pitch, row, team);
+        let mut grad = Share::<G, N>::new(grad, grad_pitch, row, team);
         let center = Vector::new(mean[row.index]);
         let row_inverse_std = Vector::new(inverse_std[row.index]);
 
@@ -71,6 +71,8 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
                 let dnormalized = grad.at(step) * gamma[row.column(step)];
                 sum += dnormalized;
                 along += dnormalized * normalized;
+                x.keep(step, normalized);
+                grad.keep(step, dnormalized);
             }
         }
         let sum = Vector::new(over_row::<N>(sum, Reduction::Sum, team) / n);
@@ -79,11 +81,10 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
         #[unroll]
         for step in 0..team.kept {
             if row.has(step) {
-                let column = row.column(step);
-                let normalized = (x.at(step) - center) * row_inverse_std;
-                let dnormalized = grad.at(step) * gamma[column];
+                let normalized = x.at(step);
+                let dnormalized = grad.at(step);
                 let value = (dnormalized - sum - normalized * along) * row_inverse_std;
-                dx[row.index * length + column] = Vector::cast_from(value);
+                dx[row.index * length + row.column(step)] = Vector::cast_from(value);
             }
         }
     }

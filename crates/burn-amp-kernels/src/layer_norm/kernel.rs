@@ -9,11 +9,12 @@ use crate::cube::{
 };
 
 #[cube(launch, address_type = "dynamic")]
-fn layer_norm_kernel<F: Float, N: Size>(
+fn layer_norm_kernel<F: Float, L: Float, N: Size>(
     x: &Array<Vector<F, N>>,
     gamma: &Array<Vector<f32, N>>,
     beta: &ComptimeOption<Array<Vector<f32, N>>>,
     output: &mut Array<Vector<F, N>>,
+    copy: &mut ComptimeOption<Array<Vector<L, N>>>,
     mean: &mut Array<f32>,
     inverse_std: &mut Array<f32>,
     pitch: usize,
@@ -21,7 +22,7 @@ fn layer_norm_kernel<F: Float, N: Size>(
     length: usize,
     epsilon: f32,
     #[comptime] team: Team,
-    #[define(F)] _dtype: StorageType,
+    #[define(F, L)] _dtypes: [StorageType; 2],
 ) {
     let row = Row::new(team_index(team), rows, length, team);
     let x = Share::<F, N>::new(x, pitch, row, team);
@@ -63,29 +64,40 @@ fn layer_norm_kernel<F: Float, N: Size>(
                 ComptimeOption::Some(beta) => scaled + beta[column],
                 ComptimeOption::None => scaled,
             };
-            output[row.index * length + column] = Vector::cast_from(value);
+            let position = row.index * length + column;
+            output[position] = Vector::cast_from(value);
+            #[comptime]
+            if let ComptimeOption::Some(copy) = copy {
+                copy[position] = Vector::cast_from(value);
+            }
         }
     }
 }
 
-/// Returns the output, and the mean and the inverse standard deviation of each row. γ and β are F32.
+/// The output, its copy, and the mean and the inverse standard deviation of each row.
+pub(crate) type Output<R> = (CubeTensor<R>, Option<CubeTensor<R>>, [CubeTensor<R>; 2]);
+
+/// Computes the op. γ and β are F32.
 pub(crate) fn layer_norm<R: CubeRuntime>(
     x: CubeTensor<R>,
     gamma: CubeTensor<R>,
     beta: Option<CubeTensor<R>>,
     epsilon: f64,
-) -> [CubeTensor<R>; 3] {
+    copy: Option<DType>,
+) -> Output<R> {
     let output = empty_on_device_of(&x, x.shape(), x.dtype);
+    let copy = copy.map(|dtype| empty_on_device_of(&x, x.shape(), dtype));
     let [mean, inverse_std] =
         [(), ()].map(|()| empty_on_device_of(&x, one_per_row(&x), DType::F32));
     if x.shape().num_elements() == 0 {
-        return [output, mean, inverse_std];
+        return (output, copy, [mean, inverse_std]);
     }
     let client = x.client.clone();
     let x = Rows::new(x);
     let gamma = into_contiguous(gamma);
     let beta = beta.map(into_contiguous);
     let plan = Plan::new([&x], KEPT);
+    let copy_dtype = copy.as_ref().map_or(output.dtype, |copy| copy.dtype);
     let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
     layer_norm_kernel::launch(
         &client,
@@ -97,6 +109,7 @@ pub(crate) fn layer_norm<R: CubeRuntime>(
         gamma.into_array_arg(),
         beta.map(CubeTensor::into_array_arg).into(),
         output.clone().into_array_arg(),
+        copy.clone().map(CubeTensor::into_array_arg).into(),
         mean.clone().into_array_arg(),
         inverse_std.clone().into_array_arg(),
         x.pitch / plan.vector_size,
@@ -104,7 +117,7 @@ pub(crate) fn layer_norm<R: CubeRuntime>(
         plan.length,
         epsilon as f32,
         plan.team,
-        storage(output.dtype),
+        [storage(output.dtype), storage(copy_dtype)],
     );
-    [output, mean, inverse_std]
+    (output, copy, [mean, inverse_std])
 }

@@ -2,7 +2,8 @@
 //!
 //! [`AmpBackend::mixed_layer_norm`](crate::AmpBackend::mixed_layer_norm): `x̂ γ + β` over the last dimension, with
 //! `x̂ = (x - mean(x)) / sqrt(var(x) + ε)` and the biased variance, as in Burn's `layer_norm`. The output has the dtype
-//! of `x`. The backward pass needs the input and two F32 numbers per row:
+//! of `x`; where that is F32, products read a copy in low precision, which the same kernel writes. The backward pass needs
+//! the input and two F32 numbers per row:
 //!
 //! ```text
 //! dx̂ = g γ      dx = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(var + ε)      dγ = Σ g x̂      dβ = Σ g
@@ -32,7 +33,7 @@ mod reference;
 
 use burn_backend::{Backend, tensor::FloatTensor};
 
-pub(crate) use node::recorded;
+pub(crate) use node::{Recorded, recorded};
 pub use reference::{reference, reference_backward};
 #[cfg(feature = "cubecl")]
 pub(crate) use {backward_kernel::layer_norm_backward, kernel::layer_norm};
@@ -42,6 +43,8 @@ pub(crate) use {backward_kernel::layer_norm_backward, kernel::layer_norm};
 pub struct LayerNorm<B: Backend> {
     /// Has the shape and dtype of `x`.
     pub output: FloatTensor<B>,
+    /// The output in the dtype that was asked for.
+    pub copy: Option<FloatTensor<B>>,
     /// The mean of each row, `[…, 1]`, F32.
     pub mean: FloatTensor<B>,
     /// `1 / sqrt(var + ε)` of each row, `[…, 1]`, F32.

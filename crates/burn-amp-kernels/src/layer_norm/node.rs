@@ -9,22 +9,31 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_backend::{FloatDType, TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
-use crate::{AmpBackend, made, widen::cast};
+use crate::{AmpBackend, affine::Joint, made, widen::cast};
 
-/// Computes the op as one node of the graph, which keeps the operand as it is stored and two numbers per row.
-///
-/// The mean and the standard deviation are in the result without a node.
+/// The op in a graph: the output has a node, the rest of the result has none.
+pub(crate) struct Recorded<B: AmpBackend, C: CheckpointStrategy> {
+    pub output: FloatTensor<Autodiff<B, C>>,
+    pub copy: Option<FloatTensor<B>>,
+    pub mean: FloatTensor<B>,
+    pub inverse_std: FloatTensor<B>,
+}
+
+/// Computes the op as one node of the graph, which keeps the operand as it is stored and two numbers per row. Its backward
+/// pass reads the gradient of a copy of the output, if that is the only one, in the dtype of the copy.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     gamma: FloatTensor<Autodiff<B, C>>,
     beta: Option<FloatTensor<Autodiff<B, C>>>,
     epsilon: f64,
-) -> (FloatTensor<Autodiff<B, C>>, FloatTensor<B>, FloatTensor<B>) {
+    copy: Option<FloatDType>,
+) -> Recorded<B, C> {
     let LayerNorm {
         output,
+        copy,
         mean,
         inverse_std,
     } = B::mixed_layer_norm(
@@ -32,9 +41,12 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         gamma.primitive.clone(),
         beta.as_ref().map(|beta| beta.primitive.clone()),
         epsilon,
+        copy,
     );
-    made::float::<B>(&mean);
-    made::float::<B>(&inverse_std);
+    for other in copy.iter().chain([&mean, &inverse_std]) {
+        made::float::<B>(other);
+    }
+    let joint = Joint::new(&output);
     let again = Recompute::<B> {
         x: x.node.id,
         gamma: gamma.node.id,
@@ -47,6 +59,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         gamma: gamma.primitive.clone(),
         mean: mean.clone(),
         inverse_std: inverse_std.clone(),
+        joint: joint.clone(),
     };
     let output = match &beta {
         Some(beta) => match LayerNormNode
@@ -76,7 +89,15 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
             OpsKind::UnTracked(prep) => prep.finish(output),
         },
     };
-    (output, mean, inverse_std)
+    if output.is_tracked() {
+        joint.waits_at(&output);
+    }
+    Recorded {
+        output,
+        copy,
+        mean,
+        inverse_std,
+    }
 }
 
 /// Has two parents, or three with a β.
@@ -90,6 +111,7 @@ struct Saved<B: AmpBackend> {
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
+    joint: Joint<B>,
 }
 
 impl<B: AmpBackend, const N: usize> Backward<B, N> for LayerNormNode {
@@ -101,15 +123,16 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for LayerNormNode {
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
+        let grad = ops.state.joint.gradient(&ops, grads);
         let Saved {
             x,
             gamma,
             mean,
             inverse_std,
+            joint: _,
         } = ops.state;
         let x = checkpointer.retrieve_node_output(x);
         let dtype = gamma.dtype();
-        let grad = grads.consume::<B>(&ops.node);
         let LayerNormGradients { x, gamma, beta } =
             B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
         let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
@@ -138,7 +161,7 @@ impl<B: AmpBackend> RetroForward for Recompute<B> {
         let beta = self
             .beta
             .map(|beta| states.get_state::<FloatTensor<B>>(&beta));
-        let LayerNorm { output, .. } = B::mixed_layer_norm(x, gamma, beta, self.epsilon);
+        let LayerNorm { output, .. } = B::mixed_layer_norm(x, gamma, beta, self.epsilon, None);
         states.save(out_node, output);
     }
 }

@@ -1,14 +1,15 @@
-use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
 use crate::widen::{cast, wide_dtype, widen};
 
-/// Computes the layer norm with Burn's ops.
+/// Computes the layer norm with Burn's ops, and a copy of it in another dtype.
 pub fn reference<B: Backend>(
     x: FloatTensor<B>,
     gamma: FloatTensor<B>,
     beta: Option<FloatTensor<B>>,
     epsilon: f64,
+    copy: Option<FloatDType>,
 ) -> LayerNorm<B> {
     let dtype = x.dtype();
     let x = widen::<B>(x);
@@ -31,6 +32,7 @@ pub fn reference<B: Backend>(
         None => scaled,
     };
     LayerNorm {
+        copy: copy.map(|dtype| cast::<B>(output.clone(), dtype.into())),
         output: cast::<B>(output, dtype),
         mean,
         inverse_std,

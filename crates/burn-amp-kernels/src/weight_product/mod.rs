@@ -7,8 +7,12 @@
 //! [`AmpBackend::column_sums`](crate::AmpBackend::column_sums) write them in F32: the kernels, which add in F32, do so
 //! without rounding them first, and without casts of the size of the parameters.
 
+#[cfg(feature = "cubecl")]
+mod kernel;
 mod node;
 mod reference;
 
+#[cfg(feature = "cubecl")]
+pub(crate) use kernel::column_sums;
 pub(crate) use node::recorded;
 pub use reference::{reference, reference_matmul, reference_sums};

@@ -68,16 +68,17 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for WeightProduct {
         let grad = grads.consume::<B>(&ops.node);
         let [x, weight] = [ops.state.x, ops.state.weight]
             .map(|node| node.map(|node| checkpointer.retrieve_node_output::<FloatTensor<B>>(node)));
+        // First: a backend that fuses ends the kernel of the gradient here, which else would read the transposed weights.
+        if let Some(node) = bias_node {
+            grads.register::<B>(node.id, B::column_sums(grad.clone()));
+        }
         if let (Some(node), Some(weight)) = (x_node, weight) {
             let gradient = B::float_matmul(grad.clone(), B::float_transpose(weight));
             grads.register::<B>(node.id, gradient);
         }
         if let (Some(node), Some(x)) = (weight_node, x) {
-            let gradient = B::wide_matmul(B::float_transpose(x), grad.clone());
+            let gradient = B::wide_matmul(B::float_transpose(x), grad);
             grads.register::<B>(node.id, gradient);
-        }
-        if let Some(node) = bias_node {
-            grads.register::<B>(node.id, B::column_sums(grad));
         }
     }
 }

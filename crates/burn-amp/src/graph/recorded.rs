@@ -82,6 +82,13 @@ impl<B: Backend> Recorded<B> {
         recorded
     }
 
+    /// Adds the values in a low dtype, which the op that computed the tensor has written too.
+    pub(crate) fn add_low(&self, values: FloatTensor<B>) {
+        if let Some(casts) = &self.casts {
+            casts.low.get_or_init(|| (precision::of(&values), values));
+        }
+    }
+
     /// What is known about a view of a parameter whose readers have a `class`.
     #[inline]
     pub(crate) fn of_view(self, class: Option<Class>) -> Self {

@@ -1,7 +1,7 @@
 //! `ModuleOps`.
 
 use burn_amp_core::{Op, Precision, module_ops};
-use burn_amp_kernels::{AmpBackend, attention::Attention};
+use burn_amp_kernels::{AmpBackend, attention::Attention, layer_norm::LayerNorm};
 use burn_backend::{
     TensorMetadata,
     ops::{
@@ -64,8 +64,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     };
     let output = match bias {
         bias if !has_f32_gradient => G::Inner::linear(x, weight, bias.map(|bias| call.cast(bias))),
-        // A backend that fuses makes one kernel of the sum with the bias and what follows.
-        Some(bias) if B::fuses_elementwise() || bias.stored() != Precision::F32 => {
+        Some(bias) if bias.stored() != Precision::F32 => {
             let row = [1, bias.shape().num_elements()];
             let bias = G::Inner::float_reshape(call.cast(bias), row.into());
             G::Inner::float_add(G::Inner::weight_product(x, weight, None), bias)
@@ -149,7 +148,15 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        call.stored(G::Inner::mixed_layer_norm(call.as_stored(x), gamma, beta, epsilon).output)
+        let copy = call.low_copy(&x).map(precision::to_float);
+        let x = call.as_stored(x);
+        let LayerNorm { output, copy, .. } =
+            G::Inner::mixed_layer_norm(x, gamma, beta, epsilon, copy);
+        let output: FloatTensor<Amp<B, P, G>> = call.stored(output);
+        if let Some(copy) = copy {
+            output.recorded.add_low(G::values(&copy));
+        }
+        output
     } else {
         call.result(G::Inner::layer_norm(call.cast(x), gamma, beta, epsilon))
     }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
-    ops::{FloatTensor, ModuleOps},
+    ops::{FloatTensor, FloatTensorOps, ModuleOps},
 };
 use burn_amp_kernels::{AmpBackend, layer_norm};
 use burn_amp_tests::{Plain, PlainAutodiff};
@@ -52,7 +52,7 @@ fn assert_forward(what: &str, x: &Float, parameters: [Float; 2]) {
     let spread: Vec<_> = rows.iter().map(|x| 1.0 + 4.0 * statistics(x)[1]).collect();
     for has_beta in [true, false] {
         let beta = has_beta.then(|| beta.clone());
-        let found = Plain::mixed_layer_norm(x.clone(), gamma.clone(), beta, EPSILON);
+        let found = Plain::mixed_layer_norm(x.clone(), gamma.clone(), beta, EPSILON, None);
         assert_eq!(
             (found.output.dtype(), found.output.shape()),
             (x.dtype(), shape.clone())
@@ -197,6 +197,7 @@ fn a_mean_far_from_zero_costs_no_variance() {
         tensor(&[1.0; 100], &[100], DType::F32),
         None,
         EPSILON,
+        None,
     );
     // The mean is rounded by 1e-3, and the standard deviation is 2.3.
     assert_near("far", &found.output, &normalized(&read(&x)), |_| 1e-3);
@@ -209,8 +210,8 @@ fn infinities_and_nan_are_as_in_the_reference() {
             let rows = special_rows(dtype, n);
             let x = tensor(&rows.concat(), &[rows.len(), n], dtype);
             let [gamma, beta] = parameters(n, wide(dtype));
-            let run = |layer_norm: fn(_, _, _, _) -> layer_norm::LayerNorm<Plain>| {
-                layer_norm(x.clone(), gamma.clone(), Some(beta.clone()), EPSILON)
+            let run = |layer_norm: fn(_, _, _, _, _) -> layer_norm::LayerNorm<Plain>| {
+                layer_norm(x.clone(), gamma.clone(), Some(beta.clone()), EPSILON, None)
             };
             let reference = run(layer_norm::reference::<Plain>);
             let found = run(Plain::mixed_layer_norm);
@@ -228,11 +229,26 @@ fn infinities_and_nan_are_as_in_the_reference() {
 }
 
 #[test]
+fn a_copy_is_the_output_rounded_once() {
+    for copy in dtypes().into_iter().filter(|dtype| dtype.size() == 2) {
+        for n in [1, 3, 64, 768, 5000] {
+            let x = noisy(&[3, n], 7, DType::F32);
+            let [gamma, beta] = parameters(n, DType::F32);
+            let found = Plain::mixed_layer_norm(x, gamma, Some(beta), EPSILON, Some(copy.into()));
+            let expected = Plain::float_cast(found.output, copy.into());
+            let copied = found.copy.expect("it was asked for");
+            assert_eq!(copied.dtype(), copy);
+            assert_eq!(read(&copied), read(&expected), "{copy:?} {n}");
+        }
+    }
+}
+
+#[test]
 fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
         let x = || tensor(&[], &[0, 5], dtype);
         let [gamma, beta] = parameters(5, wide(dtype));
-        let found = Plain::mixed_layer_norm(x(), gamma.clone(), Some(beta), EPSILON);
+        let found = Plain::mixed_layer_norm(x(), gamma.clone(), Some(beta), EPSILON, None);
         for of_rows in [&found.mean, &found.inverse_std] {
             assert_eq!(of_rows.shape().as_slice(), [0, 1]);
         }
@@ -295,7 +311,7 @@ fn in_f32(
     gamma: FloatTensor<PlainAutodiff>,
     beta: Option<FloatTensor<PlainAutodiff>>,
 ) -> FloatTensor<PlainAutodiff> {
-    PlainAutodiff::mixed_layer_norm(x, gamma, beta, EPSILON).output
+    PlainAutodiff::mixed_layer_norm(x, gamma, beta, EPSILON, None).output
 }
 
 fn burns(

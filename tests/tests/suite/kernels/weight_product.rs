@@ -138,7 +138,15 @@ fn the_bias_is_added_in_f32() {
 #[test]
 fn columns_are_added_in_f32() {
     for dtype in dtypes() {
-        for [rows, columns] in [[1, 1], [3, 5], [257, 33], [5000, 8], [64, 4096]] {
+        for [rows, columns] in [
+            [1, 1],
+            [3, 5],
+            [257, 33],
+            [1030, 40],
+            [5000, 8],
+            [20_000, 8],
+            [64, 4096],
+        ] {
             let x = noisy(&[rows, columns], 1, dtype);
             let sums = Plain::column_sums(x.clone());
             assert_eq!(sums.shape().as_slice(), [columns]);

@@ -419,4 +419,10 @@ impl<B: AmpBackend> Decided<B> {
     pub(crate) fn is_internal(&self) -> bool {
         self.casts.results.is_some() && self.in_f32().is_some()
     }
+
+    /// The dtype in which products will read the result of such an op, if it is F32 as the operand `x` is.
+    pub(crate) fn low_copy<G: Graph<B>>(&self, x: &AmpTensor<B, G>) -> Option<Precision> {
+        let compute = self.context().policy.compute();
+        (x.stored() == Precision::F32 && compute.is_low()).then_some(compute)
+    }
 }

@@ -150,11 +150,11 @@ impl<B: AmpBackend> Case<B> {
                 LOW + LOW,
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
-                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5)
+                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, None)
                 },
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
-                    layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5)
+                    layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5, None)
                 },
             ),
             case(

@@ -303,17 +303,21 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         gamma: FloatTensor<Self>,
         beta: Option<FloatTensor<Self>>,
         epsilon: f64,
+        copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
         let read = Size::default().and(&x).and(&gamma).all(&beta);
         let LayerNorm {
             output,
+            copy,
             mean,
             inverse_std,
-        } = B::mixed_layer_norm(x, gamma, beta, epsilon);
-        let written = Size::default().and(&output).and(&mean).and(&inverse_std);
+        } = B::mixed_layer_norm(x, gamma, beta, epsilon, copy);
+        let written = Size::default().and(&output).all(&copy);
+        let written = written.and(&mean).and(&inverse_std);
         record("mixed_layer_norm", read, written);
         LayerNorm {
             output,
+            copy,
             mean,
             inverse_std,
         }
