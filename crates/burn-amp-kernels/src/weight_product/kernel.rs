@@ -6,8 +6,9 @@ use crate::cube::plan::{address_type, empty_on_device_of, storage};
 
 /// The vectors of columns that a cube adds: 128 bytes of each row.
 const VECTORS: usize = 8;
-/// The most units of a cube for one of them, and the rows of a unit beyond which there are more units.
+/// The most units of a cube for one of these vectors.
 const UNITS: usize = 128;
+/// The rows of a unit, as long as there can be more units.
 const ROWS: usize = 8;
 /// The most rows of a unit: longer columns need more than one cube.
 const MOST_ROWS: usize = 128;

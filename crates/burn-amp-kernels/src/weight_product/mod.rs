@@ -6,6 +6,10 @@
 //! parameters. [`AmpBackend::wide_matmul`](crate::AmpBackend::wide_matmul) and
 //! [`AmpBackend::column_sums`](crate::AmpBackend::column_sums) write them in F32: the kernels, which add in F32, do so
 //! without rounding them first, and without casts of the size of the parameters.
+//!
+//! Columns of up to 16384 rows, or 4096 where a cube has 256 units, are added in one launch: a unit adds some of the rows of
+//! one vector of columns, and the units of a cube then add up their sums. Longer columns are added as those of
+//! [`affine`](crate::affine), in two launches. No atomics are used, so the order of additions depends on the shape alone.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

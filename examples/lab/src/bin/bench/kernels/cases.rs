@@ -6,7 +6,7 @@ use burn_amp_kernels::{
     activation::{self, Activation},
     cross_entropy, finite, layer_norm, log_softmax, loss_scale,
     softmax::{self, ScaleMask},
-    unscale,
+    unscale, weight_product,
 };
 
 use super::operands::Operands;
@@ -156,6 +156,24 @@ impl<B: AmpBackend> Case<B> {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
                     layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5, None)
                 },
+            ),
+            case(
+                "layer norm of f32, with a copy",
+                F32 + F32 + LOW,
+                |o| {
+                    let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
+                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, Some(o.x.dtype().into()))
+                },
+                |o| {
+                    let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
+                    layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5, Some(o.x.dtype().into()))
+                },
+            ),
+            case(
+                "column sums",
+                LOW,
+                |o| B::column_sums(o.x.clone()),
+                |o| weight_product::reference_sums::<B>(o.x.clone()),
             ),
             case(
                 "layer norm backward",
