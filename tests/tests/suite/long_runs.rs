@@ -22,7 +22,7 @@ policy!(
     }
 );
 
-/// The median time of a step, in microseconds, in the second and in the last tenth of `steps` steps.
+/// The time of the fastest step, in microseconds, in the second and in the last tenth of `steps` steps.
 fn early_and_late<O>(mut optimizer: O, steps: usize) -> (f64, f64)
 where
     O: Optimizer<Linear<AmpAutodiff<OnDevice>>, AmpAutodiff<OnDevice>>,
@@ -39,14 +39,10 @@ where
         took.push(start.elapsed().as_secs_f64() * 1e6);
     }
     let tenth = steps / 10;
-    let median = |part: &[f64]| {
-        let mut part = part.to_vec();
-        part.sort_by(f64::total_cmp);
-        part[part.len() / 2]
-    };
+    let fastest = |part: &[f64]| part.iter().copied().fold(f64::INFINITY, f64::min);
     (
-        median(&took[tenth..2 * tenth]),
-        median(&took[steps - tenth..]),
+        fastest(&took[tenth..2 * tenth]),
+        fastest(&took[steps - tenth..]),
     )
 }
 
@@ -72,7 +68,7 @@ fn step_5000_costs_what_step_500_costs() {
     ];
     for (name, (early, late)) in runs {
         println!("{name}: {early:.0} µs early, {late:.0} µs late");
-        // The medians of two stretches of one run differ by the machine's load, not by a factor.
+        // However busy the machine is, some of 500 steps are not interrupted.
         assert!(
             late < 3.0 * early,
             "{name}: {early:.0} µs early, {late:.0} µs late"
