@@ -43,12 +43,9 @@ fn reads_as_stored(op: Op) -> bool {
     )
 }
 
-/// Whether the op adds its last operand, a bias, in F32 without a cast of it: in low precision, where no cast is free.
+/// Whether the op adds its last operand, a bias, in F32 without a cast of it: in low precision.
 fn adds_bias_in_f32(op: Op, class: Class, stored: &[Precision]) -> bool {
-    op == Op::linear
-        && class == Class::Low
-        && stored.last() == Some(&Precision::F32)
-        && !<Plain as burn_amp::AmpBackend>::fuses_elementwise()
+    op == Op::linear && class == Class::Low && stored.last() == Some(&Precision::F32)
 }
 
 /// Whether two results differ at most by the rounding of a bias, which is no larger than the largest of them.
