@@ -24,7 +24,8 @@ use super::term::{Term, gradient};
 use crate::{AmpBackend, widen::cast};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
-/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there.
+/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
+/// whose own node waits is returned as it is.
 pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {

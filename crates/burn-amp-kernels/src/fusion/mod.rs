@@ -408,28 +408,19 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         let name = "burn_amp::layer_norm";
         let compute = move |floats: Vec<FloatTensor<B>>, _| {
             let mut floats = floats.into_iter();
-            let [x, gamma] = [(), ()].map(|()| floats.next().expect("it has two operands"));
+            let (x, gamma) = (next(&mut floats), next(&mut floats));
             let result = B::mixed_layer_norm(x, gamma, floats.next(), epsilon, copy);
-            let LayerNorm {
-                output,
-                copy,
-                mean,
-                inverse_std,
-            } = result;
-            [output, mean, inverse_std]
-                .into_iter()
-                .chain(copy)
-                .collect()
+            let mut results = vec![result.output, result.mean, result.inverse_std];
+            results.extend(result.copy);
+            results
         };
         let results = register::<B>(name, floats::<B>(operands), results, compute);
         let mut results = results.into_iter();
-        let [output, mean, inverse_std] =
-            [(), (), ()].map(|()| results.next().expect("it has three results"));
         LayerNorm {
-            output,
+            output: next(&mut results),
+            mean: next(&mut results),
+            inverse_std: next(&mut results),
             copy: results.next(),
-            mean,
-            inverse_std,
         }
     }
 

@@ -52,13 +52,11 @@ fn column_sums_kernel<F: Float, N: Size>(
 pub(crate) fn column_sums<R: CubeRuntime>(x: &CubeTensor<R>) -> Option<CubeTensor<R>> {
     let [rows, n] = x.shape().dims();
     let client = x.client.clone();
-    let limit = client.properties().hardware.max_units_per_cube as usize / VECTORS;
-    let units = rows.div_ceil(ROWS).next_power_of_two().min(UNITS);
-    let units = if units > limit {
-        1 << limit.ilog2()
-    } else {
-        units
-    };
+    let limit = client.properties().hardware.max_units_per_cube as usize;
+    let mut units = rows.div_ceil(ROWS).next_power_of_two().min(UNITS);
+    while VECTORS * units > limit {
+        units /= 2;
+    }
     if x.dtype == DType::F64 || rows > units * MOST_ROWS || rows * n == 0 {
         return None;
     }
