@@ -43,6 +43,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         B::bool_memory(tensor)
     }
 
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        B::is_same(&one.primitive, &other.primitive)
+    }
+
     fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
         sign_mask::relu::<B, C>(x)
     }

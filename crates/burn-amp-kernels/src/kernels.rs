@@ -51,6 +51,12 @@ pub trait AmpBackend: Backend {
         None
     }
 
+    /// Whether both are clones of one tensor. A backend that cannot say so returns `false`.
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        let _ = (one, other);
+        false
+    }
+
     /// Returns the memory of an int tensor, as [`float_memory`](Self::float_memory) does.
     fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
         let _ = tensor;
@@ -202,14 +208,15 @@ pub trait AmpBackend: Backend {
         affine::reference_sums::<Self>(x, affine, grad, group)
     }
 
-    /// The sums of `x + before` and of its square in mixed precision, of the shape `kept`; see [`affine`].
+    /// The sums, or the means, of `x + before` and of its square in mixed precision, of the shape `kept`; see [`affine`].
     fn mixed_moments(
         x: FloatTensor<Self>,
         grid: Shape,
         before: Option<FloatTensor<Self>>,
         kept: Shape,
+        mean: bool,
     ) -> Moments<FloatTensor<Self>> {
-        affine::reference_moments::<Self>(x, grid, before, kept)
+        affine::reference_moments::<Self>(x, grid, before, kept, mean)
     }
 
     /// One of the [`mixed_moments`](Self::mixed_moments).
@@ -253,6 +260,11 @@ pub trait AmpBackend: Backend {
     /// The sums of the columns of a matrix, in F32, of shape `[columns]`; see [`weight_product`].
     fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
         weight_product::reference_sums::<Self>(x)
+    }
+
+    /// The rows of matrices of one dtype and one number of columns, below one another; see [`weight_product`].
+    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        weight_product::reference_rows::<Self>(matrices)
     }
 
     /// Softmax in mixed precision; see [`softmax`].
@@ -372,6 +384,13 @@ impl AmpBackend for burn_flex::Flex {
 
     fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
         Some(Memory::on_host(tensor))
+    }
+
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        let [one_data, other_data] = [one, other].map(|tensor| tensor.data_arc());
+        std::sync::Arc::ptr_eq(&one_data, &other_data)
+            && one.layout() == other.layout()
+            && one.dtype() == other.dtype()
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {

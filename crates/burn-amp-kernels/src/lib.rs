@@ -27,6 +27,7 @@
 
 pub mod activation;
 pub mod affine;
+mod at_node;
 pub mod attention;
 mod autodiff;
 pub mod cross_entropy;

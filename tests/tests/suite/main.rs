@@ -78,6 +78,7 @@ mod scalars;
 mod scenarios;
 mod scores;
 mod shared_casts;
+mod shared_weights;
 mod single_gradients;
 mod skip_on_device;
 mod summed_gradients;

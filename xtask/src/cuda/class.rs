@@ -7,7 +7,10 @@ const CLASSES: &[(&str, &[&str])] = &[
         &["*matmul", "*gemm", "*conv2d", "*conv1d", "*conv_transpose"],
     ),
     ("cast", &["cast_element"]),
-    ("copy", &["copy_kernel", "slice_", "interpolate", "flip"]),
+    (
+        "copy",
+        &["copy_kernel", "cat_rows", "slice_", "interpolate", "flip"],
+    ),
     ("reduction", &["reduce_kernel", "*reduce"]),
     ("fused", &["elemwise_fuse"]),
     (
@@ -88,6 +91,7 @@ pub fn is_ours(entry: &str) -> bool {
         "sums_by_",
         "sum_of_slices",
         "column_sums",
+        "cat_rows",
         "optimizer_kernel",
         "squares_kernel",
         "total_kernel",

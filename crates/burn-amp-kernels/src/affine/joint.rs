@@ -1,13 +1,6 @@
 //! The node in which the gradients of all chains and sums of one tensor come together.
 
-use std::{
-    any::Any,
-    collections::HashMap,
-    fmt,
-    marker::PhantomData,
-    mem,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
-};
+use std::{fmt, marker::PhantomData, mem, sync::Arc};
 
 use burn_autodiff::{
     Autodiff, NodeId,
@@ -21,7 +14,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::term::{Term, gradient};
-use crate::{AmpBackend, widen::cast};
+use crate::{AmpBackend, at_node::AtNode, widen::cast};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
@@ -29,7 +22,7 @@ use crate::{AmpBackend, widen::cast};
 pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    if !x.is_tracked() || Waiting::<B>::at(x.node.id).is_some() {
+    if !x.is_tracked() || Waiting::<B>::find(x.node.id).is_some() {
         return x;
     }
     let joint = Joint::new(&x.primitive);
@@ -59,8 +52,8 @@ pub(super) fn contribute<B: AmpBackend>(
     to: FloatTensor<Autodiff<B>>,
     grads: &mut Gradients,
 ) {
-    match Waiting::<B>::at(to.node.id) {
-        Some(waiting) => lock(&waiting.terms).push(term),
+    match Waiting::<B>::find(to.node.id) {
+        Some(waiting) => waiting.lock().push(term),
         None => {
             let plus = grads.remove::<B>(&to);
             let sum = gradient::<B>(vec![term], plus, FloatDType::F32);
@@ -77,8 +70,8 @@ pub fn pass_on<B: AmpBackend>(
     dtype: FloatDType,
     grads: &mut Gradients,
 ) {
-    match Waiting::<B>::at(to) {
-        Some(waiting) => waiting.push_gradient(gradient),
+    match Waiting::<B>::find(to) {
+        Some(waiting) => push_gradient::<B>(&mut waiting.lock(), gradient),
         None => grads.register::<B>(to, cast::<B>(gradient, dtype.into())),
     }
 }
@@ -92,63 +85,18 @@ pub(super) fn placeholder<B: AmpBackend>(device: &B::Device) -> FloatTensor<Auto
 const MOST_GRADIENTS: usize = 4;
 
 /// The terms that wait for their node's backward pass.
-struct Waiting<B: AmpBackend> {
-    node: OnceLock<NodeId>,
-    terms: Mutex<Vec<Term<B>>>,
-}
+type Waiting<B> = AtNode<Vec<Term<B>>>;
 
-/// All [`Waiting`] by their node, as a reader of the node's result knows it by its id alone.
-static WAITING: LazyLock<Mutex<ById>> = LazyLock::new(Mutex::default);
-
-type ById = HashMap<NodeId, Weak<dyn Any + Send + Sync>>;
-
-impl<B: AmpBackend> Waiting<B> {
-    fn waits_at(self: &Arc<Self>, node: NodeId) {
-        let this: Arc<dyn Any + Send + Sync> = self.clone();
-        lock(&WAITING).insert(node, Arc::downgrade(&this));
-        // It is set once, by who made the node.
-        let _ = self.node.set(node);
+/// Adds a gradient to the terms. So many are added up at once that they take no more bytes than they do in F32.
+fn push_gradient<B: AmpBackend>(terms: &mut Vec<Term<B>>, gradient: FloatTensor<B>) {
+    terms.push(Term::Gradient(gradient));
+    let is_gradient = |term: &Term<B>| matches!(term, Term::Gradient(_));
+    if terms.iter().filter(|term| is_gradient(term)).count() > MOST_GRADIENTS {
+        let (gradients, others) = mem::take(terms).into_iter().partition(is_gradient);
+        let sum = self::gradient::<B>(gradients, None, FloatDType::F32);
+        *terms = others;
+        terms.push(Term::Gradient(sum));
     }
-
-    /// Adds a gradient. So many are added up at once that they take no more bytes than they do in F32.
-    fn push_gradient(&self, gradient: FloatTensor<B>) {
-        let mut terms = lock(&self.terms);
-        terms.push(Term::Gradient(gradient));
-        let is_gradient = |term: &Term<B>| matches!(term, Term::Gradient(_));
-        if terms.iter().filter(|term| is_gradient(term)).count() > MOST_GRADIENTS {
-            let (gradients, others) = mem::take(&mut *terms).into_iter().partition(is_gradient);
-            let sum = self::gradient::<B>(gradients, None, FloatDType::F32);
-            *terms = others;
-            terms.push(Term::Gradient(sum));
-        }
-    }
-
-    fn at(node: NodeId) -> Option<Arc<Self>> {
-        let waiting = lock(&WAITING).get(&node).and_then(Weak::upgrade);
-        waiting?.downcast().ok()
-    }
-}
-
-impl<B: AmpBackend> Default for Waiting<B> {
-    fn default() -> Self {
-        Self {
-            node: OnceLock::new(),
-            terms: Mutex::default(),
-        }
-    }
-}
-
-impl<B: AmpBackend> Drop for Waiting<B> {
-    fn drop(&mut self) {
-        if let Some(node) = self.node.get() {
-            lock(&WAITING).remove(node);
-        }
-    }
-}
-
-/// Terms are pushed and taken whole, so they are sound after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
@@ -169,13 +117,13 @@ impl<B: AmpBackend> Joint<B> {
         Self {
             dtype: result.dtype().into(),
             device: B::float_device(result),
-            waiting: Arc::default(),
+            waiting: Arc::new(AtNode::default()),
         }
     }
 
     /// From now on the gradients of this tensor's readers come here.
     pub(crate) fn waits_at(&self, result: &FloatTensor<Autodiff<B>>) {
-        self.waiting.waits_at(result.node.id);
+        self.waiting.wait_at(result.node.id);
     }
 
     /// Returns the sum of the gradients: one that is the only one in its own dtype, others in that of the result.
@@ -184,7 +132,7 @@ impl<B: AmpBackend> Joint<B> {
         ops: &Ops<S, N>,
         grads: &mut Gradients,
     ) -> FloatTensor<B> {
-        let mut terms = mem::take(&mut *lock(&self.waiting.terms));
+        let mut terms = mem::take(&mut *self.waiting.lock());
         let mut this = placeholder::<B>(&self.device);
         this.node = ops.node.clone();
         match (grads.remove::<B>(&this), terms.pop()) {

@@ -9,7 +9,7 @@
 //! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
 //! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
-//! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square: means and variances | what is kept; F32 |
+//! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square, or their means | what is kept; F32 |
 //!
 //! `x` is F16, BF16 or F32. The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in
 //! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
@@ -102,12 +102,12 @@ pub struct Sums<T> {
     pub of_product: T,
 }
 
-/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1.
+/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1, or their means.
 #[derive(Clone, Debug)]
 pub struct Moments<T> {
-    /// The sum of the values.
+    /// The sum of the values, or their mean.
     pub sum: T,
-    /// The sum of their squares.
+    /// The sum of their squares, or the mean.
     pub squares: T,
 }
 
@@ -122,6 +122,8 @@ pub struct Moment<B: Backend> {
     pub kept: Shape,
     /// Whether the values are squared.
     pub squared: bool,
+    /// Whether it is a mean, not a sum.
+    pub mean: bool,
 }
 
 impl<B: Backend> Rest<B> {

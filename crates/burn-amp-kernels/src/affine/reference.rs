@@ -103,16 +103,30 @@ pub fn reference_moments<B: Backend>(
     grid: Shape,
     before: Option<FloatTensor<B>>,
     kept: Shape,
+    mean: bool,
 ) -> Moments<FloatTensor<B>> {
+    let divisor = mean.then(|| terms(&x.shape(), &kept));
     let affine = Affine {
         before,
         ..Affine::identity(grid)
     };
     let centered = centered::<B>(x, &affine);
+    let moment = |values| {
+        let sum = summed::<B>(values, &kept);
+        match divisor {
+            Some(divisor) => B::float_div_scalar(sum, divisor.into()),
+            None => sum,
+        }
+    };
     Moments {
-        sum: summed::<B>(centered.clone(), &kept),
-        squares: summed::<B>(B::float_mul(centered.clone(), centered), &kept),
+        sum: moment(centered.clone()),
+        squares: moment(B::float_mul(centered.clone(), centered)),
     }
+}
+
+/// The number of elements of a tensor of shape `shape` that are added to one sum.
+pub(super) fn terms(shape: &Shape, kept: &Shape) -> f64 {
+    shape.num_elements() as f64 / kept.num_elements() as f64
 }
 
 /// Computes one of the moments.
@@ -122,8 +136,9 @@ pub fn reference_moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> 
         before,
         kept,
         squared,
+        mean,
     } = moment;
-    let moments = B::mixed_moments(x, grid, before, kept);
+    let moments = B::mixed_moments(x, grid, before, kept, mean);
     if squared {
         moments.squares
     } else {

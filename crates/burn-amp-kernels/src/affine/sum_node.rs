@@ -10,13 +10,13 @@ use super::{
     Moment, Moments,
     joint::{contribute, placeholder},
     node::Kept,
-    reference::summed,
+    reference::{summed, terms},
     term::{self, Term},
 };
 use crate::{AmpBackend, made};
 
-/// Computes a sum as one node of the graph. For a sum of squares it keeps `x` as it is stored, `before` and the sum of the
-/// values; for a sum of the values nothing.
+/// Computes a sum or a mean as one node of the graph. For squares it keeps `x` as it is stored, `before` and the sum or mean
+/// of the values; for the values nothing.
 pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
     moment: Moment<Autodiff<B, C>>,
@@ -28,10 +28,14 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
         moment.grid.clone(),
         values.clone(),
         moment.kept.clone(),
+        moment.mean,
     );
     made::float::<B>(&sum);
+    let shape = x.shape();
     let node = Node::<B, C> {
-        shape: x.shape(),
+        count: terms(&shape, &moment.kept),
+        mean: moment.mean,
+        shape,
         grid: moment.grid,
         x: x.clone(),
         terms: moment.squared.then(|| Terms {
@@ -48,6 +52,9 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
 
 /// The node before it is made.
 struct Node<B: AmpBackend, C: CheckpointStrategy> {
+    /// The number of terms of a sum.
+    count: f64,
+    mean: bool,
     shape: Shape,
     grid: Shape,
     x: FloatTensor<Autodiff<B, C>>,
@@ -73,6 +80,8 @@ impl<B: AmpBackend, C: CheckpointStrategy> Node<B, C> {
                     terms,
                 });
                 let saved = Saved {
+                    count: self.count,
+                    mean: self.mean,
                     shape: self.shape,
                     grid: self.grid,
                     squares,
@@ -90,6 +99,9 @@ struct SumNode;
 
 #[derive(Clone, Debug)]
 struct Saved<B: AmpBackend> {
+    /// The number of terms of a sum.
+    count: f64,
+    mean: bool,
     /// The shape of `x`.
     shape: Shape,
     grid: Shape,
@@ -106,7 +118,7 @@ struct Squares<B: AmpBackend> {
 #[derive(Clone, Debug)]
 struct Terms<B: AmpBackend> {
     before: Option<FloatTensor<B>>,
-    /// The sum of `x + before`.
+    /// The sum of `x + before`, or the mean.
     sum: FloatTensor<B>,
 }
 
@@ -120,6 +132,8 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
         checkpointer: &mut Checkpointer,
     ) {
         let Saved {
+            count,
+            mean,
             shape,
             grid,
             squares,
@@ -135,19 +149,33 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for SumNode {
             of_sum: None,
         };
         let of_before = match squares {
+            None if mean => {
+                moments.of_sum = Some(B::float_div_scalar(grad.clone(), count.into()));
+                Some(grad)
+            }
             None => {
                 moments.of_sum = Some(grad.clone());
-                Some(grad)
+                before_node
+                    .is_some()
+                    .then(|| B::float_mul_scalar(grad, count.into()))
             }
             Some(Squares { x, terms }) => {
                 let Terms { before, sum } = terms;
-                let factor = B::float_mul_scalar(grad, Scalar::from(2f32));
+                let twice = |grad| B::float_mul_scalar(grad, Scalar::from(2f32));
+                let factor = match mean {
+                    // Twice the gradient over the number.
+                    true => B::float_div_scalar(grad.clone(), (count / 2.0).into()),
+                    false => twice(grad.clone()),
+                };
                 moments.squares = Some(term::Squares {
                     x: x.values(checkpointer),
                     before: before.clone(),
                     factor: factor.clone(),
                 });
-                before.map(|before| summed::<B>(B::float_mul(factor, sum), &before.shape()))
+                before.map(|before| {
+                    let of_sums = B::float_mul(if mean { twice(grad) } else { factor }, sum);
+                    summed::<B>(of_sums, &before.shape())
+                })
             }
         };
         if let (Some(node), Some(gradient)) = (before_node, of_before) {

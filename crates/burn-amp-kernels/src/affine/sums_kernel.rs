@@ -1,4 +1,4 @@
-use burn_backend::{Backend, DType, Shape};
+use burn_backend::{Backend, DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
@@ -7,6 +7,7 @@ use super::{
     device::{Chain, Factors, Point, passed, plus, sizes, times},
     kernel::Launch,
     layout::DIMS,
+    reference::terms,
 };
 use crate::cube::{
     plan::{address_type, empty_on_device_of, storage},
@@ -126,6 +127,7 @@ fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
     slices: usize,
     length: usize,
     per_slice: usize,
+    divisor: f32,
     #[comptime] division: Division,
     #[comptime] of: Chain,
     #[comptime] what: Summands,
@@ -157,8 +159,8 @@ fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
     let firsts = over_row::<N>(firsts, Reduction::Sum, team);
     let seconds = over_row::<N>(seconds, Reduction::Sum, team);
     if lane == 0 && slice < slices {
-        first[index] = firsts;
-        second[index] = seconds;
+        first[index] = firsts / divisor;
+        second[index] = seconds / divisor;
     }
 }
 
@@ -178,6 +180,7 @@ fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
     kept: usize,
     length: usize,
     per_slice: usize,
+    divisor: f32,
     #[comptime] division: Division,
     #[comptime] of: Chain,
     #[comptime] what: Summands,
@@ -205,8 +208,9 @@ fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
         firsts += a;
         seconds += b;
     }
-    first[ABSOLUTE_POS] = firsts;
-    second[ABSOLUTE_POS] = seconds;
+    let divisor = Vector::<f32, N>::new(divisor);
+    first[ABSOLUTE_POS] = firsts / divisor;
+    second[ABSOLUTE_POS] = seconds / divisor;
 }
 
 /// Adds the slices of each sum.
@@ -217,6 +221,7 @@ fn sum_of_slices_kernel(
     first_sum: &mut Array<f32>,
     second_sum: &mut Array<f32>,
     slices: usize,
+    divisor: f32,
 ) {
     let sums = first_sum.len();
     if ABSOLUTE_POS >= sums {
@@ -228,8 +233,8 @@ fn sum_of_slices_kernel(
         a += first[slice * sums + ABSOLUTE_POS];
         b += second[slice * sums + ABSOLUTE_POS];
     }
-    first_sum[ABSOLUTE_POS] = a;
-    second_sum[ABSOLUTE_POS] = b;
+    first_sum[ABSOLUTE_POS] = a / divisor;
+    second_sum[ABSOLUTE_POS] = b / divisor;
 }
 
 /// Launches the sums of a group; `None` if the kernel cannot compute them.
@@ -243,23 +248,25 @@ where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
     let kept = affine.kept(group)?;
-    let [of_gradient, of_product] = launch(x, affine, Some(grad), &kept, Summands::Of(group))?;
+    let [of_gradient, of_product] = launch(x, affine, Some(grad), &kept, Summands::Of(group), 1.0)?;
     Some(Sums {
         of_gradient,
         of_product,
     })
 }
 
-/// Launches the sums of `x + before` and of its square; `None` if the kernel cannot compute them.
+/// Launches the sums of `x + before` and of its square, or the means; `None` if the kernel cannot compute them.
 pub(crate) fn moments<R: CubeRuntime, B>(
     x: &CubeTensor<R>,
     affine: &Affine<B>,
     kept: &Shape,
+    mean: bool,
 ) -> Option<Moments<CubeTensor<R>>>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
-    let [sum, squares] = launch(x, affine, None, kept, Summands::Moments)?;
+    let divisor = if mean { terms(&x.shape(), kept) } else { 1.0 };
+    let [sum, squares] = launch(x, affine, None, kept, Summands::Moments, divisor as f32)?;
     Some(Moments { sum, squares })
 }
 
@@ -269,6 +276,7 @@ fn launch<R: CubeRuntime, B>(
     grad: Option<&CubeTensor<R>>,
     kept_shape: &Shape,
     what: Summands,
+    divisor: f32,
 ) -> Option<[CubeTensor<R>; 2]>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
@@ -301,6 +309,8 @@ where
     };
     let empty = |shape| empty_on_device_of(x, shape, DType::F32);
     let [first, second] = [(), ()].map(|()| empty(Shape::new([slices, kept])));
+    // Only the last kernel divides.
+    let per_slice_divisor = if slices == 1 { divisor } else { 1.0 };
     let addresses = address_type([x, &first]);
     let dtypes = [x.dtype, grad_dtype].map(storage);
     let x = layout.ordered(x.clone()).into_array_arg();
@@ -326,6 +336,7 @@ where
             sums,
             length,
             per_slice,
+            per_slice_divisor,
             division,
             launch.factors.chain,
             what,
@@ -352,6 +363,7 @@ where
             slices,
             length,
             per_slice,
+            per_slice_divisor,
             division,
             launch.factors.chain,
             what,
@@ -374,6 +386,7 @@ where
             first_sum.into_array_arg(),
             second_sum.into_array_arg(),
             slices,
+            divisor,
         );
         totals
     };

@@ -179,13 +179,14 @@ where
         grid: Shape,
         before: Option<FloatTensor<Self>>,
         kept: Shape,
+        mean: bool,
     ) -> Moments<FloatTensor<Self>> {
         let centered = Affine::<Self> {
             before: before.clone(),
             ..Affine::identity(grid.clone())
         };
-        affine::moments(&x, &centered, &kept)
-            .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept))
+        affine::moments(&x, &centered, &kept, mean)
+            .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept, mean))
     }
 
     fn mixed_activation(
@@ -224,9 +225,16 @@ where
         }
         let columns = x.shape()[1];
         let affine = Affine::<Self>::identity(x.shape());
-        match affine::moments(&x, &affine, &Shape::new([1, columns])) {
+        match affine::moments(&x, &affine, &Shape::new([1, columns]), false) {
             Some(moments) => reshape(moments.sum, Shape::new([columns])),
             None => weight_product::reference_sums::<Self>(x),
+        }
+    }
+
+    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        match matrices.as_slice() {
+            [_] => weight_product::reference_rows::<Self>(matrices),
+            _ => weight_product::cat_rows(matrices),
         }
     }
 

@@ -119,8 +119,8 @@ pub(crate) fn storage(dtype: DType) -> StorageType {
 }
 
 /// Returns indices as wide as the largest of the tensors needs.
-pub(crate) fn address_type<R: CubeRuntime, const N: usize>(
-    tensors: [&CubeTensor<R>; N],
+pub(crate) fn address_type<'a, R: CubeRuntime>(
+    tensors: impl IntoIterator<Item = &'a CubeTensor<R>>,
 ) -> AddressType {
     tensors
         .into_iter()

@@ -9,7 +9,7 @@ mod operation;
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
-    ops::AttentionModuleOptions,
+    ops::{AttentionModuleOptions, FloatTensorOps as _},
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 use burn_fusion::{Fusion, FusionBackend};
@@ -34,6 +34,10 @@ use crate::{
 impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
     fn fuses_elementwise() -> bool {
         true
+    }
+
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        one.id == other.id && Self::float_device(one) == Self::float_device(other)
     }
 
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
@@ -280,13 +284,14 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         grid: Shape,
         before: Option<FloatTensor<Self>>,
         kept: Shape,
+        mean: bool,
     ) -> Moments<FloatTensor<Self>> {
         let results = two_sums(kept.clone());
         let tensors = std::iter::once(x).chain(before).collect();
         let compute = move |tensors: Vec<FloatTensor<B>>, _| {
             let mut tensors = tensors.into_iter();
             let (x, before) = (next(&mut tensors), tensors.next());
-            let moments = B::mixed_moments(x, grid.clone(), before, kept.clone());
+            let moments = B::mixed_moments(x, grid.clone(), before, kept.clone(), mean);
             vec![moments.sum, moments.squares]
         };
         let name = "burn_amp::moments";
@@ -299,6 +304,24 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         let name = "burn_amp::column_sums";
         let [sums] = custom::<B, _, _>(name, [x], [sums], |[x]| [B::column_sums(x)]);
         sums
+    }
+
+    fn cat_rows(mut matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        if matrices.len() == 1 {
+            return matrices.remove(0);
+        }
+        let dtype = matrices[0].dtype();
+        let mut shape = matrices[0].shape();
+        shape[0] = matrices.iter().map(|matrix| matrix.shape()[0]).sum();
+        let name = "burn_amp::cat_rows";
+        let compute = |matrices, _| vec![B::cat_rows(matrices)];
+        let [rows] = exactly(register::<B>(
+            name,
+            floats(matrices),
+            vec![(shape, dtype)],
+            compute,
+        ));
+        rows
     }
 
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {

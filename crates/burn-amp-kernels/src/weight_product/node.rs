@@ -4,8 +4,9 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::tensor::FloatTensor;
+use burn_backend::{ops::FloatTensorOps, tensor::FloatTensor};
 
+use super::deferred::{Deferred, Operands};
 use crate::AmpBackend;
 
 /// Computes the op as one node of the graph. It keeps the operands that the gradients need.
@@ -37,6 +38,9 @@ fn node<B: AmpBackend, C: CheckpointStrategy, const N: usize>(
             let saved = Saved {
                 x: weight.is_tracked().then(|| prep.checkpoint(x)),
                 weight: x.is_tracked().then(|| prep.checkpoint(weight)),
+                bias_is_leaf: operands
+                    .get(2)
+                    .is_some_and(Autodiff::<B, C>::float_is_require_grad),
             };
             prep.finish(saved, output)
         }
@@ -47,11 +51,12 @@ fn node<B: AmpBackend, C: CheckpointStrategy, const N: usize>(
 #[derive(Debug)]
 struct WeightProduct;
 
-/// The operands, each if the gradient of the other one needs it.
 #[derive(Clone, Debug)]
 struct Saved {
+    /// The operands, each if the gradient of the other one needs it.
     x: Option<NodeId>,
     weight: Option<NodeId>,
+    bias_is_leaf: bool,
 }
 
 impl<B: AmpBackend, const N: usize> Backward<B, N> for WeightProduct {
@@ -66,18 +71,31 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for WeightProduct {
         let mut parents = ops.parents.into_iter();
         let [x_node, weight_node, bias_node] = [(); 3].map(|()| parents.next().flatten());
         let grad = grads.consume::<B>(&ops.node);
-        let [x, weight] = [ops.state.x, ops.state.weight]
+        let Saved {
+            x,
+            weight,
+            bias_is_leaf,
+        } = ops.state;
+        let [x, weight] = [x, weight]
             .map(|node| node.map(|node| checkpointer.retrieve_node_output::<FloatTensor<B>>(node)));
-        // First: a backend that fuses ends the kernel of the gradient here, which else would read the transposed weights.
-        if let Some(node) = bias_node {
-            grads.register::<B>(node.id, B::column_sums(grad.clone()));
-        }
-        if let (Some(node), Some(weight)) = (x_node, weight) {
-            let gradient = B::float_matmul(grad.clone(), B::float_transpose(weight));
-            grads.register::<B>(node.id, gradient);
+        let mut bias = bias_node.map(|node| node.id);
+        // The gradient of the bias is the first op: a backend that fuses ends the kernel of `grad` there, which else would
+        // read the transposed operands of the products.
+        if let Some(bias) = bias.take_if(|_| !bias_is_leaf || x.is_none()) {
+            grads.register::<B>(bias, B::column_sums(grad.clone()));
         }
         if let (Some(node), Some(x)) = (weight_node, x) {
-            let gradient = B::wide_matmul(B::float_transpose(x), grad);
+            let operands = Operands::<B> {
+                x,
+                grad: grad.clone(),
+                bias,
+            };
+            if let Err(operands) = Deferred::leave(node.id, operands) {
+                operands.register(node.id, grads);
+            }
+        }
+        if let (Some(node), Some(weight)) = (x_node, weight) {
+            let gradient = B::float_matmul(grad, B::float_transpose(weight));
             grads.register::<B>(node.id, gradient);
         }
     }

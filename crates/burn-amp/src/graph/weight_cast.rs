@@ -3,13 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::{AmpBackend, weight_product::Deferred};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+use burn_backend::{FloatDType, tensor::FloatTensor};
 
 use super::{leaf::Leaf, leaves::Leaves};
 use crate::precision;
@@ -17,21 +18,26 @@ use crate::precision;
 /// Casts a leaf for one use: each use gets its own node, over values that all uses share.
 ///
 /// The uses must not share the node: a backward pass consumes it, and a second loss that was computed before that pass
-/// would lose its gradient. The gradients of the uses accumulate in F32.
-pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
+/// would lose its gradient. The gradients of the uses accumulate in F32; those of products after the first one may be
+/// [computed together](burn_amp_kernels::weight_product::together).
+pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     leaf: &Arc<Leaf<B>>,
     to: Precision,
     operands: usize,
     leaves: &Leaves<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
+    let is_further_use = leaf.is_used_in(leaves.pass());
     let level = leaf.level(leaves.pass(), operands);
     let level = leaves.node_of_level(level, &tensor.primitive);
     let stored = precision::of(&tensor.primitive);
+    let is_lowered = stored == Precision::F32 && to.is_low();
+    let deferred = (is_further_use && is_lowered).then(Deferred::default);
     let from = Use {
         leaf: Arc::downgrade(leaf),
         dtype: precision::to_float(stored),
         node: stored.is_low().then(|| leaves.handle(&tensor)),
+        deferred: deferred.clone(),
     };
     let values = if stored == to {
         tensor.primitive
@@ -43,7 +49,13 @@ pub(super) fn cast<B: Backend, C: CheckpointStrategy>(
         .compute_bound()
         .stateful()
     {
-        OpsKind::Tracked(prep) => prep.finish(from, values),
+        OpsKind::Tracked(prep) => {
+            let cast = prep.finish(from, values);
+            if let Some(deferred) = deferred {
+                deferred.wait_at(cast.node.id);
+            }
+            cast
+        }
         OpsKind::UnTracked(prep) => prep.finish(values),
     }
 }
@@ -54,15 +66,17 @@ struct WeightCast;
 
 /// A use of a leaf.
 #[derive(Clone, Debug)]
-struct Use<B: Backend> {
+struct Use<B: AmpBackend> {
     leaf: Weak<Leaf<B>>,
     /// The dtype of the leaf.
     dtype: FloatDType,
     /// The node of a leaf stored in half precision, without its values.
     node: Option<FloatTensor<Autodiff<B>>>,
+    /// Where a further product in a pass leaves the operands of the gradient.
+    deferred: Option<Deferred<B>>,
 }
 
-impl<B: Backend> Backward<B, 2> for WeightCast {
+impl<B: AmpBackend> Backward<B, 2> for WeightCast {
     type State = Use<B>;
 
     /// The gradient of a leaf has the leaf's dtype. That of a leaf in half precision does as long as it has one use, so
@@ -73,9 +87,18 @@ impl<B: Backend> Backward<B, 2> for WeightCast {
             leaf: used,
             dtype,
             node,
+            deferred,
         } = ops.state;
         if let Some(used) = used.upgrade() {
             used.forget_cast();
+        }
+        if let Some(operands) = deferred.and_then(|deferred| deferred.take()) {
+            match leaf {
+                Some(leaf) if are_exchanged(grads) => operands.register(leaf.id, grads),
+                Some(leaf) => operands.register_later(leaf.id, grads),
+                None => {}
+            }
+            return;
         }
         let grad = grads.consume::<B>(&ops.node);
         let Some(leaf) = leaf else {
@@ -91,4 +114,17 @@ impl<B: Backend> Backward<B, 2> for WeightCast {
         };
         grads.register::<B>(leaf.id, sum);
     }
+}
+
+/// Whether the ranks of Burn's `distributed` exchange gradients in the pass: that of a leaf when one of each use is
+/// registered.
+fn are_exchanged(grads: &Gradients) -> bool {
+    #[cfg(feature = "distributed")]
+    let are_exchanged = grads.is_distributed();
+    #[cfg(not(feature = "distributed"))]
+    let are_exchanged = {
+        let _ = grads;
+        false
+    };
+    are_exchanged
 }

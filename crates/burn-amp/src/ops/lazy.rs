@@ -129,16 +129,17 @@ pub(super) fn float_powi_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     ))
 }
 
-/// The sum over some of the dimensions, from the low tensor itself.
-fn summed<B: AmpBackend, G: Graph<B>>(
+/// The sum or the mean over some of the dimensions, from the low tensor itself.
+fn reduced<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
     is_reduced: impl Fn(usize) -> bool,
+    mean: bool,
 ) -> Option<FloatTensor<G::Inner>> {
     if !call.stays_in_f32() {
         return None;
     }
-    chained(x, |lazy| lazy.sum(is_reduced))
+    chained(x, |lazy| lazy.moment(is_reduced, mean))
 }
 
 fn reduction<B: AmpBackend, G: Graph<B>>(op: Op, x: &AmpTensor<B, G>) -> Decided<B> {
@@ -151,7 +152,7 @@ pub(super) fn float_sum<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = reduction(Op::float_sum, &tensor);
-    call.result(match summed(&call, &tensor, |_| true) {
+    call.result(match reduced(&call, &tensor, |_| true, false) {
         Some(sum) => G::Inner::float_reshape(sum, [1].into()),
         None => computed!([F], call, float_sum(call.cast(tensor))),
     })
@@ -162,7 +163,7 @@ pub(super) fn float_sum_dim<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = reduction(Op::float_sum_dim, &tensor);
-    call.result(match summed(&call, &tensor, |other| other == dim) {
+    call.result(match reduced(&call, &tensor, |other| other == dim, false) {
         Some(sum) => sum,
         None => computed!([F], call, float_sum_dim(call.cast(tensor), dim)),
     })
@@ -172,11 +173,8 @@ pub(super) fn float_mean<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = reduction(Op::float_mean, &tensor);
-    call.result(match summed(&call, &tensor, |_| true) {
-        Some(sum) => {
-            let sum = G::Inner::float_reshape(sum, [1].into());
-            G::Inner::float_div_scalar(sum, (tensor.shape().num_elements() as f64).into())
-        }
+    call.result(match reduced(&call, &tensor, |_| true, true) {
+        Some(mean) => G::Inner::float_reshape(mean, [1].into()),
         None => computed!([F], call, float_mean(call.cast(tensor))),
     })
 }
@@ -186,8 +184,8 @@ pub(super) fn float_mean_dim<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = reduction(Op::float_mean_dim, &tensor);
-    call.result(match summed(&call, &tensor, |other| other == dim) {
-        Some(sum) => G::Inner::float_div_scalar(sum, (tensor.shape()[dim] as f64).into()),
+    call.result(match reduced(&call, &tensor, |other| other == dim, true) {
+        Some(mean) => mean,
         None => computed!([F], call, float_mean_dim(call.cast(tensor), dim)),
     })
 }

@@ -1,7 +1,9 @@
 //! `ModuleOps`.
 
 use burn_amp_core::{Op, Precision, module_ops};
-use burn_amp_kernels::{AmpBackend, attention::Attention, layer_norm::LayerNorm};
+use burn_amp_kernels::{
+    AmpBackend, attention::Attention, layer_norm::LayerNorm, weight_product::is_worth_deferring,
+};
 use burn_backend::{
     TensorMetadata,
     ops::{
@@ -42,7 +44,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let has_f32_gradient = has_f32_gradient(&weight);
+    let has_f32_gradient = has_f32_gradient(&x, &weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let mut shape = x.shape();
     let is_low = precision::of(&x).is_low() && call.lowers();
@@ -83,12 +85,22 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 }
 
 /// Whether the gradient of a weight goes to an F32 tensor by way of a cast that no other op reads: a parameter or a copy
-/// of one on another device. The gradients of a parameter's further uses in a pass, as in a recurrent net, are added to
-/// the first one's: a backend that fuses makes one kernel of that sum and the cast of its low operand.
-fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(weight: &AmpTensor<B, G>) -> bool {
+/// of one on another device. The gradients of a parameter's further uses in a pass are added to the first one's: several
+/// at once if they have few rows, as in a recurrent net; otherwise a backend that fuses makes one kernel of the sum and
+/// the cast of its low operand.
+fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
+    x: &AmpTensor<B, G>,
+    weight: &AmpTensor<B, G>,
+) -> bool {
+    let is_deferred = || {
+        let shape: [usize; 2] = weight.shape().dims();
+        is_worth_deferring(x.shape().num_elements() / shape[0].max(1), shape)
+    };
     let is_cast_for_this_op = match &weight.nature {
         Nature::Leaf(leaf) => {
-            !B::fuses_elementwise() || !leaf.is_used_in(weight.context.leaves.pass())
+            !B::fuses_elementwise()
+                || !leaf.is_used_in(weight.context.leaves.pass())
+                || is_deferred()
         }
         Nature::Plain | Nature::Parameter(_) => true,
         _ => false,

@@ -9,7 +9,7 @@ use burn_backend::{
 
 use super::{
     gradients::{Gradients, Pass},
-    located, on_device, on_host,
+    located, on_device, on_host, scaled,
 };
 use crate::{
     backend::Amp,
@@ -68,7 +68,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             }
             None => {
                 let loss = located::loss(context, &inner.primitive, id);
-                let gradients = Autodiff::<B, G::Strategy>::backward(inner);
+                let gradients = scaled::pass::<B, G::Strategy>(inner);
                 located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,

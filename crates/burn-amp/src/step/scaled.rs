@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::weight_product;
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy, grads::Gradients};
 use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -34,13 +35,20 @@ pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     root: &Root<B, C>,
     scaled: FloatTensor<Autodiff<B, C>>,
 ) -> Gradients {
-    let grads = Autodiff::<B, C>::backward(scaled);
+    let grads = pass::<B, C>(scaled);
     assert!(
         root.is_leaf || root.node.grad(&grads).is_none(),
         "the graph of this loss has been consumed: `backward()` was called on it, or on a clone of it, before {}",
         See("a-second-backward-pass")
     );
     grads
+}
+
+/// Runs Burn's backward pass. All of the crate's passes are this one.
+pub(super) fn pass<B: Trainable, C: CheckpointStrategy>(
+    root: FloatTensor<Autodiff<B, C>>,
+) -> Gradients {
+    weight_product::together::<B>(|| Autodiff::<B, C>::backward(root))
 }
 
 /// The node of a loss without its values. It does not keep the graph alive.

@@ -276,8 +276,13 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         })
     }
 
-    /// The F32 sum over some of the dimensions, which become 1. `None` if it must be computed from the values.
-    pub(crate) fn sum(&self, is_reduced: impl Fn(usize) -> bool) -> Option<FloatTensor<G::Inner>> {
+    /// The sum or the mean over some of the dimensions, which become 1, in F32. `None` if it must be computed from the
+    /// values.
+    pub(crate) fn moment(
+        &self,
+        is_reduced: impl Fn(usize) -> bool,
+        mean: bool,
+    ) -> Option<FloatTensor<G::Inner>> {
         let kept = self.view.reduced(&is_reduced);
         let squared = self.what == What::Squares;
         let chain = &self.chain;
@@ -300,14 +305,15 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             before: chain.before.clone(),
             kept: kept.clone(),
             squared,
+            mean,
         };
-        let sum = G::Inner::mixed_moment(self.with_f32_gradient(), moment);
+        let moment = G::Inner::mixed_moment(self.with_f32_gradient(), moment);
         let sizes = self.shape();
         let sizes = sizes.as_slice().iter().enumerate();
         let shape: Vec<usize> = sizes
             .map(|(dim, size)| if is_reduced(dim) { 1 } else { *size })
             .collect();
-        Some(self.in_view(sum, &kept, &shape.into()))
+        Some(self.in_view(moment, &kept, &shape.into()))
     }
 
     /// The values in a low dtype. All readers share them.

@@ -350,12 +350,16 @@ fn moments_are_those_of_the_host() {
                 dtype,
                 false,
             );
-            let moments = Plain::mixed_moments(
-                operands.x.clone(),
-                shape.to_vec().into(),
-                operands.affine.before.clone(),
-                kept.to_vec().into(),
-            );
+            let moments = |mean| {
+                Plain::mixed_moments(
+                    operands.x.clone(),
+                    shape.to_vec().into(),
+                    operands.affine.before.clone(),
+                    kept.to_vec().into(),
+                    mean,
+                )
+            };
+            let (moments, means) = (moments(false), moments(true));
             let what = format!("{shape:?} kept {kept:?} in {dtype:?}");
             let terms = operands.values.len() / kept.iter().product::<usize>();
             let centered = |at| operands.centered(at);
@@ -363,6 +367,17 @@ fn moments_are_those_of_the_host() {
             let (sum, square) = (operands.sums(kept, centered), operands.sums(kept, squares));
             assert_near(&read(moments.sum), &sum, DType::F32, terms, &what);
             assert_near(&read(moments.squares), &square, DType::F32, terms, &what);
+            let over =
+                |sums: &[f64]| -> Vec<f64> { sums.iter().map(|sum| sum / terms as f64).collect() };
+            let what = format!("means, {what}");
+            assert_near(&read(means.sum), &over(&sum), DType::F32, terms, &what);
+            assert_near(
+                &read(means.squares),
+                &over(&square),
+                DType::F32,
+                terms,
+                &what,
+            );
         }
     }
 }

@@ -183,9 +183,10 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         grid: Shape,
         before: Option<FloatTensor<Self>>,
         kept: Shape,
+        mean: bool,
     ) -> Moments<FloatTensor<Self>> {
         let read = Size::default().and(&x).all(&before);
-        let moments = B::mixed_moments(x, grid, before, kept);
+        let moments = B::mixed_moments(x, grid, before, kept, mean);
         let written = Size::default().and(&moments.sum).and(&moments.squares);
         record("mixed_moments", read, written);
         moments
@@ -219,6 +220,11 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
     fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let read = Size::default().and(&x);
         one("column_sums", read, B::column_sums(x))
+    }
+
+    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
+        let read = Size::default().all(&matrices);
+        one("cat_rows", read, B::cat_rows(matrices))
     }
 
     fn scaled_masked_softmax(

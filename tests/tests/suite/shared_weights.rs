@@ -1,0 +1,199 @@
+//! A weight that several products of a pass read, as in a recurrent net: the gradients of its uses are computed together.
+//!
+//! All numbers are small multiples of 1/4, so that every sum is exact in F32 in any order.
+
+use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, module::linear};
+use burn_amp_core::Op;
+use burn_amp_tests::{
+    AmpAutodiff, Compute, ConfigSource, InF16, LossScaleMode, Plain, policy, scaling,
+    trace::{Trace, calls},
+};
+
+policy!(
+    /// Small gradients: F16 needs no loss scale.
+    UnscaledF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
+policy!(
+    /// BF16 without loss scaling.
+    UnscaledBf16,
+    scaling(Compute::Bf16, LossScaleMode::Off)
+);
+
+/// The inputs and outputs of the weight.
+const SHAPE: [usize; 2] = [16, 24];
+
+/// Multiples of 1/4 from -1 to 1, different for each `seed`.
+fn quarters(shape: [usize; 2], seed: usize) -> Vec<f32> {
+    (0..shape[0] * shape[1])
+        .map(|i| ((i * 7 + seed * 5 + i * seed) % 9) as f32 / 4.0 - 1.0)
+        .collect()
+}
+
+fn tensor<B: AutodiffBackend>(shape: [usize; 2], seed: usize) -> Tensor<B, 2> {
+    Tensor::from_data(
+        TensorData::new(quarters(shape, seed), shape),
+        &Default::default(),
+    )
+}
+
+/// The gradients of the weight and of the bias of a use whose input and whose gradient have these seeds.
+fn expected(rows: usize, seeds: [usize; 2]) -> [Vec<f64>; 2] {
+    let [k, n] = SHAPE;
+    let (x, c) = (quarters([rows, k], seeds[0]), quarters([rows, n], seeds[1]));
+    let at = |i: usize, j: usize| {
+        (0..rows)
+            .map(|row| f64::from(x[row * k + i]) * f64::from(c[row * n + j]))
+            .sum()
+    };
+    let weight = (0..k * n).map(|e| at(e / n, e % n)).collect();
+    let column = |j: usize| (0..rows).map(|row| f64::from(c[row * n + j])).sum();
+    [weight, (0..n).map(column).collect()]
+}
+
+fn add(sum: &mut [f64], terms: &[f64]) {
+    for (sum, term) in sum.iter_mut().zip(terms) {
+        *sum += term;
+    }
+}
+
+#[track_caller]
+fn assert_exact<B: AutodiffBackend, const D: usize>(
+    what: &str,
+    leaf: &Tensor<B, D>,
+    grads: &B::Gradients,
+    expected: &[f64],
+) {
+    let gradient = leaf.grad(grads).expect("the leaf has a gradient");
+    assert_eq!(gradient.dtype(), DType::F32, "{what}");
+    let values: Vec<f32> = gradient.into_data().to_vec().unwrap();
+    let values: Vec<_> = values.into_iter().map(f64::from).collect();
+    assert_eq!(values, expected, "{what}");
+}
+
+/// A weight and two biases.
+struct Leaves<B: AutodiffBackend> {
+    weight: Tensor<B, 2>,
+    biases: [Tensor<B, 1>; 2],
+}
+
+impl<B: AutodiffBackend> Leaves<B> {
+    fn new() -> Self {
+        let bias = |seed| tensor([1, SHAPE[1]], seed).reshape([-1]).require_grad();
+        Self {
+            weight: tensor(SHAPE, 1).require_grad(),
+            biases: [bias(2), bias(3)],
+        }
+    }
+
+    /// A term of the loss: a use of the weight, whose gradient has a seed.
+    fn read(&self, rows: usize, seeds: [usize; 2], bias: Option<Tensor<B, 1>>) -> Tensor<B, 1> {
+        let x = tensor([rows, SHAPE[0]], seeds[0]);
+        let y = linear(x, self.weight.clone(), bias);
+        (y * tensor([rows, SHAPE[1]], seeds[1])).sum()
+    }
+}
+
+fn sum<B: AutodiffBackend>(terms: impl IntoIterator<Item = Tensor<B, 1>>) -> Tensor<B, 1> {
+    let sum = terms.into_iter().reduce(|sum, term| sum + term);
+    sum.expect("there is a term")
+}
+
+fn every_number_of_uses<P: ConfigSource>() {
+    for uses in [1, 2, 3, 16, 17, 18, 40] {
+        let leaves = Leaves::<AmpAutodiff<P>>::new();
+        let [mut weight, mut bias] = expected(0, [0, 0]);
+        // Of different batches.
+        let terms = (0..uses).map(|use_| {
+            let (rows, seeds) = (1 + use_ % 4, [use_, use_ + 3]);
+            let [of_weight, of_bias] = expected(rows, seeds);
+            add(&mut weight, &of_weight);
+            add(&mut bias, &of_bias);
+            leaves.read(rows, seeds, Some(leaves.biases[0].clone()))
+        });
+        let grads = sum(terms.collect::<Vec<_>>()).backward();
+        let what = format!("{uses} uses");
+        assert_exact(&what, &leaves.weight, &grads, &weight);
+        assert_exact(&what, &leaves.biases[0], &grads, &bias);
+    }
+}
+
+#[test]
+fn the_gradients_of_all_uses_are_added() {
+    every_number_of_uses::<UnscaledBf16>();
+    every_number_of_uses::<UnscaledF16>();
+}
+
+#[test]
+fn a_pass_takes_the_uses_of_its_loss() {
+    let leaves = Leaves::<AmpAutodiff<UnscaledBf16>>::new();
+    let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
+    let expected = |seeds: std::ops::Range<usize>| {
+        seeds.fold(vec![0.0; SHAPE[0] * SHAPE[1]], |mut sum, seed| {
+            add(&mut sum, &expected(4, [seed, seed + 1])[0]);
+            sum
+        })
+    };
+    let first = sum((0..3).map(read).collect::<Vec<_>>());
+    // Of no loss.
+    let _unused = read(3);
+    let second = sum((4..9).map(read).collect::<Vec<_>>());
+    let grads = second.backward();
+    assert_exact("the second loss", &leaves.weight, &grads, &expected(4..9));
+    let grads = first.backward();
+    assert_exact("the first loss", &leaves.weight, &grads, &expected(0..3));
+}
+
+#[test]
+fn each_bias_gets_its_gradient() {
+    let leaves = Leaves::<AmpAutodiff<UnscaledBf16>>::new();
+    let columns = SHAPE[1];
+    let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
+    let terms: Vec<_> = (0..24)
+        .map(|seed| {
+            let [_, of_bias] = expected(4, [seed, seed + 1]);
+            let [first, second] = &leaves.biases;
+            // In turn: a bias, none, another one, and one that is computed.
+            let bias = match seed % 4 {
+                0 => Some(first.clone()),
+                1 => None,
+                2 => Some(second.clone()),
+                _ => Some(second.clone() * 2.0),
+            };
+            let place = usize::from(seed % 4 >= 2);
+            let times = [1.0, 0.0, 1.0, 2.0][seed % 4];
+            let of_bias: Vec<_> = of_bias.iter().map(|x| x * times).collect();
+            add(&mut of_biases[place], &of_bias);
+            leaves.read(4, [seed, seed + 1], bias)
+        })
+        .collect();
+    let grads = sum(terms).backward();
+    for (bias, expected) in leaves.biases.iter().zip(&of_biases) {
+        assert_exact("a bias", bias, &grads, expected);
+    }
+}
+
+/// The products that the backward pass of so many uses of so many rows computes.
+fn products(uses: usize, rows: usize) -> usize {
+    type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+
+    let leaves = Leaves::<Traced>::new();
+    let terms = (0..uses).map(|seed| leaves.read(rows, [seed, seed], None));
+    let loss = sum(terms.collect::<Vec<_>>());
+    let is_product = |(op, _): &(Op, Vec<DType>)| *op == Op::float_matmul;
+    let made = calls(|| {
+        let _ = loss.backward();
+    });
+    made.iter().filter(|call| is_product(call)).count()
+}
+
+#[test]
+fn a_product_computes_the_gradients_of_sixteen_uses_of_few_rows() {
+    for (uses, expected) in [(1, 1), (2, 2), (17, 2), (18, 3), (40, 4)] {
+        assert_eq!(products(uses, 4), expected, "{uses} uses");
+    }
+    // Where operands are larger, they take no more memory than four gradients: 6144 bytes, of 80 per row.
+    assert_eq!(products(10, 38), 1 + 3);
+    // Where it costs more to copy the operands than to add the gradient, they are not.
+    assert_eq!(products(10, 39), 10);
+}
