@@ -15,7 +15,7 @@ use crate::{
     activation::{self, Activation},
     affine::{self, Affine, Moment},
     attention::{self, Attention},
-    cross_entropy,
+    cat, cross_entropy,
     layer_norm::{self, LayerNorm},
     log_softmax::{self, LogSoftmax},
     made::Memory,
@@ -69,6 +69,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         bias: Option<FloatTensor<Self>>,
     ) -> FloatTensor<Self> {
         weight_product::recorded::<B, C>(x, weight, bias)
+    }
+
+    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
+        cat::recorded::<B, C>(parts, dim)
     }
 
     fn mixed_affine(

@@ -11,7 +11,7 @@ use crate::{
     activation::{self, Activation},
     affine::{self, Affine, Group, Moment, Moments, Rest, Sums},
     attention::{self, Attention, AttentionGradients},
-    cross_entropy, finite,
+    cat, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
@@ -262,9 +262,14 @@ pub trait AmpBackend: Backend {
         weight_product::reference_sums::<Self>(x)
     }
 
-    /// The rows of matrices of one dtype and one number of columns, below one another; see [`weight_product`].
-    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        weight_product::reference_rows::<Self>(matrices)
+    /// Puts tensors of one dtype side by side in dimension `dim`; see [`cat`].
+    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
+        cat::reference::<Self>(parts, dim)
+    }
+
+    /// Cuts a tensor into parts of these sizes of dimension `dim`; see [`cat`].
+    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
+        cat::reference_split::<Self>(whole, sizes, dim)
     }
 
     /// Softmax in mixed precision; see [`softmax`].

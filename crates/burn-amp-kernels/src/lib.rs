@@ -16,6 +16,7 @@
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
+//! * for few launches: [`cat`]
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
@@ -30,6 +31,7 @@ pub mod affine;
 mod at_node;
 pub mod attention;
 mod autodiff;
+pub mod cat;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;

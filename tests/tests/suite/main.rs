@@ -37,6 +37,7 @@
 
 mod amp_optimizer;
 mod backward_pass;
+mod concatenation;
 mod custom_op;
 mod cuts;
 mod diagnosed;

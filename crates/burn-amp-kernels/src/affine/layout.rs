@@ -139,10 +139,7 @@ pub(crate) fn ordered_as<R: CubeRuntime>(
     tensor: CubeTensor<R>,
     x: &CubeTensor<R>,
 ) -> CubeTensor<R> {
-    contiguous(permute(
-        tensor,
-        &order_in_memory(x.meta.shape(), x.meta.strides()),
-    ))
+    in_order(tensor, &order_of(x))
 }
 
 /// Undoes [`ordered_as`].
@@ -150,8 +147,25 @@ pub(crate) fn restored_as<R: CubeRuntime>(
     tensor: CubeTensor<R>,
     x: &CubeTensor<R>,
 ) -> CubeTensor<R> {
-    let order = order_in_memory(x.meta.shape(), x.meta.strides());
-    permute(tensor, &inverse(&order))
+    out_of_order(tensor, &order_of(x))
+}
+
+/// The order of a tensor's dimensions in memory, outermost first.
+pub(crate) fn order_of<R: CubeRuntime>(x: &CubeTensor<R>) -> Vec<usize> {
+    order_in_memory(x.meta.shape(), x.meta.strides())
+}
+
+/// Permutes a tensor to an order of dimensions, and copies it unless it is in that order.
+pub(crate) fn in_order<R: CubeRuntime>(tensor: CubeTensor<R>, order: &[usize]) -> CubeTensor<R> {
+    contiguous(permute(tensor, order))
+}
+
+/// Undoes [`in_order`].
+pub(crate) fn out_of_order<R: CubeRuntime>(
+    tensor: CubeTensor<R>,
+    order: &[usize],
+) -> CubeTensor<R> {
+    permute(tensor, &inverse(order))
 }
 
 /// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of

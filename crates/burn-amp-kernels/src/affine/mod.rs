@@ -40,7 +40,7 @@ pub use joint::{joined, pass_on};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{affine, affine_backward};
 #[cfg(feature = "cubecl")]
-pub(crate) use layout::{in_order_of, ordered_as, restored_as};
+pub(crate) use layout::{in_order, in_order_of, order_of, ordered_as, out_of_order, restored_as};
 pub(crate) use node::recorded;
 pub use reference::{
     reference, reference_backward, reference_moment, reference_moments, reference_sums,

@@ -29,7 +29,7 @@ use crate::{
     AmpBackend,
     activation::{self, Activation},
     affine::{self, Affine, Group, Moments, Rest, Sums},
-    cross_entropy, finite,
+    cat, cross_entropy, finite,
     layer_norm::{self, LayerNorm, LayerNormGradients},
     log_softmax::{self, LogSoftmax},
     loss_scale,
@@ -231,11 +231,15 @@ where
         }
     }
 
-    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        match matrices.as_slice() {
-            [_] => weight_product::reference_rows::<Self>(matrices),
-            _ => weight_product::cat_rows(matrices),
+    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
+        match parts.as_slice() {
+            [_] => cat::reference::<Self>(parts, dim),
+            _ => cat::cat(parts, dim),
         }
+    }
+
+    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
+        cat::split(whole, sizes, dim)
     }
 
     fn scaled_masked_softmax(

@@ -21,6 +21,7 @@ use self::{
 use crate::{
     AmpBackend,
     affine::{Affine, Group, Moments, Rest, Sums},
+    cat,
     layer_norm::{LayerNorm, LayerNormGradients},
     log_softmax::LogSoftmax,
     optimizer::{ListStep, Parts, Stepped, Tensors},
@@ -306,22 +307,36 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         sums
     }
 
-    fn cat_rows(mut matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        if matrices.len() == 1 {
-            return matrices.remove(0);
+    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
+        if parts.len() == 1 {
+            return cat::reference::<Self>(parts, dim);
         }
-        let dtype = matrices[0].dtype();
-        let mut shape = matrices[0].shape();
-        shape[0] = matrices.iter().map(|matrix| matrix.shape()[0]).sum();
-        let name = "burn_amp::cat_rows";
-        let compute = |matrices, _| vec![B::cat_rows(matrices)];
-        let [rows] = exactly(register::<B>(
-            name,
-            floats(matrices),
-            vec![(shape, dtype)],
+        let (mut shape, dtype) = like(&parts[0]);
+        shape[dim] = parts.iter().map(|part| part.shape()[dim]).sum();
+        let compute = move |parts, _| vec![B::cat(parts, dim)];
+        let result = vec![(shape, dtype)];
+        let [whole] = exactly(register::<B>(
+            "burn_amp::cat",
+            floats(parts),
+            result,
             compute,
         ));
-        rows
+        whole
+    }
+
+    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
+        let part = |size: &usize| {
+            let (mut shape, dtype) = like(&whole);
+            shape[dim] = *size;
+            (shape, dtype)
+        };
+        let results = sizes.iter().map(part).collect();
+        let sizes = sizes.to_vec();
+        let compute = move |tensors, _| {
+            let [whole] = exactly(tensors);
+            B::split(whole, &sizes, dim)
+        };
+        register::<B>("burn_amp::split", floats(vec![whole]), results, compute)
     }
 
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {

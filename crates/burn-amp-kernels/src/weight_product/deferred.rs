@@ -231,7 +231,7 @@ impl<B: AmpBackend> Rows<B> {
         };
         copies.iter().position(are_these).unwrap_or_else(|| {
             copies.push(Self {
-                all: B::cat_rows(parts.clone()),
+                all: B::cat(parts.clone(), 0),
                 parts,
                 column_sums: None,
             });

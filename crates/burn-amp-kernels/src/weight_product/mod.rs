@@ -12,21 +12,16 @@
 //! [`affine`](crate::affine), in two launches. No atomics are used, so the order of additions depends on the shape alone.
 //!
 //! The gradients of a weight that is used several times in a pass, as in a recurrent net, are computed
-//! [`together`]: [`AmpBackend::cat_rows`](crate::AmpBackend::cat_rows) puts the operands of several uses below one
-//! another, up to 16 in one launch.
+//! [`together`], from copies of the operands of up to 16 uses below one another.
 
-#[cfg(feature = "cubecl")]
-mod cat_kernel;
 mod deferred;
 #[cfg(feature = "cubecl")]
 mod kernel;
 mod node;
 mod reference;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use cat_kernel::cat_rows;
 pub use deferred::{Deferred, Operands, is_worth_deferring, together};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::column_sums;
 pub(crate) use node::recorded;
-pub use reference::{reference, reference_matmul, reference_rows, reference_sums};
+pub use reference::{reference, reference_matmul, reference_sums};

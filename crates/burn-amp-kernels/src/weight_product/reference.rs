@@ -35,11 +35,3 @@ pub fn reference_sums<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let columns = Shape::new([x.shape()[1]]);
     B::float_reshape(B::float_sum_dim(widen::<B>(x), 0), columns)
 }
-
-/// Puts rows below one another with Burn's op; a single matrix stays as it is.
-pub fn reference_rows<B: Backend>(mut matrices: Vec<FloatTensor<B>>) -> FloatTensor<B> {
-    match matrices.len() {
-        1 => matrices.remove(0),
-        _ => B::float_cat(matrices, 0),
-    }
-}

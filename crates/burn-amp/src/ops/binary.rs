@@ -141,7 +141,10 @@ fn product<B: AmpBackend, G: Graph<B>>(
         return product;
     }
     // A factor of at most 1 makes no product overflow.
-    let is_bounded = |x: &AmpTensor<B, G>| matches!(x.nature, Nature::Rounded(_));
+    let is_bounded = |x: &AmpTensor<B, G>| match &x.nature {
+        Nature::Rounded(rounded) => rounded.is_bounded(),
+        _ => false,
+    };
     let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     if !is_bounded && call.lowers() && precision::of(&lhs) == Precision::F16 {

@@ -4,6 +4,8 @@
 //! Ops that only move values lose no digit if they take such a number in the dtype of the other values. So it does not
 //! widen them.
 
+use std::sync::Arc;
+
 use burn_amp_core::{Op, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
@@ -14,11 +16,14 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::computed},
+    cast::{
+        call::{Call, Decided},
+        forward::computed,
+    },
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Rounded},
 };
 
 /// Wraps a tensor that is filled with `value`, or whose values are undefined.
@@ -134,9 +139,32 @@ pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
     let call = moving(Op::float_cat, &tensors).decide();
+    if let Some(rounded) = rounded_cat(&call, &tensors, dim) {
+        return rounded;
+    }
     let tensors = tensors
         .into_iter()
         .map(|tensor| call.cast(tensor))
         .collect();
-    call.result(computed!([F], call, float_cat(tensors, dim)))
+    if call.lowers() {
+        return call.result(computed!([F], call, cat(tensors, dim)));
+    }
+    call.result(G::Inner::float_cat(tensors, dim))
+}
+
+/// The concatenation of parts in F32 and in low precision, stored in low precision with its F32 values within reach.
+fn rounded_cat<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    parts: &[AmpTensor<B, G>],
+    dim: usize,
+) -> Option<AmpTensor<B, G>> {
+    let is_mixed = parts.iter().any(|part| part.stored().is_low());
+    if !is_mixed || !call.stays_in_f32() || !call.promotes() {
+        return None;
+    }
+    let low = parts.iter().map(|part| call.cast_low(part.clone()));
+    let mut whole = call.stored(G::Inner::cat(low.collect(), dim));
+    whole.logical = Precision::F32;
+    whole.nature = Nature::Rounded(Arc::new(Rounded::cat(parts.to_vec(), dim)));
+    Some(whole)
 }

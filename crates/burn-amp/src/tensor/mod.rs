@@ -1,6 +1,6 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
-//! * [`rounded`]: results of saturating ops, with their F32 values within reach
+//! * [`rounded`]: results stored in low precision, with their F32 values within reach
 //! * [`product`]: products in F16, with their F32 values within reach
 //! * [`lazy`]: chains of ops that have not been computed
 //! * [`scores`]: scaled and masked products that have not been computed

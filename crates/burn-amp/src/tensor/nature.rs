@@ -31,7 +31,7 @@ pub(crate) enum Nature<B: AmpBackend, G: Graph<B>> {
     ZerosAndOnes,
     /// All values are the same number, which the compute dtype represents exactly, or they are undefined.
     Filled,
-    /// The rounded result of a saturating op, whose F32 values can be computed.
+    /// A result that was rounded to low precision, whose F32 values can be computed.
     Rounded(Arc<Rounded<B, G>>),
     /// A product stored in F16, whose F32 values can be computed.
     Product(Arc<Product<B, G>>),

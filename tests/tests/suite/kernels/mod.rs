@@ -3,6 +3,7 @@
 mod activation;
 mod affine;
 mod attention;
+mod cat;
 mod cross_entropy;
 mod finite;
 mod layer_norm;

@@ -161,38 +161,3 @@ fn columns_are_added_in_f32() {
         }
     }
 }
-
-#[test]
-fn rows_are_put_below_one_another() {
-    for dtype in dtypes() {
-        for columns in [1, 5, 8, 33, 64] {
-            for count in [1, 2, 16, 17, 35] {
-                let mut expected = Vec::new();
-                let matrices: Vec<_> = (0..count)
-                    .map(|at: usize| {
-                        let seed = at as u32;
-                        // No rows, several, and those of a transposed matrix.
-                        let rows = at % 4;
-                        let matrix = match at % 3 {
-                            0 if rows > 0 => {
-                                Plain::float_transpose(noisy(&[columns, rows], seed, dtype))
-                            }
-                            _ => noisy(&[rows, columns], seed, dtype),
-                        };
-                        expected.extend(read(&matrix));
-                        matrix
-                    })
-                    .collect();
-                let all = Plain::cat_rows(matrices);
-                let what = format!("{count} × {columns} in {dtype:?}");
-                assert_eq!(all.dtype(), dtype, "{what}");
-                assert_eq!(
-                    all.shape().as_slice(),
-                    [expected.len() / columns, columns],
-                    "{what}"
-                );
-                assert_eq!(read(&all), expected, "{what}");
-            }
-        }
-    }
-}

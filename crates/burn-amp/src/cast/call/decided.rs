@@ -40,22 +40,36 @@ impl<B: AmpBackend> Decided<B> {
         if self.is_plain && self.casts.operands.is_none() && !is_pending {
             tensor.inner
         } else {
-            self.cast_by_policy(tensor)
+            self.cast_by_policy(tensor, self.casts.operands)
         }
     }
 
-    fn cast_by_policy<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+    /// Casts an operand to the compute dtype, for an op that the policy lets run in F32.
+    pub(crate) fn cast_low<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        let compute = self.context().policy.compute();
+        self.cast_by_policy(tensor, Some(compute))
+    }
+
+    fn cast_by_policy<G: Graph<B>>(
+        &self,
+        tensor: AmpTensor<B, G>,
+        to: Option<Precision>,
+    ) -> FloatTensor<G::Inner> {
         if self.call.watch.is_on() {
-            self.cast_watched(tensor)
+            self.cast_watched(tensor, to)
         } else {
-            self.cast_to(tensor)
+            self.cast_to(tensor, to)
         }
     }
 
     /// Casts an operand whose gradient may be looked at as the backward pass leaves it: after that of the cast, except
     /// for a leaf and for tensors that stand for others.
     #[cold]
-    fn cast_watched<G: Graph<B>>(&self, mut tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+    fn cast_watched<G: Graph<B>>(
+        &self,
+        mut tensor: AmpTensor<B, G>,
+        to: Option<Precision>,
+    ) -> FloatTensor<G::Inner> {
         match tensor.nature {
             Nature::Leaf(_)
             | Nature::Rounded(_)
@@ -63,7 +77,7 @@ impl<B: AmpBackend> Decided<B> {
             | Nature::Lazy(_)
             | Nature::Scores(_)
             | Nature::Pending(_) => {
-                let cast = self.cast_to(tensor);
+                let cast = self.cast_to(tensor, to);
                 self.call.watch.made::<B, G>(&cast);
                 self.call.watch.passed::<B, G>(cast)
             }
@@ -74,7 +88,7 @@ impl<B: AmpBackend> Decided<B> {
             | Nature::Filled
             | Nature::LogSoftmax(_) => {
                 tensor.inner = self.call.watch.passed::<B, G>(tensor.inner);
-                let cast = self.cast_to(tensor);
+                let cast = self.cast_to(tensor, to);
                 self.call.watch.made::<B, G>(&cast);
                 cast
             }
@@ -97,8 +111,11 @@ impl<B: AmpBackend> Decided<B> {
     }
 
     #[inline]
-    fn cast_to<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
-        let to = self.casts.operands;
+    fn cast_to<G: Graph<B>>(
+        &self,
+        tensor: AmpTensor<B, G>,
+        to: Option<Precision>,
+    ) -> FloatTensor<G::Inner> {
         let tensor = tensor.with_factors();
         if to.is_none() && !self.lowers {
             return tensor.inner;
@@ -196,6 +213,11 @@ impl<B: AmpBackend> Decided<B> {
             && !self.call.operands.exact
             && self.casts.results.is_none()
             && self.casts.operands.or(self.call.operands.widest) == Some(Precision::F32)
+    }
+
+    /// Whether the op has the dtype of its widest operand.
+    pub(crate) fn promotes(&self) -> bool {
+        matches!(self.call.class(), Some(Class::Widest | Class::Keep))
     }
 
     /// Whether the op takes its operands and stores its result as they are, under a policy that lowers other ops.
@@ -410,7 +432,7 @@ impl<B: AmpBackend> Decided<B> {
             && self.lowers()
             && matches!(result.nature, Nature::Plain);
         if is_rounded {
-            result.nature = Nature::Rounded(Arc::new(Rounded::new(op, x)));
+            result.nature = Nature::Rounded(Arc::new(Rounded::saturating(op, x)));
         }
         result
     }

@@ -222,9 +222,16 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         one("column_sums", read, B::column_sums(x))
     }
 
-    fn cat_rows(matrices: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        let read = Size::default().all(&matrices);
-        one("cat_rows", read, B::cat_rows(matrices))
+    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
+        let read = Size::default().all(&parts);
+        one("cat", read, B::cat(parts, dim))
+    }
+
+    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
+        let read = Size::default().and(&whole);
+        let parts = B::split(whole, sizes, dim);
+        record("split", read, Size::default().all(&parts));
+        parts
     }
 
     fn scaled_masked_softmax(

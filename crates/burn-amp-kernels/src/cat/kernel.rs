@@ -1,0 +1,216 @@
+use burn_backend::{Shape, TensorMetadata};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use crate::{
+    affine::{in_order, order_of, out_of_order},
+    cube::{
+        lists::{geometry, most_tensors},
+        plan::{address_type, empty_on_device_of, storage},
+    },
+};
+
+/// The most parts of a launch.
+const PARTS: usize = 16;
+
+/// Where the parts lie in the whole: each of its rows has the rows of the parts side by side.
+#[derive(CubeType, CubeLaunch)]
+struct Places {
+    /// The place of each part in a row, in vectors.
+    starts: Sequence<usize>,
+    /// The vectors of each part's rows.
+    lengths: Sequence<usize>,
+    rows: usize,
+    /// The vectors of a row of the whole.
+    row: usize,
+}
+
+#[cube]
+impl Places {
+    /// The vectors of a part.
+    fn vectors(&self, #[comptime] part: usize) -> usize {
+        self.rows * *self.lengths.index(part)
+    }
+
+    /// The place in the whole of a part's vector.
+    fn in_whole(&self, #[comptime] part: usize, vector: usize) -> usize {
+        let length = *self.lengths.index(part);
+        vector / length * self.row + *self.starts.index(part) + vector % length
+    }
+}
+
+/// Every unit strides over all parts.
+#[cube(launch, address_type = "dynamic")]
+fn cat_kernel<F: Numeric, N: Size>(
+    parts: &Sequence<Array<Vector<F, N>>>,
+    whole: &mut Array<Vector<F, N>>,
+    places: &Places,
+    #[define(F)] _dtype: StorageType,
+) {
+    #[unroll]
+    for at in 0..parts.len() {
+        let part = parts.index(at);
+        let mut position = ABSOLUTE_POS;
+        while position < places.vectors(at) {
+            whole[places.in_whole(at, position)] = part[position];
+            position += CUBE_COUNT * CUBE_DIM as usize;
+        }
+    }
+}
+
+/// Every unit strides over all parts.
+#[cube(launch, address_type = "dynamic")]
+fn split_kernel<F: Numeric, N: Size>(
+    whole: &Array<Vector<F, N>>,
+    parts: &mut Sequence<Array<Vector<F, N>>>,
+    places: &Places,
+    #[define(F)] _dtype: StorageType,
+) {
+    #[unroll]
+    for at in 0..parts.len() {
+        let part = parts.index_mut(at);
+        let mut position = ABSOLUTE_POS;
+        while position < places.vectors(at) {
+            part[position] = whole[places.in_whole(at, position)];
+            position += CUBE_COUNT * CUBE_DIM as usize;
+        }
+    }
+}
+
+/// Puts parts of one dtype side by side.
+pub(crate) fn cat<R: CubeRuntime>(parts: Vec<CubeTensor<R>>, dim: usize) -> CubeTensor<R> {
+    let largest = parts.iter().max_by_key(|part| part.meta.num_elements());
+    let order = order_of(largest.expect("there is a part"));
+    let sizes: Vec<usize> = parts.iter().map(|part| part.meta.shape()[dim]).collect();
+    let parts: Vec<_> = parts
+        .into_iter()
+        .map(|part| in_order(part, &order))
+        .collect();
+    let plan = Plan::new(&parts[0], &sizes, &order, dim);
+    let whole = empty_on_device_of(&parts[0], plan.shape.clone(), parts[0].dtype);
+    plan.launches(&parts, |part, places, (cubes, units)| {
+        let mut views = SequenceArg::new();
+        part.iter()
+            .for_each(|part| views.push(part.clone().into_array_arg()));
+        cat_kernel::launch::<R>(
+            &whole.client,
+            cubes,
+            units,
+            address_type(part.iter().chain([&whole])),
+            plan.vector_size,
+            views,
+            whole.clone().into_array_arg(),
+            places,
+            storage(whole.dtype),
+        );
+    });
+    out_of_order(whole, &order)
+}
+
+/// Cuts a tensor into parts of these sizes.
+pub(crate) fn split<R: CubeRuntime>(
+    whole: CubeTensor<R>,
+    sizes: &[usize],
+    dim: usize,
+) -> Vec<CubeTensor<R>> {
+    let order = order_of(&whole);
+    let whole = in_order(whole, &order);
+    let plan = Plan::new(&whole, sizes, &order, dim);
+    let part = |size: &usize| {
+        let mut shape = plan.shape.clone();
+        shape[plan.dim] = *size;
+        empty_on_device_of(&whole, shape, whole.dtype)
+    };
+    let parts: Vec<_> = sizes.iter().map(part).collect();
+    plan.launches(&parts, |part, places, (cubes, units)| {
+        let mut views = SequenceArg::new();
+        part.iter()
+            .for_each(|part| views.push(part.clone().into_array_arg()));
+        split_kernel::launch::<R>(
+            &whole.client,
+            cubes,
+            units,
+            address_type(part.iter().chain([&whole])),
+            plan.vector_size,
+            whole.clone().into_array_arg(),
+            views,
+            places,
+            storage(whole.dtype),
+        );
+    });
+    let parts = parts.into_iter();
+    parts.map(|part| out_of_order(part, &order)).collect()
+}
+
+/// How the parts lie in the whole, in the order of memory.
+struct Plan {
+    shape: Shape,
+    /// The dimension along which the parts lie side by side.
+    dim: usize,
+    vector_size: usize,
+}
+
+impl Plan {
+    /// For parts of these sizes of the original dimension `dim`. `like` has the other sizes, in order.
+    fn new<R: CubeRuntime>(
+        like: &CubeTensor<R>,
+        sizes: &[usize],
+        order: &[usize],
+        dim: usize,
+    ) -> Self {
+        let dim = order.iter().position(|other| *other == dim);
+        let dim = dim.expect("the order has all dimensions");
+        let mut shape = like.shape();
+        shape[dim] = sizes.iter().sum();
+        let inner: usize = shape.as_slice()[dim + 1..].iter().product();
+        let vector_size = like
+            .client
+            .io_optimized_vector_sizes(like.dtype.size())
+            .find(|vector| {
+                sizes
+                    .iter()
+                    .all(|size| (size * inner).is_multiple_of(*vector))
+            })
+            .unwrap_or(1);
+        Self {
+            shape,
+            dim,
+            vector_size,
+        }
+    }
+
+    /// Calls `launch` with some of the parts at a time, without the empty ones.
+    fn launches<R: CubeRuntime>(
+        &self,
+        parts: &[CubeTensor<R>],
+        launch: impl Fn(&[CubeTensor<R>], PlacesLaunch<R>, (CubeCount, CubeDim)),
+    ) {
+        /// The whole, and the buffer in which CubeCL passes sizes.
+        const OTHER_BUFFERS: usize = 2;
+
+        let inner: usize = self.shape.as_slice()[self.dim + 1..].iter().product();
+        let rows = self.shape.as_slice()[..self.dim].iter().product();
+        let vectors = |size: usize| size * inner / self.vector_size;
+        let filled = parts.iter().filter(|part| part.meta.num_elements() > 0);
+        let filled: Vec<_> = filled.cloned().collect();
+        let mut start = 0;
+        for part in filled.chunks(PARTS) {
+            let client = &part[0].client;
+            let bindings = client.properties().hardware.max_bindings as usize;
+            for part in part.chunks(most_tensors(bindings, 1, OTHER_BUFFERS)) {
+                let (mut starts, mut lengths) = (SequenceArg::new(), SequenceArg::new());
+                let mut longest = 0;
+                for part in part {
+                    let length = vectors(part.meta.shape()[self.dim]);
+                    starts.push(start);
+                    lengths.push(length);
+                    start += length;
+                    longest = longest.max(length);
+                }
+                let row = vectors(self.shape[self.dim]);
+                let places = PlacesLaunch::new(starts, lengths, rows, row);
+                launch(part, places, geometry(client, rows * longest));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Concatenations of tensors in F32 and in low precision: stored in low precision, with their F32 values within reach.
+
+use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
+use burn_amp::storage_dtype;
+use burn_amp_tests::{
+    AmpAutodiff, Compute, ConfigSource, LossScaleMode, PlainAutodiff, policy, scaling,
+};
+
+policy!(
+    /// Gradients of about 1: F16 needs no loss scale.
+    UnscaledF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
+policy!(
+    /// BF16 without loss scaling.
+    UnscaledBf16,
+    scaling(Compute::Bf16, LossScaleMode::Off)
+);
+
+/// Numbers that low precision rounds.
+fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
+    let values: Vec<_> = (0..rows * 4).map(|i| (i as f32 - 3.0) / 3.0).collect();
+    Tensor::from_data(TensorData::new(values, [rows, 4]), &Default::default())
+}
+
+/// A tensor of halves, which under `Amp` is stored in low precision.
+fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    let identity = Tensor::eye(x.dims()[1], &x.device());
+    x.matmul(identity)
+}
+
+/// What is read of a concatenation, and the gradients of its parts: those of an op in F32, and of a product.
+fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
+    let halves: Vec<_> = (0..8).map(|i| i as f32 / 2.0).collect();
+    let halves = TensorData::new(halves, [2, 4]);
+    let low = Tensor::<B, 2>::from_data(halves, &Default::default()).require_grad();
+    let wide = thirds::<B>(3).require_grad();
+    let whole = Tensor::cat(vec![activation(low.clone()), wide.clone() * 1.0], 0);
+    let result = if in_f32 {
+        whole * thirds(5)
+    } else {
+        let device = Default::default();
+        whole.matmul(Tensor::ones([4, 2], &device) * 0.5)
+    };
+    let grads = result.clone().sum().backward();
+    let values = |data: TensorData| data.convert::<f32>().to_vec().unwrap();
+    let of = |part: Tensor<B, 2>| values(part.grad(&grads).unwrap().into_data());
+    [values(result.into_data()), of(low), of(wide)]
+}
+
+fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
+    type B<P> = AmpAutodiff<P>;
+    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(2)), thirds(3)], 0);
+    assert!(storage_dtype(&whole) != DType::F32);
+    assert_eq!(whole.dtype(), DType::F32);
+    // The part in F32 has lost nothing.
+    let tail = whole.slice([2..5, 0..4]).into_data();
+    assert_eq!(tail, thirds::<PlainAutodiff>(3).into_data());
+
+    // Halves are exact. The gradient of the low part is rounded once, to its dtype.
+    let [values, low, wide] = read::<B<P>>(true);
+    let expected = read::<PlainAutodiff>(true);
+    assert_eq!([&values, &wide], [&expected[0], &expected[2]]);
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= epsilon * b.abs();
+    assert!(low.iter().zip(&expected[1]).all(near), "{low:?}");
+
+    // A product of the rounded part, of four terms of at most 2; the gradients are exact.
+    let [values, low, wide] = read::<B<P>>(false);
+    let expected = read::<PlainAutodiff>(false);
+    assert_eq!([&low, &wide], [&expected[1], &expected[2]]);
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * 2.0 * epsilon;
+    assert!(values.iter().zip(&expected[0]).all(near), "{values:?}");
+}
+
+#[test]
+fn products_read_it_in_low_precision_and_other_ops_in_f32() {
+    reads_as_each_reader_needs::<UnscaledF16>(1.0 / 1024.0);
+    #[cfg(not(feature = "vulkan"))]
+    reads_as_each_reader_needs::<UnscaledBf16>(1.0 / 128.0);
+}

@@ -1,0 +1,116 @@
+//! Concatenation and its inverse, compared with Burn's ops bit by bit: they only move values.
+
+use burn::tensor::{
+    Tensor, TensorData, TensorMetadata, TensorPrimitive, backend::AutodiffBackend,
+    ops::FloatTensorOps,
+};
+use burn_amp_kernels::{AmpBackend, cat};
+use burn_amp_tests::{Plain, PlainAutodiff};
+
+use super::rows::{Float, dtypes, noisy, read};
+
+/// So many tensors that can be put side by side in dimension `dim`. Some are empty there, and some lie in memory in
+/// another order.
+fn parts(count: usize, dim: usize, dtype: burn::tensor::DType) -> Vec<Float> {
+    (0..count)
+        .map(|at| {
+            let mut shape = [3, 4, 5];
+            shape[dim] = [8, 1, 5, 0, 16][at % 5];
+            let seed = at as u32;
+            if at % 3 == 1 && shape[dim] > 0 {
+                let last = noisy(&[shape[0], shape[2], shape[1]], seed, dtype);
+                Plain::float_permute(last, &[0, 2, 1])
+            } else {
+                noisy(&shape, seed, dtype)
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn parts_are_put_side_by_side_and_cut_again() {
+    for dtype in dtypes() {
+        for dim in 0..3 {
+            for count in [1, 2, 3, 16, 17, 35] {
+                let what = format!("{count} parts in dimension {dim} in {dtype:?}");
+                let parts = parts(count, dim, dtype);
+                let sizes: Vec<usize> = parts.iter().map(|part| part.shape()[dim]).collect();
+                let whole = Plain::cat(parts.clone(), dim);
+                let expected = cat::reference::<Plain>(parts.clone(), dim);
+                assert_eq!(
+                    (whole.shape(), whole.dtype()),
+                    (expected.shape(), dtype),
+                    "{what}"
+                );
+                assert_eq!(read(&whole), read(&expected), "{what}");
+                let cut = Plain::split(whole, &sizes, dim);
+                assert_eq!(cut.len(), count, "{what}");
+                for (cut, part) in cut.iter().zip(&parts) {
+                    assert_eq!((cut.shape(), cut.dtype()), (part.shape(), dtype), "{what}");
+                    assert_eq!(read(cut), read(part), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// A concatenation keeps the order of memory of its largest part; the second part has another one.
+#[test]
+fn orders_of_memory_may_differ() {
+    for dtype in dtypes() {
+        let last = noisy(&[2, 3, 8, 4], 1, dtype);
+        let channels_last = Plain::float_permute(last, &[0, 3, 1, 2]);
+        let channels_first = noisy(&[2, 4, 3, 8], 2, dtype);
+        for dim in 0..4 {
+            for parts in [
+                vec![channels_last.clone(), channels_first.clone()],
+                vec![channels_first.clone(), channels_last.clone()],
+                vec![channels_last.clone(), channels_last.clone()],
+            ] {
+                let expected = cat::reference::<Plain>(parts.clone(), dim);
+                assert_eq!(read(&Plain::cat(parts, dim)), read(&expected));
+            }
+        }
+    }
+}
+
+/// The gradients of parts of which every second one is tracked.
+fn gradients<B>(
+    count: usize,
+    cat: fn(Vec<B::FloatTensorPrimitive>, usize) -> B::FloatTensorPrimitive,
+) -> Vec<Option<Vec<f32>>>
+where
+    B: AutodiffBackend,
+{
+    let device = Default::default();
+    let tensor = |at: usize, columns: usize| {
+        let values = (0..3 * columns).map(|i| ((i * 7 + at) % 11) as f32);
+        let data = TensorData::new(values.collect::<Vec<_>>(), [3, columns]);
+        Tensor::<B, 2>::from_data(data, &device)
+    };
+    let parts: Vec<_> = (0..count)
+        .map(|at| match at % 2 {
+            0 => tensor(at, 1 + at % 3).require_grad(),
+            _ => tensor(at, 1 + at % 3),
+        })
+        .collect();
+    let primitives = parts
+        .iter()
+        .map(|part| part.clone().into_primitive().tensor());
+    let whole = cat(primitives.collect(), 1);
+    let whole = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(whole));
+    let factors = tensor(count, whole.dims()[1]);
+    let grads = (whole * factors).sum().backward();
+    let read = |part: &Tensor<B, 2>| part.grad(&grads)?.into_data().to_vec().ok();
+    parts.iter().map(read).collect()
+}
+
+#[test]
+fn each_part_gets_its_gradient() {
+    for count in [1, 2, 5, 16, 17] {
+        let expected = gradients::<PlainAutodiff>(count, PlainAutodiff::float_cat);
+        assert!(expected.iter().step_by(2).all(Option::is_some));
+        let found = gradients::<PlainAutodiff>(count, <PlainAutodiff as AmpBackend>::cat);
+        assert_eq!(found, expected, "{count} parts");
+    }
+}
