@@ -31,10 +31,10 @@ fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
 
 /// What is read of a concatenation, and the gradients of its parts: those of an op in F32, and of a product.
 fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
-    let halves: Vec<_> = (0..8).map(|i| i as f32 / 2.0).collect();
-    let halves = TensorData::new(halves, [2, 4]);
+    let halves: Vec<_> = (0..12).map(|i| i as f32 / 2.0).collect();
+    let halves = TensorData::new(halves, [3, 4]);
     let low = Tensor::<B, 2>::from_data(halves, &Default::default()).require_grad();
-    let wide = thirds::<B>(3).require_grad();
+    let wide = thirds::<B>(2).require_grad();
     let whole = Tensor::cat(vec![activation(low.clone()), wide.clone() * 1.0], 0);
     let result = if in_f32 {
         whole * thirds(5)
@@ -50,12 +50,15 @@ fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
 
 fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
     type B<P> = AmpAutodiff<P>;
-    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(2)), thirds(3)], 0);
+    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(3)), thirds(2)], 0);
     assert!(storage_dtype(&whole) != DType::F32);
     assert_eq!(whole.dtype(), DType::F32);
     // The part in F32 has lost nothing.
-    let tail = whole.slice([2..5, 0..4]).into_data();
-    assert_eq!(tail, thirds::<PlainAutodiff>(3).into_data());
+    let tail = whole.slice([3..5, 0..4]).into_data();
+    assert_eq!(tail, thirds::<PlainAutodiff>(2).into_data());
+    // Where most is F32, an op in F32 is the likelier reader.
+    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(2)), thirds(3)], 0);
+    assert_eq!(storage_dtype(&whole), DType::F32);
 
     // Halves are exact. The gradient of the low part is rounded once, to its dtype.
     let [values, low, wide] = read::<B<P>>(true);
@@ -64,11 +67,11 @@ fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= epsilon * b.abs();
     assert!(low.iter().zip(&expected[1]).all(near), "{low:?}");
 
-    // A product of the rounded part, of four terms of at most 2; the gradients are exact.
+    // A product of the rounded part, of four terms of at most 2.75; the gradients are exact.
     let [values, low, wide] = read::<B<P>>(false);
     let expected = read::<PlainAutodiff>(false);
     assert_eq!([&low, &wide], [&expected[1], &expected[2]]);
-    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * 2.0 * epsilon;
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * 2.75 * epsilon;
     assert!(values.iter().zip(&expected[0]).all(near), "{values:?}");
 }
 

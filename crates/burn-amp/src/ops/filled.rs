@@ -9,7 +9,7 @@ use std::sync::Arc;
 use burn_amp_core::{Op, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
-    FloatDType, Scalar, Shape, Slice,
+    FloatDType, Scalar, Shape, Slice, TensorMetadata,
     ops::FloatTensorOps,
     tensor::{BoolTensor, Device, FloatTensor},
 };
@@ -152,13 +152,20 @@ pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.result(G::Inner::float_cat(tensors, dim))
 }
 
-/// The concatenation of parts in F32 and in low precision, stored in low precision with its F32 values within reach.
+/// The concatenation of parts in F32 and in low precision, stored in low precision with its F32 values within reach: if
+/// at least half of the values are in low precision, or chains of such.
 fn rounded_cat<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     parts: &[AmpTensor<B, G>],
     dim: usize,
 ) -> Option<AmpTensor<B, G>> {
-    let is_mixed = parts.iter().any(|part| part.stored().is_low());
+    let is_low = |part: &&AmpTensor<B, G>| part.stored().is_low();
+    let is_chain = |part: &&AmpTensor<B, G>| matches!(part.nature, Nature::Lazy(_));
+    let elements = |part: &AmpTensor<B, G>| part.shape().num_elements();
+    let low = parts.iter().filter(|part| is_low(part) || is_chain(part));
+    let is_mostly_low =
+        2 * low.map(elements).sum::<usize>() >= parts.iter().map(elements).sum::<usize>();
+    let is_mixed = is_mostly_low && parts.iter().any(|part| is_low(&part));
     if !is_mixed || !call.stays_in_f32() || !call.promotes() {
         return None;
     }

@@ -4,7 +4,7 @@ use burn::tensor::{FloatDType, TensorMetadata};
 use burn_amp_kernels::{
     AmpBackend,
     activation::{self, Activation},
-    cross_entropy, finite, layer_norm, log_softmax, loss_scale,
+    cat, cross_entropy, finite, layer_norm, log_softmax, loss_scale,
     softmax::{self, ScaleMask},
     unscale, weight_product,
 };
@@ -168,6 +168,12 @@ impl<B: AmpBackend> Case<B> {
                     let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
                     layer_norm::reference::<B>(x, gamma, Some(beta), 1e-5, Some(o.x.dtype().into()))
                 },
+            ),
+            case(
+                "concatenation of 4",
+                4 * (LOW + LOW),
+                |o| B::cat(vec![o.x.clone(); 4], 1),
+                |o| cat::reference::<B>(vec![o.x.clone(); 4], 1),
             ),
             case(
                 "column sums",
