@@ -120,13 +120,14 @@ fn every_number_of_uses<P: ConfigSource>() {
 
 #[test]
 fn the_gradients_of_all_uses_are_added() {
+    #[cfg(not(feature = "vulkan"))]
     every_number_of_uses::<UnscaledBf16>();
     every_number_of_uses::<UnscaledF16>();
 }
 
 #[test]
 fn a_pass_takes_the_uses_of_its_loss() {
-    let leaves = Leaves::<AmpAutodiff<UnscaledBf16>>::new();
+    let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
     let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
     let expected = |seeds: std::ops::Range<usize>| {
         seeds.fold(vec![0.0; SHAPE[0] * SHAPE[1]], |mut sum, seed| {
@@ -146,7 +147,7 @@ fn a_pass_takes_the_uses_of_its_loss() {
 
 #[test]
 fn each_bias_gets_its_gradient() {
-    let leaves = Leaves::<AmpAutodiff<UnscaledBf16>>::new();
+    let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
     let columns = SHAPE[1];
     let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
     let terms: Vec<_> = (0..24)
