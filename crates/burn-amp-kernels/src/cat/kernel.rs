@@ -80,14 +80,14 @@ fn split_kernel<F: Numeric, N: Size>(
 /// Puts parts of one dtype side by side.
 pub(crate) fn cat<R: CubeRuntime>(parts: Vec<CubeTensor<R>>, dim: usize) -> CubeTensor<R> {
     let largest = parts.iter().max_by_key(|part| part.meta.num_elements());
-    let order = order_of(largest.expect("there is a part"));
+    let largest = largest.expect("there is a part").clone();
+    let order = order_of(&largest);
     let sizes: Vec<usize> = parts.iter().map(|part| part.meta.shape()[dim]).collect();
-    let parts: Vec<_> = parts
-        .into_iter()
-        .map(|part| in_order(part, &order))
-        .collect();
-    let plan = Plan::new(&parts[0], &sizes, &order, dim);
-    let whole = empty_on_device_of(&parts[0], plan.shape.clone(), parts[0].dtype);
+    let plan = Plan::new(&largest, &sizes, &order, dim);
+    let whole = empty_on_device_of(&largest, plan.shape.clone(), largest.dtype);
+    // CUDA refuses to copy an empty tensor.
+    let parts = parts.into_iter().filter(|part| !is_empty(part));
+    let parts: Vec<_> = parts.map(|part| in_order(part, &order)).collect();
     plan.launches(&parts, |part, places, (cubes, units)| {
         let mut views = SequenceArg::new();
         part.iter()
@@ -114,8 +114,12 @@ pub(crate) fn split<R: CubeRuntime>(
     dim: usize,
 ) -> Vec<CubeTensor<R>> {
     let order = order_of(&whole);
-    let whole = in_order(whole, &order);
     let plan = Plan::new(&whole, sizes, &order, dim);
+    let whole = if is_empty(&whole) {
+        whole
+    } else {
+        in_order(whole, &order)
+    };
     let part = |size: &usize| {
         let mut shape = plan.shape.clone();
         shape[plan.dim] = *size;
@@ -142,6 +146,10 @@ pub(crate) fn split<R: CubeRuntime>(
     parts.map(|part| out_of_order(part, &order)).collect()
 }
 
+fn is_empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
+    tensor.meta.num_elements() == 0
+}
+
 /// How the parts lie in the whole, in the order of memory.
 struct Plan {
     shape: Shape,
@@ -151,17 +159,22 @@ struct Plan {
 }
 
 impl Plan {
-    /// For parts of these sizes of the original dimension `dim`. `like` has the other sizes, in order.
+    /// For parts of these sizes of dimension `dim`. `like` has the other sizes.
     fn new<R: CubeRuntime>(
         like: &CubeTensor<R>,
         sizes: &[usize],
         order: &[usize],
         dim: usize,
     ) -> Self {
-        let dim = order.iter().position(|other| *other == dim);
-        let dim = dim.expect("the order has all dimensions");
         let mut shape = like.shape();
         shape[dim] = sizes.iter().sum();
+        let shape: Shape = order
+            .iter()
+            .map(|dim| shape[*dim])
+            .collect::<Vec<_>>()
+            .into();
+        let dim = order.iter().position(|other| *other == dim);
+        let dim = dim.expect("the order has all dimensions");
         let inner: usize = shape.as_slice()[dim + 1..].iter().product();
         let vector_size = like
             .client
@@ -191,7 +204,7 @@ impl Plan {
         let inner: usize = self.shape.as_slice()[self.dim + 1..].iter().product();
         let rows = self.shape.as_slice()[..self.dim].iter().product();
         let vectors = |size: usize| size * inner / self.vector_size;
-        let filled = parts.iter().filter(|part| part.meta.num_elements() > 0);
+        let filled = parts.iter().filter(|part| !is_empty(part));
         let filled: Vec<_> = filled.cloned().collect();
         let mut start = 0;
         for part in filled.chunks(PARTS) {

@@ -17,7 +17,10 @@ fn parts(count: usize, dim: usize, dtype: burn::tensor::DType) -> Vec<Float> {
             let mut shape = [3, 4, 5];
             shape[dim] = [8, 1, 5, 0, 16][at % 5];
             let seed = at as u32;
-            if at % 3 == 1 && shape[dim] > 0 {
+            if shape[dim] == 0 {
+                // CUDA refuses to write no elements.
+                Plain::float_empty(shape.into(), &Default::default(), dtype.into())
+            } else if at % 3 == 1 {
                 let last = noisy(&[shape[0], shape[2], shape[1]], seed, dtype);
                 Plain::float_permute(last, &[0, 2, 1])
             } else {
@@ -36,7 +39,10 @@ fn parts_are_put_side_by_side_and_cut_again() {
                 let parts = parts(count, dim, dtype);
                 let sizes: Vec<usize> = parts.iter().map(|part| part.shape()[dim]).collect();
                 let whole = Plain::cat(parts.clone(), dim);
-                let expected = cat::reference::<Plain>(parts.clone(), dim);
+                // On CUDA, Burn's op fails with an empty part, and an empty tensor cannot be read.
+                let filled = |part: &Float| part.shape().num_elements() > 0;
+                let expected = parts.iter().filter(|part| filled(part)).cloned().collect();
+                let expected = cat::reference::<Plain>(expected, dim);
                 assert_eq!(
                     (whole.shape(), whole.dtype()),
                     (expected.shape(), dtype),
@@ -47,7 +53,9 @@ fn parts_are_put_side_by_side_and_cut_again() {
                 assert_eq!(cut.len(), count, "{what}");
                 for (cut, part) in cut.iter().zip(&parts) {
                     assert_eq!((cut.shape(), cut.dtype()), (part.shape(), dtype), "{what}");
-                    assert_eq!(read(cut), read(part), "{what}");
+                    if filled(part) {
+                        assert_eq!(read(cut), read(part), "{what}");
+                    }
                 }
             }
         }
