@@ -23,7 +23,10 @@ pub fn is_worth_deferring(rows: usize, [k, n]: [usize; 2]) -> bool {
 
 /// The place at the node of a weight's cast where a product leaves the operands of the weight's gradient.
 #[derive(Clone, Debug)]
-pub struct Deferred<B: AmpBackend>(Arc<AtNode<Option<Operands<B>>>>);
+pub struct Deferred<B: AmpBackend>(Arc<Place<B>>);
+
+/// Boxed, since a graph has one for each use.
+type Place<B> = AtNode<Option<Box<Operands<B>>>>;
 
 impl<B: AmpBackend> Default for Deferred<B> {
     fn default() -> Self {
@@ -40,15 +43,15 @@ impl<B: AmpBackend> Deferred<B> {
 
     /// Returns the operands, if the product has left them; otherwise it has registered a gradient.
     pub fn take(&self) -> Option<Operands<B>> {
-        self.0.lock().take()
+        self.0.lock().take().map(|operands| *operands)
     }
 
     /// Leaves the operands of the gradient of the weight at `node`, or returns them if nobody waits for them there.
     pub(super) fn leave(node: NodeId, operands: Operands<B>) -> Result<(), Operands<B>> {
         let rows = operands.grad.shape()[0];
-        match AtNode::<Option<Operands<B>>>::find(node) {
+        match Place::<B>::find(node) {
             Some(place) if is_worth_deferring(rows, operands.gradient()) => {
-                *place.lock() = Some(operands);
+                *place.lock() = Some(Box::new(operands));
                 Ok(())
             }
             _ => Err(operands),
