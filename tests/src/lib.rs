@@ -114,6 +114,11 @@ policy!(
         ..computing_in(Compute::F16)
     }
 );
+policy!(
+    /// Preset `o1` in F16, without loss scaling.
+    UnscaledF16,
+    scaling(Compute::F16, LossScaleMode::Off)
+);
 
 /// Calls a function generic over the policy for each low precision that the backend under test computes in.
 #[macro_export]

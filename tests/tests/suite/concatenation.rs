@@ -2,20 +2,7 @@
 
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
 use burn_amp::storage_dtype;
-use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, LossScaleMode, PlainAutodiff, policy, scaling,
-};
-
-policy!(
-    /// Gradients of about 1: F16 needs no loss scale.
-    UnscaledF16,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-policy!(
-    /// BF16 without loss scaling.
-    UnscaledBf16,
-    scaling(Compute::Bf16, LossScaleMode::Off)
-);
+use burn_amp_tests::{AmpAutodiff, ConfigSource, PlainAutodiff, UnscaledF16};
 
 /// Numbers that low precision rounds.
 fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
@@ -79,5 +66,5 @@ fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
 fn products_read_it_in_low_precision_and_other_ops_in_f32() {
     reads_as_each_reader_needs::<UnscaledF16>(1.0 / 1024.0);
     #[cfg(not(feature = "vulkan"))]
-    reads_as_each_reader_needs::<UnscaledBf16>(1.0 / 128.0);
+    reads_as_each_reader_needs::<burn_amp_tests::InBf16>(1.0 / 128.0);
 }

@@ -5,20 +5,9 @@
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, module::linear};
 use burn_amp_core::Op;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, InF16, LossScaleMode, Plain, policy, scaling,
+    AmpAutodiff, ConfigSource, InF16, Plain, UnscaledF16,
     trace::{Trace, calls},
 };
-
-policy!(
-    /// Small gradients: F16 needs no loss scale.
-    UnscaledF16,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-policy!(
-    /// BF16 without loss scaling.
-    UnscaledBf16,
-    scaling(Compute::Bf16, LossScaleMode::Off)
-);
 
 /// The inputs and outputs of the weight.
 const SHAPE: [usize; 2] = [16, 24];
@@ -121,7 +110,7 @@ fn every_number_of_uses<P: ConfigSource>() {
 #[test]
 fn the_gradients_of_all_uses_are_added() {
     #[cfg(not(feature = "vulkan"))]
-    every_number_of_uses::<UnscaledBf16>();
+    every_number_of_uses::<burn_amp_tests::InBf16>();
     every_number_of_uses::<UnscaledF16>();
 }
 

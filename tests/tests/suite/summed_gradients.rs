@@ -8,19 +8,8 @@ use burn::{
 use burn_amp::{cast_params, config::Preset, storage_dtype};
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    computing_in, policy, scaling,
+    UnscaledF16, computing_in, policy, scaling,
 };
-
-policy!(
-    /// F16 without loss scaling: with it, a gradient of 4096 would overflow.
-    UnscaledF16,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-policy!(
-    /// BF16 without loss scaling.
-    UnscaledBf16,
-    scaling(Compute::Bf16, LossScaleMode::Off)
-);
 
 /// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
 const TERMS: usize = 4096;
@@ -87,7 +76,7 @@ fn reads_of_one_element<P: ConfigSource>() {
 #[test]
 fn an_element_that_is_read_many_times_gets_the_sum() {
     #[cfg(not(feature = "vulkan"))]
-    reads_of_one_element::<UnscaledBf16>();
+    reads_of_one_element::<burn_amp_tests::InBf16>();
     reads_of_one_element::<UnscaledF16>();
 }
 
