@@ -88,15 +88,16 @@ pub(crate) fn cat<R: CubeRuntime>(parts: Vec<CubeTensor<R>>, dim: usize) -> Cube
     // CUDA refuses to copy an empty tensor.
     let parts = parts.into_iter().filter(|part| !is_empty(part));
     let parts: Vec<_> = parts.map(|part| in_order(part, &order)).collect();
-    plan.launches(&parts, |part, places, (cubes, units)| {
+    plan.launches(&parts, |parts, places, (cubes, units)| {
         let mut views = SequenceArg::new();
-        part.iter()
+        parts
+            .iter()
             .for_each(|part| views.push(part.clone().into_array_arg()));
         cat_kernel::launch::<R>(
             &whole.client,
             cubes,
             units,
-            address_type(part.iter().chain([&whole])),
+            address_type(parts.iter().chain([&whole])),
             plan.vector_size,
             views,
             whole.clone().into_array_arg(),
@@ -126,15 +127,16 @@ pub(crate) fn split<R: CubeRuntime>(
         empty_on_device_of(&whole, shape, whole.dtype)
     };
     let parts: Vec<_> = sizes.iter().map(part).collect();
-    plan.launches(&parts, |part, places, (cubes, units)| {
+    plan.launches(&parts, |parts, places, (cubes, units)| {
         let mut views = SequenceArg::new();
-        part.iter()
+        parts
+            .iter()
             .for_each(|part| views.push(part.clone().into_array_arg()));
         split_kernel::launch::<R>(
             &whole.client,
             cubes,
             units,
-            address_type(part.iter().chain([&whole])),
+            address_type(parts.iter().chain([&whole])),
             plan.vector_size,
             whole.clone().into_array_arg(),
             views,
@@ -207,23 +209,24 @@ impl Plan {
         let filled = parts.iter().filter(|part| !is_empty(part));
         let filled: Vec<_> = filled.cloned().collect();
         let mut start = 0;
-        for part in filled.chunks(PARTS) {
-            let client = &part[0].client;
-            let bindings = client.properties().hardware.max_bindings as usize;
-            for part in part.chunks(most_tensors(bindings, 1, OTHER_BUFFERS)) {
-                let (mut starts, mut lengths) = (SequenceArg::new(), SequenceArg::new());
-                let mut longest = 0;
-                for part in part {
-                    let length = vectors(part.meta.shape()[self.dim]);
-                    starts.push(start);
-                    lengths.push(length);
-                    start += length;
-                    longest = longest.max(length);
-                }
-                let row = vectors(self.shape[self.dim]);
-                let places = PlacesLaunch::new(starts, lengths, rows, row);
-                launch(part, places, geometry(client, rows * longest));
+        let Some(client) = filled.first().map(|part| part.client.clone()) else {
+            return;
+        };
+        let bindings = client.properties().hardware.max_bindings as usize;
+        let most = most_tensors(bindings, 1, OTHER_BUFFERS).min(PARTS);
+        for parts in filled.chunks(most) {
+            let (mut starts, mut lengths) = (SequenceArg::new(), SequenceArg::new());
+            let mut longest = 0;
+            for part in parts {
+                let length = vectors(part.meta.shape()[self.dim]);
+                starts.push(start);
+                lengths.push(length);
+                start += length;
+                longest = longest.max(length);
             }
+            let row = vectors(self.shape[self.dim]);
+            let places = PlacesLaunch::new(starts, lengths, rows, row);
+            launch(parts, places, geometry(&client, rows * longest));
         }
     }
 }
