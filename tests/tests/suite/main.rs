@@ -6,10 +6,12 @@
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`products`]: products in F16 that are read in F32
 //! * [`filled`]: constants that are joined with tensors in low precision
+//! * [`concatenation`]: tensors in F32 and in low precision that are joined
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; `outside_policy`: code that is not lowered
 //! * [`recomputation`], [`shared_casts`]: what a graph keeps, and what it casts once
+//! * [`shared_weights`]: weights that are used several times in a pass
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
 //! * [`names`]: the parameters in reports of skipped steps

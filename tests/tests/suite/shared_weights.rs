@@ -163,13 +163,10 @@ fn each_bias_gets_its_gradient() {
     }
 }
 
-/// The products that the backward pass of so many uses of so many rows computes.
-fn products(uses: usize, rows: usize) -> usize {
-    type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
+type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
-    let leaves = Leaves::<Traced>::new();
-    let terms = (0..uses).map(|seed| leaves.read(rows, [seed, seed], None));
-    let loss = sum(terms.collect::<Vec<_>>());
+/// The products that a backward pass computes.
+fn products_of(loss: Tensor<Traced, 1>) -> usize {
     let is_product = |(op, _): &(Op, Vec<DType>)| *op == Op::float_matmul;
     let made = calls(|| {
         let _ = loss.backward();
@@ -177,13 +174,37 @@ fn products(uses: usize, rows: usize) -> usize {
     made.iter().filter(|call| is_product(call)).count()
 }
 
+/// The products that the backward pass of so many uses of so many rows computes.
+fn products(uses: usize, rows: usize) -> usize {
+    let leaves = Leaves::<Traced>::new();
+    let terms = (0..uses).map(|seed| leaves.read(rows, [seed, seed], None));
+    products_of(sum(terms.collect::<Vec<_>>()))
+}
+
 #[test]
 fn a_product_computes_the_gradients_of_sixteen_uses_of_few_rows() {
     for (uses, expected) in [(1, 1), (2, 2), (17, 2), (18, 3), (40, 4)] {
         assert_eq!(products(uses, 4), expected, "{uses} uses");
     }
-    // Where operands are larger, they take no more memory than four gradients: 6144 bytes, of 80 per row.
+    // Operands of 80 bytes per row wait until they take more memory than four gradients, 6144 bytes: three uses.
     assert_eq!(products(10, 38), 1 + 3);
     // Where it costs more to copy the operands than to add the gradient, they are not.
     assert_eq!(products(10, 39), 10);
+}
+
+#[test]
+fn a_weight_that_is_used_no_more_does_not_keep_another_one_waiting() {
+    const USES: usize = 10;
+
+    let weight = |seed| tensor::<Traced>([16, 16], seed).require_grad();
+    let [first, second] = [weight(1), weight(2)];
+    let repeated =
+        |x, weight: &Tensor<Traced, 2>| (0..USES).fold(x, |x, _| linear(x, weight.clone(), None));
+    let x = repeated(tensor([32, 16], 3), &first);
+    let y = repeated(x.slice([0..4, 0..16]), &second);
+    // All inputs but the first have a gradient. Nine uses of the second weight wait, with 256 bytes each, when those of the
+    // first one come, with 2048: three fill the 8192 bytes of two weights, and then three the 4096 of one.
+    let of_inputs = 2 * USES - 1;
+    let of_weights = (1 + 1) + (1 + 3);
+    assert_eq!(products_of(y.sum()), of_inputs + of_weights);
 }

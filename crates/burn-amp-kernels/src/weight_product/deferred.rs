@@ -102,11 +102,11 @@ pub fn together<B: AmpBackend>(pass: impl FnOnce() -> Gradients) -> Gradients {
     }
 
     let _end = End;
-    COLLECTED.set(Some(Box::new(Collected::<B>(Vec::new()))));
+    COLLECTED.set(Some(Box::new(Collected::<B>::default())));
     let mut grads = pass();
     let collected = COLLECTED.take();
     if let Some(Ok(all)) = collected.map(|collected| collected.downcast::<Collected<B>>()) {
-        register::<B>(all.0, &mut grads);
+        register::<B>(all.uses, &mut grads);
     }
     grads
 }
@@ -131,7 +131,20 @@ fn collect<B: AmpBackend>(leaf: NodeId, operands: Operands<B>) -> Vec<Uses<B>> {
 }
 
 /// The further uses of all weights that wait in a pass.
-struct Collected<B: AmpBackend>(Vec<Uses<B>>);
+struct Collected<B: AmpBackend> {
+    uses: Vec<Uses<B>>,
+    /// The number of uses of the weight that was used last.
+    last: usize,
+}
+
+impl<B: AmpBackend> Default for Collected<B> {
+    fn default() -> Self {
+        Self {
+            uses: Vec::new(),
+            last: 0,
+        }
+    }
+}
 
 /// Uses of a weight.
 struct Uses<B: AmpBackend> {
@@ -143,43 +156,45 @@ impl<B: AmpBackend> Collected<B> {
     /// Adds a use; returns those that are due. All weights are due at once, between two time steps, so that those which
     /// share operands, as the gates of a recurrent net do, share the copies.
     fn add(&mut self, leaf: NodeId, operands: Operands<B>) -> Vec<Uses<B>> {
-        let known = self.0.iter().position(|uses| uses.leaf == leaf);
-        let begins_step = known.is_some_and(|at| self.0[at].operands.len() == self.longest());
+        let known = self.uses.iter().position(|uses| uses.leaf == leaf);
+        // The weights of a step have one use more each, in turn: a weight that is not behind the last one begins a step.
+        let begins_step = known.is_some_and(|at| self.uses[at].operands.len() >= self.last);
         let due = match known {
-            Some(_) if begins_step && self.is_full() => mem::take(&mut self.0),
-            Some(at) if !goes_with(&self.0[at].operands[0], &operands) => {
-                vec![self.0.swap_remove(at)]
+            Some(_) if begins_step && self.is_full() => mem::take(&mut self.uses),
+            Some(at) if !goes_with(&self.uses[at].operands[0], &operands) => {
+                vec![self.uses.swap_remove(at)]
             }
             _ => Vec::new(),
         };
-        let operands = vec![operands];
-        match self.0.iter_mut().find(|uses| uses.leaf == leaf) {
-            Some(uses) => uses.operands.extend(operands),
-            None => self.0.push(Uses { leaf, operands }),
-        }
+        let mut operands = vec![operands];
+        self.last = match self.uses.iter_mut().find(|uses| uses.leaf == leaf) {
+            Some(uses) => {
+                uses.operands.append(&mut operands);
+                uses.operands.len()
+            }
+            None => {
+                self.uses.push(Uses { leaf, operands });
+                1
+            }
+        };
         due
     }
 
     /// Whether a weight has as many uses as a launch copies, or all operands take more memory than four F32 gradients of
     /// each weight.
     fn is_full(&self) -> bool {
-        let Self(all) = self;
-        let gradients = all.iter().map(|uses| {
+        let gradients = self.uses.iter().map(|uses| {
             let [k, n] = uses.operands[0].gradient();
             k * n * DType::F32.size()
         });
-        let bytes = (0..self.longest()).map(|step| {
-            let operands = all.iter().filter_map(|uses| uses.operands.get(step));
+        let lengths = self.uses.iter().map(|uses| uses.operands.len());
+        let longest = lengths.max().unwrap_or(0);
+        let bytes = (0..longest).map(|step| {
+            let operands = self.uses.iter().filter_map(|uses| uses.operands.get(step));
             let tensors = operands.flat_map(|operands| [&operands.x, &operands.grad]);
             bytes_of_all::<B>(tensors)
         });
-        self.longest() >= MOST_USES || bytes.sum::<usize>() > 4 * gradients.sum::<usize>()
-    }
-
-    /// The most uses of a weight.
-    fn longest(&self) -> usize {
-        let lengths = self.0.iter().map(|uses| uses.operands.len());
-        lengths.max().unwrap_or(0)
+        longest >= MOST_USES || bytes.sum::<usize>() > 4 * gradients.sum::<usize>()
     }
 }
 

@@ -44,7 +44,7 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let has_f32_gradient = has_f32_gradient(&x, &weight);
+    let has_f32_gradient = call.lowers() && has_f32_gradient(&x, &weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let mut shape = x.shape();
     let is_low = precision::of(&x).is_low() && call.lowers();
