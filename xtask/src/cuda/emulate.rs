@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeSet,
     fs,
-    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::{self, Command},
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,7 +13,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::stand_in::{self, StandIn};
+use super::{
+    compiled,
+    stand_in::{self, StandIn},
+};
 use crate::{test::halves, workspace};
 
 /// Tests that do not run unless they are named, by the beginning of their names, and why.
@@ -78,7 +80,7 @@ pub fn run(options: &Options) -> Result<()> {
     has_compiler()?;
     let stand_in = StandIn::build()?;
     let folder = stand_in::work()?.join("emulate");
-    let kernels = kernels(&folder)?;
+    let kernels = compiled::folder(&folder)?;
     let suite = build(options.target())?;
     let process = |arguments: &[&str], log: &Path| {
         let mut command = Command::new(&suite);
@@ -104,7 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
 
     let start = Instant::now();
-    let compiled = count(&kernels)?;
+    let before = compiled::count(&kernels)?;
     let processes = AtomicUsize::new(0);
     let log = |half| folder.join(format!("{}-{half}.log", process::id()));
     let all_passed = halves::side_by_side(&names, |names| {
@@ -117,7 +119,7 @@ pub fn run(options: &Options) -> Result<()> {
         "{} tests in {:.0} s; {} kernels were compiled",
         names.len(),
         start.elapsed().as_secs_f64(),
-        count(&kernels)? - compiled
+        compiled::count(&kernels)? - before
     );
     let refused = (0..processes.into_inner())
         .map(|half| refused(&log(half)))
@@ -136,7 +138,10 @@ pub fn run(options: &Options) -> Result<()> {
 /// Returns an error if there is none.
 pub fn has_compiler() -> Result<()> {
     let is_there = workspace::succeeds(Command::new("c++").arg("--version"));
-    ensure!(is_there, "no C++ compiler: `c++` does not start");
+    ensure!(
+        is_there,
+        "no C++ compiler, `c++`; on Debian `apt-get install g++`"
+    );
     Ok(())
 }
 
@@ -153,43 +158,6 @@ fn build(target: &str) -> Result<PathBuf> {
     ]);
     println!("{}", workspace::line(&cargo));
     workspace::executable(&mut cargo, target)
-}
-
-/// The folder of compiled kernels, created if it is missing. It has another name when what they are compiled with changes;
-/// kernels that were compiled before that are removed.
-fn kernels(folder: &Path) -> Result<PathBuf> {
-    let mut sources: Vec<_> = entries(&stand_in::headers_folder())?;
-    sources.sort();
-    sources.push(stand_in::sources_folder().join("native.c"));
-    let mut hasher = DefaultHasher::new();
-    for source in sources {
-        let text = fs::read(&source).with_context(|| source.display().to_string())?;
-        text.hash(&mut hasher);
-    }
-    let kernels = folder.join(format!("kernels-{:016x}", hasher.finish()));
-    fs::create_dir_all(&kernels).with_context(|| kernels.display().to_string())?;
-    for entry in entries(folder)? {
-        if entry.is_dir() && entry != kernels {
-            fs::remove_dir_all(&entry).with_context(|| entry.display().to_string())?;
-        }
-    }
-    Ok(kernels)
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    fs::read_dir(folder)
-        .with_context(|| folder.display().to_string())?
-        .map(|entry| Ok(entry?.path()))
-        .collect()
-}
-
-/// The number of compiled kernels.
-fn count(kernels: &Path) -> Result<usize> {
-    let is_compiled = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "so");
-    Ok(entries(kernels)?
-        .iter()
-        .filter(|path| is_compiled(path))
-        .count())
 }
 
 /// What the driver refused, line by line; removes the log.

@@ -5,12 +5,13 @@
 //! * [`log`], [`kernel`], [`traffic`], [`live`], [`class`]: from the driver's log to [`step`], a step in numbers
 //! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
 //! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
-//! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU
+//! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU; [`compiled`]: these kernels
 //! * [`table`]: the steps in the repository; [`model`]: an estimate of their times; [`report`]: both for people
 
 mod cache;
 mod class;
 mod compile;
+mod compiled;
 mod dry;
 mod emulate;
 mod kernel;

@@ -87,7 +87,10 @@ fn doc(features: &str) -> Command {
 
 fn on_vulkan(args: &[&str]) -> Outcome {
     let Some(driver) = vulkan::driver() else {
-        return tools::without_means("the suite did not run: no Vulkan software driver".to_owned());
+        return tools::without_means(
+            "no Vulkan software driver; `cargo xtask test --only driver` installs it or says how"
+                .to_owned(),
+        );
     };
     let cargo_test = || {
         let mut command = workspace::cargo(args);
