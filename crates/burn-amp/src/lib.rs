@@ -78,6 +78,8 @@ mod setup;
 mod site;
 mod step;
 mod tensor;
+#[doc(hidden)]
+pub mod thresholds;
 mod warn;
 mod watching;
 

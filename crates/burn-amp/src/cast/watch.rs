@@ -265,7 +265,8 @@ impl Watch {
 
     /// What sees the gradient of an operand, if an overflow is searched.
     pub(super) fn probe<B: AmpBackend>(&self) -> Option<Probe<B>> {
-        self.searched().map(|searched| searched.operand_probe::<B>())
+        self.searched()
+            .map(|searched| searched.operand_probe::<B>())
     }
 
     /// Sees an operand as the inner backend gets it.
@@ -412,10 +413,7 @@ fn why(operands: Operands, casts: Casts, class: Option<Class>, full_precision: b
 }
 
 /// Whether the cast of an operand to `to` is made already, for another use.
-fn is_shared<B: AmpBackend, G: Graph<B>>(
-    operand: &AmpTensor<B, G>,
-    to: Precision,
-) -> bool {
+fn is_shared<B: AmpBackend, G: Graph<B>>(operand: &AmpTensor<B, G>, to: Precision) -> bool {
     match &operand.nature {
         Nature::Leaf(leaf) => leaf.has_cast(to),
         Nature::Plain

@@ -50,7 +50,8 @@ where
     ) -> CollectiveTensor<Self> {
         let parts = tensor.into_parts();
         // SAFETY: the tensor is wrapped again at once, and the caller resolves what is returned.
-        let values = unsafe { G::Inner::all_reduce(parts.values, op, device_ids).assume_resolved() };
+        let values =
+            unsafe { G::Inner::all_reduce(parts.values, op, device_ids).assume_resolved() };
         CollectiveTensor::new(AmpTensor::of(Parts {
             values,
             nature: parts.nature.after_move(),

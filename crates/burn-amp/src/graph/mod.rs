@@ -44,7 +44,6 @@ pub use probe::Probe;
 pub use recorded::Recorded;
 
 pub(crate) use leaves::LeafGradient;
-pub(crate) use operand_cast::WORTH_RECOMPUTING;
 pub(crate) use origin::Moment;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.

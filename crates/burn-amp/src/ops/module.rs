@@ -97,11 +97,7 @@ fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
         is_worth_deferring(x.shape().num_elements() / shape[0].max(1), shape)
     };
     let is_cast_for_this_op = match &weight.nature {
-        Nature::Leaf(leaf) => {
-            !B::fuses_elementwise()
-                || !leaf.is_in_use()
-                || is_deferred()
-        }
+        Nature::Leaf(leaf) => !B::fuses_elementwise() || !leaf.is_in_use() || is_deferred(),
         Nature::Plain | Nature::Parameter(_) => true,
         _ => false,
     };

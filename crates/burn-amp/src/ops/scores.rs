@@ -14,14 +14,15 @@ use crate::{
         call::{Call, Decided},
         forward::computed,
     },
-    graph::{Graph, WORTH_RECOMPUTING},
+    graph::Graph,
     policy::ConfigSource,
     tensor::{AmpTensor, Nature, Scores},
+    thresholds::worth_waiting,
 };
 
 /// Whether a call may leave its result to a reader: it keeps the low precision of a tensor that is large enough.
 fn may_wait<B: AmpBackend, G: Graph<B>>(call: &Decided<B>, x: &AmpTensor<B, G>) -> bool {
-    call.keeps() && x.stored().is_low() && x.shape().num_elements() >= WORTH_RECOMPUTING
+    call.keeps() && x.stored().is_low() && x.shape().num_elements() >= worth_waiting()
 }
 
 /// The product of matrices `x` times or divided by a number, not computed; `None` if `x` is something else.

@@ -16,14 +16,15 @@ use std::sync::OnceLock;
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
-    affine::{Affine, Moment, SMALL, broadcast},
+    affine::{Affine, Moment, broadcast},
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{AmpTensor, Nature, kind::Kind, view::View};
 use crate::{
-    graph::{Graph, Recorded, WORTH_RECOMPUTING},
+    graph::{Graph, Recorded},
     precision,
+    thresholds::{small, worth_waiting},
 };
 
 /// A chain that has not been computed.
@@ -58,7 +59,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     pub(crate) fn new(tensor: &AmpTensor<B, G>) -> Option<Self> {
         let is_worth_it = matches!(tensor.nature, Nature::Plain)
             && tensor.stored().is_low()
-            && tensor.shape().num_elements() >= WORTH_RECOMPUTING;
+            && tensor.shape().num_elements() >= worth_waiting();
         is_worth_it.then(|| {
             let view = View::of(&tensor.shape());
             Self {
@@ -407,14 +408,14 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             return None;
         }
         let shape = self.view.in_grid(operand)?;
-        (shape.num_elements() * SMALL <= self.x.shape().num_elements()).then_some(shape)
+        (shape.num_elements() * small() <= self.x.shape().num_elements()).then_some(shape)
     }
 
     /// Whether factors, broadcast to each other and to a shape, are small.
     fn is_small(&self, factors: [&Option<FloatTensor<G::Inner>>; 3], shape: &Shape) -> bool {
         let shapes = factors.into_iter().flatten().map(TensorMetadata::shape);
         let all = shapes.fold(shape.clone(), |all, shape| broadcast(&all, &shape));
-        all.num_elements() * SMALL <= self.x.shape().num_elements()
+        all.num_elements() * small() <= self.x.shape().num_elements()
     }
 
     /// Brings an operand that is broadcast to the view into the grid.

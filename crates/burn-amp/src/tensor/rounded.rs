@@ -17,7 +17,10 @@ use burn_backend::{
 };
 
 use super::{AmpTensor, Nature, Reader};
-use crate::graph::{Graph, Recorded, WORTH_RECOMPUTING};
+use crate::{
+    graph::{Graph, Recorded},
+    thresholds::worth_waiting,
+};
 
 /// An op whose results pile up at the ends of their range. `M` is the primitive of a bool tensor.
 #[derive(Clone, Debug)]
@@ -109,7 +112,7 @@ fn saturated<B: AmpBackend, G: Graph<B>>(
     op: Saturating<BoolTensor<B>>,
     x: FloatTensor<G::Inner>,
 ) -> FloatTensor<G::Inner> {
-    let recomputes = x.shape().num_elements() >= WORTH_RECOMPUTING;
+    let recomputes = x.shape().num_elements() >= worth_waiting();
     let x = match op {
         Saturating::Softmax { .. } => G::cast(x, &Recorded::nothing(), Precision::F32, recomputes),
         Saturating::Activation(_) => x,

@@ -161,7 +161,8 @@ where
 fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
     let passes = gradient.nature.gradient().cloned();
     let passes = passes.unwrap_or(Passes::none());
-    let is_clipped = matches!(&gradient.nature, Nature::Pending(pending) if pending.factors.clip.is_some());
+    let is_clipped =
+        matches!(&gradient.nature, Nature::Pending(pending) if pending.factors.clip.is_some());
     let gradient = if is_clipped {
         gradient.settled()
     } else {

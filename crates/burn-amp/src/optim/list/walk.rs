@@ -18,11 +18,7 @@ use hashbrown::HashMap;
 
 use super::{super::passes::take_passes, Plain};
 use crate::{
-    backend::Amped,
-    convert::keeps_more,
-    graph::NoGraph,
-    loss_scale::Passes,
-    tensor::AmpTensor,
+    backend::Amped, convert::keeps_more, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
