@@ -4,7 +4,7 @@ use burn_amp_core::{Policy, Precision};
 use burn_backend::{FloatDType, TensorData};
 
 use super::{
-    by_hand::{Rounding, rounding},
+    by_hand::{Rounding, Scope, rounding},
     movement::Movement,
     program::{Op, Program},
     rng::Rng,
@@ -108,7 +108,7 @@ impl<'a> ByHandRuns<'a> {
             let how = Rounding {
                 policy: Policy::new(self.compute, &Default::default()),
                 chance: (number > 0).then(|| Rng::new(self.program.seed ^ number as u64)),
-                exact: false,
+                scope: Scope::Forward,
             };
             let circumstances = Circumstances { disturbed: false, scales: self.scales.clone() };
             let outcome = rounding(how, || run::<OnByHand>(self.program, &circumstances));

@@ -2,14 +2,15 @@
 //!
 //! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which the
 //! policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them, and
-//! afterwards the result. The errors of such runs say how far results in low precision may be off.
+//! afterwards the result. The errors of such runs say how far results in low precision may be off. Outside [`rounding`]
+//! nothing is rounded, and the results are the exact ones.
 
 use std::{cell::RefCell, ops::Range};
 
 use burn::backend::Flex;
 use burn_amp_core::{
-    Casts, Op, Operands, Policy, Precision, activation_ops, bool_tensor_ops, float_tensor_ops,
-    int_tensor_ops, module_ops, q_tensor_ops, scalar, transaction_ops,
+    Casts, Class, Op, Operands, Policy, Precision, activation_ops, bool_tensor_ops, float_tensor_ops,
+    int_tensor_ops, module_ops, q_tensor_ops, scalar,
 };
 use burn_backend::{
     Backend, BackendTypes, BoolDType, DType, DTypeUsageSet, Distribution, ExecutionError,
@@ -26,8 +27,19 @@ pub struct Rounding {
     pub policy: Policy,
     /// Rounds to one of the two neighbours by chance; `None` rounds to the nearest.
     pub chance: Option<Rng>,
-    /// Whether ops run in F32, as inside `full_precision` and in the step of an optimizer.
-    pub exact: bool,
+    /// Which ops round.
+    pub scope: Scope,
+}
+
+/// Where in a program an op is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The policy decides.
+    Forward,
+    /// Inside `full_precision` and in the step of an optimizer, ops run in F32.
+    Exact,
+    /// A backward pass runs below the policy: in low precision where the forward pass did.
+    Backward,
 }
 
 thread_local! {
@@ -50,15 +62,15 @@ pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Runs a function in which ops run in F32.
-pub fn exactly<T>(f: impl FnOnce() -> T) -> T {
-    let set = |exact| {
+/// Runs a function in another scope.
+pub fn within<T>(scope: Scope, f: impl FnOnce() -> T) -> T {
+    let set = |scope| {
         ROUNDING.with_borrow_mut(|rounding| match rounding {
-            Some(rounding) => std::mem::replace(&mut rounding.exact, exact),
-            None => false,
+            Some(rounding) => std::mem::replace(&mut rounding.scope, scope),
+            None => scope,
         })
     };
-    let before = set(true);
+    let before = set(scope);
     let result = f();
     set(before);
     result
@@ -154,6 +166,11 @@ impl Rounded {
         Self { values: in_f64(values), stored: logical, logical, known }
     }
 
+    /// The dtype in which the policy stores an F32 tensor in low precision.
+    pub fn low(&self) -> Option<FloatDType> {
+        (self.stored.is_low() && self.logical == Precision::F32).then(|| float(self.stored))
+    }
+
     /// The values, rounded to `to` and to the dtype in which they are stored.
     fn operand(self, to: Option<Precision>) -> FloatTensor<Flex> {
         match to {
@@ -174,7 +191,7 @@ fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
 /// Rounds F64 values to a dtype in low precision.
 fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
     ROUNDING.with_borrow_mut(|rounding| {
-        let chance = rounding.as_mut().and_then(|rounding| rounding.chance.as_mut());
+        let Some(Rounding { chance, .. }) = rounding else { return values };
         let data = values.into_data();
         let (shape, values) = (data.shape.clone(), data.into_vec::<f64>().expect("F64"));
         let round = |x: f64, is_up: bool| if is_up { scalar::ceil(x, to) } else { scalar::floor(x, to) };
@@ -231,11 +248,15 @@ impl Call {
             };
         }
         ROUNDING.with_borrow(|rounding| {
-            let Some(Rounding { policy, exact, .. }) = rounding else {
-                let widest = operands.widest.unwrap_or(Precision::F32);
-                return (operands.promoted(), widest, widest);
+            let widest = operands.widest.unwrap_or(Precision::F32);
+            let logical = operands.logical.unwrap_or(widest);
+            let Some(Rounding { policy, scope, .. }) = rounding else {
+                return (operands.promoted(), widest, logical);
             };
-            operands.exact |= exact;
+            if *scope == Scope::Backward && policy.class(self.op) != Some(Class::Low) {
+                return (operands.promoted(), widest, logical);
+            }
+            operands.exact = *scope == Scope::Exact;
             if let Some(dtype) = operands.widest.filter(|dtype| dtype.is_low()) {
                 operands.guarded = self.scalars.iter().any(|x| match self.op {
                     Op::float_div_scalar => scalar::is_lost_divisor(*x, dtype),
@@ -244,7 +265,6 @@ impl Call {
                 });
             }
             let casts = policy.casts(self.op, operands);
-            let widest = operands.widest.unwrap_or(Precision::F32);
             let stored = casts.results.or(casts.operands).unwrap_or(widest);
             (casts, stored, casts.logical.unwrap_or(stored))
         })
@@ -277,7 +297,6 @@ macro_rules! by_hand {
     (int_into_float $($row:tt)*) => {};
     (bool_into_float $($row:tt)*) => {};
     (dequantize $($row:tt)*) => {};
-    (tr_execute $($row:tt)*) => {};
     // No program calls ops on quantized tensors.
     (q_matmul $($row:tt)*) => {};
     (
@@ -442,7 +461,12 @@ impl FloatTensorOps<Self> for ByHand {
 
     fn float_cast(tensor: Rounded, dtype: FloatDType) -> Rounded {
         let to = precision(dtype.into());
-        Rounded { values: tensor.operand(Some(to)), stored: to, logical: to, known: Known::Nothing }
+        // A tensor in low precision is stored as it was; an op that needs F32 reads the same values in F32.
+        let stored = match to {
+            Precision::F32 => tensor.stored,
+            to => to,
+        };
+        Rounded { values: tensor.operand(Some(to)), stored, logical: to, known: Known::Nothing }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Makes programs from seeds.
 //!
 //! A program grows step by step. A step is proposed at random, and kept if its operands fit and its exact values stay in
-//! a range in which F16 makes sense: the program is run in F64 as it grows.
+//! a range in which F16 makes sense: they are computed in F64 as the program grows.
 
-use burn::backend::{Autodiff, Flex};
+use burn::backend::Autodiff;
 use burn_backend::{FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
+    by_hand::ByHand,
     model::{Model, leaf_seed, values},
     motif,
+    oracle::caught,
     program::{Leaf, LeafKind, Op, Optimizer, Program, Read, Step},
     propose,
     rng::Rng,
@@ -19,7 +21,7 @@ use super::{
 use super::{layers::LayerSpec, movement::Movement, reduction::Reduction, elementwise::Elementwise};
 
 /// The backend on which exact values are computed.
-pub type Exact = Autodiff<Flex>;
+pub type Exact = Autodiff<ByHand>;
 
 /// The largest value that a program may compute: F16 has room for such a number times a few.
 const LARGEST: f64 = 1e3;
@@ -81,7 +83,7 @@ pub fn program(seed: u64, limits: Limits) -> Program {
 impl Growing {
     fn new(seed: u64, limits: Limits) -> Self {
         let mut rng = Rng::new(seed);
-        let to = Setting { device: Default::default(), float: FloatDType::F64 };
+        let to = Setting { device: Default::default() };
         let optimizer = match rng.below(10) {
             0 => Optimizer::Sgd,
             1 => Optimizer::Momentum,
@@ -198,7 +200,8 @@ impl Growing {
         program.steps.push(Step { op: op.clone(), operands: operands.clone(), read, full_precision });
         let dtype = *program.dtypes()?.last()?;
         let inputs = operands.iter().map(|n| self.values[*n].clone()).collect();
-        let value = op.call(&self.model.layers, inputs, &self.to);
+        // Burn itself refuses some operands.
+        let value = caught(|| op.call(&self.model.layers, inputs, &self.to)).ok()?;
         let largest = largest::<Exact>(value.clone());
         if elements > 0 && !(1e-3..LARGEST).contains(&largest) {
             return None;

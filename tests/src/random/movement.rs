@@ -116,7 +116,7 @@ table! {
     Unfold [x] (dim: usize, size: usize, step: usize) unfolded(x, dim, size, step) => {
         B::float_unfold(x, dim, size, step)
     };
-    Cast [x] (dtype: FloatDType) same(x) => to.cast(x, dtype);
+    Cast [x] (dtype: FloatDType) same(x) => B::float_cast(x, dtype);
     Detach [x] () same(x) => B::float_detach(x);
     Cut [x] () same(x) => B::float_set_require_grad(x, false);
     NewLeaf [x] () same(x) => B::float_set_require_grad(B::float_detach(x), true);

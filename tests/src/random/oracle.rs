@@ -14,7 +14,7 @@ use super::{
     bound::{ByHandRuns, Off},
     program::Program,
     run::{Circumstances, Outcome, run},
-    subject::{Bf16, Checkpointed, F16, F16OnDevice, InF64, O0, OnPlain, Subject, Tested, Under},
+    subject::{Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under},
 };
 
 /// What differs from what it should be.
@@ -84,7 +84,7 @@ pub fn check(program: &Program) -> Verdict {
 
 fn check_in<C: CheckpointStrategy>(program: &Program) -> Verdict {
     let still = Circumstances::default();
-    let Ok(exact) = caught(|| run::<InF64>(program, &still)) else {
+    let Ok(exact) = caught(|| run::<OnByHand>(program, &still)) else {
         return Verdict::Unfit;
     };
     if !is_fit(&exact) {

@@ -250,6 +250,6 @@ fn cuts(op: &Movement) -> bool {
 fn is_constant(op: &Op) -> bool {
     matches!(
         op,
-        Op::Reduction(Reduction::ArgmaxAsNumbers { .. } | Reduction::CountAbove { .. })
+        Op::Reduction(Reduction::ArgmaxAsNumbers { .. } | Reduction::CountAbove { .. } | Reduction::TopK { .. })
     )
 }

@@ -38,8 +38,10 @@ table! {
     LogSoftmax [x] (dim: usize) along(x, dim) => B::log_softmax(x, dim);
     Softmin [x] (dim: usize) along(x, dim) => B::softmin(x, dim);
     Sort [x] (dim: usize, descending: bool) along(x, dim) => B::float_sort(x, dim, descending);
+    // Burn's autodiff has no backward pass for it.
     TopK [x] (dim: usize, k: usize) (*x.get(dim)? >= k && k > 0).then(|| resized(x, dim, k))? => {
-        B::float_topk(x, dim, k)
+        use burn_backend::ops::FloatTensorOps;
+        B::from_inner(B::InnerBackend::float_topk(B::inner(x), dim, k))
     };
     // The value at the index of the largest one.
     GatherArgmax [x, y] (dim: usize) { along(x, dim)?; (x == y).then(|| resized(x, dim, 1))? } => {

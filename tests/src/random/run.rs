@@ -5,14 +5,14 @@ use burn::{
     tensor::{Tensor, TensorData, TensorPrimitive, Transaction},
 };
 use burn_backend::{
-    Backend, TensorMetadata,
+    Backend,
     backend::AutodiffBackend,
     ops::FloatTensorOps,
     tensor::FloatTensor,
 };
 
 use super::{
-    by_hand,
+    by_hand::{Scope, within},
     model::{Model, Reader, leaf_seed, values},
     program::{LeafKind, Program, Read},
     setting::Setting,
@@ -48,7 +48,6 @@ pub fn run<S: Subject>(program: &Program, circumstances: &Circumstances) -> Outc
     let _guard = S::guard();
     let to = Setting {
         device: Default::default(),
-        float: S::FLOAT,
     };
     let mut model = Model::<S::B>::new(program, &to);
     let mut optimizer = S::optimizer(program.optimizer);
@@ -98,11 +97,16 @@ impl<S: Subject> Pass<'_, S> {
     ) -> (Model<S::B>, Option<Outcome>) {
         let (leaves, mut values) = self.forward(&model);
         let mut passes = Vec::new();
+        let checks_late = S::CHECKS_LATE && self.program.roots.len() == 1;
         for (place, root) in self.program.roots.iter().enumerate() {
             let root = values[*root].clone().expect("roots are kept");
             let number = self.number * self.program.roots.len() + place;
             let scale = self.circumstances.scales.get(number).copied().unwrap_or(1.0);
             let grads = S::backward(root, scale);
+            // Gradients of an overflowed pass that were asked for would make the optimizer skip its next step.
+            if !checks_late && !self.note_scale(&grads) {
+                return (model, None);
+            }
             self.read_gradients(place, &leaves, &model, &grads, scale);
             passes.push((grads, scale));
         }
@@ -110,10 +114,6 @@ impl<S: Subject> Pass<'_, S> {
         drop(values);
         drop(leaves);
 
-        let checks_late = S::CHECKS_LATE && passes.len() == 1;
-        if !checks_late && !self.note_scales(&passes) {
-            return (model, None);
-        }
         if let Some(step) = optimizer {
             let old = model.clone();
             for (grads, scale) in &mut passes {
@@ -126,7 +126,7 @@ impl<S: Subject> Pass<'_, S> {
                 self.note(format!("parameter {i} after the step"), data.expect("a value"));
             }
         }
-        if checks_late && !self.note_scales(&passes) {
+        if checks_late && !passes.iter().all(|(grads, _)| self.note_scale(grads)) {
             return (model, None);
         }
         (model, Some(self.outcome))
@@ -170,11 +170,11 @@ impl<S: Subject> Pass<'_, S> {
             });
             let operands = operands.collect();
             let call = || step.op.call(&model.layers, operands, &self.to);
-            let value = if step.full_precision {
-                burn_amp::full_precision(|| by_hand::exactly(call))
+            let value = S::made(if step.full_precision {
+                burn_amp::full_precision(|| within(Scope::Exact, call))
             } else {
                 call()
-            };
+            });
             if step.read == Read::AtOnce {
                 self.note(self.name(number), data::<S::B>(value.clone()));
             }
@@ -250,15 +250,11 @@ impl<S: Subject> Pass<'_, S> {
         }
     }
 
-    /// Notes the loss scales of the passes; false if one overflowed.
-    fn note_scales(&mut self, passes: &[(<S::B as AutodiffBackend>::Gradients, f64)]) -> bool {
-        for (grads, _) in passes {
-            match S::scale(grads) {
-                Some(scale) => self.outcome.scales.push(scale),
-                None => return false,
-            }
-        }
-        true
+    /// Notes the loss scale of a pass; false if it overflowed.
+    fn note_scale(&mut self, grads: &<S::B as AutodiffBackend>::Gradients) -> bool {
+        let scale = S::scale(grads);
+        self.outcome.scales.extend(scale);
+        scale.is_some()
     }
 
     fn note(&mut self, name: String, data: TensorData) {

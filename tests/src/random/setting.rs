@@ -1,19 +1,17 @@
-//! What a program needs besides its operands: the device, the dtype of its numbers, constants and masks.
+//! What a program needs besides its operands: the device, constants and masks.
 
 use burn_backend::{
-    Backend, BoolDType, DType, FloatDType, IntDType, TensorData, TensorMetadata,
+    Backend, BoolDType, DType, IntDType, TensorData, TensorMetadata,
     get_device_settings,
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 
 use super::{literal::Literal, rng};
 
-/// The device, and the dtype of the tensors that the program makes.
+/// The device on which a program runs.
 #[derive(Clone)]
 pub struct Setting<B: Backend> {
     pub device: Device<B>,
-    /// F32, or F64 for the exact values. Casts of the program do nothing in F64.
-    pub float: FloatDType,
 }
 
 /// Where a mask is true.
@@ -35,8 +33,7 @@ impl<B: Backend> Setting<B> {
     /// A tensor of random numbers between -1 and 1.
     pub fn noise(&self, shape: Vec<usize>, seed: u64) -> FloatTensor<B> {
         let values = rng::noise(seed, shape.iter().product());
-        let dtype = DType::from(self.float);
-        B::float_from_data(TensorData::new(values, shape).convert_dtype(dtype), &self.device)
+        B::float_from_data(TensorData::new(values, shape), &self.device)
     }
 
     /// Random numbers between -1 and 1, of the shape and dtype of `x`.
@@ -51,15 +48,6 @@ impl<B: Backend> Setting<B> {
             x
         } else {
             B::float_cast(x, dtype.into())
-        }
-    }
-
-    /// A cast of the program.
-    pub fn cast(&self, x: FloatTensor<B>, dtype: FloatDType) -> FloatTensor<B> {
-        if self.float == FloatDType::F64 {
-            x
-        } else {
-            B::float_cast(x, dtype)
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{
     layers::LayerSpec,
     oracle::{Failure, Verdict, check},
-    program::{Leaf, LeafKind, Optimizer, Program, Read},
+    program::{Leaf, LeafKind, Op, Optimizer, Program, Read},
     shape::Shape,
 };
 
@@ -14,23 +14,28 @@ const MOST_TRIES: usize = 1500;
 pub fn shrink(program: &Program, failure: &Failure) -> (Program, Failure) {
     let mut best = (program.clone(), failure.clone());
     let mut tries = 0;
-    'smaller: loop {
-        for candidate in candidates(&best.0) {
+    // Where one change was right, the next one of its kind is tried first.
+    let mut place = 0;
+    let mut since = 0;
+    loop {
+        let all = candidates(&best.0);
+        if since >= all.len() || tries > MOST_TRIES {
+            return best;
+        }
+        place %= all.len();
+        let candidate = &all[place];
+        if candidate.is_well_formed() {
             tries += 1;
-            if tries > MOST_TRIES {
-                return best;
-            }
-            if !candidate.is_well_formed() {
-                continue;
-            }
-            if let Verdict::Wrong(failure) = check(&candidate)
+            if let Verdict::Wrong(failure) = check(candidate)
                 && failure.kind() == best.1.kind()
             {
-                best = (candidate, failure);
-                continue 'smaller;
+                best = (candidate.clone(), failure);
+                since = 0;
+                continue;
             }
         }
-        return best;
+        place += 1;
+        since += 1;
     }
 }
 
@@ -51,6 +56,13 @@ fn candidates(program: &Program) -> Vec<Program> {
         }));
     }
     all.extend(change(&|p| p.steps.iter_mut().for_each(|step| step.read = Read::Never)));
+    for half in [0, 1] {
+        all.extend(change(&|p| {
+            let middle = p.steps.len() / 2;
+            let part = if half == 0 { 0..middle } else { middle..p.steps.len() };
+            p.steps[part].iter_mut().for_each(|step| step.read = Read::Never);
+        }));
+    }
     for place in (0..program.steps.len()).rev() {
         // A step gives way to one of its operands, or to a leaf.
         for operand in program.steps[place].operands.clone() {
@@ -115,7 +127,23 @@ fn into_leaf(program: &mut Program, place: usize) {
 }
 
 /// Leaves out steps, leaves and layers that nothing needs.
-fn swept(mut program: Program) -> Program {
+fn swept(program: Program) -> Program {
+    let mut program = without_unused_values(program);
+    let is_used = |program: &Program, layer| program.steps.iter().any(|step| step.op == Op::Layer(layer));
+    for layer in (0..program.layers.len()).rev() {
+        if !is_used(&program, layer) {
+            program.layers.remove(layer);
+            for step in &mut program.steps {
+                if let Op::Layer(number) = &mut step.op {
+                    *number -= usize::from(*number > layer);
+                }
+            }
+        }
+    }
+    program
+}
+
+fn without_unused_values(mut program: Program) -> Program {
     loop {
         let count = program.leaves.len() + program.steps.len();
         let unused = (0..count).rev().find(|n| {

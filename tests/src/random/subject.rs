@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use burn::{
-    backend::{Autodiff, Flex, autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing}},
+    backend::{Autodiff, autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing}},
     optim::{AdamConfig, AdamWConfig, GradientsParams, SgdConfig, momentum::MomentumConfig},
 };
 use burn::module::{AutodiffModule, Module};
@@ -16,7 +16,7 @@ use burn_amp::{
 use burn_backend::{FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
-    by_hand::{self, ByHand},
+    by_hand::{self, ByHand, Scope},
     model::{Model, Stepper, Unscale, stepper},
     program::Optimizer,
 };
@@ -28,8 +28,6 @@ use crate::{
 pub trait Subject {
     type B: AutodiffBackend;
 
-    /// The dtype of the tensors that the program makes.
-    const FLOAT: FloatDType = FloatDType::F32;
     /// Whether the host should learn of an overflow after the optimizer's step only.
     const CHECKS_LATE: bool = false;
 
@@ -41,6 +39,11 @@ pub trait Subject {
     /// Runs a backward pass with a loss scale that is given where the subject has none of its own.
     fn backward(root: FloatTensor<Self::B>, _scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
         Self::B::backward(root)
+    }
+
+    /// What the program goes on with when a step has computed a value.
+    fn made(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        value
     }
 
     /// The loss scale of a pass, or `None` after an overflow.
@@ -94,24 +97,23 @@ impl<C: CheckpointStrategy> Subject for OnPlain<C> {
     type B = Autodiff<Plain, C>;
 }
 
-/// Plain Burn in F64.
-pub struct InF64;
-
-impl Subject for InF64 {
-    type B = Autodiff<Flex>;
-
-    const FLOAT: FloatDType = FloatDType::F64;
-}
-
-/// Casts by hand.
+/// Casts by hand; outside [`by_hand::rounding`], exact values.
 pub struct OnByHand;
 
 impl Subject for OnByHand {
     type B = Autodiff<ByHand>;
 
+    /// The gradient of a value in low precision is in low precision, too. The backward pass of a cast casts back.
+    fn made(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        match value.primitive.low() {
+            Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
+            None => value,
+        }
+    }
+
     fn backward(root: FloatTensor<Self::B>, scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
-        let root = by_hand::exactly(|| Self::B::float_mul_scalar(root, scale.into()));
-        Self::B::backward(root)
+        let root = by_hand::within(Scope::Exact, || Self::B::float_mul_scalar(root, scale.into()));
+        by_hand::within(Scope::Backward, || Self::B::backward(root))
     }
 
     fn parameters(
@@ -124,12 +126,12 @@ impl Subject for OnByHand {
             factor: scale.recip(),
             taken: GradientsParams::new(),
         };
-        by_hand::exactly(|| model.visit(&mut unscale));
+        by_hand::within(Scope::Exact, || model.visit(&mut unscale));
         unscale.taken
     }
 
     fn step(step: &mut Stepper<Self::B>, model: Model<Self::B>, grads: GradientsParams) -> Model<Self::B> {
-        by_hand::exactly(|| step(model, grads))
+        by_hand::within(Scope::Exact, || step(model, grads))
     }
 }
 
