@@ -124,4 +124,7 @@ pub mod extend {
         graph::{Graph, NoGraph, Tape},
         tensor::AmpTensor,
     };
+
+    #[doc(hidden)]
+    pub use crate::tensor::Kind;
 }

@@ -17,7 +17,7 @@ use crate::{
     param_name::ParamName,
     policy::Locator,
     precision, site,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Reader},
 };
 
 /// Reads the range of a tensor that it keeps.
@@ -61,10 +61,8 @@ impl Search {
 
     /// Sees an operand as it is stored.
     pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
-        let values = match &operand.nature {
-            Nature::Lazy(_) | Nature::Scores(_) => G::values(&operand.clone().exact().inner),
-            _ => G::values(&operand.inner),
-        };
+        let values = operand.clone().read(operand.stored(), Reader::Cut);
+        let values = G::values(&values);
         self.operands.push(Kept {
             parameter: operand.nature.origin().map(|origin| origin.name().clone()),
             tensor: Tensor::of(&values),
@@ -118,13 +116,10 @@ impl Searched {
         G::probed(result, probe)
     }
 
-    /// Has the gradient of an operand shown, as the backward pass of the op makes it.
-    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(
-        self: &Arc<Self>,
-        operand: FloatTensor<G::Inner>,
-    ) -> FloatTensor<G::Inner> {
+    /// What is shown the gradient of an operand, as the backward pass of the op makes it.
+    pub(super) fn operand_probe<B: AmpBackend>(self: &Arc<Self>) -> Probe<B> {
         let call = self.clone();
-        let probe: Probe<B> = Arc::new(move |gradient| {
+        Arc::new(move |gradient| {
             call.find_in::<B>(gradient, || {
                 let received = call.received.lock();
                 let received = received.as_ref().map(|read| read());
@@ -132,8 +127,7 @@ impl Searched {
                     received: received.unwrap_or_default(),
                 }
             });
-        });
-        G::probed(operand, probe)
+        })
     }
 
     /// Notes a gradient that is not finite.

@@ -42,7 +42,7 @@ pub(super) struct Chain {
 impl Chain {
     #[inline]
     pub(super) fn add<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
-        let elements = operand.inner.shape().num_elements();
+        let elements = operand.shape().num_elements();
         self.operands = self.operands.saturating_add(1);
         self.largest = self.largest.max(elements);
         self.length = self.length.max(operand.recorded.chain);

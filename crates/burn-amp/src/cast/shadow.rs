@@ -14,7 +14,7 @@ use super::scope::full_precision;
 use crate::{
     graph::{Graph, NoGraph},
     precision, site,
-    tensor::AmpTensor,
+    tensor::{AmpTensor, Reader},
     watching,
 };
 
@@ -72,7 +72,8 @@ impl<B: AmpBackend> Shadow<B> {
         IS_REFERENCE.set(true);
         let expected = dtypes.into_iter().map(|dtype| {
             let expected = full_precision(|| reference(dtype));
-            (dtype, expected.in_f32().inner)
+            let wide = expected.stored().join(Precision::F32);
+            (dtype, expected.read(wide, Reader::Cut))
         });
         let expected = expected.collect();
         IS_REFERENCE.set(false);
@@ -86,7 +87,7 @@ impl<B: AmpBackend> Shadow<B> {
         let Self { op, expected } = self;
         IS_REFERENCE.set(true);
         let stored = result.stored();
-        let found = values::<B>(operand(&result, Precision::F32).inner);
+        let found = values::<B>(values_in(&result, Precision::F32));
         IS_REFERENCE.set(false);
         let site = site::here();
         let comparisons = COMPARISONS.read().clone();
@@ -108,9 +109,16 @@ pub(crate) fn operand<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
     dtype: Precision,
 ) -> AmpTensor<B, NoGraph> {
-    let inner = G::values(&tensor.clone().computed().inner);
-    let wide = precision::of(&inner).join(dtype);
-    AmpTensor::new(precision::cast::<B>(inner, wide), tensor.context)
+    AmpTensor::new(values_in(tensor, dtype), tensor.context)
+}
+
+fn values_in<B: AmpBackend, G: Graph<B>>(
+    tensor: &AmpTensor<B, G>,
+    dtype: Precision,
+) -> FloatTensor<B> {
+    let stored = tensor.stored();
+    let values = G::values(&tensor.clone().read(stored, Reader::Cut));
+    precision::cast::<B>(values, stored.join(dtype))
 }
 
 /// Reads values. Incurs a device-to-host read.

@@ -26,7 +26,6 @@ use crate::{
     graph::Graph,
     loss_scale::Passes,
     policy::{ConfigSource, Context},
-    precision,
     tensor::{AmpTensor, Nature},
     warn,
 };
@@ -92,13 +91,7 @@ impl<B: AmpBackend> Call<B> {
     /// Adds a float operand.
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let stored = match &tensor.nature {
-            Nature::Plain | Nature::Gradient(_) | Nature::Parameter(_) => {
-                precision::of(&tensor.inner)
-            }
-            Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
-            _ => tensor.stored(),
-        };
+        let stored = self.callee.stored(tensor);
         self.operands = self.operands.and(stored, tensor.logical);
         self.join(tensor);
     }
@@ -124,7 +117,7 @@ impl<B: AmpBackend> Call<B> {
 
     /// Adds a float operand of zeros and ones, after the operands that it multiplies.
     pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let stored = precision::of(&tensor.inner);
+        let stored = tensor.stored();
         self.operands = self.operands.and_zeros_and_ones(stored, tensor.logical);
         self.join(tensor);
     }
@@ -134,7 +127,7 @@ impl<B: AmpBackend> Call<B> {
         match &tensor.nature {
             Nature::Plain => {}
             Nature::Parameter(_) if !G::RECORDS => {
-                self.parameter = Some(precision::of(&tensor.inner));
+                self.parameter = Some(tensor.stored());
             }
             nature => {
                 if let Some(passes) = nature.gradient() {
@@ -153,7 +146,7 @@ impl<B: AmpBackend> Call<B> {
     /// Looks at what matters only under a policy that lowers ops.
     #[inline]
     fn join_lowered<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        self.level = self.level.max(G::level(&tensor.inner));
+        self.level = self.level.max(tensor.level());
         if G::RECORDS {
             self.chain.add(tensor);
         }
