@@ -20,6 +20,14 @@ const FACTOR: f64 = 4.0;
 const RUNS: usize = 3;
 const MOST_RUNS: usize = 24;
 
+/// A gradient so small beside others is zero but for rounding errors, as that of a bias before a norm is. Its errors are
+/// those of the larger ones that cancel in it.
+const ZERO: f64 = 1e-6;
+
+fn is_gradient(name: &str) -> bool {
+    name.starts_with("gradient")
+}
+
 /// The results of casts by hand in one dtype.
 pub struct ByHandRuns<'a> {
     program: &'a Program,
@@ -56,6 +64,13 @@ impl<'a> ByHandRuns<'a> {
         self.scales == scales
     }
 
+    /// Whether a value or a gradient of casts by hand is not finite.
+    pub fn overflows(&mut self) -> bool {
+        self.draw(RUNS);
+        let errors = self.errors.iter().flatten().flatten();
+        errors.into_iter().any(|error| !error.is_finite())
+    }
+
     /// The results of `found` that are off.
     pub fn off(&mut self, found: &Outcome) -> Vec<Off> {
         self.draw(RUNS);
@@ -72,18 +87,30 @@ impl<'a> ByHandRuns<'a> {
     fn beyond(&self, found: &Outcome) -> Vec<Off> {
         let floor = self.floor();
         let mut all = Vec::new();
+        let of_kind = |gradients: bool| {
+            let kind = self.exact.results.iter().filter(|(name, _)| is_gradient(name) == gradients);
+            let sizes = kind.map(|(_, data)| norms(data));
+            sizes.fold([0.0; 2], |all: [f64; 2], size| [all[0].max(size[0]), all[1].max(size[1])])
+        };
+        let largest = [of_kind(false), of_kind(true)];
         for (i, (name, exact)) in self.exact.results.iter().enumerate() {
             let Some((_, found)) = found.results.get(i) else {
                 continue;
             };
-            let (errors, sizes) = (distance(found, exact), norms(exact));
+            let (errors, mut sizes) = (distance(found, exact), norms(exact));
+            let largest = largest[usize::from(is_gradient(name))];
+            for norm in 0..2 {
+                if sizes[norm] < ZERO * largest[norm] {
+                    sizes[norm] = largest[norm];
+                }
+            }
             let plain = distance(&self.plain.results[i].1, exact);
             for norm in 0..2 {
                 let hands = self.errors.iter().map(|errors| errors[i][norm]);
-                let by_hand = hands.fold(plain[norm], f64::max);
+                let by_hand = hands.fold(plain[norm], larger);
                 let bound = FACTOR * by_hand + floor * sizes[norm];
-                // A run by hand that is NaN allows everything.
-                if errors[norm].is_nan() && !bound.is_nan() && bound.is_finite() || errors[norm] > bound {
+                // A run by hand that is NaN or infinite allows everything.
+                if bound.is_finite() && !(errors[norm] <= bound) {
                     let (error, size) = (errors[norm], sizes[norm]);
                     all.push(Off { name: name.clone(), error, bound, size });
                     break;
@@ -118,6 +145,11 @@ impl<'a> ByHandRuns<'a> {
     }
 }
 
+/// The larger number, or NaN if one is.
+fn larger(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
+}
+
 /// The distance of two tensors: the root of the sum of squares, and the largest.
 fn distance(found: &TensorData, exact: &TensorData) -> [f64; 2] {
     if found.shape != exact.shape {
@@ -133,9 +165,7 @@ fn norms(data: &TensorData) -> [f64; 2] {
 
 fn norm(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let (squares, largest) = values.fold((0.0, 0.0), |(squares, largest), x| {
-        let larger = if x.is_nan() { f64::NAN } else { f64::max(largest, x.abs()) };
-        (squares + x * x, larger)
+        (squares + x * x, larger(largest, x.abs()))
     });
-    let largest: f64 = largest;
-    [f64::sqrt(squares), if squares.is_nan() { f64::NAN } else { largest }]
+    [f64::sqrt(squares), largest]
 }

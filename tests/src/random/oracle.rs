@@ -26,6 +26,8 @@ pub enum Failure {
     NotPlain { name: String },
     /// Results in low precision are off by more than casts by hand explain.
     Off { policy: &'static str, off: Vec<Off> },
+    /// Gradients overflow at every loss scale, and those of casts by hand do not.
+    Overflows { policy: &'static str },
     /// A second run beside another backward pass computes other bits.
     NotTheSame { policy: &'static str, name: String },
 }
@@ -42,6 +44,12 @@ pub enum Verdict {
 /// The largest exact value that F16 is expected to cope with.
 const LARGEST: f64 = 1e4;
 
+/// The smallest loss scale.
+const SMALLEST_SCALE: f64 = 1.0 / (1 << 24) as f64;
+
+/// No program has more backward passes.
+const MOST_PASSES: usize = 8;
+
 impl Failure {
     /// The kind of failure and its policy: what a smaller program has to share.
     pub fn kind(&self) -> (&'static str, &'static str) {
@@ -49,6 +57,7 @@ impl Failure {
             Self::Panics { policy, .. } => ("panics", policy),
             Self::NotPlain { .. } => ("not plain", "o0"),
             Self::Off { policy, .. } => ("off", policy),
+            Self::Overflows { policy } => ("overflows", policy),
             Self::NotTheSame { policy, .. } => ("not the same", policy),
         }
     }
@@ -58,6 +67,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panics { policy, message } => write!(f, "{policy}: panics: {message}"),
+            Self::Overflows { policy } => {
+                write!(f, "{policy}: the gradients overflow at every loss scale, and those of casts by hand do not")
+            }
             Self::NotPlain { name } => write!(f, "o0: {name} differs from plain Burn"),
             Self::NotTheSame { policy, name } => {
                 write!(f, "{policy}: {name} has other bits when the program runs again beside another backward pass")
@@ -127,6 +139,10 @@ fn near<'a, P: Tested, C: CheckpointStrategy>(
     by_hand: &mut Vec<(Precision, ByHandRuns<'a>)>,
 ) -> Result<(), Failure> {
     let low = found::<Under<P, C>>(policy, program, &Circumstances::default())?;
+    if low.overflowed {
+        let mut runs = ByHandRuns::new(program, exact, plain, compute, vec![SMALLEST_SCALE; MOST_PASSES]);
+        return if runs.overflows() { Ok(()) } else { Err(Failure::Overflows { policy }) };
+    }
     let disturbed = Circumstances { disturbed: true, ..Circumstances::default() };
     let again = found::<Under<P, C>>(policy, program, &disturbed)?;
     if let Some(name) = different(&again, &low) {

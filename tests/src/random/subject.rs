@@ -41,8 +41,8 @@ pub trait Subject {
         Self::B::backward(root)
     }
 
-    /// What the program goes on with when a step has computed a value.
-    fn made(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+    /// What a step reads of an operand.
+    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
         value
     }
 
@@ -103,8 +103,8 @@ pub struct OnByHand;
 impl Subject for OnByHand {
     type B = Autodiff<ByHand>;
 
-    /// The gradient of a value in low precision is in low precision, too. The backward pass of a cast casts back.
-    fn made(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+    /// Each use of a value in low precision gives a gradient in low precision. The backward pass of a cast casts back.
+    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
         match value.primitive.low() {
             Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
             None => value,
