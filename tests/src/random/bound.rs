@@ -14,15 +14,18 @@ use super::{
 
 /// A result may be off by so many times the largest error of the runs by hand. Both are sums of rounding errors at about
 /// the same places; of a few such sums the largest is seldom less than a third of what another one may be.
-const FACTOR: f64 = 4.0;
+const FACTOR: f64 = 6.0;
 
 /// The runs by hand that are made at first, and those that are made before a result is called wrong.
 const RUNS: usize = 3;
-const MOST_RUNS: usize = 24;
+const MOST_RUNS: usize = 48;
 
-/// A gradient so small beside others is zero but for rounding errors, as that of a bias before a norm is. Its errors are
-/// those of the larger ones that cancel in it.
+/// A gradient so small beside others, and beside that of the root, which is 1, is zero but for rounding errors: that of
+/// a bias before a norm, or of `x / x`. Its errors are those of the numbers that cancel in it.
 const ZERO: f64 = 1e-6;
+
+/// How much larger than the largest gradient the numbers may be that cancel.
+const CANCELLING: f64 = 32.0;
 
 fn is_gradient(name: &str) -> bool {
     name.starts_with("gradient")
@@ -56,7 +59,14 @@ impl<'a> ByHandRuns<'a> {
         compute: Precision,
         scales: Vec<f64>,
     ) -> Self {
-        Self { program, exact, plain, compute, scales, errors: vec![] }
+        Self {
+            program,
+            exact,
+            plain,
+            compute,
+            scales,
+            errors: vec![],
+        }
     }
 
     /// Whether the runs were made with these loss scales.
@@ -87,21 +97,24 @@ impl<'a> ByHandRuns<'a> {
     fn beyond(&self, found: &Outcome) -> Vec<Off> {
         let floor = self.floor();
         let mut all = Vec::new();
-        let of_kind = |gradients: bool| {
-            let kind = self.exact.results.iter().filter(|(name, _)| is_gradient(name) == gradients);
-            let sizes = kind.map(|(_, data)| norms(data));
-            sizes.fold([0.0; 2], |all: [f64; 2], size| [all[0].max(size[0]), all[1].max(size[1])])
-        };
-        let largest = [of_kind(false), of_kind(true)];
+        let gradients = self
+            .exact
+            .results
+            .iter()
+            .filter(|(name, _)| is_gradient(name));
+        let largest = gradients
+            .map(|(_, data)| norms(data))
+            .fold([0.0; 2], |all: [f64; 2], size| {
+                [all[0].max(size[0]), all[1].max(size[1])]
+            });
         for (i, (name, exact)) in self.exact.results.iter().enumerate() {
             let Some((_, found)) = found.results.get(i) else {
                 continue;
             };
             let (errors, mut sizes) = (distance(found, exact), norms(exact));
-            let largest = largest[usize::from(is_gradient(name))];
             for norm in 0..2 {
-                if sizes[norm] < ZERO * largest[norm] {
-                    sizes[norm] = largest[norm];
+                if is_gradient(name) && sizes[norm] < ZERO * largest[norm].max(1.0) {
+                    sizes[norm] = CANCELLING * largest[norm].max(1.0);
                 }
             }
             let plain = distance(&self.plain.results[i].1, exact);
@@ -112,7 +125,12 @@ impl<'a> ByHandRuns<'a> {
                 // A run by hand that is NaN or infinite allows everything.
                 if bound.is_finite() && !(errors[norm] <= bound) {
                     let (error, size) = (errors[norm], sizes[norm]);
-                    all.push(Off { name: name.clone(), error, bound, size });
+                    all.push(Off {
+                        name: name.clone(),
+                        error,
+                        bound,
+                        size,
+                    });
                     break;
                 }
             }
@@ -123,7 +141,9 @@ impl<'a> ByHandRuns<'a> {
     /// The rounding errors that each result may have whatever the runs by hand say, beside its size: one for each op.
     fn floor(&self) -> f64 {
         let casts = self.program.steps.iter().filter_map(|step| match step.op {
-            Op::Movement(Movement::Cast { dtype: FloatDType::BF16 }) => Some(Precision::BF16.epsilon()),
+            Op::Movement(Movement::Cast {
+                dtype: FloatDType::BF16,
+            }) => Some(Precision::BF16.epsilon()),
             _ => None,
         });
         let epsilon = casts.fold(self.compute.epsilon(), f64::max);
@@ -137,17 +157,28 @@ impl<'a> ByHandRuns<'a> {
                 chance: (number > 0).then(|| Rng::new(self.program.seed ^ number as u64)),
                 scope: Scope::Forward,
             };
-            let circumstances = Circumstances { disturbed: false, scales: self.scales.clone() };
+            let circumstances = Circumstances {
+                disturbed: false,
+                scales: self.scales.clone(),
+            };
             let outcome = rounding(how, || run::<OnByHand>(self.program, &circumstances));
             let pairs = outcome.results.iter().zip(&self.exact.results);
-            self.errors.push(pairs.map(|((_, found), (_, exact))| distance(found, exact)).collect());
+            self.errors.push(
+                pairs
+                    .map(|((_, found), (_, exact))| distance(found, exact))
+                    .collect(),
+            );
         }
     }
 }
 
 /// The larger number, or NaN if one is.
 fn larger(x: f64, y: f64) -> f64 {
-    if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
+    if x.is_nan() || y.is_nan() {
+        f64::NAN
+    } else {
+        x.max(y)
+    }
 }
 
 /// The distance of two tensors: the root of the sum of squares, and the largest.
@@ -155,7 +186,12 @@ fn distance(found: &TensorData, exact: &TensorData) -> [f64; 2] {
     if found.shape != exact.shape {
         return [f64::NAN; 2];
     }
-    norm(found.iter::<f64>().zip(exact.iter::<f64>()).map(|(x, y)| x - y))
+    norm(
+        found
+            .iter::<f64>()
+            .zip(exact.iter::<f64>())
+            .map(|(x, y)| x - y),
+    )
 }
 
 /// The size of a tensor in the same norms.

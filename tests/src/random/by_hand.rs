@@ -9,8 +9,8 @@ use std::{cell::RefCell, ops::Range};
 
 use burn::backend::Flex;
 use burn_amp_core::{
-    Casts, Class, Op, Operands, Policy, Precision, activation_ops, bool_tensor_ops, float_tensor_ops,
-    int_tensor_ops, module_ops, q_tensor_ops, scalar,
+    Casts, Class, Op, Operands, Policy, Precision, activation_ops, bool_tensor_ops,
+    float_tensor_ops, int_tensor_ops, module_ops, q_tensor_ops, scalar,
 };
 use burn_backend::{
     Backend, BackendTypes, BoolDType, DType, DTypeUsageSet, Distribution, ExecutionError,
@@ -155,7 +155,9 @@ fn float(dtype: Precision) -> FloatDType {
 
 /// Burn's dtype as the policy's.
 fn precision(dtype: DType) -> Precision {
-    let found = Precision::ALL.into_iter().find(|p| DType::from(float(*p)) == dtype);
+    let found = Precision::ALL
+        .into_iter()
+        .find(|p| DType::from(float(*p)) == dtype);
     found.expect("a float tensor has a float dtype")
 }
 
@@ -163,7 +165,12 @@ impl Rounded {
     /// A tensor that an op on no float tensor has made.
     fn made(values: FloatTensor<Flex>, known: Known) -> Self {
         let logical = precision(values.dtype());
-        Self { values: in_f64(values), stored: logical, logical, known }
+        Self {
+            values: in_f64(values),
+            stored: logical,
+            logical,
+            known,
+        }
     }
 
     /// The dtype in which the policy stores an F32 tensor in low precision.
@@ -191,13 +198,24 @@ fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
 /// Rounds F64 values to a dtype in low precision.
 fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
     ROUNDING.with_borrow_mut(|rounding| {
-        let Some(Rounding { chance, .. }) = rounding else { return values };
+        let Some(Rounding { chance, .. }) = rounding else {
+            return values;
+        };
         let data = values.into_data();
         let (shape, values) = (data.shape.clone(), data.into_vec::<f64>().expect("F64"));
-        let round = |x: f64, is_up: bool| if is_up { scalar::ceil(x, to) } else { scalar::floor(x, to) };
+        let round = |x: f64, is_up: bool| {
+            if is_up {
+                scalar::ceil(x, to)
+            } else {
+                scalar::floor(x, to)
+            }
+        };
         let values: Vec<f64> = match chance {
             None => values.into_iter().map(|x| to.round(x)).collect(),
-            Some(rng) => values.into_iter().map(|x| round(x, rng.bits() & 1 == 0)).collect(),
+            Some(rng) => values
+                .into_iter()
+                .map(|x| round(x, rng.bits() & 1 == 0))
+                .collect(),
         };
         Flex::float_from_data(TensorData::new(values, shape), &Default::default())
     })
@@ -215,7 +233,13 @@ struct Call {
 
 impl Call {
     fn new(op: Op) -> Self {
-        Self { op, operands: Operands::default(), scalars: vec![], aside: vec![], largest: 0 }
+        Self {
+            op,
+            operands: Operands::default(),
+            scalars: vec![],
+            aside: vec![],
+            largest: 0,
+        }
     }
 
     fn float(&mut self, x: &Rounded) {
@@ -225,8 +249,10 @@ impl Call {
     }
 
     fn casts(mut self) -> (Casts, Precision, Precision) {
-        let arithmetic = [Op::float_add, Op::float_sub, Op::float_mul, Op::float_div].contains(&self.op);
-        let moves = [Op::float_cat, Op::float_slice_assign, Op::float_mask_where].contains(&self.op);
+        let arithmetic =
+            [Op::float_add, Op::float_sub, Op::float_mul, Op::float_div].contains(&self.op);
+        let moves =
+            [Op::float_cat, Op::float_slice_assign, Op::float_mask_where].contains(&self.op);
         let is_aside = |(stored, _, known, elements): &(Precision, Precision, Known, usize)| {
             *stored == Precision::F32
                 && match known {
@@ -242,7 +268,9 @@ impl Call {
         }
         for (stored, logical, known, _) in aside {
             operands = match (known, operands.widest) {
-                (Known::Nothing, Some(widest)) if widest.is_low() => operands.and_one_element(logical),
+                (Known::Nothing, Some(widest)) if widest.is_low() => {
+                    operands.and_one_element(logical)
+                }
                 (Known::Nothing, _) => operands.and(stored, logical),
                 _ => operands.and_zeros_and_ones(stored, logical),
             };
@@ -260,7 +288,9 @@ impl Call {
             if let Some(dtype) = operands.widest.filter(|dtype| dtype.is_low()) {
                 operands.guarded = self.scalars.iter().any(|x| match self.op {
                     Op::float_div_scalar => scalar::is_lost_divisor(*x, dtype),
-                    Op::float_equal_elem | Op::float_not_equal_elem => scalar::is_rounded(*x, dtype),
+                    Op::float_equal_elem | Op::float_not_equal_elem => {
+                        scalar::is_rounded(*x, dtype)
+                    }
                     _ => scalar::is_lost(*x, dtype),
                 });
             }
@@ -274,8 +304,17 @@ impl Call {
 /// The result of an op, stored in low precision if the policy does.
 fn result(values: FloatTensor<Flex>, stored: Precision, logical: Precision) -> Rounded {
     let values = in_f64(values);
-    let values = if stored.is_low() { rounded(values, stored) } else { values };
-    Rounded { values, stored, logical, known: Known::Nothing }
+    let values = if stored.is_low() {
+        rounded(values, stored)
+    } else {
+        values
+    };
+    Rounded {
+        values,
+        stored,
+        logical,
+        known: Known::Nothing,
+    }
 }
 
 /// Writes the method of one row.
@@ -349,7 +388,9 @@ macro_rules! operand {
         $x.into_iter().map(|x| x.operand($casts.operands)).collect()
     };
     ([QuantizationParametersPrimitive], $x:ident, $casts:ident) => {
-        QuantizationParametersPrimitive { scales: $x.scales.values }
+        QuantizationParametersPrimitive {
+            scales: $x.scales.values,
+        }
     };
     ($kind:tt, $x:ident, $casts:ident) => {
         $x
@@ -370,11 +411,16 @@ macro_rules! wrapped {
     }};
     ([(F,F)], $result:expr, $stored:ident, $logical:ident) => {{
         let (first, second) = $result;
-        (result(first, $stored, $logical), result(second, $stored, $logical))
+        (
+            result(first, $stored, $logical),
+            result(second, $stored, $logical),
+        )
     }};
     ([Primitive], $result:expr, $stored:ident, $logical:ident) => {
         match $result {
-            TensorPrimitive::Float(tensor) => TensorPrimitive::Float(Rounded::made(tensor, Known::Nothing)),
+            TensorPrimitive::Float(tensor) => {
+                TensorPrimitive::Float(Rounded::made(tensor, Known::Nothing))
+            }
             TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
         }
     };
@@ -424,7 +470,10 @@ impl FloatTensorOps<Self> for ByHand {
             Distribution::Bernoulli(_) => Known::ZerosAndOnes,
             _ => Known::Nothing,
         };
-        Rounded::made(Flex::float_random(shape, distribution, device, dtype), known)
+        Rounded::made(
+            Flex::float_random(shape, distribution, device, dtype),
+            known,
+        )
     }
 
     fn float_zeros(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> Rounded {
@@ -435,8 +484,16 @@ impl FloatTensorOps<Self> for ByHand {
         Rounded::made(Flex::float_ones(shape, device, dtype), Known::Filled)
     }
 
-    fn float_full(shape: Shape, value: Scalar, device: &Device<Self>, dtype: FloatDType) -> Rounded {
-        Rounded::made(Flex::float_full(shape, value, device, dtype), Known::Nothing)
+    fn float_full(
+        shape: Shape,
+        value: Scalar,
+        device: &Device<Self>,
+        dtype: FloatDType,
+    ) -> Rounded {
+        Rounded::made(
+            Flex::float_full(shape, value, device, dtype),
+            Known::Nothing,
+        )
     }
 
     fn float_empty(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> Rounded {
@@ -466,7 +523,12 @@ impl FloatTensorOps<Self> for ByHand {
             Precision::F32 => tensor.stored,
             to => to,
         };
-        Rounded { values: tensor.operand(Some(to)), stored, logical: to, known: Known::Nothing }
+        Rounded {
+            values: tensor.operand(Some(to)),
+            stored,
+            logical: to,
+            known: Known::Nothing,
+        }
     }
 }
 

@@ -4,7 +4,9 @@
 //! a range in which F16 makes sense: they are computed in F64 as the program grows.
 
 use burn::backend::Autodiff;
-use burn_backend::{FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{
+    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
+};
 
 use super::{
     by_hand::ByHand,
@@ -18,7 +20,9 @@ use super::{
     setting::Setting,
     shape::Shape,
 };
-use super::{layers::LayerSpec, movement::Movement, reduction::Reduction, elementwise::Elementwise};
+use super::{
+    elementwise::Elementwise, layers::LayerSpec, movement::Movement, reduction::Reduction,
+};
 
 /// The backend on which exact values are computed.
 pub type Exact = Autodiff<ByHand>;
@@ -39,7 +43,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { elements: 6000, steps: 24, everywhere: true }
+        Self {
+            elements: 6000,
+            steps: 24,
+            everywhere: true,
+        }
     }
 }
 
@@ -83,7 +91,9 @@ pub fn program(seed: u64, limits: Limits) -> Program {
 impl Growing {
     fn new(seed: u64, limits: Limits) -> Self {
         let mut rng = Rng::new(seed);
-        let to = Setting { device: Default::default() };
+        let to = Setting {
+            device: Default::default(),
+        };
         let optimizer = match rng.below(10) {
             0 => Optimizer::Sgd,
             1 => Optimizer::Momentum,
@@ -98,7 +108,11 @@ impl Growing {
             layers: vec![],
             steps: vec![],
             roots: vec![],
-            passes: if optimizer == Optimizer::None { 1 } else { 1 + rng.below(3) },
+            passes: if optimizer == Optimizer::None {
+                1
+            } else {
+                1 + rng.below(3)
+            },
             optimizer,
             checkpointing: rng.percent(30),
         };
@@ -134,11 +148,17 @@ impl Growing {
     fn leaf(&mut self, shape: Shape, kind: LeafKind) {
         let scale = self.rng.pick(&[1.0, 1.0, 0.25, 2.0]);
         let offset = self.rng.pick(&[0.0, 0.0, 0.0, 1.5]);
-        let leaf = Leaf { shape: shape.clone(), scale, offset, kind };
+        let leaf = Leaf {
+            shape: shape.clone(),
+            scale,
+            offset,
+            kind,
+        };
         let number = self.program.leaves.len();
         let value = values(&leaf, leaf_seed(self.program.seed, number), &self.to);
         let is_tracked = matches!(kind, LeafKind::Tracked | LeafKind::Parameter);
-        self.values.push(Exact::float_set_require_grad(value, is_tracked));
+        self.values
+            .push(Exact::float_set_require_grad(value, is_tracked));
         self.program.leaves.push(leaf);
         self.shapes.push(shape);
         self.dtypes.push(FloatDType::F32);
@@ -156,7 +176,9 @@ impl Growing {
 
     /// A value that the next step may use: a recent one with some probability.
     pub fn operand(&mut self) -> usize {
-        let all: Vec<usize> = (0..self.shapes.len()).filter(|n| self.may_use(*n)).collect();
+        let all: Vec<usize> = (0..self.shapes.len())
+            .filter(|n| self.may_use(*n))
+            .collect();
         let recent = 3.min(all.len());
         if self.rng.percent(60) {
             all[all.len() - 1 - self.rng.below(recent)]
@@ -171,7 +193,11 @@ impl Growing {
             .filter(|n| self.may_use(*n) && fits(self, *n))
             .collect();
         (!all.is_empty()).then(|| {
-            let recent = if self.rng.percent(50) { 2.min(all.len()) } else { all.len() };
+            let recent = if self.rng.percent(50) {
+                2.min(all.len())
+            } else {
+                all.len()
+            };
             all[all.len() - 1 - self.rng.below(recent)]
         })
     }
@@ -197,7 +223,12 @@ impl Growing {
             4 => Read::Together,
             _ => Read::Never,
         };
-        program.steps.push(Step { op: op.clone(), operands: operands.clone(), read, full_precision });
+        program.steps.push(Step {
+            op: op.clone(),
+            operands: operands.clone(),
+            read,
+            full_precision,
+        });
         let dtype = *program.dtypes()?.last()?;
         let inputs = operands.iter().map(|n| self.values[*n].clone()).collect();
         // Burn itself refuses some operands.
@@ -217,12 +248,19 @@ impl Growing {
     /// Ends a part: makes its root of the results that no step uses.
     fn close(&mut self, part: usize) {
         let tracked = self.program.tracked();
-        let is_used = |n: usize| self.program.steps.iter().any(|step| step.operands.contains(&n));
+        let is_used = |n: usize| {
+            self.program
+                .steps
+                .iter()
+                .any(|step| step.operands.contains(&n))
+        };
         let ends: Vec<usize> = (self.program.leaves.len()..self.shapes.len())
             .filter(|n| self.part[*n] == Some(part) && tracked[*n] && !is_used(*n))
             .filter(|n| !self.shapes[*n].contains(&0))
             .collect();
-        let Some(last) = ends.last().copied() else { return };
+        let Some(last) = ends.last().copied() else {
+            return;
+        };
         if ends.len() == 1 && self.rng.percent(30) || self.rng.percent(5) {
             self.program.roots.push(last);
             return;
@@ -232,14 +270,23 @@ impl Growing {
             let seed = self.rng.bits();
             let end = match self.dtypes[end] {
                 FloatDType::F32 => Some(end),
-                _ => self.push(Op::Movement(Movement::Cast { dtype: FloatDType::F32 }), vec![end]),
+                _ => self.push(
+                    Op::Movement(Movement::Cast {
+                        dtype: FloatDType::F32,
+                    }),
+                    vec![end],
+                ),
             };
             let Some(end) = end else { continue };
             let loss = Op::Reduction(Reduction::WeightedSum { seed });
-            let Some(loss) = self.push(loss, vec![end]) else { continue };
+            let Some(loss) = self.push(loss, vec![end]) else {
+                continue;
+            };
             sum = match sum {
                 None => Some(loss),
-                Some(sum) => self.push(Op::Elementwise(Elementwise::Add {}), vec![sum, loss]).or(Some(sum)),
+                Some(sum) => self
+                    .push(Op::Elementwise(Elementwise::Add {}), vec![sum, loss])
+                    .or(Some(sum)),
             };
         }
         self.program.roots.extend(sum);
@@ -256,6 +303,15 @@ impl Growing {
 /// The largest absolute value; NaN if one is not finite.
 pub fn largest<B: AutodiffBackend>(x: FloatTensor<B>) -> f64 {
     let data = data::<B>(x);
-    let larger = |largest: f64, x: f64| if x.is_finite() { largest.max(x.abs()) } else { f64::NAN };
-    data.iter::<f64>().fold(0.0, |all, x| if all.is_nan() { all } else { larger(all, x) })
+    let larger = |largest: f64, x: f64| {
+        if x.is_finite() {
+            largest.max(x.abs())
+        } else {
+            f64::NAN
+        }
+    };
+    data.iter::<f64>().fold(
+        0.0,
+        |all, x| if all.is_nan() { all } else { larger(all, x) },
+    )
 }

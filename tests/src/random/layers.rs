@@ -26,21 +26,64 @@ use super::{
 /// A layer of burn-nn, by its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LayerSpec {
-    Linear { input: usize, output: usize, bias: bool },
-    Conv1d { input: usize, output: usize, kernel: usize },
-    Conv2d { input: usize, output: usize, kernel: usize },
-    ConvTranspose1d { input: usize, output: usize, kernel: usize },
-    ConvTranspose2d { input: usize, output: usize, kernel: usize },
-    BatchNorm { channels: usize },
-    GroupNorm { groups: usize, channels: usize },
-    InstanceNorm { channels: usize },
-    LayerNorm { width: usize },
-    RmsNorm { width: usize },
-    Lstm { input: usize, hidden: usize },
-    Gru { input: usize, hidden: usize },
-    Attention { width: usize, heads: usize },
+    Linear {
+        input: usize,
+        output: usize,
+        bias: bool,
+    },
+    Conv1d {
+        input: usize,
+        output: usize,
+        kernel: usize,
+    },
+    Conv2d {
+        input: usize,
+        output: usize,
+        kernel: usize,
+    },
+    ConvTranspose1d {
+        input: usize,
+        output: usize,
+        kernel: usize,
+    },
+    ConvTranspose2d {
+        input: usize,
+        output: usize,
+        kernel: usize,
+    },
+    BatchNorm {
+        channels: usize,
+    },
+    GroupNorm {
+        groups: usize,
+        channels: usize,
+    },
+    InstanceNorm {
+        channels: usize,
+    },
+    LayerNorm {
+        width: usize,
+    },
+    RmsNorm {
+        width: usize,
+    },
+    Lstm {
+        input: usize,
+        hidden: usize,
+    },
+    Gru {
+        input: usize,
+        hidden: usize,
+    },
+    Attention {
+        width: usize,
+        heads: usize,
+    },
     /// Its operand gives the number of rows to look up.
-    Embedding { words: usize, width: usize },
+    Embedding {
+        words: usize,
+        width: usize,
+    },
 }
 
 /// A layer. The variants are those of [`LayerSpec`].
@@ -86,10 +129,26 @@ impl LayerSpec {
             Self::Linear { input, output, .. } => {
                 ((2..=4).contains(&rank) && last == input).then(|| with_last(output))
             }
-            Self::Conv1d { input, output, kernel } => convolved(input, output, kernel, &[3]),
-            Self::Conv2d { input, output, kernel } => convolved(input, output, kernel, &[4]),
-            Self::ConvTranspose1d { input, output, kernel } => transposed(input, output, kernel, &[3]),
-            Self::ConvTranspose2d { input, output, kernel } => transposed(input, output, kernel, &[4]),
+            Self::Conv1d {
+                input,
+                output,
+                kernel,
+            } => convolved(input, output, kernel, &[3]),
+            Self::Conv2d {
+                input,
+                output,
+                kernel,
+            } => convolved(input, output, kernel, &[4]),
+            Self::ConvTranspose1d {
+                input,
+                output,
+                kernel,
+            } => transposed(input, output, kernel, &[3]),
+            Self::ConvTranspose2d {
+                input,
+                output,
+                kernel,
+            } => transposed(input, output, kernel, &[4]),
             Self::BatchNorm { channels }
             | Self::GroupNorm { channels, .. }
             | Self::InstanceNorm { channels } => same_if(is_channels(channels, &[3, 4])),
@@ -108,19 +167,37 @@ impl LayerSpec {
     pub fn init<B: Backend>(self, to: &Setting<B>, seed: u64) -> Layer<B> {
         let device = &to.device;
         let layer = match self {
-            Self::Linear { input, output, bias } => {
-                Layer::Linear(nn::LinearConfig::new(input, output).with_bias(bias).init(device))
-            }
-            Self::Conv1d { input, output, kernel } => {
-                Layer::Conv1d(Conv1dConfig::new(input, output, kernel).init(device))
-            }
-            Self::Conv2d { input, output, kernel } => {
-                Layer::Conv2d(Conv2dConfig::new([input, output], [kernel, kernel]).init(device))
-            }
-            Self::ConvTranspose1d { input, output, kernel } => {
-                Layer::ConvTranspose1d(ConvTranspose1dConfig::new([input, output], kernel).init(device))
-            }
-            Self::ConvTranspose2d { input, output, kernel } => Layer::ConvTranspose2d(
+            Self::Linear {
+                input,
+                output,
+                bias,
+            } => Layer::Linear(
+                nn::LinearConfig::new(input, output)
+                    .with_bias(bias)
+                    .init(device),
+            ),
+            Self::Conv1d {
+                input,
+                output,
+                kernel,
+            } => Layer::Conv1d(Conv1dConfig::new(input, output, kernel).init(device)),
+            Self::Conv2d {
+                input,
+                output,
+                kernel,
+            } => Layer::Conv2d(Conv2dConfig::new([input, output], [kernel, kernel]).init(device)),
+            Self::ConvTranspose1d {
+                input,
+                output,
+                kernel,
+            } => Layer::ConvTranspose1d(
+                ConvTranspose1dConfig::new([input, output], kernel).init(device),
+            ),
+            Self::ConvTranspose2d {
+                input,
+                output,
+                kernel,
+            } => Layer::ConvTranspose2d(
                 ConvTranspose2dConfig::new([input, output], [kernel, kernel]).init(device),
             ),
             Self::BatchNorm { channels } => {
@@ -132,7 +209,9 @@ impl LayerSpec {
             Self::InstanceNorm { channels } => {
                 Layer::InstanceNorm(nn::InstanceNormConfig::new(channels).init(device))
             }
-            Self::LayerNorm { width } => Layer::LayerNorm(nn::LayerNormConfig::new(width).init(device)),
+            Self::LayerNorm { width } => {
+                Layer::LayerNorm(nn::LayerNormConfig::new(width).init(device))
+            }
             Self::RmsNorm { width } => Layer::RmsNorm(nn::RmsNormConfig::new(width).init(device)),
             Self::Lstm { input, hidden } => {
                 Layer::Lstm(nn::LstmConfig::new(input, hidden, true).init(device))
@@ -141,13 +220,18 @@ impl LayerSpec {
                 Layer::Gru(nn::gru::GruConfig::new(input, hidden, true).init(device))
             }
             Self::Attention { width, heads } => Layer::Attention(
-                MultiHeadAttentionConfig::new(width, heads).with_dropout(0.0).init(device),
+                MultiHeadAttentionConfig::new(width, heads)
+                    .with_dropout(0.0)
+                    .init(device),
             ),
             Self::Embedding { words, width } => {
                 Layer::Embedding(nn::EmbeddingConfig::new(words, width).init(device))
             }
         };
-        layer.map(&mut Draw { rng: Rng::new(seed), to: to.clone() })
+        layer.map(&mut Draw {
+            rng: Rng::new(seed),
+            to: to.clone(),
+        })
     }
 
     /// The expression that makes it.
@@ -166,10 +250,16 @@ impl<B: Backend> ModuleMapper<B> for Draw<B> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let (id, _old, mapper) = param.consume();
         let shape = _old.shape().to_vec();
-        let gain = (3.0 / shape[..D - 1].iter().product::<usize>().max(1) as f64).sqrt().min(1.0);
+        let gain = (3.0 / shape[..D - 1].iter().product::<usize>().max(1) as f64)
+            .sqrt()
+            .min(1.0);
         let noise = self.to.noise(shape, self.rng.bits());
         let noise = Tensor::from_primitive(TensorPrimitive::Float(noise));
-        let values = if D == 1 { noise * 0.5 + 0.75 } else { noise * gain };
+        let values = if D == 1 {
+            noise * 0.5 + 0.75
+        } else {
+            noise * gain
+        };
         Param::from_mapped_value(id, values.set_require_grad(true), mapper)
     }
 }

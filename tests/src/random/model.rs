@@ -75,7 +75,10 @@ fn is_parameter(leaf: &Leaf) -> bool {
 }
 
 /// The parameters of rank `D`.
-fn parameters<B: Backend, const D: usize>(program: &Program, to: &Setting<B>) -> Vec<Param<Tensor<B, D>>> {
+fn parameters<B: Backend, const D: usize>(
+    program: &Program,
+    to: &Setting<B>,
+) -> Vec<Param<Tensor<B, D>>> {
     let leaves = program.leaves.iter().enumerate();
     let leaves = leaves.filter(|(_, leaf)| is_parameter(leaf) && leaf.shape.len() == D);
     let parameter = |(number, leaf): (usize, &Leaf)| {
@@ -99,7 +102,9 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Reader<'_, B> {
         let value = param.val();
         self.data.push(match self.grads {
             Some(grads) => value.grad(grads).map(Tensor::into_data),
-            None => Some(value.into_data()),
+            // Running statistics advance with each repetition of a forward pass, so they are left out.
+            None if value.is_require_grad() => Some(value.into_data()),
+            None => None,
         });
     }
 }
@@ -114,7 +119,8 @@ pub struct Unscale<'a, B: AutodiffBackend> {
 impl<B: AutodiffBackend> ModuleVisitor<B> for Unscale<'_, B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         if let Some(gradient) = param.val().grad_remove(self.grads) {
-            self.taken.register(param.id, gradient.mul_scalar(self.factor));
+            self.taken
+                .register(param.id, gradient.mul_scalar(self.factor));
         }
     }
 }

@@ -43,11 +43,13 @@ fn product(growing: &mut Growing) -> Option<usize> {
     let (of, dtype) = (rank(growing, x), growing.dtypes[x]);
     let inner = growing.shapes[x][of - 1];
     let fits = |growing: &Growing, n: usize| growing.dtypes[n] == dtype && rank(growing, n) == of;
-    let plain = growing.operand_where(|growing, n| fits(growing, n) && growing.shapes[n][of - 2] == inner);
+    let plain =
+        growing.operand_where(|growing, n| fits(growing, n) && growing.shapes[n][of - 2] == inner);
     if let Some(y) = plain.filter(|_| growing.rng.percent(70)) {
         return growing.push(Op::Reduction(R::Matmul {}), vec![x, y]);
     }
-    let y = growing.operand_where(|growing, n| fits(growing, n) && growing.shapes[n][of - 1] == inner)?;
+    let y = growing
+        .operand_where(|growing, n| fits(growing, n) && growing.shapes[n][of - 1] == inner)?;
     let y = growing.push(Op::Movement(M::Transpose {}), vec![y])?;
     growing.push(Op::Reduction(R::Matmul {}), vec![x, y])
 }
@@ -76,7 +78,9 @@ fn factor(growing: &mut Growing, x: usize) -> Option<usize> {
         }
     }
     let dim = growing.rng.below(growing.shapes[x].len());
-    let statistic = growing.rng.pick(&[R::MeanDim { dim }, R::MaxDim { dim }, R::Mean {}]);
+    let statistic = growing
+        .rng
+        .pick(&[R::MeanDim { dim }, R::MaxDim { dim }, R::Mean {}]);
     let one = reduce(growing, statistic, x)?;
     if growing.shapes[one].len() == growing.shapes[x].len() {
         return Some(one);
@@ -95,8 +99,14 @@ fn chain(growing: &mut Growing) -> Option<usize> {
     for _ in 0..length {
         let value = scalar(&mut growing.rng);
         let op = growing.rng.pick(&[
-            E::Sub {}, E::Mul {}, E::Div {}, E::Add {}, E::Relu {},
-            E::MulScalar { value }, E::AddScalar { value }, E::DivScalar { value },
+            E::Sub {},
+            E::Mul {},
+            E::Div {},
+            E::Add {},
+            E::Relu {},
+            E::MulScalar { value },
+            E::AddScalar { value },
+            E::DivScalar { value },
         ]);
         let next = match op {
             E::Sub {} | E::Mul {} | E::Div {} | E::Add {} => {
@@ -109,7 +119,11 @@ fn chain(growing: &mut Growing) -> Option<usize> {
         };
         x = next.unwrap_or(x);
     }
-    if growing.rng.percent(30) { unary(growing, E::Relu {}, x) } else { Some(x) }
+    if growing.rng.percent(30) {
+        unary(growing, E::Relu {}, x)
+    } else {
+        Some(x)
+    }
 }
 
 /// A norm by hand.
@@ -122,7 +136,11 @@ fn norm(growing: &mut Growing) -> Option<usize> {
     } else {
         x
     };
-    let square = growing.rng.pick(&[E::Powi { exponent: 2 }, E::TimesItself {}, E::Powf { exponent: 2.0 }]);
+    let square = growing.rng.pick(&[
+        E::Powi { exponent: 2 },
+        E::TimesItself {},
+        E::Powf { exponent: 2.0 },
+    ]);
     let squares = unary(growing, square, centred)?;
     let variance = growing.rng.pick(&[R::MeanDim { dim }, R::SumDim { dim }]);
     let variance = reduce(growing, variance, squares)?;
@@ -137,46 +155,90 @@ fn norm(growing: &mut Growing) -> Option<usize> {
 fn scores(growing: &mut Growing) -> Option<usize> {
     let mut x = low(growing)?;
     let value = growing.rng.pick(&[0.125, 0.1767767, 0.5, 5.0]);
-    let scaled = growing.rng.pick(&[E::MulScalar { value }, E::DivScalar { value: 1.0 / value }]);
+    let scaled = growing
+        .rng
+        .pick(&[E::MulScalar { value }, E::DivScalar { value: 1.0 / value }]);
     if growing.rng.percent(80) {
         x = unary(growing, scaled, x)?;
     }
     let mask = mask(&mut growing.rng);
     let hidden = growing.rng.pick(&[-900.0, -1.0, 0.0]);
     if growing.rng.percent(60) {
-        x = unary(growing, E::MaskFill { mask, value: hidden }, x)?;
+        x = unary(
+            growing,
+            E::MaskFill {
+                mask,
+                value: hidden,
+            },
+            x,
+        )?;
     }
     let dim = growing.shapes[x].len() - 1;
-    let reader = growing.rng.pick(&[R::Softmax { dim }, R::Softmax { dim }, R::LogSoftmax { dim }, R::SumDim { dim }]);
+    let reader = growing.rng.pick(&[
+        R::Softmax { dim },
+        R::Softmax { dim },
+        R::LogSoftmax { dim },
+        R::SumDim { dim },
+    ]);
     reduce(growing, reader, x)
 }
 
 /// A residual sum, perhaps of a chain, with a ReLU or not.
 fn residual(growing: &mut Growing) -> Option<usize> {
-    let x = if growing.rng.percent(60) { chain(growing) } else { low(growing) }?;
+    let x = if growing.rng.percent(60) {
+        chain(growing)
+    } else {
+        low(growing)
+    }?;
     let (shape, dtype) = (growing.shapes[x].clone(), growing.dtypes[x]);
-    let y = growing.operand_where(|growing, n| growing.shapes[n] == shape && growing.dtypes[n] == dtype)?;
+    let y = growing
+        .operand_where(|growing, n| growing.shapes[n] == shape && growing.dtypes[n] == dtype)?;
     let sum = binary(growing, E::Add {}, x, y)?;
-    if growing.rng.percent(50) { unary(growing, E::Relu {}, sum) } else { Some(sum) }
+    if growing.rng.percent(50) {
+        unary(growing, E::Relu {}, sum)
+    } else {
+        Some(sum)
+    }
 }
 
 /// A view of a chain or a product, which a product or a cat reads.
 fn view(growing: &mut Growing) -> Option<usize> {
-    let x = if growing.rng.percent(60) { chain(growing) } else { low(growing) }?;
+    let x = if growing.rng.percent(60) {
+        chain(growing)
+    } else {
+        low(growing)
+    }?;
     let rank = growing.shapes[x].len();
     let dim = growing.rng.below(rank);
     let view = growing.rng.pick(&[
-        M::Transpose {}, M::SwapDims { a: 0, b: rank - 1 }, M::Merge { dim }, M::Split { dim, size: 4 },
-        M::Flip { dim }, M::Repeat { dim, times: 2 }, M::Cat { dim },
+        M::Transpose {},
+        M::SwapDims { a: 0, b: rank - 1 },
+        M::Merge { dim },
+        M::Split { dim, size: 4 },
+        M::Flip { dim },
+        M::Repeat { dim, times: 2 },
+        M::Cat { dim },
     ]);
-    let operands = if matches!(view, M::Cat { .. }) { vec![x, x] } else { vec![x] };
+    let operands = if matches!(view, M::Cat { .. }) {
+        vec![x, x]
+    } else {
+        vec![x]
+    };
     growing.push(Op::Movement(view), operands)
 }
 
 /// Squares, and a reader of them.
 fn squares(growing: &mut Growing) -> Option<usize> {
-    let x = if growing.rng.percent(50) { chain(growing) } else { low(growing) }?;
-    let x = if growing.rng.percent(40) { unary(growing, E::Relu {}, x)? } else { x };
+    let x = if growing.rng.percent(50) {
+        chain(growing)
+    } else {
+        low(growing)
+    }?;
+    let x = if growing.rng.percent(40) {
+        unary(growing, E::Relu {}, x)?
+    } else {
+        x
+    };
     let exponent = growing.rng.pick(&[2, 2, 2, 3]);
     let squares = unary(growing, E::Powi { exponent }, x)?;
     let dim = growing.rng.below(growing.shapes[x].len());

@@ -14,14 +14,19 @@ use super::{
     bound::{ByHandRuns, Off},
     program::Program,
     run::{Circumstances, Outcome, run},
-    subject::{Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under},
+    subject::{
+        Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under,
+    },
 };
 
 /// What differs from what it should be.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// A run under a policy panicked.
-    Panics { policy: &'static str, message: String },
+    Panics {
+        policy: &'static str,
+        message: String,
+    },
     /// Preset `o0` differs from plain Burn.
     NotPlain { name: String },
     /// Results in low precision are off by more than casts by hand explain.
@@ -68,16 +73,31 @@ impl fmt::Display for Failure {
         match self {
             Self::Panics { policy, message } => write!(f, "{policy}: panics: {message}"),
             Self::Overflows { policy } => {
-                write!(f, "{policy}: the gradients overflow at every loss scale, and those of casts by hand do not")
+                write!(
+                    f,
+                    "{policy}: the gradients overflow at every loss scale, and those of casts by hand do not"
+                )
             }
             Self::NotPlain { name } => write!(f, "o0: {name} differs from plain Burn"),
             Self::NotTheSame { policy, name } => {
-                write!(f, "{policy}: {name} has other bits when the program runs again beside another backward pass")
+                write!(
+                    f,
+                    "{policy}: {name} has other bits when the program runs again beside another backward pass"
+                )
             }
             Self::Off { policy, off } => {
-                for Off { name, error, bound, size } in off.iter().take(4) {
+                for Off {
+                    name,
+                    error,
+                    bound,
+                    size,
+                } in off.iter().take(4)
+                {
                     let percent = 100.0 * error / size;
-                    write!(f, "{policy}: {name} is off by {error:.3e}, {percent:.2} % of {size:.3e}; ")?;
+                    write!(
+                        f,
+                        "{policy}: {name} is off by {error:.3e}, {percent:.2} % of {size:.3e}; "
+                    )?;
                     write!(f, "casts by hand allow {bound:.3e}; ")?;
                 }
                 Ok(())
@@ -89,7 +109,9 @@ impl fmt::Display for Failure {
 /// Runs a program on all backends and compares.
 pub fn check(program: &Program) -> Verdict {
     match program.checkpointing {
-        false => check_in::<burn::backend::autodiff::checkpoint::strategy::NoCheckpointing>(program),
+        false => {
+            check_in::<burn::backend::autodiff::checkpoint::strategy::NoCheckpointing>(program)
+        }
         true => check_in::<Checkpointed>(program),
     }
 }
@@ -113,11 +135,18 @@ fn check_in<C: CheckpointStrategy>(program: &Program) -> Verdict {
 
 /// Whether all exact values are in the range of F16.
 fn is_fit(exact: &Outcome) -> bool {
-    let values = exact.results.iter().flat_map(|(_, data)| data.iter::<f64>());
+    let values = exact
+        .results
+        .iter()
+        .flat_map(|(_, data)| data.iter::<f64>());
     values.into_iter().all(|x| x.abs() < LARGEST)
 }
 
-fn compare<C: CheckpointStrategy>(program: &Program, exact: &Outcome, plain: &Outcome) -> Result<(), Failure> {
+fn compare<C: CheckpointStrategy>(
+    program: &Program,
+    exact: &Outcome,
+    plain: &Outcome,
+) -> Result<(), Failure> {
     let o0 = found::<Under<O0, C>>("o0", program, &Circumstances::default())?;
     if let Some(name) = different(&o0, plain) {
         return Err(Failure::NotPlain { name });
@@ -127,7 +156,14 @@ fn compare<C: CheckpointStrategy>(program: &Program, exact: &Outcome, plain: &Ou
     #[cfg(not(feature = "vulkan"))] // A software driver lacks BF16.
     near::<Bf16, C>("bf16", Precision::BF16, program, exact, plain, &mut by_hand)?;
     near::<F16, C>("f16", Precision::F16, program, exact, plain, &mut by_hand)?;
-    near::<F16OnDevice, C>("f16, scale on the device", Precision::F16, program, exact, plain, &mut by_hand)
+    near::<F16OnDevice, C>(
+        "f16, scale on the device",
+        Precision::F16,
+        program,
+        exact,
+        plain,
+        &mut by_hand,
+    )
 }
 
 fn near<'a, P: Tested, C: CheckpointStrategy>(
@@ -140,24 +176,50 @@ fn near<'a, P: Tested, C: CheckpointStrategy>(
 ) -> Result<(), Failure> {
     let low = found::<Under<P, C>>(policy, program, &Circumstances::default())?;
     if low.overflowed {
-        let mut runs = ByHandRuns::new(program, exact, plain, compute, vec![SMALLEST_SCALE; MOST_PASSES]);
-        return if runs.overflows() { Ok(()) } else { Err(Failure::Overflows { policy }) };
+        let mut runs = ByHandRuns::new(
+            program,
+            exact,
+            plain,
+            compute,
+            vec![SMALLEST_SCALE; MOST_PASSES],
+        );
+        return if runs.overflows() {
+            Ok(())
+        } else {
+            Err(Failure::Overflows { policy })
+        };
     }
-    let disturbed = Circumstances { disturbed: true, ..Circumstances::default() };
+    let disturbed = Circumstances {
+        disturbed: true,
+        ..Circumstances::default()
+    };
     let again = found::<Under<P, C>>(policy, program, &disturbed)?;
     if let Some(name) = different(&again, &low) {
         return Err(Failure::NotTheSame { policy, name });
     }
-    let place = by_hand.iter().position(|(dtype, runs)| *dtype == compute && runs.is_scaled_by(&low.scales));
+    let place = by_hand
+        .iter()
+        .position(|(dtype, runs)| *dtype == compute && runs.is_scaled_by(&low.scales));
     let place = place.unwrap_or_else(|| {
-        by_hand.push((compute, ByHandRuns::new(program, exact, plain, compute, low.scales.clone())));
+        by_hand.push((
+            compute,
+            ByHandRuns::new(program, exact, plain, compute, low.scales.clone()),
+        ));
         by_hand.len() - 1
     });
     let off = by_hand[place].1.off(&low);
-    if off.is_empty() { Ok(()) } else { Err(Failure::Off { policy, off }) }
+    if off.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Off { policy, off })
+    }
 }
 
-fn found<S: Subject>(policy: &'static str, program: &Program, how: &Circumstances) -> Result<Outcome, Failure> {
+fn found<S: Subject>(
+    policy: &'static str,
+    program: &Program,
+    how: &Circumstances,
+) -> Result<Outcome, Failure> {
     caught(|| run::<S>(program, how)).map_err(|message| Failure::Panics { policy, message })
 }
 
@@ -167,7 +229,9 @@ fn different(found: &Outcome, expected: &Outcome) -> Option<String> {
         return Some("the number of results".to_owned());
     }
     let mut pairs = found.results.iter().zip(&expected.results);
-    pairs.find(|(found, expected)| found != expected).map(|((name, _), _)| name.clone())
+    pairs
+        .find(|(found, expected)| found != expected)
+        .map(|((name, _), _)| name.clone())
 }
 
 thread_local! {
@@ -190,6 +254,8 @@ pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     QUIET.set(false);
     result.map_err(|payload| match payload.downcast::<String>() {
         Ok(message) => *message,
-        Err(payload) => payload.downcast_ref::<&str>().map_or("no message".to_owned(), |text| (*text).to_owned()),
+        Err(payload) => payload
+            .downcast_ref::<&str>()
+            .map_or("no message".to_owned(), |text| (*text).to_owned()),
     })
 }

@@ -29,11 +29,18 @@ impl Read {
         self.0.push((name.to_owned(), data::<B>(x)));
     }
 
-    /// Reads a gradient, if there is one.
-    pub fn gradient<B: AutodiffBackend>(&mut self, name: &str, leaf: &FloatTensor<B>, grads: &B::Gradients) {
-        if let Some(gradient) = B::grad(leaf, grads) {
-            self.0.push((format!("gradient of {name}"), data::<B::InnerBackend>(gradient)));
-        }
+    /// Reads a gradient; it is empty if there is none.
+    pub fn gradient<B: AutodiffBackend>(
+        &mut self,
+        name: &str,
+        leaf: &FloatTensor<B>,
+        grads: &B::Gradients,
+    ) {
+        let gradient = match B::grad(leaf, grads) {
+            Some(gradient) => data::<B::InnerBackend>(gradient),
+            None => TensorData::new(Vec::<f32>::new(), [0]),
+        };
+        self.0.push((format!("gradient of {name}"), gradient));
     }
 }
 
@@ -46,6 +53,11 @@ pub fn leaf<B: AutodiffBackend>(
     is_tracked: bool,
     seed: u64,
 ) -> FloatTensor<B> {
-    let leaf = Leaf { shape, scale, offset, kind: LeafKind::Input };
+    let leaf = Leaf {
+        shape,
+        scale,
+        offset,
+        kind: LeafKind::Input,
+    };
     B::float_set_require_grad(values(&leaf, seed, to), is_tracked)
 }

@@ -157,11 +157,17 @@ impl Program {
     pub fn shapes(&self) -> Option<Vec<Shape>> {
         let mut shapes: Vec<Shape> = self.leaves.iter().map(|leaf| leaf.shape.clone()).collect();
         for step in &self.steps {
-            let operands: Option<Vec<Shape>> =
-                step.operands.iter().map(|number| shapes.get(*number).cloned()).collect();
+            let operands: Option<Vec<Shape>> = step
+                .operands
+                .iter()
+                .map(|number| shapes.get(*number).cloned())
+                .collect();
             shapes.push(step.op.shape(&self.layers, &operands?)?);
         }
-        self.roots.iter().all(|root| *root < shapes.len()).then_some(shapes)
+        self.roots
+            .iter()
+            .all(|root| *root < shapes.len())
+            .then_some(shapes)
     }
 
     /// The dtypes of all values on the plain backend; `None` if a step mixes some.
@@ -192,7 +198,9 @@ impl Program {
         let mut used = vec![false; shapes.len()];
         self.roots.iter().all(|root| {
             let inside = self.behind(*root);
-            let is_free = inside.iter().all(|number| !used[*number] || self.is_leaf(*number));
+            let is_free = inside
+                .iter()
+                .all(|number| !used[*number] || self.is_leaf(*number));
             inside.iter().for_each(|number| used[*number] = true);
             is_free && tracked[*root] && !shapes[*root].contains(&0)
         })
@@ -201,8 +209,9 @@ impl Program {
     /// Whether each value is in a graph.
     pub fn tracked(&self) -> Vec<bool> {
         let kinds = self.leaves.iter().map(|leaf| leaf.kind);
-        let mut tracked: Vec<bool> =
-            kinds.map(|kind| matches!(kind, LeafKind::Tracked | LeafKind::Parameter)).collect();
+        let mut tracked: Vec<bool> = kinds
+            .map(|kind| matches!(kind, LeafKind::Tracked | LeafKind::Parameter))
+            .collect();
         for step in &self.steps {
             let is_tracked = match &step.op {
                 Op::Movement(Movement::NewLeaf {}) | Op::Layer(_) => true,
@@ -223,10 +232,22 @@ impl Program {
         for number in (self.leaves.len()..=root).rev() {
             let step = &self.steps[number - self.leaves.len()];
             if inside[number] && tracked[number] && !self.is_leaf(number) {
-                step.operands.iter().for_each(|operand| inside[*operand] |= tracked[*operand]);
+                step.operands
+                    .iter()
+                    .for_each(|operand| inside[*operand] |= tracked[*operand]);
             }
         }
-        (0..tracked.len()).filter(|number| inside[*number]).collect()
+        (0..tracked.len())
+            .filter(|number| inside[*number])
+            .collect()
+    }
+
+    /// A value as results are named: its number, and the op that computes it.
+    pub fn value_name(&self, number: usize) -> String {
+        match number.checked_sub(self.leaves.len()) {
+            None => format!("v{number}"),
+            Some(step) => format!("v{number} ({})", self.steps[step].op.name(&self.layers)),
+        }
     }
 
     /// Whether a value is a leaf of the graph.
@@ -242,7 +263,10 @@ impl Program {
 fn cuts(op: &Movement) -> bool {
     matches!(
         op,
-        Movement::Detach {} | Movement::Cut {} | Movement::ThroughInner {} | Movement::ThroughInnerOp { .. }
+        Movement::Detach {}
+            | Movement::Cut {}
+            | Movement::ThroughInner {}
+            | Movement::ThroughInnerOp { .. }
     )
 }
 
@@ -250,6 +274,10 @@ fn cuts(op: &Movement) -> bool {
 fn is_constant(op: &Op) -> bool {
     matches!(
         op,
-        Op::Reduction(Reduction::ArgmaxAsNumbers { .. } | Reduction::CountAbove { .. } | Reduction::TopK { .. })
+        Op::Reduction(
+            Reduction::ArgmaxAsNumbers { .. }
+                | Reduction::CountAbove { .. }
+                | Reduction::TopK { .. }
+        )
     )
 }

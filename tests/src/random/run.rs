@@ -4,12 +4,7 @@ use burn::{
     module::Module,
     tensor::{Tensor, TensorData, TensorPrimitive, Transaction},
 };
-use burn_backend::{
-    Backend,
-    backend::AutodiffBackend,
-    ops::FloatTensorOps,
-    tensor::FloatTensor,
-};
+use burn_backend::{Backend, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
     by_hand::{Scope, within},
@@ -106,7 +101,12 @@ impl<S: Subject> Pass<'_, S> {
         for (place, root) in self.program.roots.iter().enumerate() {
             let root = values[*root].clone().expect("roots are kept");
             let number = self.number * self.program.roots.len() + place;
-            let scale = self.circumstances.scales.get(number).copied().unwrap_or(1.0);
+            let scale = self
+                .circumstances
+                .scales
+                .get(number)
+                .copied()
+                .unwrap_or(1.0);
             let grads = S::backward(root, scale);
             // Gradients of an overflowed pass that were asked for would make the optimizer skip its next step.
             if !checks_late && !self.note_scale(&grads) {
@@ -125,10 +125,15 @@ impl<S: Subject> Pass<'_, S> {
                 let grads = S::parameters(grads, &old, *scale);
                 model = S::step(step, model, grads);
             }
-            let mut reader = Reader::<S::B> { grads: None, data: vec![] };
+            let mut reader = Reader::<S::B> {
+                grads: None,
+                data: vec![],
+            };
             model.visit(&mut reader);
             for (i, data) in reader.data.into_iter().enumerate() {
-                self.note(format!("parameter {i} after the step"), data.expect("a value"));
+                if let Some(data) = data {
+                    self.note(format!("parameter {i} after the step"), data);
+                }
             }
         }
         if checks_late && !passes.iter().all(|(grads, _)| self.note_scale(grads)) {
@@ -181,7 +186,7 @@ impl<S: Subject> Pass<'_, S> {
                 call()
             };
             if step.read == Read::AtOnce {
-                self.note(self.name(number), data::<S::B>(value.clone()));
+                self.note(self.program.value_name(number), data::<S::B>(value.clone()));
             }
             if program.is_leaf(number) {
                 leaves.push((number, value.clone()));
@@ -192,7 +197,7 @@ impl<S: Subject> Pass<'_, S> {
             let number = program.leaves.len() + place;
             if step.read == Read::BeforeBackward {
                 let value = all[number].clone().expect("a value that is read is kept");
-                self.note(self.name(number), data::<S::B>(value));
+                self.note(self.program.value_name(number), data::<S::B>(value));
             }
         }
         (leaves, all)
@@ -208,20 +213,36 @@ impl<S: Subject> Pass<'_, S> {
     ) {
         let mut all = Vec::new();
         for (number, leaf) in leaves {
-            let gradient = S::B::grad(leaf, grads).map(data::<<S::B as AutodiffBackend>::InnerBackend>);
-            all.push((format!("gradient of {} by root {root}", self.name(*number)), gradient));
+            let gradient =
+                S::B::grad(leaf, grads).map(data::<<S::B as AutodiffBackend>::InnerBackend>);
+            all.push((
+                format!(
+                    "gradient of {} by root {root}",
+                    self.program.value_name(*number)
+                ),
+                gradient,
+            ));
         }
-        let mut reader = Reader::<S::B> { grads: Some(grads), data: vec![] };
+        let mut reader = Reader::<S::B> {
+            grads: Some(grads),
+            data: vec![],
+        };
         model.visit(&mut reader);
         for (i, gradient) in reader.data.into_iter().enumerate() {
-            all.push((format!("gradient of parameter {i} by root {root}"), gradient));
+            all.push((
+                format!("gradient of parameter {i} by root {root}"),
+                gradient,
+            ));
         }
         for (name, gradient) in all {
             // Whether a gradient is there is compared as well.
             let gradient = match gradient {
                 Some(gradient) if scale == 1.0 => gradient,
                 Some(gradient) => {
-                    let values = gradient.iter::<f64>().map(|x| x / scale).collect::<Vec<_>>();
+                    let values = gradient
+                        .iter::<f64>()
+                        .map(|x| x / scale)
+                        .collect::<Vec<_>>();
                     TensorData::new(values, gradient.shape)
                 }
                 None => TensorData::new(Vec::<f32>::new(), [0]),
@@ -239,11 +260,11 @@ impl<S: Subject> Pass<'_, S> {
                 Read::Never | Read::AtOnce | Read::BeforeBackward => {}
                 Read::AfterBackward => {
                     let value = values[number].take().expect("a value that is read is kept");
-                    self.note(self.name(number), data::<S::B>(value));
+                    self.note(self.program.value_name(number), data::<S::B>(value));
                 }
                 Read::Together => {
                     let value = values[number].take().expect("a value that is read is kept");
-                    together.push(self.name(number));
+                    together.push(self.program.value_name(number));
                     transaction = transaction.register(tensor::<S::B>(value));
                 }
             }
@@ -269,21 +290,15 @@ impl<S: Subject> Pass<'_, S> {
         };
         self.outcome.results.push((name, data));
     }
-
-    fn name(&self, number: usize) -> String {
-        match number.checked_sub(self.program.leaves.len()) {
-            None => format!("v{number}"),
-            Some(step) => {
-                let op = &self.program.steps[step].op;
-                format!("v{number} ({})", op.name(&self.program.layers))
-            }
-        }
-    }
 }
 
 /// Whether the step uses the operand once.
 fn is_last(step: &super::program::Step, operand: usize) -> bool {
-    step.operands.iter().filter(|number| **number == operand).count() == 1
+    step.operands
+        .iter()
+        .filter(|number| **number == operand)
+        .count()
+        == 1
 }
 
 /// The number of the last step that uses each value; those that are read later, and roots, are used at the end.
@@ -292,14 +307,19 @@ fn last_uses(program: &Program) -> Vec<Option<usize>> {
     let mut last = vec![None; count];
     for (place, step) in program.steps.iter().enumerate() {
         let number = program.leaves.len() + place;
-        step.operands.iter().for_each(|operand| last[*operand] = Some(number));
+        step.operands
+            .iter()
+            .for_each(|operand| last[*operand] = Some(number));
     }
     for (place, step) in program.steps.iter().enumerate() {
         if !matches!(step.read, Read::Never | Read::AtOnce) {
             last[program.leaves.len() + place] = Some(count);
         }
     }
-    program.roots.iter().for_each(|root| last[*root] = Some(count));
+    program
+        .roots
+        .iter()
+        .for_each(|root| last[*root] = Some(count));
     last
 }
 

@@ -1,8 +1,7 @@
 //! What a program needs besides its operands: the device, constants and masks.
 
 use burn_backend::{
-    Backend, BoolDType, DType, IntDType, TensorData, TensorMetadata,
-    get_device_settings,
+    Backend, BoolDType, DType, IntDType, TensorData, TensorMetadata, get_device_settings,
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 

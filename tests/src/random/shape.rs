@@ -48,7 +48,8 @@ pub fn one(x: &Shape) -> Option<Shape> {
 /// The shape of a product of matrices.
 pub fn product(x: &Shape, y: &Shape) -> Option<Shape> {
     let rank = x.len();
-    if rank < 2 || rank != y.len() || x[rank - 1] != y[rank - 2] || x.contains(&0) || y.contains(&0) {
+    if rank < 2 || rank != y.len() || x[rank - 1] != y[rank - 2] || x.contains(&0) || y.contains(&0)
+    {
         return None;
     }
     let mut shape = broadcast(&x[..rank - 2].to_vec(), &y[..rank - 2].to_vec())?;

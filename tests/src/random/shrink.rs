@@ -2,7 +2,7 @@
 
 use super::{
     layers::LayerSpec,
-    oracle::{Failure, Verdict, check},
+    oracle::{Failure, Verdict},
     program::{Leaf, LeafKind, Op, Optimizer, Program, Read},
     shape::Shape,
 };
@@ -11,7 +11,11 @@ use super::{
 const MOST_TRIES: usize = 1500;
 
 /// The smallest program found that is wrong in the same way, and what differs there.
-pub fn shrink(program: &Program, failure: &Failure) -> (Program, Failure) {
+pub fn shrink(
+    program: &Program,
+    failure: &Failure,
+    check: impl Fn(&Program) -> Verdict,
+) -> (Program, Failure) {
     let mut best = (program.clone(), failure.clone());
     let mut tries = 0;
     // Where one change was right, the next one of its kind is tried first.
@@ -55,12 +59,20 @@ fn candidates(program: &Program) -> Vec<Program> {
             p.roots.remove(root);
         }));
     }
-    all.extend(change(&|p| p.steps.iter_mut().for_each(|step| step.read = Read::Never)));
+    all.extend(change(&|p| {
+        p.steps.iter_mut().for_each(|step| step.read = Read::Never)
+    }));
     for half in [0, 1] {
         all.extend(change(&|p| {
             let middle = p.steps.len() / 2;
-            let part = if half == 0 { 0..middle } else { middle..p.steps.len() };
-            p.steps[part].iter_mut().for_each(|step| step.read = Read::Never);
+            let part = if half == 0 {
+                0..middle
+            } else {
+                middle..p.steps.len()
+            };
+            p.steps[part]
+                .iter_mut()
+                .for_each(|step| step.read = Read::Never);
         }));
     }
     for place in (0..program.steps.len()).rev() {
@@ -79,9 +91,16 @@ fn candidates(program: &Program) -> Vec<Program> {
     }
     for leaf in 0..program.leaves.len() {
         for kind in [LeafKind::Input, LeafKind::Tracked] {
-            let order = |kind| [LeafKind::Input, LeafKind::Tracked, LeafKind::Frozen, LeafKind::Parameter]
+            let order = |kind| {
+                [
+                    LeafKind::Input,
+                    LeafKind::Tracked,
+                    LeafKind::Frozen,
+                    LeafKind::Parameter,
+                ]
                 .iter()
-                .position(|k| *k == kind);
+                .position(|k| *k == kind)
+            };
             if order(kind) < order(program.leaves[leaf].kind) {
                 all.extend(change(&|p| p.leaves[leaf].kind = kind));
             }
@@ -100,7 +119,10 @@ fn candidates(program: &Program) -> Vec<Program> {
 /// Makes every use of a step's result a use of another value.
 fn replace(program: &mut Program, place: usize, by: usize) {
     let number = program.leaves.len() + place;
-    let uses = program.steps.iter_mut().flat_map(|step| step.operands.iter_mut());
+    let uses = program
+        .steps
+        .iter_mut()
+        .flat_map(|step| step.operands.iter_mut());
     for operand in uses.chain(program.roots.iter_mut()) {
         if *operand == number {
             *operand = by;
@@ -110,10 +132,21 @@ fn replace(program: &mut Program, place: usize, by: usize) {
 
 /// Makes a step's result a leaf.
 fn into_leaf(program: &mut Program, place: usize) {
-    let Some(shapes) = program.shapes() else { return };
+    let Some(shapes) = program.shapes() else {
+        return;
+    };
     let number = program.leaves.len() + place;
-    let kind = if program.tracked()[number] { LeafKind::Tracked } else { LeafKind::Input };
-    let leaf = Leaf { shape: shapes[number].clone(), scale: 1.0, offset: 0.0, kind };
+    let kind = if program.tracked()[number] {
+        LeafKind::Tracked
+    } else {
+        LeafKind::Input
+    };
+    let leaf = Leaf {
+        shape: shapes[number].clone(),
+        scale: 1.0,
+        offset: 0.0,
+        kind,
+    };
     // The leaf goes behind the others; everything after it moves by one.
     let at = program.leaves.len();
     let moved = |n: usize| match n {
@@ -121,7 +154,10 @@ fn into_leaf(program: &mut Program, place: usize) {
         n if n >= at => n + 1,
         n => n,
     };
-    program.steps.iter_mut().for_each(|step| step.operands.iter_mut().for_each(|n| *n = moved(*n)));
+    program
+        .steps
+        .iter_mut()
+        .for_each(|step| step.operands.iter_mut().for_each(|n| *n = moved(*n)));
     program.roots.iter_mut().for_each(|n| *n = moved(*n));
     program.leaves.push(leaf);
 }
@@ -129,7 +165,8 @@ fn into_leaf(program: &mut Program, place: usize) {
 /// Leaves out steps, leaves and layers that nothing needs.
 fn swept(program: Program) -> Program {
     let mut program = without_unused_values(program);
-    let is_used = |program: &Program, layer| program.steps.iter().any(|step| step.op == Op::Layer(layer));
+    let is_used =
+        |program: &Program, layer| program.steps.iter().any(|step| step.op == Op::Layer(layer));
     for layer in (0..program.layers.len()).rev() {
         if !is_used(&program, layer) {
             program.layers.remove(layer);
@@ -147,7 +184,9 @@ fn without_unused_values(mut program: Program) -> Program {
     loop {
         let count = program.leaves.len() + program.steps.len();
         let unused = (0..count).rev().find(|n| {
-            let is_read = n.checked_sub(program.leaves.len()).is_some_and(|step| program.steps[step].read != Read::Never);
+            let is_read = n
+                .checked_sub(program.leaves.len())
+                .is_some_and(|step| program.steps[step].read != Read::Never);
             let is_used = program.steps.iter().any(|step| step.operands.contains(n));
             !is_read && !is_used && !program.roots.contains(n)
         });
@@ -157,7 +196,10 @@ fn without_unused_values(mut program: Program) -> Program {
             Some(step) => drop(program.steps.remove(step)),
         }
         let moved = |n: &mut usize| *n -= usize::from(*n > unused);
-        program.steps.iter_mut().for_each(|step| step.operands.iter_mut().for_each(moved));
+        program
+            .steps
+            .iter_mut()
+            .for_each(|step| step.operands.iter_mut().for_each(moved));
         program.roots.iter_mut().for_each(moved);
     }
     program
@@ -165,7 +207,11 @@ fn without_unused_values(mut program: Program) -> Program {
 
 /// The sizes above 1 of the leaves, the largest first.
 fn sizes(program: &Program) -> Vec<usize> {
-    let mut sizes: Vec<usize> = program.leaves.iter().flat_map(|leaf| leaf.shape.clone()).collect();
+    let mut sizes: Vec<usize> = program
+        .leaves
+        .iter()
+        .flat_map(|leaf| leaf.shape.clone())
+        .collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes.dedup();
     sizes.retain(|size| *size > 1);
@@ -180,7 +226,10 @@ fn resize(program: &mut Program, from: usize, to: usize) {
         }
     };
     let in_shape = |shape: &mut Shape| shape.iter_mut().for_each(resized);
-    program.leaves.iter_mut().for_each(|leaf| in_shape(&mut leaf.shape));
+    program
+        .leaves
+        .iter_mut()
+        .for_each(|leaf| in_shape(&mut leaf.shape));
     for layer in &mut program.layers {
         match layer {
             LayerSpec::Linear { input, output, .. }
@@ -188,9 +237,18 @@ fn resize(program: &mut Program, from: usize, to: usize) {
             | LayerSpec::Conv2d { input, output, .. }
             | LayerSpec::ConvTranspose1d { input, output, .. }
             | LayerSpec::ConvTranspose2d { input, output, .. }
-            | LayerSpec::Lstm { input, hidden: output }
-            | LayerSpec::Gru { input, hidden: output }
-            | LayerSpec::Embedding { words: input, width: output } => {
+            | LayerSpec::Lstm {
+                input,
+                hidden: output,
+            }
+            | LayerSpec::Gru {
+                input,
+                hidden: output,
+            }
+            | LayerSpec::Embedding {
+                words: input,
+                width: output,
+            } => {
                 resized(input);
                 resized(output);
             }

@@ -2,27 +2,32 @@
 
 use std::marker::PhantomData;
 
+use burn::module::{AutodiffModule, Module};
 use burn::{
-    backend::{Autodiff, autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing}},
+    backend::{
+        Autodiff,
+        autodiff::checkpoint::strategy::{
+            BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
+        },
+    },
     optim::{AdamConfig, AdamWConfig, GradientsParams, SgdConfig, momentum::MomentumConfig},
 };
-use burn::module::{AutodiffModule, Module};
 use burn_amp::{
     Amp,
     config::ConfigSource,
     optim::AmpOptimizer,
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
-use burn_backend::{FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{
+    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
+};
 
 use super::{
     by_hand::{self, ByHand, Scope},
     model::{Model, Stepper, Unscale, stepper},
     program::Optimizer,
 };
-use crate::{
-    Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy,
-};
+use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
 
 /// A backend, and what is particular about it.
 pub trait Subject {
@@ -37,7 +42,10 @@ pub trait Subject {
     }
 
     /// Runs a backward pass with a loss scale that is given where the subject has none of its own.
-    fn backward(root: FloatTensor<Self::B>, _scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
+    fn backward(
+        root: FloatTensor<Self::B>,
+        _scale: f64,
+    ) -> <Self::B as AutodiffBackend>::Gradients {
         Self::B::backward(root)
     }
 
@@ -66,7 +74,11 @@ pub trait Subject {
     }
 
     /// The step of an optimizer.
-    fn step(step: &mut Stepper<Self::B>, model: Model<Self::B>, grads: GradientsParams) -> Model<Self::B> {
+    fn step(
+        step: &mut Stepper<Self::B>,
+        model: Model<Self::B>,
+        grads: GradientsParams,
+    ) -> Model<Self::B> {
         step(model, grads)
     }
 }
@@ -86,7 +98,11 @@ where
 }
 
 fn momentum() -> SgdConfig {
-    let momentum = MomentumConfig { momentum: 0.9, dampening: 0.0, nesterov: false };
+    let momentum = MomentumConfig {
+        momentum: 0.9,
+        dampening: 0.0,
+        nesterov: false,
+    };
     SgdConfig::new().with_momentum(Some(momentum))
 }
 
@@ -112,7 +128,9 @@ impl Subject for OnByHand {
     }
 
     fn backward(root: FloatTensor<Self::B>, scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
-        let root = by_hand::within(Scope::Exact, || Self::B::float_mul_scalar(root, scale.into()));
+        let root = by_hand::within(Scope::Exact, || {
+            Self::B::float_mul_scalar(root, scale.into())
+        });
         by_hand::within(Scope::Backward, || Self::B::backward(root))
     }
 
@@ -130,7 +148,11 @@ impl Subject for OnByHand {
         unscale.taken
     }
 
-    fn step(step: &mut Stepper<Self::B>, model: Model<Self::B>, grads: GradientsParams) -> Model<Self::B> {
+    fn step(
+        step: &mut Stepper<Self::B>,
+        model: Model<Self::B>,
+        grads: GradientsParams,
+    ) -> Model<Self::B> {
         by_hand::within(Scope::Exact, || step(model, grads))
     }
 }
@@ -178,7 +200,10 @@ fn in_f16(sync: bool) -> Config {
         ..DynamicLossScale::default()
     };
     Config {
-        loss_scale: LossScaleConfig { sync, ..rule.into() },
+        loss_scale: LossScaleConfig {
+            sync,
+            ..rule.into()
+        },
         ..computing_in(Compute::F16)
     }
 }
