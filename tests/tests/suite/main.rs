@@ -32,6 +32,7 @@
 //! * [`outliers`]: steps skipped by the norm of their gradients
 //! * [`parameters`]: ops that run as a parameter says
 //! * [`policy`]: the policy in force
+//! * [`random`]: random programs
 //! * [`kernels`]: the ops of burn-amp-kernels
 //!
 //! Tests run one at a time (`RUST_TEST_THREADS` in `.cargo/config.toml`), because random numbers come from one
@@ -73,6 +74,7 @@ mod parameters;
 mod policy;
 mod presets;
 mod products;
+mod random;
 mod ranks;
 mod reads;
 mod recomputation;
