@@ -63,6 +63,18 @@ pub struct Operand {
     pub shape: Vec<usize>,
     /// Its values.
     pub range: Range,
+    /// The op of the same step that made it, if one did.
+    #[serde(default)]
+    pub made: Option<Made>,
+}
+
+/// The op that made a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// The name of the op; `custom` for an op that is not in the table.
+    pub op: String,
+    /// The line of the program that called it.
+    pub site: Option<Site>,
 }
 
 /// The range of a tensor's values.
@@ -129,6 +141,23 @@ impl Cause {
         operands.filter_map(|operand| operand.parameter.as_deref())
     }
 
+    /// Whether the values are beyond the range of F16 alone, so that BF16 or F32 may hold them.
+    ///
+    /// An operand that no op had made, and what an op computed in F32 of operands in F32, is as it is in every dtype. NaN
+    /// without an inf is no matter of range.
+    pub fn is_of_range(&self) -> bool {
+        let is_f16 = |dtype: Precision| dtype == Precision::F16;
+        let is_in_f16 = match &self.what {
+            NotFinite::Operand => false,
+            NotFinite::Result => is_f16(self.computed_in),
+            // A gradient is stored as the operand is.
+            NotFinite::Gradient { .. } | NotFinite::Sum => {
+                is_f16(self.computed_in) || self.operands.iter().any(|x| is_f16(x.dtype))
+            }
+        };
+        is_in_f16 && self.values.infinite > 0
+    }
+
     /// The operands that are finite as they were stored, and inf in the dtype in which the op computed.
     fn overflows_in_its_cast(&self) -> Option<usize> {
         let overflows = |operand: &Operand| operand.range.overflows_in(self.computed_in);
@@ -170,9 +199,23 @@ impl fmt::Display for Cause {
                 && cast == at
             {
                 write!(f, ", beyond the range of {computed_in}")?;
+                if let Some(made) = &operand.made {
+                    write!(f, ", made by {made}")?;
+                }
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, site } = self;
+        write!(f, "`{op}`")?;
+        match site {
+            Some(site) => write!(f, " at {site}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -183,6 +226,7 @@ impl fmt::Display for Operand {
             dtype,
             shape,
             range,
+            made: _,
         } = self;
         if let Some(parameter) = parameter {
             write!(f, "{parameter} ")?;
@@ -248,6 +292,7 @@ mod tests {
                 dtype: Precision::F32,
                 shape: vec![2, 2],
                 range: Range::of([min, max, 0.0, 1.0]),
+                made: None,
             }],
             values: Range::of([1.0, f64::INFINITY, f64::NAN, -2.5]),
         }
@@ -278,6 +323,31 @@ mod tests {
     }
 
     #[test]
+    fn only_what_f16_cannot_hold_is_of_range() {
+        let is_of_range = |change: fn(&mut Cause)| {
+            let mut cause = cause(NotFinite::Result, -3.0, 300.0);
+            change(&mut cause);
+            cause.is_of_range()
+        };
+        let in_f32 = |cause: &mut Cause| cause.computed_in = Precision::F32;
+        let of_f16 = |cause: &mut Cause| {
+            cause.computed_in = Precision::F32;
+            cause.what = NotFinite::Sum;
+            cause.operands[0].dtype = Precision::F16;
+        };
+        let received = |cause: &mut Cause| {
+            cause.what = NotFinite::Gradient {
+                received: Range::default(),
+            };
+        };
+        assert!(is_of_range(|_| ()));
+        assert!(is_of_range(of_f16) && is_of_range(received));
+        assert!(!is_of_range(in_f32));
+        assert!(!is_of_range(|cause| cause.what = NotFinite::Operand));
+        assert!(!is_of_range(|cause| cause.values = Range::of([f64::NAN])));
+    }
+
+    #[test]
     fn a_cause_is_told_by_what_was_not_finite_first() {
         let told = |what, min, max| cause(what, min, max).to_string();
         assert_eq!(
@@ -289,6 +359,16 @@ mod tests {
             told(NotFinite::Result, -3.0, 1e6),
             "the cast of an operand of `float_matmul` to f16 at src/model.rs:31: -2.5 to 1, 1 of 4 inf, 1 of 4 NaN; \
              operand 0: head.weight f32 [2, 2] -3 to 1.000e6, beyond the range of f16"
+        );
+        let mut made = cause(NotFinite::Result, -3.0, 1e6);
+        made.operands[0].made = Some(Made {
+            op: "float_mul_scalar".into(),
+            site: made.site.clone().map(|site| Site { line: 12, ..site }),
+        });
+        let made = made.to_string();
+        assert!(
+            made.ends_with("beyond the range of f16, made by `float_mul_scalar` at src/model.rs:12"),
+            "{made}"
         );
         let received = Range::of([256.0]);
         assert_eq!(

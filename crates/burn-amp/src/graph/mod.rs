@@ -110,6 +110,10 @@ pub trait Graph<B: AmpBackend>:
         recorded: &Recorded<B>,
     ) -> FloatTensor<Self::Inner>;
 
+    /// Returns the number of a tensor in the graph; `None` outside of it.
+    #[doc(hidden)]
+    fn number(tensor: &FloatTensor<Self::Inner>) -> Option<u64>;
+
     /// Whether a backward pass computes the tensor again.
     #[doc(hidden)]
     fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool;
