@@ -18,8 +18,7 @@ pub fn run(args: &ReportArgs, as_json: bool) -> Result<String, Failure> {
 /// Reads a precision report.
 pub fn read(file: &Path) -> Result<Report, Failure> {
     let text = input::text(file, "the JSON file of a precision report")?;
-    Report::from_json(&text)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
+    Report::from_json(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 
 fn show(report: &Report, args: &ReportArgs, as_json: bool) -> Result<String, Failure> {

@@ -30,11 +30,10 @@ impl Settings {
                 file.to_string_lossy().into_owned(),
             ));
         }
-        let loaded = Loaded::load_from(Path::new(""), variables)
-            .map_err(|error| match error {
-                ConfigError::Unreadable { .. } => Failure::Usage(error.to_string()),
-                _ => Failure::Wrong(error.to_string()),
-            })?;
+        let loaded = Loaded::load_from(Path::new(""), variables).map_err(|error| match error {
+            ConfigError::Unreadable { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Wrong(error.to_string()),
+        })?;
         Ok(Self::of(loaded, device))
     }
 

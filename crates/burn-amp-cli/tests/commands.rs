@@ -155,7 +155,10 @@ fn what_cannot_be_read_is_named_and_has_status_2() {
     for (command, wanted) in [
         (&["check"][..], "a configuration such as `amp.toml`"),
         (&["report"], "the JSON file of a precision report"),
-        (&["tune", "none.json", "--tolerance", "0.1"], "the JSON file of a precision report"),
+        (
+            &["tune", "none.json", "--tolerance", "0.1"],
+            "the JSON file of a precision report",
+        ),
     ] {
         let said = |file: &str| {
             let args = [&command[..1], &[file], &command[1..]].concat();
@@ -163,8 +166,14 @@ fn what_cannot_be_read_is_named_and_has_status_2() {
             assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}");
             ran.err
         };
-        assert_eq!(said("runs"), format!("burn-amp: runs is a folder; expected {wanted}\n"));
-        assert_eq!(said("binary"), format!("burn-amp: binary is not UTF-8 text; expected {wanted}\n"));
+        assert_eq!(
+            said("runs"),
+            format!("burn-amp: runs is a folder; expected {wanted}\n")
+        );
+        assert_eq!(
+            said("binary"),
+            format!("burn-amp: binary is not UTF-8 text; expected {wanted}\n")
+        );
         assert_eq!(said("none"), "burn-amp: there is no file none\n");
     }
 }
@@ -173,11 +182,17 @@ fn what_cannot_be_read_is_named_and_has_status_2() {
 fn check_of_an_amp_toml_that_cannot_be_read_has_status_2() {
     let folder = Folder::new().with_folder("amp.toml");
     let ran = folder.run(&["check"]);
-    assert_eq!((ran.status, ran.err.as_str()), (2, "burn-amp: FOLDER/amp.toml: is a folder, not a file\n"));
+    assert_eq!(
+        (ran.status, ran.err.as_str()),
+        (2, "burn-amp: FOLDER/amp.toml: is a folder, not a file\n")
+    );
     let folder = Folder::new();
     fs::write(folder.path("amp.toml"), [0xff, 0xfe]).unwrap();
     let ran = folder.run(&["check"]);
-    assert_eq!((ran.status, ran.err.as_str()), (2, "burn-amp: FOLDER/amp.toml: not UTF-8 text\n"));
+    assert_eq!(
+        (ran.status, ran.err.as_str()),
+        (2, "burn-amp: FOLDER/amp.toml: not UTF-8 text\n")
+    );
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Cause {
                 is_f16(self.computed_in) || self.operands.iter().any(|x| is_f16(x.dtype))
             }
         };
-        is_in_f16 && self.values.infinite > 0
+        is_in_f16 && (self.values.infinite > 0 || self.overflows_in_its_cast().is_some())
     }
 
     /// The operands that are finite as they were stored, and inf in the dtype in which the op computed.
@@ -367,7 +367,9 @@ mod tests {
         });
         let made = made.to_string();
         assert!(
-            made.ends_with("beyond the range of f16, made by `float_mul_scalar` at src/model.rs:12"),
+            made.ends_with(
+                "beyond the range of f16, made by `float_mul_scalar` at src/model.rs:12"
+            ),
             "{made}"
         );
         let received = Range::of([256.0]);

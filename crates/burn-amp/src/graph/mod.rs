@@ -13,6 +13,7 @@
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
+//! * [`stepped`]: what an optimizer has made
 //! * [`probe`]: a node that shows the gradient which passes through it
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
@@ -24,6 +25,7 @@ mod operand_cast;
 mod origin;
 mod probe;
 mod recorded;
+mod stepped;
 mod weight_cast;
 
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
@@ -46,6 +48,7 @@ pub use recorded::Recorded;
 pub(crate) use leaves::LeafGradient;
 pub(crate) use operand_cast::WORTH_RECOMPUTING;
 pub(crate) use origin::Moment;
+pub(crate) use stepped::Stepped;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.
 pub trait Graph<B: AmpBackend>:
@@ -230,6 +233,10 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
         tensor
     }
 
+    fn number(_: &FloatTensor<B>) -> Option<u64> {
+        None
+    }
+
     #[inline]
     fn is_recomputed(_: &FloatTensor<B>) -> bool {
         false
@@ -322,6 +329,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         recorded: &Recorded<B>,
     ) -> FloatTensor<Self::Inner> {
         recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
+    }
+
+    fn number(tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
+        Some(tensor.node.id.value)
     }
 
     #[inline]

@@ -33,6 +33,7 @@ use crate::{
     cast::{
         call::Call,
         forward::{computed, forward},
+        stepped,
     },
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
@@ -178,6 +179,9 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     } else {
         tensor.inner
     };
+    if let (true, Some(stepped)) = (require_grad, tensor.recorded.stepped) {
+        stepped::check(stepped, precision::of(&values), &tensor.context.config);
+    }
     let lowered = tensor.recorded.lowered();
     let shares_casts = tensor.context.policy.compute().is_low();
     let tensor = AmpTensor {

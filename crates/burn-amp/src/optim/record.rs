@@ -7,8 +7,9 @@ use burn::{
         backend::{Backend, DeviceOps},
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::foreign::name_of;
 use crate::{
     loss_scale::{DeviceLossScale, LossScaleRecord},
     precision, warn,
@@ -32,11 +33,12 @@ impl<R> LossScaleOptimizerRecord<R> {
 }
 
 /// [`LossScaleOptimizerRecord`] in a file.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Serialize)]
 pub struct LossScaleOptimizerItem<I> {
-    loss_scales: Vec<DeviceLossScale>,
-    optimizer: I,
+    pub(super) loss_scales: Vec<DeviceLossScale>,
+    /// The name of the wrapped optimizer, for the error of loading the record into another.
+    pub(super) optimizer_name: String,
+    pub(super) optimizer: I,
 }
 
 impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
@@ -46,6 +48,7 @@ impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
         warn::of_recorder(precision::from_burn(S::FloatElem::dtype()));
         LossScaleOptimizerItem {
             loss_scales: self.loss_scales,
+            optimizer_name: name_of::<R::Item<S>>(),
             optimizer: self.optimizer.into_item(),
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     graph::{NoGraph, Recorded},
     loss_scale::{DeferredPass, Passes},
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::AmpTensor,
 };
 
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
@@ -196,7 +196,7 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
         inner: selected,
         logical: new.logical,
         context: new.context,
-        nature: Nature::Plain,
+        nature: new.nature,
         recorded: Recorded::nothing(),
     };
     Tensor::from_primitive(TensorPrimitive::Float(selected))

@@ -69,7 +69,14 @@ impl Locator {
 
     /// Notes who made a tensor of the current step.
     pub(crate) fn made(&self, number: u64, made: Made) {
-        self.makers.lock().insert(number, made);
+        /// A program that makes no backward pass ends no step: then the oldest are of no use.
+        const MOST: usize = 1 << 16;
+
+        let mut makers = self.makers.lock();
+        if makers.len() >= MOST {
+            makers.clear();
+        }
+        makers.insert(number, made);
     }
 
     /// Returns who made a tensor, if an op of the current step did.

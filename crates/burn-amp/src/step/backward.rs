@@ -1,22 +1,26 @@
 //! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
 
+use std::sync::Arc;
+
 use burn_amp_core::{Config, Preset};
 use burn_autodiff::Autodiff;
 use burn_backend::{
-    AutodiffBackend,
+    AutodiffBackend, TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
 };
 
 use super::{
+    flushed::Looked,
     gradients::{Gradients, Pass},
-    located, on_device, on_host, scaled,
+    located, on_device, on_host,
+    scaled::{self, Root},
 };
 use crate::{
     backend::Amp,
     cast::watch,
     diagnose::every_pass,
     distributed::Trainable,
-    graph::{NoGraph, Recorded, Records},
+    graph::{NoGraph, Recorded, Records, Stepped},
     policy::ConfigSource,
     precision, ranks, site,
     tensor::{AmpTensor, Nature},
@@ -39,12 +43,14 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         let id = recorded.id;
         watch::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
+        scaled::check::<B, G::Strategy>(&inner);
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {
             warn::of_low_loss(stored, site::here);
         }
         context.leaves.count_pass();
         context.check_preset();
+        let _looked = Looked::at(context);
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
@@ -68,7 +74,10 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             }
             None => {
                 let loss = located::loss(context, &inner.primitive, id);
-                let gradients = scaled::pass::<B, G::Strategy>(inner);
+                let root = Root::<B, G::Strategy>::of(&inner);
+                // A node above the loss, so that a graph that was consumed is found out, as a scaled loss is one.
+                let above = G::probed(inner, Arc::new(|_| ()));
+                let gradients = scaled::backward(&root, above);
                 located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,
@@ -140,11 +149,16 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy. It keeps its values in
     /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
+        let stepped = match &tensor.nature {
+            Nature::Gradient(passes) => Some(Stepped::by(passes, tensor.shape().num_elements())),
+            _ => None,
+        };
         let tensor = tensor.exact();
-        let recorded = match tensor.recorded.lowered() {
+        let mut recorded = match tensor.recorded.lowered() {
             Some((to, values)) => Recorded::of_lowered(to, values),
             None => AmpTensor::<B, G>::recorded(tensor.context, 0),
         };
+        recorded.stepped = stepped;
         AmpTensor {
             inner: Autodiff::<B, G::Strategy>::from_inner(tensor.inner),
             logical: tensor.logical,

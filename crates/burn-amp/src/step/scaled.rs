@@ -29,8 +29,8 @@ fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 /// # Panics
 ///
 /// Panics if an earlier backward pass has consumed the graph of `root`, as plain Burn does. Burn checks only the node
-/// that the pass starts from, and that of the scaled loss is always fresh. So `root` is checked here: if its node were
-/// still in the graph, the pass would have consumed the gradient of `root`.
+/// that the pass starts from, and that of `scaled` is always fresh. So `root` is checked here: if its node were still in
+/// the graph, the pass would have consumed the gradient of `root`.
 pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     root: &Root<B, C>,
     scaled: FloatTensor<Autodiff<B, C>>,
@@ -42,6 +42,19 @@ pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
         See("a-second-backward-pass")
     );
     grads
+}
+
+/// Checks that a loss is in a graph.
+///
+/// # Panics
+///
+/// Panics if the loss is in no graph, as plain Burn does with other words.
+pub(super) fn check<B: Backend, C: CheckpointStrategy>(root: &FloatTensor<Autodiff<B, C>>) {
+    assert!(
+        root.is_tracked(),
+        "this loss depends on no tensor that requires a gradient, or was detached: `backward()` has nothing to compute {}",
+        See("a-loss-without-a-graph")
+    );
 }
 
 /// Runs Burn's backward pass. All of the crate's passes are this one.
