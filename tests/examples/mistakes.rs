@@ -248,15 +248,6 @@ const MISTAKES: &[Mistake] = &[
         },
     },
     Mistake {
-        name: "loss_without_a_graph",
-        what: "`backward()` on a loss that was detached",
-        make: || {
-            configure(in_f16());
-            let x = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
-            x.exp().sum().detach().backward();
-        },
-    },
-    Mistake {
         name: "record_of_a_plain_optimizer",
         what: "the record of Burn's own Adam, loaded into an `AmpOptimizer`",
         make: || {

@@ -384,6 +384,8 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 /// What an optimizer saved cannot always be loaded by another: the error names both, or the method for a plain one.
 #[test]
 fn a_record_of_another_optimizer_is_refused_by_name() {
+    policy!(Refusing, computing_in(Compute::F16));
+    type B = AmpAutodiff<Refusing>;
     type Layer = Linear<B>;
 
     let directory = tempfile::tempdir().unwrap();
@@ -437,9 +439,8 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
         ),
     ];
     for message in messages {
-        // Burn's version of the name has a parameter.
         assert!(
-            message.contains("the record of the optimizer `Sgd<"),
+            message.contains("the record of the optimizer `Sgd`, and"),
             "{message}"
         );
         assert!(message.contains("and `Adam` is to load it"), "{message}");

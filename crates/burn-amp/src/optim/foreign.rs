@@ -9,40 +9,36 @@ use serde::{
 
 use super::record::LossScaleOptimizerItem;
 
-/// The name of the optimizer whose state has the form `I`: `Adam`, or the short name of `I` if that is not known.
+/// The name of the optimizer whose state has the form `I`: `Adam`, or the name of `I` if that is not known.
 ///
-/// Rust does not fix the names of types, so this is for messages only.
+/// It has no type parameters, such as the backend: what was saved on one is loaded on another.
 pub(super) fn name_of<I>() -> String {
-    let name = short(type_name::<I>());
-    let states = ["StateItem<", "AdaptorRecordItem<"];
-    let optimizer = states.iter().find_map(|state| {
-        let (_, arguments) = name.split_once(state)?;
-        first_of(arguments)
-    });
-    optimizer.map(str::to_owned).unwrap_or(name)
+    optimizer_in(type_name::<I>()).to_owned()
 }
 
-/// The name of a type without the paths of modules.
-fn short(name: &str) -> String {
-    let mut short = String::new();
-    for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
-        short.push_str(part.rsplit("::").next().unwrap_or(part));
-    }
-    short
-}
-
-/// The first of several arguments.
-fn first_of(arguments: &str) -> Option<&str> {
-    let mut depth = 0;
-    let end = arguments.find(|c| {
-        match c {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            _ => {}
+/// The optimizer in the name of a form.
+fn optimizer_in(form: &str) -> &str {
+    let mut name = form;
+    for state in [
+        "StateItem<",
+        "AdaptorRecordItem<",
+        "SkipOnDevice<",
+        "MasterWeights<",
+    ] {
+        // Each that is found leads further in.
+        if let Some((_, arguments)) = name.rsplit_once(state) {
+            name = arguments;
         }
-        depth < 0 || (depth == 0 && c == ',')
-    });
-    arguments.get(..end?)
+    }
+    let end = name.find(['<', '>', ',']).unwrap_or(name.len());
+    let path = &name[..end];
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// Whether the states of two optimizers have one form.
+fn is_same_form(a: &str, b: &str) -> bool {
+    let is_adam = |name| ["Adam", "AdamW"].contains(&name);
+    a == b || (is_adam(a) && is_adam(b))
 }
 
 const FIELDS: [&str; 3] = ["loss_scales", "optimizer_name", "optimizer"];
@@ -71,8 +67,12 @@ impl<'de, I: Deserialize<'de>> Visitor<'de> for Item<I> {
         let optimizer_name = fields.next_element()?;
         let optimizer_name: String =
             optimizer_name.ok_or_else(|| A::Error::missing_field(FIELDS[1]))?;
-        let optimizer = fields.next_element();
-        let optimizer = optimizer.map_err(|error| other::<I, _>(&optimizer_name, error))?;
+        // Another form would be read as numbers without a meaning.
+        let expected = name_of::<I>();
+        if !is_same_form(&optimizer_name, &expected) {
+            return Err(other(&optimizer_name, &expected, None));
+        }
+        let optimizer = fields.next_element()?;
         Ok(LossScaleOptimizerItem {
             loss_scales,
             optimizer_name,
@@ -88,8 +88,11 @@ impl<'de, I: Deserialize<'de>> Visitor<'de> for Item<I> {
                 "optimizer_name" => name = Some(fields.next_value::<String>()?),
                 "optimizer" => {
                     let value = fields.next_value();
-                    let saved = name.as_deref().unwrap_or_default();
-                    optimizer = Some(value.map_err(|error| other::<I, _>(saved, error))?);
+                    let (saved, expected) = (name.as_deref(), name_of::<I>());
+                    optimizer = Some(value.map_err(|error| match saved {
+                        Some(saved) if saved != expected => other(saved, &expected, Some(error)),
+                        Some(_) | None => error,
+                    })?);
                 }
                 unknown => return Err(plain(&format!("has the field `{unknown}`"))),
             }
@@ -111,14 +114,11 @@ fn plain<E: Error>(has: &str) -> E {
     ))
 }
 
-/// The error of a state that cannot be read, of the optimizer with the name `saved`, if that is known.
-fn other<I, E: Error>(saved: &str, error: E) -> E {
-    let expected = name_of::<I>();
-    if saved.is_empty() || saved == expected {
-        return error;
-    }
+/// The error of the state of another optimizer, which cannot be read for this `reason`.
+fn other<E: Error>(saved: &str, expected: &str, reason: Option<E>) -> E {
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     E::custom(format!(
-        "this is the record of the optimizer `{saved}`, and `{expected}` is to load it: {error}"
+        "this is the record of the optimizer `{saved}`, and `{expected}` is to load it{reason}"
     ))
 }
 
@@ -128,13 +128,22 @@ mod tests {
 
     #[test]
     fn an_optimizer_is_named_by_the_type_of_its_state() {
-        assert_eq!(short("a::b::C<d::E, &str, f::G<h::I>>"), "C<E, &str, G<I>>");
-        assert_eq!(first_of("Adam, B<C, D>>"), Some("Adam"));
-        assert_eq!(
-            first_of("Master<Skip<Adam>>, B>>"),
-            Some("Master<Skip<Adam>>")
+        let named = |form, name| assert_eq!(optimizer_in(form), name, "{form}");
+        named(
+            "std::HashMap<String, a::StateItem<b::Adam, c::Amp<d::Flex>, e::Full>>",
+            "Adam",
         );
-        assert_eq!(first_of("Adam>"), Some("Adam"));
-        assert_eq!(name_of::<Vec<u8>>(), "Vec<u8>");
+        named(
+            "H<String, a::AdaptorRecordItem<b::Sgd<c::Amp<Flex>>, Amp<Flex>, F>>",
+            "Sgd",
+        );
+        named(
+            "H<String, a::AdaptorRecordItem<a::MasterWeights<a::SkipOnDevice<b::Adam>>, B, F>>",
+            "Adam",
+        );
+        named("alloc::vec::Vec<u8>", "Vec");
+        named("()", "()");
+        assert_eq!(name_of::<Vec<u8>>(), "Vec");
+        assert!(is_same_form("Adam", "AdamW") && !is_same_form("Adam", "Sgd"));
     }
 }

@@ -17,6 +17,9 @@ use crate::{
 
 /// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
 /// optimizer's record.
+///
+/// A file also has the name of the wrapped optimizer, so that loading it into another one says which it was. A file
+/// without the name is read all the same, unless its format does not name the fields (`BinFileRecorder`).
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizerRecord<R> {
     pub(super) loss_scales: Vec<DeviceLossScale>,

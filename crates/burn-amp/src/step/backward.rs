@@ -43,7 +43,6 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         let id = recorded.id;
         watch::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
-        scaled::check::<B, G::Strategy>(&inner);
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {
             warn::of_low_loss(stored, site::here);
@@ -74,10 +73,13 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             }
             None => {
                 let loss = located::loss(context, &inner.primitive, id);
-                let root = Root::<B, G::Strategy>::of(&inner);
-                // A node above the loss, so that a graph that was consumed is found out, as a scaled loss is one.
-                let above = G::probed(inner, Arc::new(|_| ()));
-                let gradients = scaled::backward(&root, above);
+                let gradients = if G::is_tracked(&inner) {
+                    let root = Root::<B, G::Strategy>::of(&inner);
+                    // A node above the loss, so that a graph that was consumed is found out, as a scaled loss is one.
+                    scaled::backward(&root, G::probed(inner, Arc::new(|_| ())))
+                } else {
+                    scaled::pass::<B, G::Strategy>(inner)
+                };
                 located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,

@@ -8,8 +8,8 @@ use burn_amp_kernels::{
 
 use crate::{loss_scale::Readable, policy::Context, warn};
 
-/// One pass in so many is looked at. It reads a sample of each gradient in F16 and waits for each, which takes a few times
-/// as long as the pass itself for a small model: less than 1 % of the time of all passes.
+/// One pass in so many is looked at. It reads a sample of each gradient in F16 and waits for each: even if it takes ten
+/// times as long as another, that is 1 % of the time of all passes.
 const EVERY: u64 = 1024;
 
 /// The first pass that is looked at. The search for the first loss scale is over by then.

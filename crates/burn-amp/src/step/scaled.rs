@@ -44,19 +44,6 @@ pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     grads
 }
 
-/// Checks that a loss is in a graph.
-///
-/// # Panics
-///
-/// Panics if the loss is in no graph, as plain Burn does with other words.
-pub(super) fn check<B: Backend, C: CheckpointStrategy>(root: &FloatTensor<Autodiff<B, C>>) {
-    assert!(
-        root.is_tracked(),
-        "this loss depends on no tensor that requires a gradient, or was detached: `backward()` has nothing to compute {}",
-        See("a-loss-without-a-graph")
-    );
-}
-
 /// Runs Burn's backward pass. All of the crate's passes are this one.
 pub(super) fn pass<B: Trainable, C: CheckpointStrategy>(
     root: FloatTensor<Autodiff<B, C>>,
