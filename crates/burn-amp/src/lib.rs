@@ -97,7 +97,7 @@ pub mod config {
         Precision, Preset, ReportConfig, Source, overflow::Locate,
     };
 
-    pub use crate::policy::{ConfigSource, FromFile, SetupError};
+    pub use crate::policy::{ConfigSource, FromFile, InForceBy, SetupError};
 }
 
 /// Gradient scaling: the current loss scale, one for each thread, and the outcome of backward passes.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use burn_amp_core::{
     Op, Precision,
-    overflow::{Cause, NotFinite, Operand, Range},
+    overflow::{Cause, Made, NotFinite, Operand, Range},
     report::Site,
 };
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::watch::Tensor;
+use super::{parameters::is_view, watch::Tensor};
 use crate::{
     graph::{Graph, Probe},
     param_name::ParamName,
@@ -36,6 +36,7 @@ struct Kept {
     parameter: Option<ParamName>,
     tensor: Tensor,
     range: ReadRange,
+    made: Option<Made>,
 }
 
 /// A call that is searched, shared by the probes of its gradients. It keeps the operands until the backward pass has
@@ -67,6 +68,7 @@ impl Search {
             parameter: operand.nature.origin().map(|origin| origin.name().clone()),
             tensor: Tensor::of(&values),
             range: read_range::<B>(values),
+            made: operand.node().and_then(|node| self.locator.maker(node)),
         });
     }
 
@@ -113,7 +115,30 @@ impl Searched {
                 *call.received.lock() = Some(read_range::<B>(gradient.clone()));
             }
         });
-        G::probed(result, probe)
+        let result = G::probed(result, probe);
+        if let Some(number) = G::node(&result) {
+            locator.made(number, self.maker());
+        }
+        result
+    }
+
+    /// Who made the values of the result: a view has those of its operand.
+    fn maker(&self) -> Made {
+        let operand = match self.op {
+            Some(op) if is_view(op) => self.search.operands.first(),
+            Some(_) | None => None,
+        };
+        match operand.and_then(|operand| operand.made.clone()) {
+            Some(made) => made,
+            None => Made {
+                op: self.name(),
+                site: self.site.clone(),
+            },
+        }
+    }
+
+    fn name(&self) -> String {
+        self.op.map_or("custom", |op| op.name()).into()
     }
 
     /// What is shown the gradient of an operand, as the backward pass of the op makes it.
@@ -147,11 +172,12 @@ impl Searched {
                 dtype: kept.tensor.dtype,
                 shape: kept.tensor.shape.clone(),
                 range: (kept.range)(),
+                made: kept.made.clone(),
             }
         };
         Cause {
             what,
-            op: self.op.map_or("custom", |op| op.name()).into(),
+            op: self.name(),
             site: self.site.clone(),
             computed_in: self.computed_in,
             operands: self.search.operands.iter().map(operand).collect(),

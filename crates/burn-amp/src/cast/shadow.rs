@@ -52,6 +52,22 @@ pub(super) fn is_reference() -> bool {
     IS_REFERENCE.get()
 }
 
+/// Runs `f`, whose calls nobody is to see.
+fn unseen<T>(f: impl FnOnce() -> T) -> T {
+    /// Ends the reference when it is dropped, even if `f` panics.
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_REFERENCE.set(false);
+        }
+    }
+
+    IS_REFERENCE.set(true);
+    let _end = End;
+    f()
+}
+
 /// The result of an op in each dtype with which it is compared.
 pub(crate) struct Shadow<B: AmpBackend> {
     op: Op,
@@ -69,14 +85,12 @@ impl<B: AmpBackend> Shadow<B> {
         let mut dtypes: Vec<_> = COMPARISONS.read().iter().map(|one| one.with).collect();
         dtypes.sort_unstable();
         dtypes.dedup();
-        IS_REFERENCE.set(true);
         let expected = dtypes.into_iter().map(|dtype| {
             let expected = full_precision(|| reference(dtype));
             let wide = expected.stored().join(Precision::F32);
             (dtype, expected.read(wide, Reader::Cut))
         });
-        let expected = expected.collect();
-        IS_REFERENCE.set(false);
+        let expected = unseen(|| expected.collect());
         Some(Box::new(Self { op, expected }))
     }
 
@@ -85,10 +99,8 @@ impl<B: AmpBackend> Shadow<B> {
     #[inline(never)]
     pub(crate) fn compared<G: Graph<B>>(self, result: AmpTensor<B, G>) -> AmpTensor<B, G> {
         let Self { op, expected } = self;
-        IS_REFERENCE.set(true);
         let stored = result.stored();
-        let found = values::<B>(values_in(&result, Precision::F32));
-        IS_REFERENCE.set(false);
+        let found = unseen(|| values::<B>(values_in(&result, Precision::F32)));
         let site = site::here();
         let comparisons = COMPARISONS.read().clone();
         for (dtype, expected) in expected {

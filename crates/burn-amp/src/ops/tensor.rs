@@ -33,6 +33,7 @@ use crate::{
     cast::{
         call::Call,
         forward::{computed, forward},
+        stepped,
     },
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
@@ -177,6 +178,9 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     } else {
         parts.values
     };
+    if let (true, Some(stepped)) = (require_grad, parts.recorded.stepped) {
+        stepped::check(stepped, precision::of(&values), &parts.context.config);
+    }
     let lowered = parts.recorded.lowered();
     let shares_casts = parts.context.policy.compute().is_low();
     let tensor = AmpTensor::of(Parts {

@@ -23,7 +23,7 @@ use crate::{
     graph::{NoGraph, Recorded},
     loss_scale::{DeferredPass, Passes},
     precision,
-    tensor::{AmpTensor, Nature, Parts, Reader},
+    tensor::{AmpTensor, Parts, Reader},
 };
 
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
@@ -193,7 +193,6 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
     });
     let selected = AmpTensor::of(Parts {
         values: selected,
-        nature: Nature::Plain,
         recorded: Recorded::nothing(),
         ..parts
     });

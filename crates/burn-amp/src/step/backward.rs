@@ -1,22 +1,26 @@
 //! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
 
+use std::sync::Arc;
+
 use burn_amp_core::{Config, Preset};
 use burn_autodiff::Autodiff;
 use burn_backend::{
-    AutodiffBackend,
+    AutodiffBackend, TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
 };
 
 use super::{
+    flushed::Looked,
     gradients::{Gradients, Pass},
-    located, on_device, on_host, scaled,
+    located, on_device, on_host,
+    scaled::{self, Root},
 };
 use crate::{
     backend::Amp,
     cast::watch,
     diagnose::every_pass,
     distributed::Trainable,
-    graph::{NoGraph, Recorded, Records},
+    graph::{NoGraph, Recorded, Records, Stepped},
     policy::ConfigSource,
     precision, ranks, site,
     tensor::{AmpTensor, Nature, Parts, Reader},
@@ -42,6 +46,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         }
         context.leaves.count_pass();
         context.check_preset();
+        let _looked = Looked::at(context);
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
@@ -65,7 +70,13 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             }
             None => {
                 let loss = located::loss(context, &inner.primitive, id);
-                let gradients = scaled::pass::<B, G::Strategy>(inner);
+                let gradients = if G::is_tracked(&inner) {
+                    let root = Root::<B, G::Strategy>::of(&inner);
+                    // A node above the loss, so that a graph that was consumed is found out, as a scaled loss is one.
+                    scaled::backward(&root, G::probed(inner, Arc::new(|_| ())))
+                } else {
+                    scaled::pass::<B, G::Strategy>(inner)
+                };
                 located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,
@@ -144,10 +155,17 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         let parts = tensor.into_parts();
-        let recorded = match parts.recorded.lowered() {
+        let stepped = match &parts.nature {
+            Nature::Gradient(passes) => {
+                Some(Stepped::by(passes, parts.values.shape().num_elements()))
+            }
+            _ => None,
+        };
+        let mut recorded = match parts.recorded.lowered() {
             Some((to, values)) => Recorded::of_lowered(to, values),
             None => AmpTensor::<B, G>::recorded(parts.context, 0),
         };
+        recorded.stepped = stepped;
         AmpTensor::of(Parts {
             values: Autodiff::<B, G::Strategy>::from_inner(parts.values),
             logical: parts.logical,

@@ -81,17 +81,16 @@ impl<B: AmpBackend> Pass<B> {
         leaf: Precision,
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
+        let elements = gradient.shape().num_elements();
+        let of_leaf = |passes: Passes<B>| passes.of_leaf(leaf, elements);
         let (factors, passes) = match self {
             Self::Checked {
                 outcome: Outcome::Overflowed,
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                return Some(Self::wrap(
-                    gradient,
-                    context,
-                    Nature::Gradient(Passes::none()),
-                ));
+                let nature = Nature::Gradient(of_leaf(Passes::none()));
+                return Some(Self::wrap(gradient, context, nature));
             }
             Self::Checked { scale, .. } => {
                 let unscale = scale.recip();
@@ -115,7 +114,7 @@ impl<B: AmpBackend> Pass<B> {
                 )
             }
         };
-        let pending = Nature::Pending(Arc::new(Pending::new(factors, passes)));
+        let pending = Nature::Pending(Arc::new(Pending::new(factors, of_leaf(passes))));
         Some(Self::wrap(gradient, context, pending))
     }
 
