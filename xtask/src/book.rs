@@ -19,12 +19,6 @@ const PAGES: &str = "book/src";
 /// The module of the test crate that has the pages as documentation.
 const TESTED: &str = "tests/src/book.rs";
 
-/// How a page of the book links to a file of the repository that is no page of the book.
-const REPOSITORY: [&str; 2] = [
-    "https://github.com/burn-amp/burn-amp/blob/main/",
-    "https://github.com/burn-amp/burn-amp/tree/main/",
-];
-
 /// Checks all pages, and builds the book.
 pub fn run() -> Result<()> {
     check()?;
@@ -97,10 +91,7 @@ fn broken_links(root: &Path, page: &Path) -> Result<Vec<String>> {
     let of_book = page.starts_with(PAGES);
     let mut broken = Vec::new();
     for link in markdown::links(&text) {
-        let why = if let Some(file) = REPOSITORY.iter().find_map(|start| link.strip_prefix(start)) {
-            let file = file.split('#').next().unwrap_or_default();
-            (!root.join(file).exists()).then_some("no such file in the repository")
-        } else if link.contains("://") || link.starts_with("mailto:") {
+        let why = if link.contains("://") || link.starts_with("mailto:") {
             None
         } else {
             let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
@@ -124,9 +115,12 @@ fn local(root: &Path, target: &Path, anchor: &str, of_book: bool) -> Result<Opti
     let Ok(resolved) = full.canonicalize() else {
         return Ok(Some("no such file"));
     };
-    if of_book && !resolved.starts_with(root.join(PAGES).canonicalize()?) {
+    let is_markdown = resolved
+        .extension()
+        .is_some_and(|extension| extension == "md");
+    if of_book && is_markdown && !resolved.starts_with(root.join(PAGES).canonicalize()?) {
         return Ok(Some(
-            "not a page of the book; link to it in the repository, https://github.com/…",
+            "mdBook makes it a link to a page that it does not write; link to the folder",
         ));
     }
     if anchor.is_empty() || full.is_dir() {
@@ -206,7 +200,7 @@ mod tests {
             SUMMARY,
             (
                 "book/src/a.md",
-                "# A b\n[x](#a-b) [y](https://github.com/burn-amp/burn-amp/blob/main/z/z.rs)",
+                "# A b\n[x](#a-b) [y](../../z/z.rs) [z](../../z)",
             ),
             ("README.md", "[a](book/src/a.md#a-b) [z](z)"),
             ("z/z.rs", ""),
@@ -220,10 +214,7 @@ mod tests {
         let found = problems(&[
             SUMMARY,
             ("book/src/a.md", "[x](#c) [y](b.md) [z](../../README.md)"),
-            (
-                "README.md",
-                "[w](https://github.com/burn-amp/burn-amp/tree/main/gone)",
-            ),
+            ("README.md", "[w](gone)"),
             (TESTED, ""),
         ]);
         assert_eq!(
@@ -231,8 +222,8 @@ mod tests {
             [
                 "book/src/a.md: #c: no such heading",
                 "book/src/a.md: b.md: no such file",
-                "book/src/a.md: ../../README.md: not a page of the book; link to it in the repository, https://github.com/…",
-                "README.md: https://github.com/burn-amp/burn-amp/tree/main/gone: no such file in the repository",
+                "book/src/a.md: ../../README.md: mdBook makes it a link to a page that it does not write; link to the folder",
+                "README.md: gone: no such file",
             ]
         );
     }

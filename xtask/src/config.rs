@@ -22,7 +22,7 @@ const HEADER: &str = "\
 
 <!-- Generated from `crates/burn-amp-core/src/config/keys.rs` by `cargo xtask config`; do not edit. -->
 
-Nothing has to be configured: every key has a default. [amp.toml](https://github.com/burn-amp/burn-amp/blob/main/amp.toml) shows all keys with their defaults; this
+Nothing has to be configured: every key has a default. [amp.toml](../../amp.toml) shows all keys with their defaults; this
 page explains them.
 
 ## Precedence

@@ -5,6 +5,10 @@ use clap::Args;
 
 use crate::workspace;
 
+/// What `cargo xtask publish` says about crates without the address of their repository.
+const NO_REPOSITORY: &str = "the manifests name no repository: set `repository` in Cargo.toml, as its comment says, before \
+                             you publish";
+
 /// The options of `cargo xtask publish`.
 #[derive(Args)]
 pub struct Options {
@@ -26,6 +30,11 @@ pub fn run(options: &Options) -> Result<()> {
         cargo.arg("--no-verify");
     }
     workspace::run(&mut cargo)?;
+    let members = workspace::members()?;
+    let mut published = members.iter().filter(|it| workspace::is_published(it));
+    if published.any(|package| package.repository.is_none()) {
+        println!("{NO_REPOSITORY}");
+    }
     println!(
         "nothing was uploaded; to publish: cargo login, then the same command without --dry-run, from a clean checkout of a \
          tag:\n  cargo publish --package {}",

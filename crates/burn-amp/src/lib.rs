@@ -12,7 +12,7 @@
 //! From then on each op runs in the precision that a cast policy gives it: bf16 or f16 where that is safe, f32 where it
 //! must be. F16 gradients are protected by dynamic loss scaling inside `backward()`, and a step that overflows is
 //! skipped exactly. `amp.toml` in the working directory, or [`configure`], changes the policy. The
-//! [book](https://github.com/burn-amp/burn-amp/blob/main/book/src/SUMMARY.md) explains it in chapters.
+//! book, `book/src/SUMMARY.md` in the repository, explains it in chapters.
 //!
 //! | to | use |
 //! |---|---|

@@ -26,7 +26,7 @@ const AT_A_TIME: usize = 2;
 /// The options of `cargo xtask cuda compile`.
 #[derive(Args, Default)]
 pub struct Options {
-    /// Only the kernels of tiny models, as in `cargo xtask test`; else those of full ones
+    /// Only the kernels of tiny models, as in `cargo xtask test --rest`; else those of full ones
     #[arg(long)]
     pub quick: bool,
     /// Only burn-amp's own kernels

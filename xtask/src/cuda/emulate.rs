@@ -50,6 +50,15 @@ impl Options {
         }
     }
 
+    /// The smallest test binary with all tests that the filters choose.
+    fn target(&self) -> &'static str {
+        let of_kernels = |filter: &String| filter.starts_with("kernels::");
+        match !self.filters.is_empty() && self.filters.iter().all(of_kernels) {
+            true => "kernels",
+            false => "suite",
+        }
+    }
+
     fn chooses(&self, name: &str) -> bool {
         if self.filters.is_empty() {
             return !LEFT_OUT
@@ -70,7 +79,7 @@ pub fn run(options: &Options) -> Result<()> {
     let stand_in = StandIn::build()?;
     let folder = stand_in::work()?.join("emulate");
     let kernels = kernels(&folder)?;
-    let suite = build()?;
+    let suite = build(options.target())?;
     let process = |arguments: &[&str], log: &Path| {
         let mut command = Command::new(&suite);
         command
@@ -131,21 +140,19 @@ pub fn has_compiler() -> Result<()> {
     Ok(())
 }
 
-/// Builds the suite, with the features of the bundle for a GPU machine: kernels are not tuned.
-fn build() -> Result<PathBuf> {
+/// Builds a test binary with the features that Burn has in all tests: kernels are not tuned.
+fn build(target: &str) -> Result<PathBuf> {
     let mut cargo = workspace::cargo(&[
         "test",
         "--no-run",
         "--workspace",
         "--test",
-        "suite",
+        target,
         "--features",
         "burn-amp-tests/cuda",
     ]);
-    let (name, version) = stand_in::CUDARC_VERSION;
-    cargo.env(name, version);
     println!("{}", workspace::line(&cargo));
-    workspace::executable(&mut cargo, "suite")
+    workspace::executable(&mut cargo, target)
 }
 
 /// The folder of compiled kernels, created if it is missing. It has another name when what they are compiled with changes;
@@ -198,6 +205,18 @@ fn refused(log: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tests_of_kernels_have_a_binary_of_their_own() {
+        let target = |filters: &[&str]| {
+            let filters = filters.iter().map(ToString::to_string).collect();
+            Options { filters }.target()
+        };
+        assert_eq!(target(&["kernels::softmax", "kernels::cat"]), "kernels");
+        assert_eq!(target(&["kernels::", "norms::"]), "suite");
+        assert_eq!(target(&["softmax"]), "suite");
+        assert_eq!(target(&[]), "suite");
+    }
 
     #[test]
     fn what_is_left_out_runs_if_it_is_named() {

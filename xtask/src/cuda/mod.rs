@@ -65,7 +65,7 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
-/// The quick dry runs, compared with the table, and the page of the book: a step of `cargo xtask test`.
+/// The quick dry runs, compared with the table, and the page of the book: a step of `cargo xtask test --rest`.
 pub fn check_steps() -> Result<()> {
     generated::check("cuda page", &[page()?])?;
     dry::run(&dry::Options {
@@ -92,7 +92,7 @@ pub fn has_compiler() -> Result<()> {
     toolkit::Toolkit::get().map(drop)
 }
 
-/// Compiles the kernels of the quick dry runs: a step of `cargo xtask test`.
+/// Compiles the kernels of the quick dry runs: a step of `cargo xtask test --rest`.
 pub fn check_kernels() -> Result<()> {
     compile::run(&compile::Options {
         quick: true,

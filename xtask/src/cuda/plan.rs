@@ -130,7 +130,7 @@ pub const QUICK: &[&str] = &["gpt", "unet"];
 /// Which runs of the plan a command is about; all of full size if nothing is said.
 #[derive(Args, Default)]
 pub struct Choice {
-    /// Only tiny models, as in `cargo xtask test`
+    /// Only tiny models, as in `cargo xtask test --rest`
     #[arg(long)]
     pub quick: bool,
     /// Only these models, named as in the table

@@ -11,9 +11,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
-/// The CUDA version that programs are built for, as cudarc reads it: no toolkit is needed then.
-pub const CUDARC_VERSION: (&str, &str) = ("CUDARC_CUDA_VERSION", "12080");
-
 /// A library of the stand-in: its sources, its file, and the other name that it is looked for under.
 struct Library {
     sources: &'static [&'static str],

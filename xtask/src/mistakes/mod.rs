@@ -24,8 +24,8 @@ const HEADER: &str = "\
 
 <!-- Written by `cargo xtask mistakes`; do not edit. -->
 
-Mistakes that were made on purpose, each with what it is answered with. `cargo xtask test` makes them again and compares the
-text. [Messages](messages.md) says more about those that end with `[messages#…]`.
+Mistakes that were made on purpose, each with what it is answered with. `cargo xtask test --rest` makes them again and
+compares the text. [Messages](messages.md) says more about those that end with `[messages#…]`.
 ";
 
 /// A mistake, and what is said about it.

@@ -54,7 +54,7 @@ fn told(built: &Built, file: &Path) -> Result<Told> {
     );
     Ok(Told {
         what: format!(
-            "{what} ([`{name}`](https://github.com/burn-amp/burn-amp/blob/main/{FOLDER}/{name}))",
+            "{what} ([`{name}`](../../{FOLDER}/{name}))",
             name = name(file)
         ),
         said: ours(&said),

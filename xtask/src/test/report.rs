@@ -29,25 +29,38 @@ impl From<Result<()>> for Outcome {
 /// A line of the table.
 pub struct Report {
     pub name: &'static str,
+    pub proves: &'static str,
     pub outcome: Outcome,
     pub took: Duration,
 }
 
-/// Formats a table with a line for each step, and the total time.
+impl Report {
+    pub fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(_))
+    }
+}
+
+/// Formats a table with a line for each step, and the total time; then what skipped steps would have proved.
 pub fn summary(reports: &[Report]) -> String {
     let mut text = String::new();
     for report in reports {
-        let (word, why) = match &report.outcome {
-            Outcome::Passed => ("passed", String::new()),
-            Outcome::Skipped(why) => ("SKIPPED", format!("  {why}")),
-            Outcome::Failed(_) => ("FAILED", String::new()),
-            Outcome::NotRun => ("not run", String::new()),
+        let word = match &report.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Skipped(_) => "SKIPPED",
+            Outcome::Failed(_) => "FAILED",
+            Outcome::NotRun => "not run",
         };
         let seconds = report.took.as_secs_f64();
-        let _ = writeln!(text, "{:14} {word:8} {seconds:8.1} s{why}", report.name);
+        let _ = writeln!(text, "{:14} {word:8} {seconds:8.1} s", report.name);
     }
     let total: Duration = reports.iter().map(|report| report.took).sum();
     let _ = writeln!(text, "{:23} {:8.1} s", "total", total.as_secs_f64());
+    for report in reports {
+        if let Outcome::Skipped(why) = &report.outcome {
+            let Report { name, proves, .. } = report;
+            let _ = writeln!(text, "not proved: {proves} (`{name}`: {why})");
+        }
+    }
     text
 }
 
@@ -59,10 +72,11 @@ mod tests {
     fn the_summary_has_a_line_per_step_and_the_total() {
         let report = |name, outcome, milliseconds| Report {
             name,
+            proves: "it works",
             outcome,
             took: Duration::from_millis(milliseconds),
         };
-        let skipped = Outcome::Skipped("the suite did not run".to_owned());
+        let skipped = Outcome::Skipped("no driver; `apt-get install driver`".to_owned());
         let reports = [
             report("fmt", Outcome::Passed, 1500),
             report("vulkan", skipped, 0),
@@ -72,10 +86,11 @@ mod tests {
         assert_eq!(
             summary(&reports),
             "fmt            passed        1.5 s\n\
-             vulkan         SKIPPED       0.0 s  the suite did not run\n\
+             vulkan         SKIPPED       0.0 s\n\
              test           FAILED       60.0 s\n\
              doctest        not run       0.0 s\n\
-             total                       61.5 s\n"
+             total                       61.5 s\n\
+             not proved: it works (`vulkan`: no driver; `apt-get install driver`)\n"
         );
     }
 }

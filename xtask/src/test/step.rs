@@ -1,5 +1,7 @@
 //! The steps of the test command, and how each kind of step runs.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use super::{halves, report::Outcome, tools};
@@ -10,6 +12,8 @@ const DENY_WARNINGS: &str = "-D warnings";
 /// A named step.
 pub struct Step {
     pub name: &'static str,
+    /// What it proves if it passes.
+    pub proves: &'static str,
     task: Task,
 }
 
@@ -21,8 +25,10 @@ pub enum Task {
     IfPossible(&'static str, fn() -> Outcome),
     /// A cargo command.
     Cargo(&'static [&'static str]),
-    /// A cargo command that treats rustdoc's warnings as errors.
-    Doc(&'static [&'static str]),
+    /// Clippy on all targets of the workspace with these features, its warnings as errors.
+    Clippy(&'static str),
+    /// The documentation of the workspace with these features, rustdoc's warnings as errors.
+    Doc(&'static str),
     /// A `cargo test` command, run in [`halves`].
     Tests(&'static [&'static str]),
     /// The same on the Vulkan software driver.
@@ -30,8 +36,8 @@ pub enum Task {
 }
 
 impl Step {
-    pub const fn new(name: &'static str, task: Task) -> Self {
-        Self { name, task }
+    pub const fn new(name: &'static str, proves: &'static str, task: Task) -> Self {
+        Self { name, proves, task }
     }
 
     /// Describes the step in one line.
@@ -40,7 +46,13 @@ impl Step {
             Task::Check(what, _) | Task::IfPossible(what, _) => what.to_owned(),
             Task::Cargo(args) => format!("cargo {}", args.join(" ")),
             Task::Tests(args) => format!("cargo {}, in two processes", args.join(" ")),
-            Task::Doc(args) => format!("RUSTDOCFLAGS='{DENY_WARNINGS}' cargo {}", args.join(" ")),
+            Task::Clippy(features) => workspace::line(&clippy(features)),
+            Task::Doc(features) => {
+                format!(
+                    "RUSTDOCFLAGS='{DENY_WARNINGS}' {}",
+                    workspace::line(&doc(features))
+                )
+            }
             Task::Vulkan(args) => {
                 let args = args.join(" ");
                 format!("cargo {args}, in two processes on the software driver")
@@ -53,14 +65,24 @@ impl Step {
             Task::Check(_, check) => check().into(),
             Task::IfPossible(_, check) => check(),
             Task::Cargo(args) => workspace::run(&mut workspace::cargo(args)).into(),
-            Task::Doc(args) => {
-                let mut command = workspace::cargo(args);
-                workspace::run(command.env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
+            Task::Clippy(features) => workspace::run(&mut clippy(features)).into(),
+            Task::Doc(features) => {
+                workspace::run(doc(features).env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
             }
             Task::Tests(args) => halves::run(|| workspace::cargo(args)).into(),
             Task::Vulkan(args) => on_vulkan(args),
         }
     }
+}
+
+fn clippy(features: &str) -> Command {
+    let mut cargo = workspace::cargo(&["clippy", "--workspace", "--all-targets"]);
+    cargo.args(["--features", features, "--", "-D", "warnings"]);
+    cargo
+}
+
+fn doc(features: &str) -> Command {
+    workspace::cargo(&["doc", "--workspace", "--no-deps", "--features", features])
 }
 
 fn on_vulkan(args: &[&str]) -> Outcome {

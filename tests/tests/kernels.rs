@@ -1,0 +1,4 @@
+//! The tests of kernels alone, for CUDA: a small part of the suite's code, so it compiles in a fraction of the time.
+
+#[path = "suite/kernels/mod.rs"]
+mod kernels;
