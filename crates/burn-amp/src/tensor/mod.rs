@@ -116,7 +116,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// A tensor that stands for this one, or for the scores that this one stands for, scaled and masked.
-    pub(crate) fn as_scores(
+    pub(crate) fn into_scores(
         self,
         scores: Scores<B, G>,
         logical: Precision,

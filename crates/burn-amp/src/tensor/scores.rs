@@ -41,6 +41,12 @@ struct Fill<M> {
     value: Scalar,
 }
 
+/// The product behind scores, and what a softmax does on its way.
+pub(crate) type Unscored<B, G> = (
+    FloatTensor<<G as Graph<B>>::Inner>,
+    ScaleMask<BoolTensor<B>>,
+);
+
 /// A softmax gives practically no weight to what is so far below other scores.
 const HIDDEN: f64 = -1e3;
 
@@ -136,8 +142,8 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
 }
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
-    /// The product behind scores that have not been computed, and what a softmax does on its way.
-    pub(crate) fn unscored(&self) -> Option<(FloatTensor<G::Inner>, ScaleMask<BoolTensor<B>>)> {
+    /// The scores in parts, if they have not been computed.
+    pub(crate) fn unscored(&self) -> Option<Unscored<B, G>> {
         match &self.nature {
             Nature::Scores(scores) => Some((self.inner.clone(), scores.before()?)),
             _ => None,

@@ -217,7 +217,7 @@ impl<B: AmpBackend> Decided<B> {
     ) -> AmpTensor<B, G> {
         let logical = self.casts.logical.unwrap_or_else(|| x.stored());
         let recorded = AmpTensor::<B, G>::recorded(self.context(), 0);
-        let result = x.as_scores(scores, logical, recorded);
+        let result = x.into_scores(scores, logical, recorded);
         self.call.watch.uncomputed(&result);
         result
     }
