@@ -8,7 +8,8 @@ use std::{
 };
 
 use burn_amp_tests::random::{
-    generate::{Limits, program},
+    generate::program,
+    limits::Limits,
     oracle::{Verdict, check},
     print,
     shrink::shrink,

@@ -6,9 +6,10 @@ use burn_backend::{FloatDType, TensorData};
 use super::{
     by_hand::{Rounding, Scope, rounding},
     movement::Movement,
+    outcome::{Circumstances, Outcome},
     program::{Op, Program},
     rng::Rng,
-    run::{Circumstances, Outcome, run},
+    run::run,
     subject::OnByHand,
 };
 
@@ -29,6 +30,26 @@ const CANCELLING: f64 = 32.0;
 
 fn is_gradient(name: &str) -> bool {
     name.starts_with("gradient")
+}
+
+/// The size of the largest gradient, or that of the root.
+fn largest_gradient(exact: &Outcome) -> [f64; 2] {
+    let gradients = exact.results.iter().filter(|(name, _)| is_gradient(name));
+    gradients
+        .map(|(_, data)| norms(data))
+        .fold([1.0; 2], |all, size| {
+            [all[0].max(size[0]), all[1].max(size[1])]
+        })
+}
+
+/// Whether a gradient is zero but for rounding errors.
+pub fn has_zero_gradient(exact: &Outcome) -> bool {
+    let largest = largest_gradient(exact)[0];
+    let mut gradients = exact.results.iter().filter(|(name, _)| is_gradient(name));
+    gradients.any(|(_, data)| {
+        let size = norms(data)[0];
+        data.num_elements() > 0 && size < ZERO * largest
+    })
 }
 
 /// The results of casts by hand in one dtype.
@@ -97,24 +118,15 @@ impl<'a> ByHandRuns<'a> {
     fn beyond(&self, found: &Outcome) -> Vec<Off> {
         let floor = self.floor();
         let mut all = Vec::new();
-        let gradients = self
-            .exact
-            .results
-            .iter()
-            .filter(|(name, _)| is_gradient(name));
-        let largest = gradients
-            .map(|(_, data)| norms(data))
-            .fold([0.0; 2], |all: [f64; 2], size| {
-                [all[0].max(size[0]), all[1].max(size[1])]
-            });
+        let largest = largest_gradient(self.exact);
         for (i, (name, exact)) in self.exact.results.iter().enumerate() {
             let Some((_, found)) = found.results.get(i) else {
                 continue;
             };
             let (errors, mut sizes) = (distance(found, exact), norms(exact));
             for norm in 0..2 {
-                if is_gradient(name) && sizes[norm] < ZERO * largest[norm].max(1.0) {
-                    sizes[norm] = CANCELLING * largest[norm].max(1.0);
+                if is_gradient(name) && sizes[norm] < ZERO * largest[norm] {
+                    sizes[norm] = CANCELLING * largest[norm];
                 }
             }
             let plain = distance(&self.plain.results[i].1, exact);

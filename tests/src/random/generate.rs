@@ -10,6 +10,7 @@ use burn_backend::{
 
 use super::{
     by_hand::ByHand,
+    limits::Limits,
     model::{Model, leaf_seed, values},
     motif,
     oracle::caught,
@@ -29,27 +30,6 @@ pub type Exact = Autodiff<ByHand>;
 
 /// The largest value that a program may compute: F16 has room for such a number times a few.
 const LARGEST: f64 = 1e3;
-
-/// The limits of programs.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most elements of a tensor.
-    pub elements: usize,
-    /// The most steps.
-    pub steps: usize,
-    /// Whether there may be tensors in BF16 and in F64, and random numbers, which not every backend has alike.
-    pub everywhere: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            elements: 6000,
-            steps: 24,
-            everywhere: true,
-        }
-    }
-}
 
 /// A program that is being made, with its values so far.
 pub struct Growing {

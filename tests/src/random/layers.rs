@@ -1,7 +1,7 @@
 //! Layers of burn-nn, with parameters that are a function of a seed.
 
 use burn::{
-    module::{Module, ModuleMapper, Param},
+    module::Module,
     nn::{
         self,
         attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
@@ -18,6 +18,7 @@ use burn::{
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::{
+    draw::Draw,
     rng::Rng,
     setting::Setting,
     shape::{Shape, windows},
@@ -237,30 +238,6 @@ impl LayerSpec {
     /// The expression that makes it.
     pub fn literal(self) -> String {
         format!("LayerSpec::{self:?}")
-    }
-}
-
-/// Puts drawn values into the parameters of a module: weights of about unit gain, factors near 1.
-struct Draw<B: Backend> {
-    rng: Rng,
-    to: Setting<B>,
-}
-
-impl<B: Backend> ModuleMapper<B> for Draw<B> {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let (id, _old, mapper) = param.consume();
-        let shape = _old.shape().to_vec();
-        let gain = (3.0 / shape[..D - 1].iter().product::<usize>().max(1) as f64)
-            .sqrt()
-            .min(1.0);
-        let noise = self.to.noise(shape, self.rng.bits());
-        let noise = Tensor::from_primitive(TensorPrimitive::Float(noise));
-        let values = if D == 1 {
-            noise * 0.5 + 0.75
-        } else {
-            noise * gain
-        };
-        Param::from_mapped_value(id, values.set_require_grad(true), mapper)
     }
 }
 

@@ -11,9 +11,10 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_amp_core::Precision;
 
 use super::{
-    bound::{ByHandRuns, Off},
-    program::Program,
-    run::{Circumstances, Outcome, run},
+    bound::{ByHandRuns, Off, has_zero_gradient},
+    outcome::{Circumstances, Outcome},
+    program::{Optimizer, Program},
+    run::run,
     subject::{
         Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under,
     },
@@ -31,6 +32,8 @@ pub enum Failure {
     NotPlain { name: String },
     /// Results in low precision are off by more than casts by hand explain.
     Off { policy: &'static str, off: Vec<Off> },
+    /// A run reads other results than that in F64, such as a gradient that is missing.
+    OtherResults { policy: &'static str, name: String },
     /// Gradients overflow at every loss scale, and those of casts by hand do not.
     Overflows { policy: &'static str },
     /// A second run beside another backward pass computes other bits.
@@ -62,6 +65,7 @@ impl Failure {
             Self::Panics { policy, .. } => ("panics", policy),
             Self::NotPlain { .. } => ("not plain", "o0"),
             Self::Off { policy, .. } => ("off", policy),
+            Self::OtherResults { policy, .. } => ("other results", policy),
             Self::Overflows { policy } => ("overflows", policy),
             Self::NotTheSame { policy, .. } => ("not the same", policy),
         }
@@ -72,6 +76,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panics { policy, message } => write!(f, "{policy}: panics: {message}"),
+            Self::OtherResults { policy, name } => {
+                write!(f, "{policy}: {name} is missing, new, or of another shape")
+            }
             Self::Overflows { policy } => {
                 write!(
                     f,
@@ -121,7 +128,7 @@ fn check_in<C: CheckpointStrategy>(program: &Program) -> Verdict {
     let Ok(exact) = caught(|| run::<OnByHand>(program, &still)) else {
         return Verdict::Unfit;
     };
-    if !is_fit(&exact) {
+    if !is_fit(&exact) || steps_by_noise(program, &exact) {
         return Verdict::Unfit;
     }
     let Ok(plain) = caught(|| run::<OnPlain<C>>(program, &still)) else {
@@ -140,6 +147,14 @@ fn is_fit(exact: &Outcome) -> bool {
         .iter()
         .flat_map(|(_, data)| data.iter::<f64>());
     values.into_iter().all(|x| x.abs() < LARGEST)
+}
+
+/// Whether Adam divides a gradient that is nothing but rounding errors by its size.
+fn steps_by_noise(program: &Program, exact: &Outcome) -> bool {
+    match program.optimizer {
+        Optimizer::None | Optimizer::Sgd | Optimizer::Momentum => false,
+        Optimizer::Adam | Optimizer::BurnsAdam | Optimizer::AdamW => has_zero_gradient(exact),
+    }
 }
 
 fn compare<C: CheckpointStrategy>(
@@ -196,6 +211,21 @@ fn near<'a, P: Tested, C: CheckpointStrategy>(
     let again = found::<Under<P, C>>(policy, program, &disturbed)?;
     if let Some(name) = different(&again, &low) {
         return Err(Failure::NotTheSame { policy, name });
+    }
+    let shapes = |outcome: &Outcome| -> Vec<(String, Vec<usize>)> {
+        let results = outcome.results.iter();
+        results
+            .map(|(name, data)| (name.clone(), data.shape.to_vec()))
+            .collect()
+    };
+    let (found, expected) = (shapes(&low), shapes(exact));
+    if found != expected {
+        let name = found.iter().find(|one| !expected.contains(one));
+        let name = name.or_else(|| expected.iter().find(|one| !found.contains(one)));
+        let name = name.map_or("the order".to_owned(), |(name, shape)| {
+            format!("{name} {shape:?}")
+        });
+        return Err(Failure::OtherResults { policy, name });
     }
     let place = by_hand
         .iter()

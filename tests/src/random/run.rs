@@ -9,29 +9,12 @@ use burn_backend::{Backend, backend::AutodiffBackend, ops::FloatTensorOps, tenso
 use super::{
     by_hand::{Scope, within},
     model::{Model, Reader, leaf_seed, values},
+    outcome::{Circumstances, Outcome},
     program::{LeafKind, Program, Read},
     setting::Setting,
     subject::Subject,
+    uses::{is_last, last_uses},
 };
-
-/// What a program computed: each value that it read, the gradients and the parameters, with their names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    pub results: Vec<(String, TensorData)>,
-    /// The loss scale of each backward pass.
-    pub scales: Vec<f64>,
-    /// Whether the gradients overflowed at every loss scale. The program then ends early.
-    pub overflowed: bool,
-}
-
-/// What may differ between two runs that compute the same.
-#[derive(Clone, Debug, Default)]
-pub struct Circumstances {
-    /// Runs an unrelated backward pass halfway through the steps.
-    pub disturbed: bool,
-    /// The loss scale of each backward pass, for subjects without a scale of their own.
-    pub scales: Vec<f64>,
-}
 
 /// The passes whose gradients may overflow in a row before a run gives up.
 const MOST_OVERFLOWS: usize = 40;
@@ -185,6 +168,7 @@ impl<S: Subject> Pass<'_, S> {
             } else {
                 call()
             };
+            let value = S::made(&step.op, value);
             if step.read == Read::AtOnce {
                 self.note(self.program.value_name(number), data::<S::B>(value.clone()));
             }
@@ -290,37 +274,6 @@ impl<S: Subject> Pass<'_, S> {
         };
         self.outcome.results.push((name, data));
     }
-}
-
-/// Whether the step uses the operand once.
-fn is_last(step: &super::program::Step, operand: usize) -> bool {
-    step.operands
-        .iter()
-        .filter(|number| **number == operand)
-        .count()
-        == 1
-}
-
-/// The number of the last step that uses each value; those that are read later, and roots, are used at the end.
-fn last_uses(program: &Program) -> Vec<Option<usize>> {
-    let count = program.leaves.len() + program.steps.len();
-    let mut last = vec![None; count];
-    for (place, step) in program.steps.iter().enumerate() {
-        let number = program.leaves.len() + place;
-        step.operands
-            .iter()
-            .for_each(|operand| last[*operand] = Some(number));
-    }
-    for (place, step) in program.steps.iter().enumerate() {
-        if !matches!(step.read, Read::Never | Read::AtOnce) {
-            last[program.leaves.len() + place] = Some(count);
-        }
-    }
-    program
-        .roots
-        .iter()
-        .for_each(|root| last[*root] = Some(count));
-    last
 }
 
 /// An unrelated backward pass, whose gradients overflow at no loss scale.

@@ -24,8 +24,9 @@ use burn_backend::{
 
 use super::{
     by_hand::{self, ByHand, Scope},
+    elementwise::Elementwise,
     model::{Model, Stepper, Unscale, stepper},
-    program::Optimizer,
+    program::{Op, Optimizer},
 };
 use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
 
@@ -51,6 +52,11 @@ pub trait Subject {
 
     /// What a step reads of an operand.
     fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        value
+    }
+
+    /// What the program goes on with when an op has computed a value.
+    fn made(_op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
         value
     }
 
@@ -124,6 +130,16 @@ impl Subject for OnByHand {
         match value.primitive.low() {
             Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
             None => value,
+        }
+    }
+
+    /// Burn's autodiff composes a PReLU of other ops, so its result is rounded here, as that of one op.
+    fn made(op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        match (op, by_hand::compute()) {
+            (Op::Elementwise(Elementwise::Prelu {}), Some(low)) if value.primitive.is_f32() => {
+                Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32)
+            }
+            _ => value,
         }
     }
 

@@ -9,12 +9,14 @@ use std::{collections::HashSet, thread};
 
 use burn::{backend::autodiff::checkpoint::strategy::NoCheckpointing, tensor::TensorData};
 use burn_amp_tests::random::{
-    generate::{Limits, program},
+    generate::program,
+    limits::Limits,
     oracle::{Failure, Verdict, check},
+    outcome::Circumstances,
     print,
     program::{Leaf, LeafKind, Op, Optimizer, Program},
     reduction::Reduction,
-    run::{Circumstances, run},
+    run::run,
     setting::Setting,
     shrink::shrink,
     subject::{F16, OnByHand, OnPlain, Subject, Under},
