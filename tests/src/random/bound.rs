@@ -5,6 +5,7 @@ use burn_backend::{FloatDType, TensorData};
 
 use super::{
     by_hand::{Rounding, Scope, rounding},
+    model::LEARNING_RATE,
     movement::Movement,
     outcome::{Circumstances, Outcome},
     program::{Op, Program},
@@ -30,6 +31,18 @@ const CANCELLING: f64 = 32.0;
 
 fn is_gradient(name: &str) -> bool {
     name.starts_with("gradient")
+}
+
+fn is_stepped(name: &str) -> bool {
+    name.contains("after the step")
+}
+
+/// What Adam's first step may be off by: it has one length, whatever that of the gradient, so an element whose gradient is
+/// nearly zero may go the other way. Some few elements do. Later passes differ by what that makes of the program, and are
+/// not compared with exact values.
+fn turned(elements: usize) -> [f64; 2] {
+    let few = (elements / 64).max(1) as f64;
+    [2.0 * LEARNING_RATE * few.sqrt(), 2.0 * LEARNING_RATE]
 }
 
 /// The size of the largest gradient, or that of the root.
@@ -119,9 +132,18 @@ impl<'a> ByHandRuns<'a> {
         let floor = self.floor();
         let mut all = Vec::new();
         let largest = largest_gradient(self.exact);
-        for (i, (name, exact)) in self.exact.results.iter().enumerate() {
+        let is_adaptive = self.program.optimizer.is_adaptive();
+        let compared = match is_adaptive {
+            true => self.exact.first_pass,
+            false => self.exact.results.len(),
+        };
+        for (i, (name, exact)) in self.exact.results[..compared].iter().enumerate() {
             let Some((_, found)) = found.results.get(i) else {
                 continue;
+            };
+            let turned = match is_adaptive && is_stepped(name) {
+                true => turned(exact.num_elements()),
+                false => [0.0; 2],
             };
             let (errors, mut sizes) = (distance(found, exact), norms(exact));
             for norm in 0..2 {
@@ -133,7 +155,7 @@ impl<'a> ByHandRuns<'a> {
             for norm in 0..2 {
                 let hands = self.errors.iter().map(|errors| errors[i][norm]);
                 let by_hand = hands.fold(plain[norm], larger);
-                let bound = FACTOR * by_hand + floor * sizes[norm];
+                let bound = FACTOR * by_hand + floor * sizes[norm] + turned[norm];
                 // A run by hand that is NaN or infinite allows everything.
                 if bound.is_finite() && !(errors[norm] <= bound) {
                     let (error, size) = (errors[norm], sizes[norm]);

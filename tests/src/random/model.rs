@@ -1,7 +1,7 @@
 //! The parameters of a program as a module, so that optimizers can step them.
 
 use burn::{
-    module::{AutodiffModule, Module, ModuleVisitor, Param, ParamId},
+    module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param, ParamId},
     optim::GradientsParams,
     tensor::{
         Tensor, TensorData, TensorPrimitive,
@@ -109,6 +109,18 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Reader<'_, B> {
     }
 }
 
+/// Makes new leaves of a module's parameters.
+pub struct Renewed;
+
+impl<B: AutodiffBackend> ModuleMapper<B> for Renewed {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let (id, old, mapper) = param.consume();
+        let is_tracked = old.is_require_grad();
+        let new = Tensor::from_inner(old.inner()).set_require_grad(is_tracked);
+        Param::from_mapped_value(id, new, mapper)
+    }
+}
+
 /// Takes the gradients of a module out and multiplies them by a factor.
 pub struct Unscale<'a, B: AutodiffBackend> {
     pub grads: &'a mut B::Gradients,
@@ -125,6 +137,9 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Unscale<'_, B> {
     }
 }
 
+/// The learning rate of every optimizer.
+pub const LEARNING_RATE: f64 = 0.01;
+
 /// An optimizer's step, whatever the optimizer.
 pub type Stepper<B> = Box<dyn FnMut(Model<B>, GradientsParams) -> Model<B>>;
 
@@ -135,5 +150,5 @@ where
     O: burn::optim::Optimizer<Model<B>, B> + 'static,
     Model<B>: AutodiffModule<B>,
 {
-    Box::new(move |model, grads| optimizer.step(0.01, model, grads))
+    Box::new(move |model, grads| optimizer.step(LEARNING_RATE, model, grads))
 }

@@ -6,6 +6,8 @@ use burn::tensor::TensorData;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub results: Vec<(String, TensorData)>,
+    /// The number of results of the first pass over the steps.
+    pub first_pass: usize,
     /// The loss scale of each backward pass.
     pub scales: Vec<f64>,
     /// Whether the gradients overflowed at every loss scale. The program then ends early.

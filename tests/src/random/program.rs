@@ -99,6 +99,16 @@ pub enum Optimizer {
     AdamW,
 }
 
+impl Optimizer {
+    /// Whether the length of a step does not depend on that of the gradient.
+    pub fn is_adaptive(self) -> bool {
+        match self {
+            Self::Adam | Self::BurnsAdam | Self::AdamW => true,
+            Self::None | Self::Sgd | Self::Momentum => false,
+        }
+    }
+}
+
 impl Op {
     /// The shape of the result; `None` if the operands do not fit.
     pub fn shape(&self, layers: &[LayerSpec], operands: &[Shape]) -> Option<Shape> {

@@ -8,7 +8,7 @@ use burn_backend::{Backend, backend::AutodiffBackend, ops::FloatTensorOps, tenso
 
 use super::{
     by_hand::{Scope, within},
-    model::{Model, Reader, leaf_seed, values},
+    model::{Model, Reader, Renewed, leaf_seed, values},
     outcome::{Circumstances, Outcome},
     program::{LeafKind, Program, Read},
     setting::Setting,
@@ -47,6 +47,8 @@ pub fn run<S: Subject>(program: &Program, circumstances: &Circumstances) -> Outc
             if let Some(passed) = passed {
                 break passed;
             }
+            // In Burn 0.21.0, the second loss of two that share a parameter has no graph if both had passes before.
+            model = model.map(&mut Renewed);
             overflows += 1;
             if overflows == MOST_OVERFLOWS {
                 outcome.overflowed = true;
@@ -54,6 +56,9 @@ pub fn run<S: Subject>(program: &Program, circumstances: &Circumstances) -> Outc
             }
         };
         outcome.results.extend(passed.results);
+        if pass == 0 {
+            outcome.first_pass = outcome.results.len();
+        }
         outcome.scales.extend(passed.scales);
     }
     outcome
@@ -84,12 +89,8 @@ impl<S: Subject> Pass<'_, S> {
         for (place, root) in self.program.roots.iter().enumerate() {
             let root = values[*root].clone().expect("roots are kept");
             let number = self.number * self.program.roots.len() + place;
-            let scale = self
-                .circumstances
-                .scales
-                .get(number)
-                .copied()
-                .unwrap_or(1.0);
+            let scale = self.circumstances.scales.get(number).copied();
+            let scale = scale.unwrap_or(1.0);
             let grads = S::backward(root, scale);
             // Gradients of an overflowed pass that were asked for would make the optimizer skip its next step.
             if !checks_late && !self.note_scale(&grads) {
