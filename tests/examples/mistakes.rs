@@ -7,10 +7,15 @@ use std::{env, process::ExitCode};
 
 use burn::{
     backend::Flex,
+    module::ParamId,
     nn::{Linear, LinearConfig},
-    optim::{Adam, AdamConfig, GradientsParams, Optimizer, adaptor::OptimizerAdaptor},
+    optim::{
+        Adam, AdamConfig, AdamWConfig, GradientsParams, Optimizer, SgdConfig,
+        adaptor::OptimizerAdaptor, momentum::MomentumConfig,
+    },
+    record::{FullPrecisionSettings, NamedMpkBytesRecorder, Recorder},
     tensor::{
-        Tensor,
+        Int, Tensor,
         backend::{AutodiffBackend, Backend},
     },
 };
@@ -20,7 +25,7 @@ use burn_amp::{
         Compute, Config, DynamicLossScale, Locate, LossScaleConfig, LossScaleMode, OverflowConfig,
         Preset, ReportConfig,
     },
-    optim::{AmpOptimizer, GradScaler, LossScaleOptimizer},
+    optim::{AmpAdaptor, AmpOptimizer, GradScaler, LossScaleOptimizer},
 };
 
 type B = Autodiff<Amp<Flex>>;
@@ -40,6 +45,14 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         name: "configured_too_late",
         what: "`configure` after the first tensor",
+        make: || {
+            let _ = Tensor::<B, 1>::ones([1], &Default::default());
+            configure(in_f16());
+        },
+    },
+    Mistake {
+        name: "configured_twice",
+        what: "`configure` a second time",
         make: || {
             configure(in_f16());
             configure(in_f16());
@@ -98,6 +111,15 @@ const MISTAKES: &[Mistake] = &[
         },
     },
     Mistake {
+        name: "plain_adamw_without_sync",
+        what: "the same with Burn's own AdamW and weight decay",
+        make: || {
+            configure(without_sync());
+            let adamw = AdamWConfig::new().with_weight_decay(0.1);
+            train::<B>(layer(), adamw.init(), 2, 1.0);
+        },
+    },
+    Mistake {
         name: "loss_scale_optimizer_without_sync",
         what: "`loss_scale.sync = false` with `LossScaleOptimizer::new` around Burn's own Adam",
         make: || {
@@ -139,6 +161,55 @@ const MISTAKES: &[Mistake] = &[
         },
     },
     Mistake {
+        name: "cast_that_overflows_located",
+        what: "the same with features of 1e6 that an op has made",
+        make: || {
+            let mut config = in_f16();
+            config.overflow.locate = Locate::Always;
+            config.loss_scale.max_skips = 2;
+            configure(config);
+            let (mut model, device) = (layer::<B>(), Default::default());
+            let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
+            for _ in 0..100 {
+                let x = Tensor::<B, 2>::ones([2, 4], &device) * 1e6;
+                let grads = model.forward(x).square().mean().backward();
+                let grads = GradientsParams::from_grads(grads, &model);
+                model = optimizer.step(0.05, model, grads);
+            }
+        },
+    },
+    Mistake {
+        name: "sum_that_needs_a_scale_below_1",
+        what: "a loss whose gradients are beyond 65504 without a scale",
+        make: || {
+            let mut config = in_f16();
+            config.loss_scale.rule.init = 1.0;
+            config.loss_scale.rule.search = false;
+            configure(config);
+            let w = Tensor::<B, 2>::ones([2, 2], &Default::default()).require_grad();
+            (w.clone().matmul(w.clone()) * 1e5).sum().backward();
+            // Gradients of tensors that still exist are checked.
+            drop(w);
+        },
+    },
+    Mistake {
+        name: "gradients_flushed_to_zero",
+        what: "a static scale of 1 and a loss of 1e-7 times an activation",
+        make: || {
+            let mut config = in_f16();
+            config.loss_scale.mode = LossScaleMode::Static;
+            config.loss_scale.rule.init = 1.0;
+            configure(config);
+            let device = Default::default();
+            let factors = Tensor::<B, 1, Int>::arange(1..257, &device).float() * 1e-9;
+            let w = Tensor::<B, 2>::ones([1, 256], &device).require_grad();
+            for _ in 0..128 {
+                let y = Tensor::<B, 2>::ones([1, 1], &device).matmul(w.clone());
+                (y * factors.clone().unsqueeze()).sum().backward();
+            }
+        },
+    },
+    Mistake {
         name: "overflow_in_bf16",
         what: "a sum beyond the range of bf16, with `overflow.locate = \"always\"`",
         make: || {
@@ -163,6 +234,36 @@ const MISTAKES: &[Mistake] = &[
             let loss = x.exp().sum();
             loss.clone().backward();
             loss.backward();
+        },
+    },
+    Mistake {
+        name: "two_backward_passes_in_f32",
+        what: "the same with `preset = Preset::O0`",
+        make: || {
+            configure(Config {
+                preset: Preset::O0,
+                ..Config::default()
+            });
+            let x = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+            let loss = x.exp().sum();
+            loss.clone().backward();
+            loss.backward();
+        },
+    },
+    Mistake {
+        name: "record_of_a_plain_optimizer",
+        what: "the record of Burn's own Adam, loaded into an `AmpOptimizer`",
+        make: || {
+            let adam: OptimizerAdaptor<Adam, Linear<B>, B> = AdamConfig::new().init();
+            load_into_adam(adam);
+        },
+    },
+    Mistake {
+        name: "record_of_another_optimizer",
+        what: "the record of an `AmpOptimizer` over SGD, loaded into one over Adam",
+        make: || {
+            let sgd = SgdConfig::new().with_momentum(Some(MomentumConfig::new()));
+            load_into_adam(AmpOptimizer::new(sgd).init());
         },
     },
     Mistake {
@@ -237,8 +338,33 @@ fn without_sync() -> Config {
     }
 }
 
+#[track_caller]
 fn configure(config: Config) {
     if let Err(error) = burn_amp::configure::<B>(&Default::default(), config) {
+        eprintln!("{error}");
+    }
+}
+
+/// Loads what an optimizer saves after a step into an `AmpOptimizer` over Adam.
+fn load_into_adam(mut optimizer: impl Optimizer<Linear<B>, B>) {
+    type Loaded = <LossScaleOptimizer<AmpAdaptor<AdamConfig, Linear<B>, B>> as Optimizer<
+        Linear<B>,
+        B,
+    >>::Record;
+
+    configure(in_f16());
+    let device = Default::default();
+    // The record of a plain optimizer has the ids of the parameters as its fields, which are random otherwise.
+    let mut model = layer::<B>();
+    model.bias = None;
+    model.weight.id = ParamId::from(1);
+    let x = Tensor::<B, 2>::ones([2, 4], &device);
+    let grads = GradientsParams::from_grads(model.forward(x).mean().backward(), &model);
+    let _ = optimizer.step(0.05, model, grads);
+    let recorder = NamedMpkBytesRecorder::<FullPrecisionSettings>::default();
+    let saved = Recorder::<B>::record(&recorder, optimizer.to_record(), ());
+    let saved = saved.expect("a record can be written to memory");
+    if let Err(error) = Recorder::<B>::load::<Loaded>(&recorder, saved, &device) {
         eprintln!("{error}");
     }
 }

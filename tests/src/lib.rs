@@ -9,6 +9,7 @@ mod book;
 pub mod cases;
 pub mod models;
 pub mod near;
+pub mod random;
 pub mod trace;
 pub mod warnings;
 

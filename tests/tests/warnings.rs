@@ -6,7 +6,7 @@ use burn::{
     nn::{Linear, LinearConfig, Relu},
     optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
     record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
-    tensor::{Tensor, backend::AutodiffBackend},
+    tensor::{Distribution, Tensor, TensorData, backend::AutodiffBackend, f16},
 };
 use burn_amp::{
     cast_params,
@@ -212,6 +212,101 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
     };
     assert!(warning.contains("5 times"), "{warning}");
     assert!(warning.contains("own_loss_scale"), "{warning}");
+}
+
+policy!(
+    Falling,
+    Config {
+        loss_scale: DynamicLossScale {
+            init: 2.0,
+            search: false,
+            ..DynamicLossScale::default()
+        }
+        .into(),
+        ..computing_in(Compute::F16)
+    }
+);
+
+#[test]
+fn a_loss_scale_that_falls_below_1_is_warned_of_once() {
+    type B = AmpAutodiff<Falling>;
+    let of_scale = || warnings_with("the loss scale fell below 1").len();
+
+    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    for step in 0..4 {
+        assert_eq!(of_scale(), usize::from(step > 1), "2, 1, 0.5, 0.25");
+        (weight.clone() * f32::NAN).sum().backward();
+    }
+    let [warning] = &warnings_with("the loss scale fell below 1")[..] else {
+        panic!("{} warnings", of_scale());
+    };
+    assert!(warning.contains("below 1, to 0.5"), "{warning}");
+    assert!(warning.contains("1 of 1 gradients not finite"), "{warning}");
+    assert!(warning.contains("own_loss_scale"), "{warning}");
+}
+
+policy!(AtScale1, fixed_at(1.0));
+policy!(AtScale16384, fixed_at(16384.0));
+
+fn fixed_at(scale: f32) -> Config {
+    Config {
+        loss_scale: LossScaleConfig {
+            mode: LossScaleMode::Static,
+            rule: DynamicLossScale {
+                init: scale,
+                ..DynamicLossScale::default()
+            },
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+/// Passes whose gradient is noise of a size; whether the last of them was the first that is looked at.
+fn small_gradients<B: AutodiffBackend>(noise: &[f32]) {
+    let device = Default::default();
+    let noise = Tensor::<B, 2>::from_data(TensorData::new(noise.to_vec(), [64, 64]), &device);
+    let weight = Tensor::<B, 2>::ones([64, 64], &device).require_grad();
+    for _ in 0..128 {
+        let y = Tensor::ones([64, 64], &device).matmul(weight.clone());
+        (y * noise.clone()).sum().backward();
+    }
+}
+
+#[test]
+fn gradients_that_f16_flushes_to_zero_are_warned_of_once() {
+    const FLUSHED: &str = "f16 flushed at least";
+    let of_flushed = || warnings_with(FLUSHED).len();
+
+    // The standard deviation is 1.5 times the least number of F16.
+    let device = Default::default();
+    let normal = Distribution::Normal(0.0, 1.5 * 2f64.powi(-24));
+    let noise = Tensor::<burn::backend::Flex, 2>::random([64, 64], normal, &device);
+    let noise = noise.into_data().to_vec::<f32>().unwrap();
+    assert_eq!(of_flushed(), 0);
+    small_gradients::<AmpAutodiff<AtScale16384>>(&noise);
+    assert_eq!(of_flushed(), 0);
+    small_gradients::<AmpAutodiff<AtScale1>>(&noise);
+    let [warning] = &warnings_with(FLUSHED)[..] else {
+        panic!("{} warnings", of_flushed());
+    };
+
+    // The oracle is the cast of the values themselves.
+    let is_flushed = |x: &&f32| f16::from_f32(**x) == f16::ZERO;
+    let flushed = noise.iter().filter(is_flushed).count() as f64 / noise.len() as f64;
+    let said = warning.split_once(FLUSHED).unwrap().1;
+    let said: f64 = said
+        .trim_start()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    // A lower bound, in whole percents. Of 4096 elements 0.7 % more or fewer is one standard deviation.
+    assert!(said <= flushed * 100.0 + 3.0, "{said} of {flushed}");
+    assert!(said >= 10.0 && flushed > 0.2, "{said} of {flushed}");
+    assert!(warning.contains("of a gradient [64, 64]"), "{warning}");
+    assert!(warning.contains("at a loss scale of 1:"), "{warning}");
 }
 
 policy!(InF16O1, computing_in(Compute::F16));

@@ -6,6 +6,7 @@
 //! * [`config`]: `config`, which writes the table of configuration keys as `amp.toml` and as a page of the book
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
+//! * [`fuzz`]: `fuzz`, which runs random programs and compares their results with casts by hand
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
 //! * [`book`], [`markdown`]: `book`, which checks the links of all pages and builds the book
 //! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
@@ -21,6 +22,7 @@ mod bundle;
 mod burn;
 mod config;
 mod cuda;
+mod fuzz;
 mod generated;
 mod gpu;
 mod markdown;
@@ -54,6 +56,8 @@ enum Command {
     Config(generated::Options),
     /// Checks what burn-amp does on CUDA, without a GPU; see book/src/cuda.md
     Cuda(cuda::Options),
+    /// Runs random programs and compares their results with casts by hand and with plain Burn
+    Fuzz(fuzz::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmarks; see book/src/gpu.md
     Gpu(gpu::Options),
     /// Writes book/src/mistakes.md: mistakes made on purpose, and what is said about each
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Book => book::run(),
         Command::Config(options) => config::run(options),
         Command::Cuda(options) => cuda::run(options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Gpu(options) => gpu::run(&options),
         Command::Mistakes(options) => mistakes::run(options),
         Command::Ops => ops::check(),

@@ -127,7 +127,9 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 15] = [
+    const WARNINGS: [&str; 17] = [
+        "a-loss-scale-below-1",
+        "gradients-that-f16-flushes-to-zero",
         "nothing-is-lowered",
         "a-preset-without-cast-parameters",
         "overflows-at-the-smallest-scale",

@@ -5,6 +5,7 @@
 //! * [`args`]: the command line
 //! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`replay`], [`tune`]: a command each
 //! * [`settings`]: the configuration that the commands speak about
+//! * [`input`]: the files that they read
 //! * [`casts`]: what a class does to the operands of an op
 //! * [`table`]: aligned columns
 //! * [`failure`]: why a command ends with a status other than 0
@@ -15,6 +16,7 @@ mod check;
 mod explain;
 mod failure;
 mod init;
+mod input;
 mod ops;
 mod replay;
 mod report;

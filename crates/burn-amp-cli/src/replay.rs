@@ -8,7 +8,10 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     use burn_amp::replay::{Step, replay};
     use serde_json::json;
 
+    use crate::input;
+
     let ReplayArgs { file, all } = args;
+    input::file(file, "a step that `overflow.replay` has written")?;
     let step =
         Step::read(file).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
     // An op that does not run in some form is told as the outcome of that form.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use burn_amp_core::report::{Difference, Report, differences};
 use serde_json::{Value, json};
 
-use crate::{args::ReportArgs, failure::Failure};
+use crate::{args::ReportArgs, failure::Failure, input};
 
 pub fn run(args: &ReportArgs, as_json: bool) -> Result<String, Failure> {
     let report = read(&args.file)?;
@@ -17,10 +17,8 @@ pub fn run(args: &ReportArgs, as_json: bool) -> Result<String, Failure> {
 
 /// Reads a precision report.
 pub fn read(file: &Path) -> Result<Report, Failure> {
-    let fail =
-        |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| fail(&error))?;
-    Report::from_json(&text).map_err(|error| fail(&error))
+    let text = input::text(file, "the JSON file of a precision report")?;
+    Report::from_json(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 
 fn show(report: &Report, args: &ReportArgs, as_json: bool) -> Result<String, Failure> {

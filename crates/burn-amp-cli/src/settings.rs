@@ -2,9 +2,9 @@
 
 use std::{env, path::Path};
 
-use burn_amp_core::{Compute, Config, Loaded, Op, Policy, Precision, Source};
+use burn_amp_core::{Compute, Config, ConfigError, Loaded, Op, Policy, Precision, Source};
 
-use crate::{args::DeviceArgs, failure::Failure};
+use crate::{args::DeviceArgs, failure::Failure, input};
 
 /// A configuration, and the policies that it gives on the devices in question.
 pub struct Settings {
@@ -23,19 +23,17 @@ impl Settings {
             })
             .collect();
         if let Some(file) = file {
-            if !file.is_file() {
-                return Err(Failure::Usage(format!(
-                    "there is no file {}",
-                    file.display()
-                )));
-            }
+            // Read here for its errors only.
+            input::text(file, "a configuration such as `amp.toml`")?;
             variables.push((
                 "BURN_AMP_CONFIG".into(),
                 file.to_string_lossy().into_owned(),
             ));
         }
-        let loaded = Loaded::load_from(Path::new(""), variables)
-            .map_err(|error| Failure::Wrong(error.to_string()))?;
+        let loaded = Loaded::load_from(Path::new(""), variables).map_err(|error| match error {
+            ConfigError::Unreadable { .. } => Failure::Usage(error.to_string()),
+            _ => Failure::Wrong(error.to_string()),
+        })?;
         Ok(Self::of(loaded, device))
     }
 

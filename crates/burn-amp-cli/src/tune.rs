@@ -1,11 +1,9 @@
 //! `burn-amp tune`: proposes an `amp.toml` from a precision report and a shadow comparison.
 
-use std::fs;
-
 use burn_amp_core::{shadow::ShadowReport, tune::tuned};
 use serde_json::{Value, json};
 
-use crate::{args::TuneArgs, failure::Failure, report};
+use crate::{args::TuneArgs, failure::Failure, input, report};
 
 pub fn run(args: &TuneArgs, as_json: bool) -> Result<String, Failure> {
     let TuneArgs {
@@ -13,12 +11,14 @@ pub fn run(args: &TuneArgs, as_json: bool) -> Result<String, Failure> {
         shadow,
         tolerance,
     } = args;
-    let fail =
-        |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", shadow.display()));
     let report = report::read(report)?;
-    let text = fs::read_to_string(shadow).map_err(|error| fail(&error))?;
-    let shadow = ShadowReport::from_json(&text)
-        .map_err(|error| fail(&format!("not the report of a shadow comparison: {error}")))?;
+    let text = input::text(shadow, "the JSON file of a shadow comparison")?;
+    let shadow = ShadowReport::from_json(&text).map_err(|error| {
+        Failure::Usage(format!(
+            "{}: not the report of a shadow comparison: {error}",
+            shadow.display()
+        ))
+    })?;
     let tuned = tuned(&shadow, &report, *tolerance);
     if !as_json {
         return Ok(tuned.to_string());

@@ -30,6 +30,11 @@ impl Folder {
         self
     }
 
+    fn with_folder(self, name: &str) -> Self {
+        fs::create_dir(self.path(name)).unwrap();
+        self
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
@@ -140,6 +145,54 @@ fn check_of_a_file_that_is_missing_has_status_2() {
     let ran = Folder::new().run(&["check", "large.toml"]);
     assert_eq!(ran.status, 2);
     assert_eq!(ran.err, "burn-amp: there is no file large.toml\n");
+}
+
+/// A folder, a file that is not text and none at all: every command that reads a file says which, and ends alike.
+#[test]
+fn what_cannot_be_read_is_named_and_has_status_2() {
+    let folder = Folder::new().with_folder("runs");
+    fs::write(folder.path("binary"), [0xff, 0xfe, 0x00]).unwrap();
+    for (command, wanted) in [
+        (&["check"][..], "a configuration such as `amp.toml`"),
+        (&["report"], "the JSON file of a precision report"),
+        (
+            &["tune", "none.json", "--tolerance", "0.1"],
+            "the JSON file of a precision report",
+        ),
+    ] {
+        let said = |file: &str| {
+            let args = [&command[..1], &[file], &command[1..]].concat();
+            let ran = folder.run(&args);
+            assert_eq!((ran.status, ran.out.as_str()), (2, ""), "{args:?}");
+            ran.err
+        };
+        assert_eq!(
+            said("runs"),
+            format!("burn-amp: runs is a folder; expected {wanted}\n")
+        );
+        assert_eq!(
+            said("binary"),
+            format!("burn-amp: binary is not UTF-8 text; expected {wanted}\n")
+        );
+        assert_eq!(said("none"), "burn-amp: there is no file none\n");
+    }
+}
+
+#[test]
+fn check_of_an_amp_toml_that_cannot_be_read_has_status_2() {
+    let folder = Folder::new().with_folder("amp.toml");
+    let ran = folder.run(&["check"]);
+    assert_eq!(
+        (ran.status, ran.err.as_str()),
+        (2, "burn-amp: FOLDER/amp.toml: is a folder, not a file\n")
+    );
+    let folder = Folder::new();
+    fs::write(folder.path("amp.toml"), [0xff, 0xfe]).unwrap();
+    let ran = folder.run(&["check"]);
+    assert_eq!(
+        (ran.status, ran.err.as_str()),
+        (2, "burn-amp: FOLDER/amp.toml: not UTF-8 text\n")
+    );
 }
 
 #[test]

@@ -63,6 +63,18 @@ pub struct Operand {
     pub shape: Vec<usize>,
     /// Its values.
     pub range: Range,
+    /// The op of the same step that made it, if one did.
+    #[serde(default)]
+    pub made: Option<Made>,
+}
+
+/// The op that made a tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// The name of the op; `custom` for an op that is not in the table.
+    pub op: String,
+    /// The line of the program that called it.
+    pub site: Option<Site>,
 }
 
 /// The range of a tensor's values.
@@ -129,6 +141,23 @@ impl Cause {
         operands.filter_map(|operand| operand.parameter.as_deref())
     }
 
+    /// Whether the values are beyond the range of F16 alone, so that BF16 or F32 may hold them.
+    ///
+    /// An operand that no op had made, and what an op computed in F32 of operands in F32, is as it is in every dtype. NaN
+    /// without an inf is no matter of range.
+    pub fn is_of_range(&self) -> bool {
+        let is_f16 = |dtype: Precision| dtype == Precision::F16;
+        let is_in_f16 = match &self.what {
+            NotFinite::Operand => false,
+            NotFinite::Result => is_f16(self.computed_in),
+            // A gradient is stored as the operand is.
+            NotFinite::Gradient { .. } | NotFinite::Sum => {
+                is_f16(self.computed_in) || self.operands.iter().any(|x| is_f16(x.dtype))
+            }
+        };
+        is_in_f16 && (self.values.infinite > 0 || self.overflows_in_its_cast().is_some())
+    }
+
     /// The operands that are finite as they were stored, and inf in the dtype in which the op computed.
     fn overflows_in_its_cast(&self) -> Option<usize> {
         let overflows = |operand: &Operand| operand.range.overflows_in(self.computed_in);
@@ -170,9 +199,23 @@ impl fmt::Display for Cause {
                 && cast == at
             {
                 write!(f, ", beyond the range of {computed_in}")?;
+                if let Some(made) = &operand.made {
+                    write!(f, ", made by {made}")?;
+                }
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, site } = self;
+        write!(f, "`{op}`")?;
+        match site {
+            Some(site) => write!(f, " at {site}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -183,6 +226,7 @@ impl fmt::Display for Operand {
             dtype,
             shape,
             range,
+            made: _,
         } = self;
         if let Some(parameter) = parameter {
             write!(f, "{parameter} ")?;
@@ -230,77 +274,4 @@ impl fmt::Display for Digits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cause(what: NotFinite, min: f64, max: f64) -> Cause {
-        Cause {
-            what,
-            op: "float_matmul".into(),
-            site: Some(Site {
-                file: "src/model.rs".into(),
-                line: 31,
-                function: "model::forward".into(),
-            }),
-            computed_in: Precision::F16,
-            operands: vec![Operand {
-                parameter: Some("head.weight".into()),
-                dtype: Precision::F32,
-                shape: vec![2, 2],
-                range: Range::of([min, max, 0.0, 1.0]),
-            }],
-            values: Range::of([1.0, f64::INFINITY, f64::NAN, -2.5]),
-        }
-    }
-
-    #[test]
-    fn a_range_counts_what_is_not_finite() {
-        let range = Range::of([1.0, f64::NEG_INFINITY, f64::NAN, -2.5]);
-        assert_eq!((range.min, range.max), (-2.5, 1.0));
-        assert_eq!((range.infinite, range.nan, range.elements), (1, 1, 4));
-        assert!(!range.is_finite());
-        assert!(Range::of([]).is_finite());
-        let masked = |values: &[f64]| Range::of(values.iter().copied()).is_masked();
-        assert!(masked(&[1.0, f64::NEG_INFINITY]));
-        assert!(!masked(&[1.0]) && !masked(&[f64::NEG_INFINITY, f64::INFINITY]));
-        assert!(!masked(&[f64::NEG_INFINITY, f64::NAN]));
-        assert_eq!(range.to_string(), "-2.5 to 1, 1 of 4 inf, 1 of 4 NaN");
-        assert_eq!(
-            Range::of([f64::NAN]).to_string(),
-            "no finite value, 1 of 1 NaN"
-        );
-        assert_eq!(
-            Range::of([1e-7, 65504.0, 1e9]).to_string(),
-            "1.000e-7 to 1.000e9"
-        );
-        assert!(Range::of([65520.0]).overflows_in(Precision::F16));
-        assert!(!Range::of([65519.0]).overflows_in(Precision::F16));
-    }
-
-    #[test]
-    fn a_cause_is_told_by_what_was_not_finite_first() {
-        let told = |what, min, max| cause(what, min, max).to_string();
-        assert_eq!(
-            told(NotFinite::Result, -3.0, 300.0),
-            "the result of `float_matmul`, computed in f16, at src/model.rs:31: -2.5 to 1, 1 of 4 inf, 1 of 4 NaN; \
-             operand 0: head.weight f32 [2, 2] -3 to 300"
-        );
-        assert_eq!(
-            told(NotFinite::Result, -3.0, 1e6),
-            "the cast of an operand of `float_matmul` to f16 at src/model.rs:31: -2.5 to 1, 1 of 4 inf, 1 of 4 NaN; \
-             operand 0: head.weight f32 [2, 2] -3 to 1.000e6, beyond the range of f16"
-        );
-        let received = Range::of([256.0]);
-        assert_eq!(
-            told(NotFinite::Gradient { received }, -3.0, 300.0),
-            "the backward pass of `float_matmul` at src/model.rs:31: -2.5 to 1, 1 of 4 inf, 1 of 4 NaN; the gradient of \
-             its result: 256 to 256; operand 0: head.weight f32 [2, 2] -3 to 300"
-        );
-        assert_eq!(
-            cause(NotFinite::Sum, 0.0, 1.0)
-                .parameters()
-                .collect::<Vec<_>>(),
-            ["head.weight"]
-        );
-    }
-}
+mod tests;

@@ -18,6 +18,7 @@
 //!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
 //! * for few launches: [`cat`]
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
+//! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
 //! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
 //! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
@@ -36,6 +37,7 @@ pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;
 pub mod finite;
+pub mod flushed;
 #[cfg(feature = "fusion")]
 mod fusion;
 mod kernels;
@@ -46,6 +48,7 @@ pub mod made;
 pub mod optimizer;
 pub mod product;
 mod reading;
+pub mod sample;
 pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;

@@ -78,6 +78,8 @@ mod setup;
 mod site;
 mod step;
 mod tensor;
+#[doc(hidden)]
+pub mod thresholds;
 mod warn;
 mod watching;
 
@@ -95,7 +97,7 @@ pub mod config {
         Precision, Preset, ReportConfig, Source, overflow::Locate,
     };
 
-    pub use crate::policy::{ConfigSource, FromFile, SetupError};
+    pub use crate::policy::{ConfigSource, FromFile, InForceBy, SetupError};
 }
 
 /// Gradient scaling: the current loss scale, one for each thread, and the outcome of backward passes.
@@ -124,4 +126,7 @@ pub mod extend {
         graph::{Graph, NoGraph, Tape},
         tensor::AmpTensor,
     };
+
+    #[doc(hidden)]
+    pub use crate::tensor::Kind;
 }

@@ -1,5 +1,7 @@
 //! The functions at the root of the crate: configure, inspect the configuration, the loss scale and storage dtypes.
 
+use std::panic::Location;
+
 use burn::tensor::Tensor;
 use burn_amp_core::Config;
 use burn_backend::{DType, TensorMetadata, TensorPrimitive};
@@ -40,8 +42,10 @@ pub fn effective_config<A: Amped>(device: &A::Device) -> Result<Config, SetupErr
 /// burn_amp::configure::<B>(&Default::default(), config)?;
 /// # Ok::<(), burn_amp::config::SetupError>(())
 /// ```
+#[track_caller]
 pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config, SetupError> {
-    Context::<A::Plain>::configure::<A::Source>(device, config).map(Context::effective)
+    let place = Location::caller();
+    Context::<A::Plain>::configure::<A::Source>(device, config, place).map(Context::effective)
 }
 
 /// Returns a handle to the loss scale of backend `A` on `device`.

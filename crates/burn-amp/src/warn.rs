@@ -91,15 +91,12 @@ pub(crate) fn of_preset_alone(preset: Preset, compute: Precision) {
     }
 }
 
-/// Warns if a plain optimizer steps a parameter or a gradient that needs one of burn-amp's.
-///
-/// burn-amp's own optimizers never trigger it: before the step they cast a parameter that is stored in half precision,
-/// and remove the list of backward passes from the gradient.
-pub(crate) fn of_plain_step(stored: Precision, undecided: bool) {
+/// Warns if a plain optimizer has stepped a parameter in the `low` dtype, or with gradients whose outcome is not known.
+pub(crate) fn of_plain_step(low: Option<Precision>, undecided: bool) {
     static LOW: Warning = Warning::new("a-plain-optimizer-and-half-parameters");
     static UNDECIDED: Warning = Warning::new("a-plain-optimizer-and-sync--false");
 
-    if stored.is_low() {
+    if let Some(stored) = low {
         LOW.give(|| {
             format!(
                 "a plain optimizer stepped a parameter that is stored in {stored}: it is stored in f32 from now on, \
@@ -157,6 +154,37 @@ pub(crate) fn of_smallest_scale(overflows: u32, last: impl Display) {
             )
         });
     }
+}
+
+/// Warns that an overflow has lowered the loss scale to `scale`, below 1; `last` describes the overflow.
+#[cold]
+pub(crate) fn of_scale_below_1(scale: impl Display, last: impl Display) {
+    static BELOW: Warning = Warning::new("a-loss-scale-below-1");
+
+    BELOW.give(|| {
+        format!(
+            "the loss scale fell below 1, to {scale}: f16 turns small gradients to zero sooner than without loss scaling, and \
+             keeps few bits of others; {last}; if other models or losses of this process overflow, give them a loss scale \
+             of their own with `burn_amp::scaling::own_loss_scale`; take the mean of a loss that is a sum; or set \
+             `loss_scale.min = 1.0`, which ends a run whose gradients need less"
+        )
+    });
+}
+
+/// Warns that F16 flushes a `share` of a gradient to zero, at least, in a pass at this loss scale.
+#[cold]
+pub(crate) fn of_flushed(share: f64, shape: &[usize], scale: impl Display) {
+    static FLUSHED: Warning = Warning::new("gradients-that-f16-flushes-to-zero");
+
+    FLUSHED.give(|| {
+        format!(
+            "f16 flushed at least {:.0} % of a gradient {shape:?} to zero, at a loss scale of {scale}: a larger scale, which \
+             overflows of another model or loss of this process may prevent (`burn_amp::scaling::own_loss_scale`), keeps \
+             them; or set `compute = \"bf16\"`, or compute what is behind it in f32, with \
+             `burn_amp::full_precision(|| ..)`",
+            share * 100.0
+        )
+    });
 }
 
 /// Warns if a plain optimizer has stepped, whose new parameters have no names, although `[parameters]` asks for them.

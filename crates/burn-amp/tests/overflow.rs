@@ -244,6 +244,28 @@ fn the_operands_of_the_cause_have_names_dtypes_and_ranges() {
     );
 }
 
+/// A cast overflows where it is read; the line to look at is the one that made the value, behind its views.
+#[test]
+fn a_cast_that_overflows_names_the_line_that_made_its_operand() {
+    let w = full(1.0).require_grad();
+    let made = line!() + 1;
+    let big = (full(1.0) + w.clone()) * 1e6;
+    let view = big.transpose();
+    let read = line!() + 1;
+    let (cause, line) = found(view.matmul(w));
+    assert_eq!((&*cause.op, line), ("float_matmul", read), "{cause}");
+    let by = cause.operands[0].made.as_ref().expect("an op made it");
+    let site = by.site.as_ref().expect("this package has line tables");
+    assert_eq!((&*by.op, site.line), ("float_mul_scalar", made), "{cause}");
+    assert!(
+        cause.to_string().contains(&format!(
+            "beyond the range of f16, made by `float_mul_scalar` at {site}"
+        )),
+        "{cause}"
+    );
+    assert_eq!(cause.operands[1].made, None, "no op made the parameter");
+}
+
 #[test]
 fn data_that_is_not_finite_is_no_fault_of_an_op() {
     let w = full(1.0).require_grad();
@@ -360,6 +382,42 @@ fn at_the_floor(locate: Locate) -> Config {
     in_f16(locate, rule)
 }
 
+/// The advice that helps against values beyond the range of F16 only.
+const BF16: &str = "or set `compute = \"bf16\"`";
+
+#[test]
+fn bf16_is_advised_only_where_it_holds_what_f16_does_not() {
+    policy!(Data, at_the_floor(Locate::Always));
+    policy!(Values, at_the_floor(Locate::Always));
+    policy!(Beyond, at_the_floor(Locate::Always));
+    /// The end of a run whose loss is made of a weight of 1.
+    fn end<P: ConfigSource>(
+        loss: impl Fn(Tensor<Autodiff<Amp<Flex, P>>, 2>) -> Tensor<Autodiff<Amp<Flex, P>>, 1>,
+    ) -> String {
+        let run = || {
+            for _ in 0..4 {
+                let w = Tensor::ones([8, 8], &Default::default()).require_grad();
+                // Gradients of tensors that still exist are checked.
+                loss(w.clone()).backward();
+                drop(w);
+            }
+        };
+        let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("the run is given up");
+        panic.downcast_ref::<String>().unwrap().clone()
+    }
+
+    let device = Default::default();
+    let data = end::<Data>(|w| Tensor::full([8, 8], f32::NAN, &device).matmul(w).sum());
+    assert!(data.contains("not finite in any dtype"), "{data}");
+    // exp(1000) is inf in F32 and in BF16.
+    let values = end::<Values>(|w| (w * 1e3).exp().sum());
+    assert!(values.contains("not finite in f32 either"), "{values}");
+    let beyond = end::<Beyond>(|w| w.clone().matmul(w * 1e6).sum());
+    for (message, helps) in [(data, false), (values, false), (beyond, true)] {
+        assert_eq!(message.contains(BF16), helps, "{message}");
+    }
+}
+
 #[test]
 fn the_end_of_a_run_says_with_which_op_the_overflow_began() {
     policy!(OnSkip, at_the_floor(Locate::OnSkip));
@@ -375,8 +433,14 @@ fn the_end_of_a_run_says_with_which_op_the_overflow_began() {
         "{message}"
     );
     assert!(!message.contains("overflow.locate"), "{message}");
+    assert!(message.contains(BF16), "{message}");
 
     let message = given_up::<Off>(4);
+    assert!(
+        message.contains("If `compute = \"f32\"` has none"),
+        "{message}"
+    );
+    assert!(message.contains(BF16), "{message}");
     assert!(
         message.contains("`overflow.locate = \"on_skip\"` says with which op it begins"),
         "{message}"

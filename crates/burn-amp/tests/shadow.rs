@@ -1,11 +1,15 @@
 //! Ops and gradients against F32.
 
-use std::{path::Path, sync::OnceLock};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::OnceLock,
+};
 
 use burn::{
     backend::Flex,
     module::{Module, Param},
-    tensor::{Distribution, Tensor, backend::Backend},
+    tensor::{Distribution, Tensor, backend::Backend, ops::FloatTensorOps},
 };
 use burn_amp::{
     Amp, Autodiff,
@@ -61,6 +65,37 @@ impl ConfigSource for InF32 {
 }
 
 type B<P> = Autodiff<Amp<Flex, P>>;
+
+/// A shape that is wrong makes the op panic, in the reference first.
+#[test]
+fn an_op_that_panics_in_the_reference_leaves_later_reports_of_the_thread() {
+    type A = Amp<Flex, InF16>;
+    let device = Default::default();
+    let seen = || {
+        let shadowing = shadow();
+        let here = line!() + 2;
+        let x = Tensor::<A, 2>::ones([4, 4], &device);
+        let y = x.clone().matmul(x);
+        let report = shadowing.finish();
+        drop(y);
+        let is_here = |at: &burn_amp::diagnose::Shadowed| {
+            let site = at.site.as_ref();
+            site.is_some_and(|site| site.file.ends_with("shadow.rs") && site.line == here)
+        };
+        report.ops.iter().filter(|at| is_here(at)).count()
+    };
+    assert_eq!(seen(), 1);
+    let shadowing = shadow();
+    let wrong = catch_unwind(AssertUnwindSafe(|| {
+        let [x, y] = [[2, 3], [4, 5]].map(|shape| Tensor::<A, 2>::ones(shape, &device));
+        // Burn checks the shapes above the backend.
+        let [x, y] = [x, y].map(|x| x.into_primitive().tensor());
+        A::float_matmul(x, y)
+    }));
+    assert!(wrong.is_err());
+    drop(shadowing);
+    assert_eq!(seen(), 1);
+}
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {

@@ -7,7 +7,11 @@ use burn::tensor::{
     activation::log_softmax,
     backend::{AutodiffBackend, Backend},
 };
-use burn_amp::{loss_scale, scaling::Outcome};
+use burn_amp::{
+    config::{LossScaleMode, Preset},
+    loss_scale,
+    scaling::Outcome,
+};
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, PlainAutodiff, computing_in,
     for_each_low_policy, policy,
@@ -48,6 +52,58 @@ fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     refused::<OnDevice>();
 }
 
+policy!(
+    Off,
+    Config {
+        preset: Preset::O0,
+        ..Config::default()
+    }
+);
+policy!(InF32, computing_in(Compute::F32));
+policy!(
+    Unscaled,
+    Config {
+        loss_scale: LossScaleConfig {
+            mode: LossScaleMode::Off,
+            ..LossScaleConfig::default()
+        },
+        ..computing_in(Compute::F16)
+    }
+);
+
+/// Burn's own message speaks of a node that should have a step registered.
+#[test]
+fn a_consumed_graph_is_named_in_every_mode() {
+    type T<P> = Tensor<AmpAutodiff<P>, 1>;
+
+    fn says<P: ConfigSource>(loss: T<P>, expected: &str) {
+        let pass = AssertUnwindSafe(|| drop(loss.backward()));
+        let panic = catch_unwind(pass).expect_err("the pass is refused");
+        let message = match panic.downcast::<String>() {
+            Ok(message) => *message,
+            Err(panic) => (*panic.downcast_ref::<&str>().unwrap()).to_owned(),
+        };
+        assert!(message.contains(expected), "{message}");
+    }
+    fn named<P: ConfigSource>() {
+        let weight = T::<P>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+        let loss = weight.clone().exp().sum();
+        let grads = loss.clone().backward();
+        assert!(weight.grad(&grads).is_some());
+        says(loss, "the graph of this loss has been consumed");
+        // A loss of constants has a backward pass that does nothing.
+        let constant = T::<P>::from_floats([1.0, 2.0], &Default::default())
+            .exp()
+            .sum();
+        constant.backward();
+    }
+    named::<Off>();
+    named::<InF32>();
+    named::<Unscaled>();
+    named::<OnDevice>();
+    for_each_low_policy!(named);
+}
+
 /// The loss may be a parameter itself, as on the plain backend.
 #[test]
 fn a_loss_may_be_a_parameter() {
@@ -68,6 +124,8 @@ fn a_loss_may_be_a_parameter() {
     assert_eq!(gradient::<PlainAutodiff>(), 1.0);
     for_each_low_policy!(is_one);
     is_one::<OnDevice>();
+    is_one::<InF32>();
+    is_one::<Off>();
 }
 
 policy!(

@@ -1,8 +1,10 @@
 //! Concatenations of tensors in F32 and in low precision: stored in low precision, with their F32 values within reach.
 
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
-use burn_amp::storage_dtype;
-use burn_amp_tests::{AmpAutodiff, ConfigSource, PlainAutodiff, UnscaledF16};
+use burn_amp::{extend::Kind, storage_dtype};
+use burn_amp_tests::{
+    AmpAutodiff, ConfigSource, Plain, PlainAutodiff, UnscaledF16, for_each_low_policy,
+};
 
 /// Numbers that low precision rounds.
 fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
@@ -67,4 +69,29 @@ fn products_read_it_in_low_precision_and_other_ops_in_f32() {
     reads_as_each_reader_needs::<UnscaledF16>(1.0 / 1024.0);
     #[cfg(not(feature = "vulkan"))]
     reads_as_each_reader_needs::<burn_amp_tests::InBf16>(1.0 / 128.0);
+}
+
+/// Rows in low precision are appended to a tensor that began in F32, as by a loop that collects predictions.
+fn rows_are_appended<P: ConfigSource>() {
+    fn collect<B: Backend>(rows: usize) -> Tensor<B, 2> {
+        let mut all = thirds::<B>(1);
+        for _ in 0..rows {
+            let half = Tensor::<B, 2>::full([1, 4], 0.5, &all.device());
+            all = Tensor::cat(vec![all, activation(half)], 0);
+        }
+        all
+    }
+    type B<P> = burn_amp_tests::Amp<P>;
+    let kind = |all: Tensor<B<P>, 2>| all.into_primitive().tensor().kind();
+    assert_eq!(kind(collect(1)), Kind::Concatenated);
+    // It does not remember the concatenations before: a read of thousands would go thousands of calls deep.
+    assert_eq!(kind(collect(2)), Kind::Plain);
+    let all = collect::<B<P>>(3000);
+    let (found, expected) = (all.into_data(), collect::<Plain>(3000).into_data());
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn rows_that_are_appended_do_not_pile_up() {
+    for_each_low_policy!(rows_are_appended);
 }

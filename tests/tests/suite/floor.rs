@@ -175,7 +175,7 @@ fn giving_up_says_where_how_often_at_which_scale_and_what_to_try() {
         message,
         "loss scale: gradients overflowed in 3 steps in a row, 3 of them at the smallest scale 0.5, so no scale prevents \
          it. The last: step 6, loss scale 0.5: 1 of 1 gradients not finite (#0 f32 [3]). \
-         `overflow.locate = \"on_skip\"` says with which op it begins. Look for inf or NaN in the data and in the loss; compute what overflows in f32, with `burn_amp::full_precision(|| ..)` or a class under `[ops]`; \
+         `overflow.locate = \"on_skip\"` says with which op it begins. Look for inf or NaN in the data and in the loss. If `compute = \"f32\"` has none, compute what overflows in f32, with `burn_amp::full_precision(|| ..)` or a class under `[ops]`; \
          or set `compute = \"bf16\"`, which has the range of f32. `loss_scale.min` is the smallest scale, \
          `loss_scale.patience` the number of overflows there after which training is given up [messages#training-is-given-up]"
     );

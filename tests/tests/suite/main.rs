@@ -1,7 +1,7 @@
 //! The test suite. It is one binary, because every test binary compiles most of Burn and all kernels again. Tests that
 //! need a process of their own, such as `warnings.rs`, are separate binaries.
 //!
-//! * [`laws`]: properties of every op of the table
+//! * [`laws`]: properties of every op of the table; [`kinds`]: every kind of tensor, read in every way
 //! * [`half_tensors`]: tensors that the user stores in half precision
 //! * [`saturation`]: softmax, sigmoid and tanh where F32 is needed of them
 //! * [`products`]: products in F16 that are read in F32
@@ -32,6 +32,7 @@
 //! * [`outliers`]: steps skipped by the norm of their gradients
 //! * [`parameters`]: ops that run as a parameter says
 //! * [`policy`]: the policy in force
+//! * [`random`]: random programs
 //! * [`kernels`]: the ops of burn-amp-kernels
 //!
 //! Tests run one at a time (`RUST_TEST_THREADS` in `.cargo/config.toml`), because random numbers come from one
@@ -50,6 +51,7 @@ mod floor;
 mod grad_scaler;
 mod half_tensors;
 mod kernels;
+mod kinds;
 mod laws;
 mod list_optimizer;
 // On a software driver, thousands of steps take minutes and measure the driver.
@@ -72,6 +74,7 @@ mod parameters;
 mod policy;
 mod presets;
 mod products;
+mod random;
 mod ranks;
 mod reads;
 mod recomputation;

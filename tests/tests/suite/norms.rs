@@ -248,3 +248,36 @@ fn a_large_mean_costs_no_digits() {
         assert_as_in_f32(name, f16, plain, DType::F16, 500.0);
     }
 }
+
+/// 41 / 41 is 1, and 41 · (1 / 41) is 0.99999994; a subnormal divisor has no reciprocal in F32.
+fn a_quotient_is_a_division<P: burn_amp_tests::ConfigSource>() {
+    fn floors<B: Backend>() -> [Vec<f32>; 2] {
+        let device = Default::default();
+        let row = Tensor::<B, 1>::from_floats([1.0; 64], &device)
+            .cumsum(0)
+            .reshape([1, 64]);
+        // Whole numbers up to 64 are exact in every dtype.
+        let low = row
+            .clone()
+            .repeat_dim(0, 32)
+            .matmul(Tensor::eye(64, &device));
+        let ones = (low.clone() / row).floor();
+        let tiny = Tensor::<B, 2>::full([1, 64], 1e-39, &device);
+        let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &device)) / (tiny + 0.0);
+        [ones, zeros].map(|x| x.into_data().convert::<f32>().to_vec().unwrap())
+    }
+    let expected = floors::<Plain>();
+    assert_eq!(expected[0], [1.0; 32 * 64]);
+    assert_eq!(floors::<burn_amp_tests::Amp<P>>()[0], expected[0]);
+    // Some drivers flush subnormal numbers.
+    if cfg!(not(feature = "cubecl")) {
+        assert_eq!(floors::<burn_amp_tests::Amp<P>>()[1], expected[1]);
+    }
+}
+
+#[test]
+fn quotients_are_those_of_a_division() {
+    #[cfg(not(feature = "vulkan"))]
+    a_quotient_is_a_division::<InBf16>();
+    a_quotient_is_a_division::<InF16>();
+}

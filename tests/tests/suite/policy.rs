@@ -6,7 +6,7 @@ use std::path::Path;
 use burn::tensor::{DType, Tensor, activation::softmax};
 use burn_amp::{
     Amp,
-    config::{Class, Compute, Config, ConfigError, ConfigSource, Op, SetupError},
+    config::{Class, Compute, Config, ConfigError, ConfigSource, InForceBy, Op, SetupError},
     configure, effective_config, full_precision, storage_dtype,
 };
 use burn_amp_tests::{InF16, Plain, computing_in, policy};
@@ -33,6 +33,33 @@ fn code_configures_once_and_before_the_first_tensor() {
         effective_config::<B>(&device).unwrap().compute,
         Compute::F16
     );
+}
+
+/// Who put the policy in force is named: an earlier call of `configure` with its line, or the first use.
+#[test]
+fn a_second_configuration_is_told_who_was_first() {
+    policy!(Twice, Config::default());
+    policy!(Late, computing_in(Compute::F16));
+    let device = Default::default();
+
+    let line = line!() + 1;
+    configure::<Amp<Plain, Twice>>(&device, computing_in(Compute::F16)).unwrap();
+    let again = configure::<Amp<Plain, Twice>>(&device, Config::default()).unwrap_err();
+    let SetupError::InForce {
+        by: InForceBy::Configure(first),
+        ..
+    } = again
+    else {
+        panic!("{again}");
+    };
+    assert_eq!((first.file(), first.line()), (file!(), line));
+    let said = format!("`configure` was called at {}:{line}; call it once", file!());
+    assert!(again.to_string().ends_with(&said), "{again}");
+
+    let _ = ones::<Late>();
+    let late = configure::<Amp<Plain, Late>>(&device, Config::default()).unwrap_err();
+    assert!(late.to_string().contains("the first tensor"), "{late}");
+    assert!(late.to_string().ends_with("configure before"), "{late}");
 }
 
 policy!(Automatic, Config::default());

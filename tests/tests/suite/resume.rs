@@ -366,7 +366,8 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 
     let message = refused::<RecordOnPlain, _>(&mpk, &path, &foreign);
     assert!(
-        message.contains("unknown field `weight`, expected `loss_scales` or `optimizer`"),
+        message.contains("this one has the field `weight`")
+            && message.contains("load_inner_record"),
         "{message}"
     );
 
@@ -378,6 +379,80 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
     }
     let bin = BinFileRecorder::<FullPrecisionSettings>::new();
     refused::<LossScaleRecord, _>(&bin, &path, &foreign);
+}
+
+/// What an optimizer saved cannot always be loaded by another: the error names both, or the method for a plain one.
+#[test]
+fn a_record_of_another_optimizer_is_refused_by_name() {
+    policy!(Refusing, computing_in(Compute::F16));
+    type B = AmpAutodiff<Refusing>;
+    type Layer = Linear<B>;
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("optimizer");
+    let device = Default::default();
+    let model: Layer = LinearConfig::new(2, 2).init(&device);
+    let grads = || {
+        let x = burn::tensor::Tensor::<B, 2>::ones([1, 2], &device);
+        GradientsParams::from_grads(model.forward(x).sum().backward(), &model)
+    };
+    let adam = AmpOptimizer::new(AdamConfig::new());
+    type Loaded =
+        <LossScaleOptimizer<AmpAdaptor<AdamConfig, Layer, B>> as Optimizer<Layer, B>>::Record;
+
+    macro_rules! refused_by {
+        ($recorder:expr, $optimizer:expr) => {{
+            let mut optimizer = $optimizer;
+            let _ = optimizer.step(0.1, model.clone(), grads());
+            let record = Optimizer::<Layer, B>::to_record(&optimizer);
+            Recorder::<B>::record(&$recorder, record, path.clone()).unwrap();
+            match Recorder::<B>::load::<Loaded>(&$recorder, path.clone(), &device) {
+                Ok(_) => panic!("the record was loaded"),
+                Err(error) => error.to_string(),
+            }
+        }};
+    }
+    let plain: fn() -> OptimizerAdaptor<burn::optim::Adam, Layer, B> = || AdamConfig::new().init();
+    let momentum = burn::optim::momentum::MomentumConfig::new();
+    let sgd = AmpOptimizer::new(burn::optim::SgdConfig::new().with_momentum(Some(momentum)));
+    let sgd = || sgd.init::<B, Layer>();
+    let messages = [
+        refused_by!(DefaultRecorder::new(), plain()),
+        refused_by!(BinFileRecorder::<FullPrecisionSettings>::new(), plain()),
+        refused_by!(
+            PrettyJsonFileRecorder::<FullPrecisionSettings>::new(),
+            plain()
+        ),
+    ];
+    for message in messages {
+        assert!(
+            message.contains("optimizer.load_inner_record(record)"),
+            "{message}"
+        );
+    }
+    let messages = [
+        refused_by!(DefaultRecorder::new(), sgd()),
+        refused_by!(BinFileRecorder::<FullPrecisionSettings>::new(), sgd()),
+        refused_by!(
+            PrettyJsonFileRecorder::<FullPrecisionSettings>::new(),
+            sgd()
+        ),
+    ];
+    for message in messages {
+        assert!(
+            message.contains("the record of the optimizer `Sgd`, and"),
+            "{message}"
+        );
+        assert!(message.contains("and `Adam` is to load it"), "{message}");
+    }
+
+    // As a record of the plain optimizer it is loaded.
+    let record = Optimizer::<Layer, B>::to_record(&plain());
+    Recorder::<B>::record(&DefaultRecorder::new(), record, path.clone()).unwrap();
+    let record = DefaultRecorder::new().load(path, &device).unwrap();
+    let _ = adam
+        .init::<B, Layer>()
+        .load_inner_record::<Layer, B>(record);
 }
 
 /// The record of a `LossScaleOptimizer` without an inner record.

@@ -208,3 +208,41 @@ fn a_weight_that_is_used_no_more_does_not_keep_another_one_waiting() {
     let of_weights = (1 + 1) + (1 + 3);
     assert_eq!(products_of(y.sum()), of_inputs + of_weights);
 }
+
+/// The gradients of a recurrent net's weights, whose bits depend on the order of all sums. `between` runs after each step.
+fn recurrent<B: AutodiffBackend>(seed: usize, between: impl Fn()) -> Vec<f32> {
+    let weights = [1, 2].map(|weight| {
+        let values = tensor::<B>([24, 24], seed + weight) * 0.37;
+        values.require_grad()
+    });
+    let mut state = tensor::<B>([4, 24], seed + 3) * 0.77;
+    for step in 0..20 {
+        let input = tensor::<B>([4, 24], seed + step) * 0.61;
+        let [a, b] = weights.clone();
+        state = (linear(state, a, None) + linear(input, b, None)).tanh();
+        between();
+    }
+    let grads = state.sum().backward();
+    let values = weights.map(|weight| weight.grad(&grads).expect("a gradient").into_data());
+    let values = values.map(|data| data.convert::<f32>().to_vec().expect("read as F32"));
+    values.concat()
+}
+
+/// What is computed together is decided by the uses of the weight alone.
+#[test]
+fn gradients_do_not_depend_on_the_passes_of_other_weights() {
+    type B = AmpAutodiff<UnscaledF16>;
+    let alone: Vec<_> = (0..4).map(|seed| recurrent::<B>(seed, || {})).collect();
+    let other = || {
+        let weight = tensor::<B>(SHAPE, 5).require_grad();
+        weight.clone().matmul(weight.transpose()).sum().backward();
+    };
+    assert_eq!(recurrent::<B>(0, other), alone[0]);
+    let threads = [0, 1, 2, 3]
+        .map(|seed| std::thread::spawn(move || [(); 4].map(|()| recurrent::<B>(seed, || {}))));
+    for (thread, alone) in threads.into_iter().zip(&alone) {
+        for found in thread.join().expect("a thread that computes") {
+            assert!(found == *alone);
+        }
+    }
+}

@@ -14,6 +14,8 @@ const COMMAND_LINES: &[(&str, &[&str])] = &[
     ("burn-amp", &["ops", "--class", "f32"]),
     ("burn-amp", &["init", "--compute", "fp16"]),
     ("burn-amp", &["report", "nowhere.json"]),
+    ("burn-amp", &["check", "."]),
+    ("burn-amp", &["report", "."]),
     ("digits", &["--backend", "vulkan"]),
     ("digits", &["--precision", "f64"]),
     ("digits", &["--epochs", "0"]),

@@ -21,7 +21,7 @@ pub enum ConfigError {
     },
 
     /// The file exists, but cannot be read as UTF-8 text.
-    #[error("{}: cannot be read as UTF-8 text: {reason}", .file.display())]
+    #[error("{}: {}", .file.display(), unreadable(.reason))]
     Unreadable {
         /// The file.
         file: PathBuf,
@@ -222,6 +222,15 @@ fn labelled(label: &str, text: &str) -> String {
         return String::new();
     }
     format!("{label}{text}")
+}
+
+/// Why a file that exists cannot be read as text.
+fn unreadable(reason: &io::Error) -> String {
+    match reason.kind() {
+        io::ErrorKind::IsADirectory => "is a folder, not a file".into(),
+        io::ErrorKind::InvalidData => "not UTF-8 text".into(),
+        _ => format!("cannot be read: {reason}"),
+    }
 }
 
 fn hint(name: &str, nearest: Option<&str>) -> String {

@@ -12,7 +12,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, tensor::FloatTensor};
 
 use super::Activation;
-use crate::AmpBackend;
+use crate::{AmpBackend, flushed::seen};
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
@@ -57,7 +57,7 @@ impl<B: AmpBackend> Backward<B, 1> for ActivationNode {
         let (x, activation) = ops.state;
         let x = checkpointer.retrieve_node_output(x);
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::mixed_activation_backward(x, grad, activation)
+            seen::<B>(B::mixed_activation_backward(x, grad, activation))
         });
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Chain {
     pub scale: u32,
     pub rescale: u32,
     pub after: u32,
+    /// Whether `scale` divides.
+    pub divides: bool,
     pub relu: bool,
 }
 
@@ -123,6 +125,29 @@ pub(super) fn times<N: Size>(
     }
 }
 
+/// `x · scale`, or `x / scale`.
+#[cube]
+pub(super) fn scaled<N: Size>(
+    x: Vector<f32, N>,
+    factors: &Factors,
+    point: Point,
+    sizes: Point,
+    #[comptime] of: Chain,
+) -> Vector<f32, N> {
+    #[comptime]
+    match &factors.scale {
+        ComptimeOption::Some(scale) => {
+            let scale = factor::<N>(scale, point, sizes, of.scale);
+            if comptime!(of.divides) {
+                x / scale
+            } else {
+                x * scale
+            }
+        }
+        ComptimeOption::None => x,
+    }
+}
+
 /// The chain without its ReLU, from `x + before`.
 #[cube]
 pub(super) fn chain<N: Size>(
@@ -132,7 +157,7 @@ pub(super) fn chain<N: Size>(
     sizes: Point,
     #[comptime] chain: Chain,
 ) -> Vector<f32, N> {
-    let y = times::<N>(centered, &factors.scale, point, sizes, chain.scale);
+    let y = scaled::<N>(centered, factors, point, sizes, chain);
     let y = times::<N>(y, &factors.rescale, point, sizes, chain.rescale);
     plus::<N>(y, &factors.after, point, sizes, chain.after)
 }

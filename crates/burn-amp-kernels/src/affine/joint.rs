@@ -14,7 +14,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::term::{Term, gradient};
-use crate::{AmpBackend, at_node::AtNode, widen::cast};
+use crate::{AmpBackend, at_node::AtNode, flushed::seen, widen::cast};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
@@ -72,7 +72,7 @@ pub fn pass_on<B: AmpBackend>(
 ) {
     match Waiting::<B>::find(to) {
         Some(waiting) => push_gradient::<B>(&mut waiting.lock(), gradient),
-        None => grads.register::<B>(to, cast::<B>(gradient, dtype.into())),
+        None => grads.register::<B>(to, seen::<B>(cast::<B>(gradient, dtype.into()))),
     }
 }
 

@@ -4,7 +4,9 @@ use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::{
     Affine, Rest,
-    device::{Chain, Factors, FactorsLaunch, chain, factor, passed, plus, point, sizes, times},
+    device::{
+        Chain, Factors, FactorsLaunch, chain, factor, passed, plus, point, scaled, sizes, times,
+    },
     layout::{DIMS, Layout},
 };
 use crate::cube::plan::{address_type, empty_on_device_of, storage};
@@ -70,7 +72,7 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
     let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
     let grad = passed::<N>(grad, centered, factors, point, sizes, of);
-    let grad = times::<N>(grad, &factors.scale, point, sizes, of.scale);
+    let grad = scaled::<N>(grad, factors, point, sizes, of);
     let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
     #[comptime]
     let grad = match &rest.scale {
@@ -133,7 +135,7 @@ impl<R: CubeRuntime> Launch<R> {
             .find(|size| sizes[DIMS - 1].is_multiple_of(*size))
             .unwrap_or(1);
         Some(Self {
-            factors: Ordered::new(&layout, factors, affine.relu),
+            factors: Ordered::new(&layout, factors, affine.divides, affine.relu),
             layout,
             vector_size,
             sizes,
@@ -148,7 +150,12 @@ pub(super) struct Ordered<R: CubeRuntime> {
 }
 
 impl<R: CubeRuntime> Ordered<R> {
-    fn new(layout: &Layout, factors: [Option<&CubeTensor<R>>; 4], relu: bool) -> Self {
+    fn new(
+        layout: &Layout,
+        factors: [Option<&CubeTensor<R>>; 4],
+        divides: bool,
+        relu: bool,
+    ) -> Self {
         let [before, scale, rescale, after] =
             factors.map(|factor| factor.map_or(0, |factor| layout.varies(&factor.shape())));
         Self {
@@ -158,6 +165,7 @@ impl<R: CubeRuntime> Ordered<R> {
                 scale,
                 rescale,
                 after,
+                divides,
                 relu,
             },
         }
@@ -235,7 +243,7 @@ where
     let others: Vec<_> = shapes.iter().collect();
     let launch = Launch::new(x, affine, &others, &[grad.dtype, plus_dtype, dtype])?;
     let layout = &launch.layout;
-    let rest = Ordered::new(layout, [before, of_squares, None, of_sum], false);
+    let rest = Ordered::new(layout, [before, of_squares, None, of_sum], false, false);
     let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
     let client = x.client.clone();
     let vectors = x.meta.num_elements() / launch.vector_size;

@@ -1,6 +1,6 @@
 //! Chains of sums and products of a tensor and small factors, in mixed precision.
 //!
-//! A batch, group, instance or RMS norm is `(x + before) · scale · rescale + after` with factors that are small beside `x`,
+//! A batch, group, instance or RMS norm is `(x + before) / scale · rescale + after` with factors that are small beside `x`,
 //! and often a ReLU follows. [`AmpBackend::mixed_affine`] computes all of it in F32 registers: it reads `x` as it is stored
 //! and writes the result in the dtype that the next op reads, F32 for another one that needs F32.
 //!
@@ -52,7 +52,10 @@ pub(crate) use sums_kernel::{moments, sums};
 #[cfg(doc)]
 use crate::AmpBackend;
 
-/// The chain `(x + before) · scale · rescale + after`, and a ReLU of it, or of its sum with a tensor that is as large as `x`.
+/// A factor is small beside a tensor that has so many times its elements.
+pub const SMALL: usize = 16;
+
+/// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a ReLU of it, or of its sum with a tensor that is as large as `x`.
 /// An absent factor changes nothing.
 #[derive(Clone, Debug)]
 pub struct Affine<B: Backend> {
@@ -60,8 +63,10 @@ pub struct Affine<B: Backend> {
     pub grid: Shape,
     /// What is added to `x`.
     pub before: Option<FloatTensor<B>>,
-    /// What the sum is multiplied by.
+    /// What the sum is multiplied by, or divided by.
     pub scale: Option<FloatTensor<B>>,
+    /// Whether `scale` divides. A product with its reciprocal would be another number: 0.99999994 for 41 / 41.
+    pub divides: bool,
     /// What the product is multiplied by, a factor that varies along other dimensions than `scale`.
     pub rescale: Option<FloatTensor<B>>,
     /// What is added last.
@@ -83,22 +88,25 @@ pub struct Rest<B: Backend> {
     pub plus: Option<FloatTensor<B>>,
 }
 
-/// One of the two groups of factors that vary along the same dimensions.
+/// A group of factors that vary along the same dimensions, or all factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// `before` and `scale`; `after` too, if there is no `rescale`.
     First,
     /// `rescale` and `after`.
     Second,
+    /// All factors, of which the sums of both groups can be made.
+    All,
 }
 
 /// The sums over an [`Affine`]'s gradient `h`, the gradient of the result where the ReLU let it pass. They have the shape
 /// of the group's factors, broadcast to each other.
 #[derive(Clone, Debug)]
 pub struct Sums<T> {
-    /// The sum of `h · rescale` for the first group, of `h` for the second.
+    /// The sum of `h · rescale` for the first group, of `h` for the second and for all.
     pub of_gradient: T,
-    /// The sum of `h · rescale · (x + before)` for the first group, of `h · scale · (x + before)` for the second.
+    /// The sum of `h · rescale · (x + before)` for the first group, of `h · (x + before) · scale`, or divided by it, for the
+    /// second, of `h · (x + before)` for all.
     pub of_product: T,
 }
 
@@ -165,6 +173,7 @@ impl<B: Backend> Affine<B> {
             grid,
             before: None,
             scale: None,
+            divides: false,
             rescale: None,
             after: None,
             relu: false,
@@ -181,6 +190,23 @@ impl<B: Backend> Affine<B> {
         ]
     }
 
+    /// `tensor · scale`, or `tensor / scale`; the tensor if there is no `scale`.
+    fn scaled(&self, tensor: FloatTensor<B>) -> FloatTensor<B> {
+        match &self.scale {
+            Some(scale) if self.divides => B::float_div(tensor, scale.clone()),
+            Some(scale) => B::float_mul(tensor, scale.clone()),
+            None => tensor,
+        }
+    }
+
+    /// `tensor · rescale`; the tensor if there is no `rescale`.
+    fn rescaled(&self, tensor: FloatTensor<B>) -> FloatTensor<B> {
+        match &self.rescale {
+            Some(rescale) => B::float_mul(tensor, rescale.clone()),
+            None => tensor,
+        }
+    }
+
     /// The same chain with other factors, in the order of [`factors`](Self::factors).
     pub fn with_factors<C: Backend>(&self, factors: [Option<FloatTensor<C>>; 4]) -> Affine<C> {
         let [before, scale, rescale, after] = factors;
@@ -188,6 +214,7 @@ impl<B: Backend> Affine<B> {
             grid: self.grid.clone(),
             before,
             scale,
+            divides: self.divides,
             rescale,
             after,
             relu: self.relu,
@@ -197,17 +224,11 @@ impl<B: Backend> Affine<B> {
     /// The shape of a group's factors, broadcast to each other; `None` if the group is empty.
     pub fn kept(&self, group: Group) -> Option<Shape> {
         let after_is_first = self.rescale.is_none();
+        let [before, scale, rescale, after] = self.factors();
         let factors = match group {
-            Group::First => [
-                self.before.as_ref(),
-                self.scale.as_ref(),
-                self.after.as_ref().filter(|_| after_is_first),
-            ],
-            Group::Second => [
-                self.rescale.as_ref(),
-                self.after.as_ref().filter(|_| !after_is_first),
-                None,
-            ],
+            Group::First => [before, scale, after.filter(|_| after_is_first), None],
+            Group::Second => [rescale, after.filter(|_| !after_is_first), None, None],
+            Group::All => [before, scale, rescale, after],
         };
         factors.into_iter().flatten().fold(None, |kept, factor| {
             let shape = factor.shape();

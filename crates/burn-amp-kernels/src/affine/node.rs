@@ -18,7 +18,7 @@ use burn_backend::{
 };
 
 use super::{
-    Affine, Group,
+    Affine, Group, SMALL, Sums,
     joint::{contribute, placeholder},
     reference::summed,
     term::{Chain, Term},
@@ -249,15 +249,19 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
             wanted.then(|| B::mixed_affine_sums(x.clone(), values.clone(), grad.clone(), group))
         };
         let wants_after = is_wanted(Role::After);
-        let first = of_group(
-            Group::First,
-            is_wanted(Role::Before) || is_wanted(Role::Scale) || after_is_first && wants_after,
-        );
-        let second = of_group(
-            Group::Second,
-            is_wanted(Role::Rescale) || !after_is_first && wants_after,
-        );
-        let of = |sums: &Option<super::Sums<FloatTensor<B>>>| {
+        let wants_first =
+            is_wanted(Role::Before) || is_wanted(Role::Scale) || after_is_first && wants_after;
+        let wants_second = is_wanted(Role::Rescale) || !after_is_first && wants_after;
+        let [first, second] = if wants_first && wants_second && is_one_sum(&values, &grad) {
+            of_group(Group::All, true)
+                .map_or([None, None], |sums| both_groups(sums, &values).map(Some))
+        } else {
+            [
+                of_group(Group::First, wants_first),
+                of_group(Group::Second, wants_second),
+            ]
+        };
+        let of = |sums: &Option<Sums<FloatTensor<B>>>| {
             sums.clone()
                 .expect("the sums of a wanted group are computed")
         };
@@ -281,11 +285,12 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
                 }
                 Role::Before => {
                     let sum = of(&first).of_gradient;
-                    let gradient = match &values.scale {
-                        Some(scale) => B::float_mul(sum, scale.clone()),
-                        None => sum,
-                    };
-                    (gradient, &values.before)
+                    (values.scaled(sum), &values.before)
+                }
+                // The derivative of `1 / scale` is `-1 / scale²`.
+                Role::Scale if values.divides => {
+                    let twice = values.scaled(values.scaled(of(&first).of_product));
+                    (B::float_neg(twice), &values.scale)
                 }
                 Role::Scale => (of(&first).of_product, &values.scale),
                 Role::Rescale => (of(&second).of_product, &values.rescale),
@@ -296,6 +301,33 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AffineNode {
             grads.register::<B>(parent.id, summed::<B>(gradient, &factor.shape()));
         }
     }
+}
+
+/// Whether the sums of both groups are made of sums over the same few dimensions, as those of a batch norm: one pass over
+/// the gradient gives all of them.
+fn is_one_sum<B: AmpBackend>(values: &Affine<B>, grad: &FloatTensor<B>) -> bool {
+    let kept = values.kept(Group::All);
+    kept.is_some_and(|kept| kept.num_elements() * SMALL <= grad.shape().num_elements())
+}
+
+/// Makes the sums of both groups from those of [`Group::All`].
+fn both_groups<B: AmpBackend>(
+    all: Sums<FloatTensor<B>>,
+    values: &Affine<B>,
+) -> [Sums<FloatTensor<B>>; 2] {
+    let Sums {
+        of_gradient,
+        of_product,
+    } = all;
+    let first = Sums {
+        of_gradient: values.rescaled(of_gradient.clone()),
+        of_product: values.rescaled(of_product.clone()),
+    };
+    let second = Sums {
+        of_gradient,
+        of_product: values.scaled(of_product),
+    };
+    [first, second]
 }
 
 /// Computes the chain again from its operands.

@@ -16,7 +16,7 @@ pub fn reference<B: Backend>(
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let shape = x.shape();
-    let mut y = scaled::<B>(centered::<B>(x, &affine), &affine);
+    let mut y = affine.rescaled(affine.scaled(centered::<B>(x, &affine)));
     if let Some(after) = &affine.after {
         y = B::float_add(y, after.clone());
     }
@@ -39,10 +39,7 @@ pub fn reference_backward<B: Backend>(
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let shape = x.shape();
-    let mut dx = passed::<B>(x.clone(), &affine, grad);
-    for factor in [&affine.scale, &affine.rescale].into_iter().flatten() {
-        dx = B::float_mul(dx, factor.clone());
-    }
+    let mut dx = affine.rescaled(affine.scaled(passed::<B>(x.clone(), &affine, grad)));
     let Rest {
         before,
         of_squares,
@@ -77,20 +74,12 @@ pub fn reference_sums<B: Backend>(
     let kept = affine.kept(group).expect("the group has a factor");
     let grad = passed::<B>(x.clone(), &affine, grad);
     let centered = centered::<B>(x, &affine);
-    let times = |tensor: FloatTensor<B>, factor: &Option<FloatTensor<B>>| match factor {
-        Some(factor) => B::float_mul(tensor, factor.clone()),
-        None => tensor,
+    let (grad, centered) = match group {
+        Group::First => (affine.rescaled(grad), centered),
+        Group::Second => (grad, affine.scaled(centered)),
+        Group::All => (grad, centered),
     };
-    let (of_gradient, of_product) = match group {
-        Group::First => {
-            let grad = times(grad, &affine.rescale);
-            (grad.clone(), B::float_mul(grad, centered))
-        }
-        Group::Second => {
-            let product = times(B::float_mul(grad.clone(), centered), &affine.scale);
-            (grad, product)
-        }
-    };
+    let (of_gradient, of_product) = (grad.clone(), B::float_mul(grad, centered));
     Sums {
         of_gradient: summed::<B>(of_gradient, &kept),
         of_product: summed::<B>(of_product, &kept),
@@ -153,12 +142,6 @@ fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B>
         Some(before) => B::float_add(x, before.clone()),
         None => x,
     }
-}
-
-/// `centered · scale · rescale`.
-fn scaled<B: Backend>(centered: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B> {
-    let factors = [&affine.scale, &affine.rescale].into_iter().flatten();
-    factors.fold(centered, |y, factor| B::float_mul(y, factor.clone()))
 }
 
 /// The gradient of the result where the ReLU let it pass, in the shape of the grid.

@@ -4,7 +4,7 @@ use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::{
     Affine, Group, Moments, Sums,
-    device::{Chain, Factors, Point, passed, plus, sizes, times},
+    device::{Chain, Factors, Point, passed, plus, scaled, sizes, times},
     kernel::Launch,
     layout::DIMS,
     reference::terms,
@@ -24,7 +24,7 @@ const VECTORS: usize = 16;
 enum Summands {
     /// `x + before` and its square.
     Moments,
-    /// Those of a group of factors.
+    /// Those of a group of factors, or of all.
     Of(Group),
 }
 
@@ -105,9 +105,10 @@ fn summands<X: Float, G: Float, N: Size>(
             (grad, grad * centered)
         }
         Summands::Of(Group::Second) => {
-            let scaled = times::<N>(centered, &factors.scale, point, sizes, of.scale);
+            let scaled = scaled::<N>(centered, factors, point, sizes, of);
             (grad, grad * scaled)
         }
+        Summands::Of(Group::All) => (grad, grad * centered),
     }
 }
 

@@ -7,7 +7,7 @@ use burn_autodiff::{
 use burn_backend::tensor::FloatTensor;
 
 use super::{Attention, AttentionGradients};
-use crate::AmpBackend;
+use crate::{AmpBackend, flushed::seen};
 
 /// Computes the op as one node of the graph, which keeps the operands.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
@@ -69,7 +69,7 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for AttentionNode {
         let gradients = [Some(query), Some(key), Some(value), bias];
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, gradient);
+                grads.register::<B>(parent.id, seen::<B>(gradient));
             }
         }
     }

@@ -6,7 +6,7 @@ use burn_autodiff::{
 };
 use burn_backend::tensor::{FloatTensor, IntTensor};
 
-use crate::AmpBackend;
+use crate::{AmpBackend, flushed::seen};
 
 /// Computes the op as one node of the graph, which keeps the operand of the log-softmax as it is stored.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
@@ -42,7 +42,7 @@ impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxAt {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (x, log_sum_exp, targets) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::log_softmax_at_backward(x, log_sum_exp, targets, grad)
+            seen::<B>(B::log_softmax_at_backward(x, log_sum_exp, targets, grad))
         });
     }
 }

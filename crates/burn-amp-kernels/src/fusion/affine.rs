@@ -8,6 +8,7 @@ use crate::affine::{Affine, Rest};
 #[derive(Clone, Debug)]
 pub(super) struct ChainParts {
     grid: Shape,
+    divides: bool,
     relu: bool,
     /// Which of the factors there are.
     factors: [bool; 4],
@@ -18,6 +19,7 @@ impl ChainParts {
     pub(super) fn of<B: Backend>(affine: Affine<B>, tensors: &mut Vec<FloatTensor<B>>) -> Self {
         let parts = Self {
             grid: affine.grid.clone(),
+            divides: affine.divides,
             relu: affine.relu,
             factors: affine.factors().map(|factor| factor.is_some()),
         };
@@ -32,6 +34,7 @@ impl ChainParts {
     ) -> Affine<B> {
         let factors = self.factors.map(|there| there.then(|| next(tensors)));
         Affine::<B> {
+            divides: self.divides,
             relu: self.relu,
             ..Affine::identity(self.grid.clone())
         }

@@ -12,7 +12,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
-use crate::{AmpBackend, affine::Joint, made, widen::cast};
+use crate::{AmpBackend, affine::Joint, flushed::seen, made, widen::cast};
 
 /// The op in a graph: the output has a node, the rest of the result has none.
 pub(crate) struct Recorded<B: AmpBackend, C: CheckpointStrategy> {
@@ -138,7 +138,7 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for LayerNormNode {
         let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let Some(parent) = parent {
-                grads.register::<B>(parent.id, gradient);
+                grads.register::<B>(parent.id, seen::<B>(gradient));
             }
         }
     }

@@ -7,7 +7,7 @@ use burn_autodiff::{
 use burn_backend::{FloatDType, tensor::FloatTensor};
 
 use super::LogSoftmax;
-use crate::{AmpBackend, made};
+use crate::{AmpBackend, flushed::seen, made};
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored and one number per row.
 ///
@@ -43,7 +43,7 @@ impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxNode {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (x, log_sum_exp, dim) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim)
+            seen::<B>(B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim))
         });
     }
 }

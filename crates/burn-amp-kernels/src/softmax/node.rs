@@ -14,7 +14,7 @@ use burn_autodiff::{
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 
 use super::ScaleMask;
-use crate::AmpBackend;
+use crate::{AmpBackend, flushed::seen};
 
 /// Computes the op as one node of the graph. It keeps the output, or the operand under a checkpointing strategy that
 /// computes results again.
@@ -75,7 +75,7 @@ impl<B: AmpBackend> Backward<B, 1> for Softmax {
             }
         };
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::scaled_masked_softmax_backward(output, grad, dim, before)
+            seen::<B>(B::scaled_masked_softmax_backward(output, grad, dim, before))
         });
     }
 }

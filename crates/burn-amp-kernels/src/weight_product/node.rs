@@ -7,7 +7,7 @@ use burn_autodiff::{
 use burn_backend::{ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::deferred::{Deferred, Operands};
-use crate::AmpBackend;
+use crate::{AmpBackend, flushed::seen};
 
 /// Computes the op as one node of the graph. It keeps the operands that the gradients need.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
@@ -70,7 +70,7 @@ impl<B: AmpBackend, const N: usize> Backward<B, N> for WeightProduct {
     ) {
         let mut parents = ops.parents.into_iter();
         let [x_node, weight_node, bias_node] = [(); 3].map(|()| parents.next().flatten());
-        let grad = grads.consume::<B>(&ops.node);
+        let grad = seen::<B>(grads.consume::<B>(&ops.node));
         let Saved {
             x,
             weight,

@@ -1,6 +1,12 @@
 //! The op that is called: a row of the table, or one of the user's own.
 
-use burn_amp_core::{Class, Op};
+use burn_amp_core::{Class, Op, Precision};
+use burn_amp_kernels::AmpBackend;
+
+use crate::{
+    graph::Graph,
+    tensor::{AmpTensor, Nature},
+};
 
 /// The op that is called.
 #[derive(Clone, Copy)]
@@ -18,6 +24,15 @@ impl Callee {
         match self {
             Self::Op(op) => Some(op),
             Self::Custom(_) => None,
+        }
+    }
+
+    /// The dtype in which an operand counts for the policy, and in which an op that keeps dtypes reads it.
+    #[inline]
+    pub(super) fn stored<B: AmpBackend, G: Graph<B>>(self, tensor: &AmpTensor<B, G>) -> Precision {
+        match &tensor.nature {
+            Nature::Rounded(_) if !self.reads_rounded() => Precision::F32,
+            _ => tensor.stored(),
         }
     }
 

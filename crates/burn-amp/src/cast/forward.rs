@@ -8,11 +8,17 @@
 ///
 /// A macro, because a function cannot be generic over signatures.
 macro_rules! forward {
-    // A question about a tensor, which nobody counts as a call.
-    ($op:ident [] ($x:ident: $type:ty as [&F],) -> $ret:ty as $result:tt) => {
+    // Questions about a tensor, which nobody counts as calls.
+    (float_device [] ($x:ident: $type:ty as [&F],) -> $ret:ty as $result:tt) => {
         #[inline]
-        fn $op($x: $type) -> $ret {
-            G::Inner::$op(&$x.inner)
+        fn float_device($x: $type) -> $ret {
+            $x.device()
+        }
+    };
+    (float_is_require_grad [] ($x:ident: $type:ty as [&F],) -> $ret:ty as $result:tt) => {
+        #[inline]
+        fn float_is_require_grad($x: $type) -> $ret {
+            $x.is_require_grad()
         }
     };
     (

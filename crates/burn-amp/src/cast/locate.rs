@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use burn_amp_core::{
     Op, Precision,
-    overflow::{Cause, NotFinite, Operand, Range},
+    overflow::{Cause, Made, NotFinite, Operand, Range},
     report::Site,
 };
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::watch::Tensor;
+use super::{parameters::is_view, watch::Tensor};
 use crate::{
     graph::{Graph, Probe},
     param_name::ParamName,
     policy::Locator,
     precision, site,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Reader},
 };
 
 /// Reads the range of a tensor that it keeps.
@@ -36,6 +36,7 @@ struct Kept {
     parameter: Option<ParamName>,
     tensor: Tensor,
     range: ReadRange,
+    made: Option<Made>,
 }
 
 /// A call that is searched, shared by the probes of its gradients. It keeps the operands until the backward pass has
@@ -61,14 +62,13 @@ impl Search {
 
     /// Sees an operand as it is stored.
     pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
-        let values = match &operand.nature {
-            Nature::Lazy(_) | Nature::Scores(_) => G::values(&operand.clone().exact().inner),
-            _ => G::values(&operand.inner),
-        };
+        let values = operand.clone().read(operand.stored(), Reader::Cut);
+        let values = G::values(&values);
         self.operands.push(Kept {
             parameter: operand.nature.origin().map(|origin| origin.name().clone()),
             tensor: Tensor::of(&values),
             range: read_range::<B>(values),
+            made: operand.node().and_then(|node| self.locator.maker(node)),
         });
     }
 
@@ -115,16 +115,36 @@ impl Searched {
                 *call.received.lock() = Some(read_range::<B>(gradient.clone()));
             }
         });
-        G::probed(result, probe)
+        let result = G::probed(result, probe);
+        if let Some(number) = G::node(&result) {
+            locator.made(number, self.maker());
+        }
+        result
     }
 
-    /// Has the gradient of an operand shown, as the backward pass of the op makes it.
-    pub(super) fn operand<B: AmpBackend, G: Graph<B>>(
-        self: &Arc<Self>,
-        operand: FloatTensor<G::Inner>,
-    ) -> FloatTensor<G::Inner> {
+    /// Who made the values of the result: a view has those of its operand.
+    fn maker(&self) -> Made {
+        let operand = match self.op {
+            Some(op) if is_view(op) => self.search.operands.first(),
+            Some(_) | None => None,
+        };
+        match operand.and_then(|operand| operand.made.clone()) {
+            Some(made) => made,
+            None => Made {
+                op: self.name(),
+                site: self.site.clone(),
+            },
+        }
+    }
+
+    fn name(&self) -> String {
+        self.op.map_or("custom", |op| op.name()).into()
+    }
+
+    /// What is shown the gradient of an operand, as the backward pass of the op makes it.
+    pub(super) fn operand_probe<B: AmpBackend>(self: &Arc<Self>) -> Probe<B> {
         let call = self.clone();
-        let probe: Probe<B> = Arc::new(move |gradient| {
+        Arc::new(move |gradient| {
             call.find_in::<B>(gradient, || {
                 let received = call.received.lock();
                 let received = received.as_ref().map(|read| read());
@@ -132,8 +152,7 @@ impl Searched {
                     received: received.unwrap_or_default(),
                 }
             });
-        });
-        G::probed(operand, probe)
+        })
     }
 
     /// Notes a gradient that is not finite.
@@ -153,11 +172,12 @@ impl Searched {
                 dtype: kept.tensor.dtype,
                 shape: kept.tensor.shape.clone(),
                 range: (kept.range)(),
+                made: kept.made.clone(),
             }
         };
         Cause {
             what,
-            op: self.op.map_or("custom", |op| op.name()).into(),
+            op: self.name(),
             site: self.site.clone(),
             computed_in: self.computed_in,
             operands: self.search.operands.iter().map(operand).collect(),

@@ -6,6 +6,7 @@
 //! * [`parameters`]: the class that a parameter gives to the calls that read it
 //! * [`recompute`]: which results a graph computes again in the backward pass
 //! * [`scope`]: a scope in which every op runs in F32
+//! * [`stepped`]: the new parameters of an optimizer that is not burn-amp's
 //! * [`observe`]: a hook that sees every cast
 //! * [`locate`]: looks for the first call that makes inf or NaN
 //! * [`shadow`]: runs each op once more in F32, and compares
@@ -26,4 +27,5 @@ pub(crate) mod record;
 pub(crate) mod sample;
 pub(crate) mod scope;
 pub(crate) mod shadow;
+pub(crate) mod stepped;
 pub(crate) mod watch;

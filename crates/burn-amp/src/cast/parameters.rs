@@ -1,10 +1,9 @@
 //! The class that a parameter gives to the calls that read it, by `[parameters]`.
 
-use burn_amp_core::{Class, Config, Op};
+use burn_amp_core::{Class, Op};
 use burn_amp_kernels::AmpBackend;
 
-use super::scope;
-use crate::{graph::Graph, tensor::AmpTensor, warn};
+use crate::{graph::Graph, tensor::AmpTensor};
 
 /// The class of the calls that read a tensor: a parameter that a pattern matches, or a view of one.
 #[cold]
@@ -53,11 +52,4 @@ pub(super) fn is_view(op: Op) -> bool {
             | Op::float_select
             | Op::float_flip
     )
-}
-
-/// Warns after the step of a plain optimizer, which makes new parameters, if `[parameters]` has rules.
-pub(super) fn after_step(config: &Config) {
-    if !config.parameters.is_empty() && !scope::is_full_precision() {
-        warn::of_parameters_without_names();
-    }
 }

@@ -14,16 +14,13 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::TensorMetadata;
 
 use crate::{
-    graph::{Graph, WORTH_RECOMPUTING},
+    graph::Graph,
     tensor::AmpTensor,
+    thresholds::{LONGEST, worth_waiting},
 };
 
 /// An operand that is broadcast to so many times its size is small beside the result.
 const BROADCAST: usize = 16;
-
-/// The most ops in a row that are recomputed. burn-autodiff walks each path through a chain, and the number of paths may
-/// double with each op.
-const LONGEST: u8 = 12;
 
 /// The operands of an op, as far as they decide whether its result is recomputed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +39,7 @@ pub(super) struct Chain {
 impl Chain {
     #[inline]
     pub(super) fn add<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
-        let elements = operand.inner.shape().num_elements();
+        let elements = operand.shape().num_elements();
         self.operands = self.operands.saturating_add(1);
         self.largest = self.largest.max(elements);
         self.length = self.length.max(operand.recorded.chain);
@@ -56,7 +53,7 @@ impl Chain {
     /// graph would not keep anyway.
     #[inline]
     pub(super) fn goes_on(self, op: Option<Op>, dtype: Precision) -> bool {
-        if self.largest < WORTH_RECOMPUTING || self.untracked || self.length >= LONGEST {
+        if self.largest < worth_waiting() || self.untracked || self.length >= LONGEST {
             return false;
         }
         let Some(op) = op else {

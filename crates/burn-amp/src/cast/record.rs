@@ -17,7 +17,7 @@ use crate::{
     graph::Graph,
     policy::{Context, Key, Outside, Stored, next_id},
     precision, site,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Reader},
 };
 
 thread_local! {
@@ -118,9 +118,7 @@ impl<B: AmpBackend> Taken<B> {
         }
         let key = match &tensor.nature {
             Nature::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
-            // Its node is that of another tensor.
-            Nature::Lazy(_) | Nature::Scores(_) => None,
-            _ => G::node(&tensor.inner).map(Key::Node),
+            _ => tensor.node().map(Key::Node),
         };
         Some(Use {
             is_shared: tensor.recorded.is_shared(),
@@ -146,10 +144,9 @@ impl<B: AmpBackend> Taken<B> {
         }
         let results = results.iter_mut().map(|result| {
             result.recorded.id = next_id();
-            let is_computed = !matches!(result.nature, Nature::Lazy(_) | Nature::Scores(_));
             Produced {
                 id: result.recorded.id,
-                values: is_computed.then(|| values_of::<B>(G::values(&result.inner))),
+                values: (!result.waits()).then(|| values_of::<B>(stored_values(result))),
             }
         });
         let results = results.collect();
@@ -186,10 +183,6 @@ fn outside<B: AmpBackend, G: Graph<B>>(
     id: u64,
     data: usize,
 ) -> (Outside<B>, FloatTensor<B>) {
-    let values = match &tensor.nature {
-        Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_) => tensor.clone().exact().inner,
-        _ => tensor.inner.clone(),
-    };
     let leaf = match &tensor.nature {
         Nature::Leaf(leaf) => Some(leaf.clone()),
         _ => None,
@@ -213,12 +206,15 @@ fn outside<B: AmpBackend, G: Graph<B>>(
         },
         is_cut: leaf.is_none() && tensor.is_tracked(),
         origin: tensor.nature.origin().cloned(),
-        handle: leaf
-            .as_ref()
-            .and_then(|_| G::handle(&tensor.inner, &tensor.context.leaves)),
+        handle: tensor.handle(),
         leaf,
     };
-    (outside, G::values(&values))
+    (outside, stored_values(tensor))
+}
+
+/// The values of a tensor in the dtype in which they are stored, outside any graph.
+fn stored_values<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> FloatTensor<B> {
+    G::values(&tensor.clone().read(tensor.stored(), Reader::Cut))
 }
 
 /// Looks at values. Incurs a device-to-host read.

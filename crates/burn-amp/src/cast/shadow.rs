@@ -14,7 +14,7 @@ use super::scope::full_precision;
 use crate::{
     graph::{Graph, NoGraph},
     precision, site,
-    tensor::AmpTensor,
+    tensor::{AmpTensor, Reader},
     watching,
 };
 
@@ -52,6 +52,22 @@ pub(super) fn is_reference() -> bool {
     IS_REFERENCE.get()
 }
 
+/// Runs `f`, whose calls nobody is to see.
+fn unseen<T>(f: impl FnOnce() -> T) -> T {
+    /// Ends the reference when it is dropped, even if `f` panics.
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_REFERENCE.set(false);
+        }
+    }
+
+    IS_REFERENCE.set(true);
+    let _end = End;
+    f()
+}
+
 /// The result of an op in each dtype with which it is compared.
 pub(crate) struct Shadow<B: AmpBackend> {
     op: Op,
@@ -69,13 +85,12 @@ impl<B: AmpBackend> Shadow<B> {
         let mut dtypes: Vec<_> = COMPARISONS.read().iter().map(|one| one.with).collect();
         dtypes.sort_unstable();
         dtypes.dedup();
-        IS_REFERENCE.set(true);
         let expected = dtypes.into_iter().map(|dtype| {
             let expected = full_precision(|| reference(dtype));
-            (dtype, expected.in_f32().inner)
+            let wide = expected.stored().join(Precision::F32);
+            (dtype, expected.read(wide, Reader::Cut))
         });
-        let expected = expected.collect();
-        IS_REFERENCE.set(false);
+        let expected = unseen(|| expected.collect());
         Some(Box::new(Self { op, expected }))
     }
 
@@ -84,10 +99,8 @@ impl<B: AmpBackend> Shadow<B> {
     #[inline(never)]
     pub(crate) fn compared<G: Graph<B>>(self, result: AmpTensor<B, G>) -> AmpTensor<B, G> {
         let Self { op, expected } = self;
-        IS_REFERENCE.set(true);
         let stored = result.stored();
-        let found = values::<B>(operand(&result, Precision::F32).inner);
-        IS_REFERENCE.set(false);
+        let found = unseen(|| values::<B>(values_in(&result, Precision::F32)));
         let site = site::here();
         let comparisons = COMPARISONS.read().clone();
         for (dtype, expected) in expected {
@@ -108,9 +121,16 @@ pub(crate) fn operand<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
     dtype: Precision,
 ) -> AmpTensor<B, NoGraph> {
-    let inner = G::values(&tensor.clone().computed().inner);
-    let wide = precision::of(&inner).join(dtype);
-    AmpTensor::new(precision::cast::<B>(inner, wide), tensor.context)
+    AmpTensor::new(values_in(tensor, dtype), tensor.context)
+}
+
+fn values_in<B: AmpBackend, G: Graph<B>>(
+    tensor: &AmpTensor<B, G>,
+    dtype: Precision,
+) -> FloatTensor<B> {
+    let stored = tensor.stored();
+    let values = G::values(&tensor.clone().read(stored, Reader::Cut));
+    precision::cast::<B>(values, stored.join(dtype))
 }
 
 /// Reads values. Incurs a device-to-host read.

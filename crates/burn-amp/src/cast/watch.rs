@@ -23,9 +23,9 @@ use super::{
     sample, shadow,
 };
 use crate::{
-    graph::Graph,
+    graph::{Graph, Probe},
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Reader},
     watching,
 };
 
@@ -164,7 +164,7 @@ impl Watch {
                 search.operand(operand);
             }
             seen.call.operands.push(Tensor::seen(operand));
-            seen.memory.extend(G::Inner::float_memory(&operand.inner));
+            seen.memory.extend(operand.memory());
             seen.call.reads_rounded |= matches!(operand.nature, Nature::Rounded(_));
             seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
         }
@@ -249,6 +249,26 @@ impl Watch {
         }
     }
 
+    /// Sees the cast of an operand, unless it is a chain that its reader computes.
+    pub(super) fn cast_of<B: AmpBackend, G: Graph<B>>(
+        &self,
+        operand: &AmpTensor<B, G>,
+        to: Precision,
+    ) {
+        if operand.waits() || operand.stored() == to {
+            return;
+        }
+        let values = operand.clone().read(operand.stored(), Reader::Cut);
+        let expanded = operand.recorded.expanded;
+        self.cast::<B, G>(&values, to, expanded, || is_shared(operand, to));
+    }
+
+    /// What sees the gradient of an operand, if an overflow is searched.
+    pub(super) fn probe<B: AmpBackend>(&self) -> Option<Probe<B>> {
+        self.searched()
+            .map(|searched| searched.operand_probe::<B>())
+    }
+
     /// Sees an operand as the inner backend gets it.
     #[inline]
     pub(super) fn passed<B: AmpBackend, G: Graph<B>>(
@@ -256,7 +276,7 @@ impl Watch {
         operand: FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
         match self.searched() {
-            Some(searched) => searched.operand::<B, G>(operand),
+            Some(searched) => G::probed(operand, searched.operand_probe::<B>()),
             None => operand,
         }
     }
@@ -393,10 +413,7 @@ fn why(operands: Operands, casts: Casts, class: Option<Class>, full_precision: b
 }
 
 /// Whether the cast of an operand to `to` is made already, for another use.
-pub(super) fn is_shared<B: AmpBackend, G: Graph<B>>(
-    operand: &AmpTensor<B, G>,
-    to: Precision,
-) -> bool {
+fn is_shared<B: AmpBackend, G: Graph<B>>(operand: &AmpTensor<B, G>, to: Precision) -> bool {
     match &operand.nature {
         Nature::Leaf(leaf) => leaf.has_cast(to),
         Nature::Plain

@@ -19,7 +19,7 @@ static UNDER_WAY: LazyLock<Mutex<HashMap<usize, Recording>>> = LazyLock::new(Def
 #[inline]
 pub(crate) fn begins<B: Backend>(context: &'static Context<B>, backend: impl FnOnce() -> String) {
     let steps = u64::from(context.config.report.steps);
-    let pass = context.leaves.pass();
+    let pass = context.leaves.passes();
     if steps == 0 || pass > steps {
         return;
     }

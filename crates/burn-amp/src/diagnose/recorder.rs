@@ -158,8 +158,8 @@ impl Recording {
         Self {
             recorder,
             samples,
-            passes: Box::new(|| context.leaves.pass()),
-            passes_before: context.leaves.pass(),
+            passes: Box::new(|| context.leaves.passes()),
+            passes_before: context.leaves.passes(),
             head: Report {
                 scales_loss: context.scales_losses(),
                 ..Report::new(

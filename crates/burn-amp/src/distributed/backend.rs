@@ -14,7 +14,7 @@ use crate::{
     backend::Amp,
     graph::{Graph, Recorded},
     policy::ConfigSource,
-    tensor::AmpTensor,
+    tensor::{AmpTensor, Parts},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> DistributedBackend for Amp<B, P, G>
@@ -40,7 +40,7 @@ where
     fn submit_gradient_sync(tensor: TensorRef<Self>, distributed_params: DistributedParams) {
         // SAFETY: the pointer is valid for this call, as `DistributedBackend` requires of its callers.
         let tensor = unsafe { &mut *tensor.0 };
-        G::Inner::submit_gradient_sync(TensorRef(&mut tensor.inner), distributed_params);
+        G::Inner::submit_gradient_sync(TensorRef(tensor.in_place()), distributed_params);
     }
 
     fn all_reduce(
@@ -48,22 +48,16 @@ where
         op: ReduceOperation,
         device_ids: Vec<DeviceId>,
     ) -> CollectiveTensor<Self> {
-        let AmpTensor {
-            inner,
-            logical,
-            context,
-            nature,
-            ..
-        } = tensor.exact();
+        let parts = tensor.into_parts();
         // SAFETY: the tensor is wrapped again at once, and the caller resolves what is returned.
-        let inner = unsafe { G::Inner::all_reduce(inner, op, device_ids).assume_resolved() };
-        CollectiveTensor::new(AmpTensor {
-            inner,
-            logical,
-            context,
-            nature: nature.after_move(),
+        let values =
+            unsafe { G::Inner::all_reduce(parts.values, op, device_ids).assume_resolved() };
+        CollectiveTensor::new(AmpTensor::of(Parts {
+            values,
+            nature: parts.nature.after_move(),
             recorded: Recorded::nothing(),
-        })
+            ..parts
+        }))
     }
 
     fn sync_collective(device: &Self::Device) {

@@ -21,8 +21,8 @@ struct Uses<B: Backend> {
     /// The values in the dtype that they were last cast to, until a backward pass reaches the leaf. The values of a leaf
     /// never change, so this is never stale.
     cast: Option<(Precision, FloatTensor<B>)>,
-    /// The number of the backward pass that will consume the last use, and the graph level of the cast for that use.
-    last: Option<(u64, usize)>,
+    /// The graph level of the cast for the last use; `None` if a backward pass has reached the leaf since then.
+    last: Option<usize>,
 }
 
 impl<B: Backend> Leaf<B> {
@@ -69,36 +69,39 @@ impl<B: Backend> Leaf<B> {
         self.uses.lock().cast = Some((to, values));
     }
 
-    /// Forgets the cast values: a backward pass has reached a use, so the forward pass is over, and graphs hold the values
-    /// for the uses that are left.
-    pub(super) fn forget_cast(&self) {
-        self.uses.lock().cast = None;
+    /// Ends the forward pass, since a backward pass has reached a use: forgets the cast values, which graphs hold for the
+    /// uses that are left, and where the last use is.
+    pub(super) fn reached(&self) {
+        *self.uses.lock() = Uses {
+            cast: None,
+            last: None,
+        };
     }
 
-    /// Whether an op has read a cast of the leaf whose gradient the backward pass number `pass` will compute.
-    pub(crate) fn is_used_in(&self, pass: u64) -> bool {
-        let last = self.uses.lock().last;
-        last.is_some_and(|(last_pass, _)| last_pass == pass)
+    /// Whether an op has read a cast of the leaf in this forward pass. Passes of other leaves, such as those of other
+    /// threads, play no part: what is computed does not depend on them.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.uses.lock().last.is_some()
     }
 
     /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level
-    /// among the op's operands, and above the leaf's previous cast for the same backward pass, number `pass`.
+    /// among the op's operands, and above the leaf's previous cast in this forward pass.
     ///
     /// The *level* of a node is its distance from the leaves. A backward pass runs level by level from the top. If all
     /// casts were directly above the leaf, they would run last, and the gradients of all uses would stay in memory
     /// until then. A cast directly below the op that uses it, and above the previous cast, runs right after the op, and
     /// its gradient is added to the leaf's at once.
-    pub(crate) fn level(&self, pass: u64, operands: usize) -> usize {
+    pub(crate) fn level(&self, operands: usize) -> usize {
         /// The highest level that is asked for: a backward pass allocates a list for every level of its graph.
         const HIGHEST: usize = 4096;
 
         let mut uses = self.uses.lock();
         let above_the_last = match uses.last {
-            Some((last_pass, level)) if last_pass == pass && level < HIGHEST => level + 1,
+            Some(level) if level < HIGHEST => level + 1,
             _ => 0,
         };
         let level = operands.max(above_the_last);
-        uses.last = Some((pass, level));
+        uses.last = Some(level);
         level
     }
 }

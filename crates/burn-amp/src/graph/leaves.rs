@@ -17,7 +17,7 @@ use crate::{param_name::ParamName, precision};
 #[derive(Debug)]
 pub struct Leaves<B: Backend> {
     entries: Mutex<Entries<B>>,
-    /// The number of backward passes so far, which is also the number of the next one.
+    /// The number of backward passes so far, for reports.
     passes: AtomicU64,
     /// Replaces the values of a tensor of which only the graph node is needed.
     placeholder: OnceLock<FloatTensor<B>>,
@@ -78,8 +78,8 @@ impl<B: Backend> Leaves<B> {
         }
     }
 
-    /// Returns the number of the next backward pass.
-    pub(crate) fn pass(&self) -> u64 {
+    /// Returns the number of backward passes so far.
+    pub(crate) fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
     }
 

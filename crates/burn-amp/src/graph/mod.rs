@@ -13,6 +13,7 @@
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
+//! * [`stepped`]: what an optimizer has made
 //! * [`probe`]: a node that shows the gradient which passes through it
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
@@ -24,6 +25,7 @@ mod operand_cast;
 mod origin;
 mod probe;
 mod recorded;
+mod stepped;
 mod weight_cast;
 
 use std::{fmt::Debug, marker::PhantomData, sync::Arc};
@@ -44,8 +46,8 @@ pub use probe::Probe;
 pub use recorded::Recorded;
 
 pub(crate) use leaves::LeafGradient;
-pub(crate) use operand_cast::WORTH_RECOMPUTING;
 pub(crate) use origin::Moment;
+pub(crate) use stepped::Stepped;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.
 pub trait Graph<B: AmpBackend>:

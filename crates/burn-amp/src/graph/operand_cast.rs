@@ -25,9 +25,6 @@ use burn_backend::{Backend, FloatDType, TensorMetadata, ops::FloatTensorOps, ten
 use super::recorded::{Recorded, SharedCasts};
 use crate::precision;
 
-/// A result of fewer elements is not worth another kernel launch in the backward pass.
-pub(crate) const WORTH_RECOMPUTING: usize = 1024;
-
 /// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`.
 ///
 /// For an op that `recomputes` its result, and under a checkpointing strategy that recomputes, the graph keeps the

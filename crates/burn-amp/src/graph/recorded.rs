@@ -7,6 +7,7 @@ use burn_amp_core::{Class, Precision};
 use burn_autodiff::Autodiff;
 use burn_backend::{Backend, tensor::FloatTensor};
 
+use super::Stepped;
 use crate::precision;
 
 /// What is known about a tensor besides its values and its node. All clones of the tensor share it.
@@ -22,6 +23,8 @@ pub struct Recorded<B: Backend> {
     pub(crate) is_product: bool,
     /// The number of the tensor in a step that is recorded; 0 if it has none.
     pub(crate) id: u64,
+    /// What is known of the step that made the tensor, if an optimizer did.
+    pub(crate) stepped: Option<Stepped>,
     pub(super) casts: Option<Arc<SharedCasts<B>>>,
 }
 
@@ -48,6 +51,7 @@ impl<B: Backend> Recorded<B> {
             expanded: false,
             is_product: false,
             id: 0,
+            stepped: None,
             casts: None,
         }
     }
@@ -65,6 +69,7 @@ impl<B: Backend> Recorded<B> {
             expanded: false,
             is_product: false,
             id: 0,
+            stepped: None,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),

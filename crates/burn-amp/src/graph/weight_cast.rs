@@ -27,8 +27,8 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     operands: usize,
     leaves: &Leaves<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let is_further_use = leaf.is_used_in(leaves.pass());
-    let level = leaf.level(leaves.pass(), operands);
+    let is_further_use = leaf.is_in_use();
+    let level = leaf.level(operands);
     let level = leaves.node_of_level(level, &tensor.primitive);
     let stored = precision::of(&tensor.primitive);
     let is_lowered = stored == Precision::F32 && to.is_low();
@@ -90,7 +90,7 @@ impl<B: AmpBackend> Backward<B, 2> for WeightCast {
             deferred,
         } = ops.state;
         if let Some(used) = used.upgrade() {
-            used.forget_cast();
+            used.reached();
         }
         if let Some(operands) = deferred.and_then(|deferred| deferred.take()) {
             match leaf {

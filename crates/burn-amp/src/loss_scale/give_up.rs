@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use burn_amp_core::overflow::Cause;
+use burn_amp_core::overflow::{Cause, NotFinite};
 
 use super::skip::{Readable, Skip};
 use crate::warn::See;
@@ -78,11 +78,8 @@ impl fmt::Display for GivenUp {
             }
             (_, Some(_)) => {}
         }
-        f.write_str(
-            "Look for inf or NaN in the data and in the loss; compute what overflows in f32, with \
-             `burn_amp::full_precision(|| ..)` or a class under `[ops]`; or set `compute = \"bf16\"`, which has the range \
-             of f32",
-        )?;
+        let cause = skip.cause.as_ref().or(cause.as_ref());
+        write!(f, "{}", Remedy::of(cause.map(AsRef::as_ref)))?;
         match limit {
             Limit::AtMin(_) => f.write_str(
                 ". `loss_scale.min` is the smallest scale, `loss_scale.patience` the number of overflows there after which \
@@ -90,6 +87,53 @@ impl fmt::Display for GivenUp {
             ),
             Limit::InARow => Ok(()),
         }
+    }
+}
+
+/// What may help against overflows at every scale. BF16 has the range of F32, and helps where F32 would.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Remedy {
+    /// The cause is not known.
+    Look,
+    /// The values are beyond the range of F16.
+    Range,
+    /// They were not finite before any op.
+    Data,
+    /// They are not finite in F32 either.
+    Values,
+}
+
+impl Remedy {
+    fn of(cause: Option<&Cause>) -> Self {
+        match cause {
+            None => Self::Look,
+            Some(cause) if cause.is_of_range() => Self::Range,
+            Some(cause) if cause.what == NotFinite::Operand => Self::Data,
+            Some(_) => Self::Values,
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Look => {
+                "Look for inf or NaN in the data and in the loss. If `compute = \"f32\"` has none, compute what overflows \
+                 in f32, with `burn_amp::full_precision(|| ..)` or a class under `[ops]`; or set `compute = \"bf16\"`, \
+                 which has the range of f32"
+            }
+            Self::Range => {
+                "Compute it in f32, with `burn_amp::full_precision(|| ..)` or a class under `[ops]`; or set `compute = \
+                 \"bf16\"`, which has the range of f32"
+            }
+            Self::Data => {
+                "No op had made these values, so they are not finite in any dtype: look at the data, the constants and the \
+                 parameters"
+            }
+            Self::Values => {
+                "These values are not finite in f32 either: bound the operands of this op, or lower the learning rate"
+            }
+        })
     }
 }
 

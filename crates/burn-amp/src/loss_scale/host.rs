@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::{DynamicLossScale, LossScaleState, LossScaling, Outcome, overflow::Cause};
+use burn_amp_core::{
+    DynamicLossScale, LossScaleState, LossScaling, Outcome, Search, overflow::Cause,
+};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
@@ -243,16 +245,20 @@ impl HostScale {
             drop(state);
             given_up.panic();
         }
-        let (next, all_at_min) = (state.loss_scale.scale, state.all_at_min);
+        let (next, all_at_min) = (state.loss_scale, state.all_at_min);
         drop(state);
 
         if let LossScaling::Static(_) = self.rule {
             warn::of_static_scale(in_a_row, scale, &skip);
         }
         warn::of_smallest_scale(all_at_min, &skip);
+        // The search falls far below the scale that it finds.
+        if next.search == Search::Over && next.scale < 1.0 && next.scale < before.scale {
+            warn::of_scale_below_1(Readable(next.scale), &skip);
+        }
         tracing::info!(
             "burn-amp: step skipped: {skip}; the next scale is {} {}",
-            Readable(next),
+            Readable(next.scale),
             warn::See("a-skipped-step")
         );
         outcome

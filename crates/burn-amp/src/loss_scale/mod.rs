@@ -33,7 +33,7 @@ pub(crate) use device::DeviceScale;
 pub(crate) use host::HostScale;
 pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
-pub(crate) use skip::{Checked, Decision};
+pub(crate) use skip::{Checked, Decision, Readable};
 
 /// The loss scale of one configuration source, backend and device.
 #[derive(Debug)]

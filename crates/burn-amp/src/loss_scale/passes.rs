@@ -7,15 +7,32 @@
 
 use std::sync::Arc;
 
+use burn_amp_core::Precision;
 use burn_backend::Backend;
 
 use super::deferred::DeferredPass;
 
 /// The backward passes that a gradient was computed from: one for most gradients, none if the host knows their outcome.
+/// Besides, whether its parameter is stored in half precision.
 ///
 /// Every gradient has such a list, so it is a single pointer.
 #[derive(Debug)]
-pub(crate) struct Passes<B: Backend>(Option<Arc<Vec<Arc<DeferredPass<B>>>>>);
+pub(crate) struct Passes<B: Backend>(Option<Arc<Carried<B>>>);
+
+/// What a gradient carries.
+#[derive(Clone, Debug)]
+struct Carried<B: Backend> {
+    passes: Vec<Arc<DeferredPass<B>>>,
+    /// The largest parameter in half precision among those whose gradients it was computed from.
+    low_leaf: Option<LowLeaf>,
+}
+
+/// A parameter in half precision.
+#[derive(Clone, Copy, Debug)]
+struct LowLeaf {
+    elements: usize,
+    stored: Precision,
+}
 
 impl<B: Backend> Passes<B> {
     #[inline]
@@ -24,7 +41,44 @@ impl<B: Backend> Passes<B> {
     }
 
     pub(crate) fn of(pass: Arc<DeferredPass<B>>) -> Self {
-        Self(Some(Arc::new(vec![pass])))
+        Self(Some(Arc::new(Carried {
+            passes: vec![pass],
+            low_leaf: None,
+        })))
+    }
+
+    /// Adds that this is the gradient of a parameter of so many `elements`, if that is `stored` in half precision.
+    pub(crate) fn of_leaf(self, stored: Precision, elements: usize) -> Self {
+        if stored.is_low() {
+            self.with_low_leaf(Some(LowLeaf { elements, stored }))
+        } else {
+            self
+        }
+    }
+
+    /// Returns other passes for a gradient of the same parameter.
+    pub(crate) fn replaced_by(&self, passes: Self) -> Self {
+        passes.with_low_leaf(self.0.as_ref().and_then(|carried| carried.low_leaf))
+    }
+
+    fn with_low_leaf(mut self, low_leaf: Option<LowLeaf>) -> Self {
+        if low_leaf.is_some() {
+            let carried = self.0.get_or_insert_with(|| {
+                Arc::new(Carried {
+                    passes: Vec::new(),
+                    low_leaf: None,
+                })
+            });
+            Arc::make_mut(carried).low_leaf = low_leaf;
+        }
+        self
+    }
+
+    /// Returns the dtype of a parameter in half precision from whose gradient a tensor of so many elements was computed,
+    /// if it is as large: the factor of a clipping is computed from all gradients, and makes none of another.
+    pub(crate) fn low_leaf_of(&self, elements: usize) -> Option<Precision> {
+        let leaf = self.0.as_ref()?.low_leaf?;
+        (leaf.elements == elements).then_some(leaf.stored)
     }
 
     /// Adds the passes of another gradient that becomes part of this one.
@@ -36,38 +90,44 @@ impl<B: Backend> Passes<B> {
     }
 
     #[cold]
-    fn extend(&mut self, others: &Arc<Vec<Arc<DeferredPass<B>>>>) {
-        let Some(passes) = &mut self.0 else {
+    fn extend(&mut self, others: &Arc<Carried<B>>) {
+        let Some(carried) = &mut self.0 else {
             self.0 = Some(others.clone());
             return self.forget_settled();
         };
-        for other in others.iter() {
-            if !passes.iter().any(|pass| Arc::ptr_eq(pass, other)) {
-                Arc::make_mut(passes).push(other.clone());
+        for other in &others.passes {
+            if !carried.passes.iter().any(|pass| Arc::ptr_eq(pass, other)) {
+                Arc::make_mut(carried).passes.push(other.clone());
             }
+        }
+        let elements = |leaf: Option<LowLeaf>| leaf.map_or(0, |leaf| leaf.elements);
+        if elements(others.low_leaf) > elements(carried.low_leaf) {
+            Arc::make_mut(carried).low_leaf = others.low_leaf;
         }
         self.forget_settled();
     }
 
     /// Drops the passes that no step can depend on any more.
     fn forget_settled(&mut self) {
-        let Some(passes) = &mut self.0 else {
+        let Some(carried) = &mut self.0 else {
             return;
         };
-        if !passes.iter().all(|pass| pass.matters()) {
-            Arc::make_mut(passes).retain(|pass| pass.matters());
+        if !carried.passes.iter().all(|pass| pass.matters()) {
+            Arc::make_mut(carried).passes.retain(|pass| pass.matters());
         }
-        if passes.is_empty() {
+        if carried.passes.is_empty() && carried.low_leaf.is_none() {
             self.0 = None;
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<DeferredPass<B>>> {
-        self.0.iter().flat_map(|passes| passes.iter())
+        self.0.iter().flat_map(|carried| carried.passes.iter())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0
+            .as_ref()
+            .is_none_or(|carried| carried.passes.is_empty())
     }
 }
 

@@ -50,8 +50,8 @@ fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
 ) -> bool {
     low.stored().is_low()
         && one.stored() == Precision::F32
-        && one.inner.shape().num_elements() == 1
-        && low.inner.shape().num_elements() > 1
+        && one.shape().num_elements() == 1
+        && low.shape().num_elements() > 1
 }
 
 pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(

@@ -22,18 +22,17 @@ use crate::{
     },
     graph::Graph,
     policy::ConfigSource,
-    precision,
     tensor::{AmpTensor, Nature, Rounded},
 };
 
 /// Wraps a tensor that is filled with `value`, or whose values are undefined.
 fn filled<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     op: Op,
-    inner: FloatTensor<G::Inner>,
+    values: FloatTensor<G::Inner>,
     value: Option<Scalar>,
     device: &Device<B>,
 ) -> AmpTensor<B, G> {
-    let mut tensor = made::<B, P, G>(op, inner, device);
+    let mut tensor = made::<B, P, G>(op, values, device);
     let low = tensor.context.policy.compute();
     let is_exact = value.is_none_or(|value| !scalar::is_rounded(value.elem(), low));
     if low.is_low() && is_exact && tensor.logical == Precision::F32 {
@@ -82,12 +81,12 @@ pub(super) fn float_empty<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 /// Wraps a tensor that an op on no float tensor has made.
 pub(super) fn made<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     op: Op,
-    inner: FloatTensor<G::Inner>,
+    values: FloatTensor<G::Inner>,
     device: &Device<B>,
 ) -> AmpTensor<B, G> {
     let mut call = Call::new::<G>(op);
     call.device::<P, _>(|| device);
-    call.decide().result(inner)
+    call.decide().result(values)
 }
 
 /// Begins a call of an op that moves values of `tensors`.
@@ -97,7 +96,7 @@ fn moving<'a, B: AmpBackend, G: Graph<B>>(
 ) -> Call<B> {
     let mut call = Call::new::<G>(op);
     let is_filled = |tensor: &&AmpTensor<B, G>| {
-        matches!(tensor.nature, Nature::Filled) && precision::of(&tensor.inner) == Precision::F32
+        matches!(tensor.nature, Nature::Filled) && tensor.stored() == Precision::F32
     };
     let others = tensors.clone().into_iter();
     others
@@ -166,7 +165,9 @@ fn rounded_cat<B: AmpBackend, G: Graph<B>>(
     let is_mostly_low =
         2 * low.map(elements).sum::<usize>() >= parts.iter().map(elements).sum::<usize>();
     let is_mixed = is_mostly_low && parts.iter().any(|part| is_low(&part));
-    if !is_mixed || !call.stays_in_f32() || !call.promotes() {
+    // A part that remembers its own parts would keep all of them, those of a loop that appends rows without end.
+    let is_nested = parts.iter().any(AmpTensor::remembers_parts);
+    if !is_mixed || is_nested || !call.stays_in_f32() || !call.promotes() {
         return None;
     }
     let low = parts.iter().map(|part| call.cast_low(part.clone()));

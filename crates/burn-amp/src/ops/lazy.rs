@@ -25,17 +25,7 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
 ) -> Option<T> {
     match &x.nature {
         Nature::Lazy(lazy) => next(lazy),
-        Nature::Plain => next(&Lazy::new(x.inner.clone(), x.recorded.clone())?),
-        Nature::Leaf(_)
-        | Nature::Parameter(_)
-        | Nature::Gradient(_)
-        | Nature::Pending(_)
-        | Nature::ZerosAndOnes
-        | Nature::Filled
-        | Nature::Rounded(_)
-        | Nature::Product(_)
-        | Nature::Scores(_)
-        | Nature::LogSoftmax(_) => None,
+        _ => next(&Lazy::new(x)?),
     }
 }
 
@@ -56,7 +46,7 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
         lazy.has_place_for(&operand.shape())
             .then(|| step(lazy, call.cast(operand.clone())))?
     })
-    .map(|lazy| call.lazy(x.inner.clone(), lazy))
+    .map(|lazy| call.lazy(lazy))
 }
 
 /// Adds an F32 tensor that is as large as the chain of `x`, if there is a place for it.
@@ -70,7 +60,7 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
             if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) =>
         {
             let sum = lazy.with_summand(call.cast(summand.clone()));
-            Some(call.lazy(x.inner.clone(), sum))
+            Some(call.lazy(sum))
         }
         _ => None,
     }
@@ -84,10 +74,11 @@ pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
     match &x.nature {
         Nature::Lazy(lazy) if call.keeps() || call.stays_in_f32() => {
             let relu = lazy.relu()?;
-            Some(match relu.is_sum() {
+            Some(if relu.is_sum() {
                 // Other blocks read it in F32, and products in low precision: it is computed once, for both.
-                true => call.stored(relu.in_f32()),
-                false => call.lazy(x.inner.clone(), relu),
+                call.stored(call.as_stored(call.lazy(relu)))
+            } else {
+                call.lazy(relu)
             })
         }
         _ => None,
@@ -102,7 +93,7 @@ pub(super) fn widened<B: AmpBackend, G: Graph<B>>(x: &AmpTensor<B, G>) -> Option
     let lazy = chained(x, |lazy| Some(lazy.widened()))?;
     let mut call = Call::custom(Class::Full);
     call.float(x);
-    let mut result = call.decide().lazy(x.inner.clone(), lazy);
+    let mut result = call.decide().lazy(lazy);
     result.logical = Precision::F32;
     Some(result)
 }
@@ -119,7 +110,7 @@ pub(super) fn float_powi_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         && call.stays_in_f32()
         && let Some(squares) = chained(&lhs, Lazy::squared)
     {
-        return call.lazy(lhs.inner.clone(), squares);
+        return call.lazy(squares);
     }
     let lhs = call.cast(lhs);
     call.result(computed!(
@@ -201,7 +192,7 @@ fn permuted<B: AmpBackend, G: Graph<B>>(
         .keeps()
         .then(|| chained(x, |lazy| lazy.permuted(&axes())))
         .flatten();
-    let lazy = lazy.map(|lazy| call.lazy(x.inner.clone(), lazy));
+    let lazy = lazy.map(|lazy| call.lazy(lazy));
     (call, lazy)
 }
 
@@ -258,7 +249,7 @@ pub(super) fn float_reshape<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         && call.keeps()
         && let Some(lazy) = lazy.reshaped(&shape)
     {
-        return call.lazy(tensor.inner.clone(), lazy);
+        return call.lazy(lazy);
     }
     let tensor = call.cast(tensor);
     call.result(computed!([F], call, float_reshape(tensor, shape)))

@@ -97,15 +97,11 @@ fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
         is_worth_deferring(x.shape().num_elements() / shape[0].max(1), shape)
     };
     let is_cast_for_this_op = match &weight.nature {
-        Nature::Leaf(leaf) => {
-            !B::fuses_elementwise()
-                || !leaf.is_used_in(weight.context.leaves.pass())
-                || is_deferred()
-        }
+        Nature::Leaf(leaf) => !B::fuses_elementwise() || !leaf.is_in_use() || is_deferred(),
         Nature::Plain | Nature::Parameter(_) => true,
         _ => false,
     };
-    is_cast_for_this_op && precision::of(&weight.inner) == Precision::F32
+    is_cast_for_this_op && weight.stored() == Precision::F32
 }
 
 /// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`
@@ -125,7 +121,7 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&value);
     attn_bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let stored = precision::of(&query.inner);
+    let stored = query.stored();
     let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
     if !has_kernel && call.casts.computes_in(stored).is_low() {
         return call.result(G::Inner::mixed_attention(Attention {

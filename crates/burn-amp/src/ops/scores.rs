@@ -14,14 +14,15 @@ use crate::{
         call::{Call, Decided},
         forward::computed,
     },
-    graph::{Graph, WORTH_RECOMPUTING},
+    graph::Graph,
     policy::ConfigSource,
     tensor::{AmpTensor, Nature, Scores},
+    thresholds::worth_waiting,
 };
 
 /// Whether a call may leave its result to a reader: it keeps the low precision of a tensor that is large enough.
 fn may_wait<B: AmpBackend, G: Graph<B>>(call: &Decided<B>, x: &AmpTensor<B, G>) -> bool {
-    call.keeps() && x.stored().is_low() && x.shape().num_elements() >= WORTH_RECOMPUTING
+    call.keeps() && x.stored().is_low() && x.shape().num_elements() >= worth_waiting()
 }
 
 /// The product of matrices `x` times or divided by a number, not computed; `None` if `x` is something else.
@@ -36,7 +37,7 @@ pub(super) fn scaled<B: AmpBackend, G: Graph<B>>(
         && matches!(x.nature, Nature::Plain)
         && scalar.elem::<f32>().is_normal()
         && may_wait(call, x);
-    is_scores.then(|| call.scores(x.inner.clone(), Scores::scaled(op, scalar)))
+    is_scores.then(|| call.scores(x.clone(), Scores::scaled(op, scalar)))
 }
 
 /// What hides elements from a softmax waits for it.
@@ -57,7 +58,7 @@ pub(super) fn float_mask_fill<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             _ => None,
         };
         if let Some(scores) = scores {
-            return call.scores(tensor.inner, scores);
+            return call.scores(tensor, scores);
         }
     }
     let (tensor, value) = (call.cast(tensor), call.scalar(value));
@@ -69,12 +70,8 @@ pub(super) fn operand<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: AmpTensor<B, G>,
 ) -> (FloatTensor<G::Inner>, ScaleMask<BoolTensor<B>>) {
-    let before = match &x.nature {
-        Nature::Scores(scores) => scores.before(),
-        _ => None,
-    };
-    match before {
-        Some(before) => (call.behind::<G>(x.inner), before),
+    match x.unscored() {
+        Some((product, before)) => (call.behind::<G>(product), before),
         None => (call.as_stored(x), ScaleMask::none()),
     }
 }

@@ -33,11 +33,12 @@ use crate::{
     cast::{
         call::Call,
         forward::{computed, forward},
+        stepped,
     },
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Saturating},
+    tensor::{AmpTensor, Nature, Parts, Reader, Saturating},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
@@ -50,12 +51,18 @@ fn float_random<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     device: &Device<B>,
     dtype: FloatDType,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let inner = G::Inner::float_random(shape, distribution, device, dtype);
-    let mut tensor = made::<B, P, G>(Op::float_random, inner, device);
+    let values = G::Inner::float_random(shape, distribution, device, dtype);
+    let mut tensor = made::<B, P, G>(Op::float_random, values, device);
     if let Distribution::Bernoulli(_) = distribution {
         tensor.nature = Nature::ZerosAndOnes;
     }
     tensor
+}
+
+/// The exact values of a tensor, as one of its uses, for an op that moves or casts them.
+fn moved<B: AmpBackend, G: Graph<B>>(tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+    let (dtype, reader) = (tensor.exact_dtype(), Reader::alone(&tensor));
+    tensor.read(dtype, reader)
 }
 
 async fn float_into_data<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -68,22 +75,20 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = match tensor.nature {
-        Nature::Plain | Nature::Parameter(_) | Nature::Gradient(_) => tensor,
-        _ => tensor.operand(),
-    };
-    let context = if G::Inner::float_device(&tensor.inner) == *device {
+    let context = if tensor.device() == *device {
         tensor.context
     } else {
         Context::of::<P>(device)
     };
-    AmpTensor {
-        inner: G::Inner::float_to_device(tensor.inner, device),
-        logical: tensor.logical,
+    let logical = tensor.logical;
+    let nature = tensor.nature.clone().after_move();
+    AmpTensor::of(Parts {
+        values: G::Inner::float_to_device(moved(tensor), device),
+        logical,
         context,
-        nature: tensor.nature.after_move(),
+        nature,
         recorded: Recorded::nothing(),
-    }
+    })
 }
 
 fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -112,19 +117,15 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let mut call = Call::new::<G>(Op::float_gather);
     call.float(&tensor);
     let call = call.decide();
-    let stays_f32 = call.casts.operands.is_none() && precision::of(&tensor.inner) == Precision::F32;
-    match tensor.nature {
-        Nature::LogSoftmax(ref operand)
+    let stays_f32 = call.casts.operands.is_none() && tensor.stored() == Precision::F32;
+    match &tensor.nature {
+        Nature::LogSoftmax(operand)
             if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
         {
             let x = call.behind::<G>(operand.x.clone());
             let log_sum_exp = operand.log_sum_exp.clone();
-            call.stored(G::Inner::log_softmax_at(
-                tensor.inner,
-                x,
-                log_sum_exp,
-                indices,
-            ))
+            let output = tensor.read(Precision::F32, Reader::Cut);
+            call.stored(G::Inner::log_softmax_at(output, x, log_sum_exp, indices))
         }
         _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
             G::Inner::float_gather(dim, tensor, indices)
@@ -143,14 +144,13 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
-    AmpTensor {
-        inner: G::Inner::float_detach(tensor.inner),
-        logical: tensor.logical,
-        context: tensor.context,
-        nature: tensor.nature.after_detach(),
+    let parts = tensor.into_parts();
+    AmpTensor::of(Parts {
+        values: G::Inner::float_detach(parts.values),
+        nature: parts.nature.after_detach(),
         recorded: Recorded::nothing(),
-    }
+        ..parts
+    })
     .enrolled()
 }
 
@@ -171,26 +171,29 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let tensor = tensor.exact();
+    let parts = tensor.into_parts();
     // A parameter whose first value is the result of an op in low precision is stored in the dtype that the model sees.
     let values = if require_grad {
-        precision::cast::<G::Inner>(tensor.inner, tensor.logical)
+        precision::cast::<G::Inner>(parts.values, parts.logical)
     } else {
-        tensor.inner
+        parts.values
     };
-    let lowered = tensor.recorded.lowered();
-    let shares_casts = tensor.context.policy.compute().is_low();
-    let tensor = AmpTensor {
-        inner: G::Inner::float_set_require_grad(values, require_grad),
-        logical: tensor.logical,
-        context: tensor.context,
-        nature: tensor.nature.after_require_grad(),
+    if let (true, Some(stepped)) = (require_grad, parts.recorded.stepped) {
+        stepped::check(stepped, precision::of(&values), &parts.context.config);
+    }
+    let lowered = parts.recorded.lowered();
+    let shares_casts = parts.context.policy.compute().is_low();
+    let tensor = AmpTensor::of(Parts {
+        values: G::Inner::float_set_require_grad(values, require_grad),
+        logical: parts.logical,
+        context: parts.context,
+        nature: parts.nature.after_require_grad(),
         recorded: match (G::RECORDS, require_grad) {
             (true, _) => Recorded::nothing(),
             (false, true) if shares_casts => Recorded::of_parameter(),
-            (false, _) => tensor.recorded,
+            (false, _) => parts.recorded,
         },
-    }
+    })
     .enrolled();
     if let (Nature::Leaf(leaf), Some((to, values))) = (&tensor.nature, lowered) {
         leaf.take_cast(to, values);
@@ -207,13 +210,13 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     {
         return chain;
     }
-    let tensor = tensor.operand();
-    let inner = G::Inner::float_cast(tensor.inner, dtype);
-    AmpTensor {
-        logical: precision::of(&inner),
-        inner,
-        context: tensor.context,
-        nature: tensor.nature.after_cast(),
+    let (context, nature) = (tensor.context, tensor.nature.clone().after_cast());
+    let values = G::Inner::float_cast(moved(tensor), dtype);
+    AmpTensor::of(Parts {
+        logical: precision::of(&values),
+        values,
+        context,
+        nature,
         recorded: Recorded::nothing(),
-    }
+    })
 }

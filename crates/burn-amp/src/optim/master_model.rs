@@ -14,7 +14,13 @@ use burn_amp_core::Precision;
 use burn_backend::tensor::FloatTensor;
 
 use super::{MasterState, MasterWeights, SkipOnDevice};
-use crate::{backend::Amped, convert::store_param, graph::NoGraph, precision, tensor::AmpTensor};
+use crate::{
+    backend::Amped,
+    convert::store_param,
+    graph::NoGraph,
+    precision,
+    tensor::{AmpTensor, Reader},
+};
 
 /// An optimizer that can return the model with its F32 masters: one made by [`AmpOptimizer`](super::AmpOptimizer), or
 /// by [`MasterWeights::init`].
@@ -131,7 +137,8 @@ where
         replace_low(param, |tensor| {
             let tensor = tensor.into_primitive().tensor();
             let context = tensor.context;
-            let master = (self.master)(id, tensor.inner);
+            let dtype = tensor.exact_dtype();
+            let master = (self.master)(id, tensor.read(dtype, Reader::Cut));
             let master =
                 AmpTensor::new(precision::cast::<Plain<B>>(master, Precision::F32), context);
             Tensor::from_primitive(TensorPrimitive::Float(master))

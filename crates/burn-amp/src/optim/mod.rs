@@ -17,6 +17,7 @@ mod amp_optimizer;
 mod clip;
 mod config;
 mod effective_batch;
+mod foreign;
 mod grad_scaler;
 mod gradient_norm;
 mod list;

@@ -46,6 +46,10 @@ pub(super) fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     passes: Passes<B::Plain>,
 ) -> Tensor<B, D> {
     let mut gradient = gradient.into_primitive().tensor();
+    let passes = match gradient.nature.gradient() {
+        Some(before) => before.replaced_by(passes),
+        None => passes,
+    };
     gradient.nature = match gradient.nature {
         Nature::Pending(pending) => {
             Nature::Pending(Arc::new(Pending::new(pending.factors.clone(), passes)))

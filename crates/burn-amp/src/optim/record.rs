@@ -7,8 +7,9 @@ use burn::{
         backend::{Backend, DeviceOps},
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::foreign::name_of;
 use crate::{
     loss_scale::{DeviceLossScale, LossScaleRecord},
     precision, warn,
@@ -16,6 +17,9 @@ use crate::{
 
 /// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
 /// optimizer's record.
+///
+/// A file also has the name of the wrapped optimizer, so that loading it into another one says which it was. A file
+/// without the name is read all the same, unless its format does not name the fields (`BinFileRecorder`).
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizerRecord<R> {
     pub(super) loss_scales: Vec<DeviceLossScale>,
@@ -32,11 +36,12 @@ impl<R> LossScaleOptimizerRecord<R> {
 }
 
 /// [`LossScaleOptimizerRecord`] in a file.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Serialize)]
 pub struct LossScaleOptimizerItem<I> {
-    loss_scales: Vec<DeviceLossScale>,
-    optimizer: I,
+    pub(super) loss_scales: Vec<DeviceLossScale>,
+    /// The name of the wrapped optimizer, for the error of loading the record into another.
+    pub(super) optimizer_name: String,
+    pub(super) optimizer: I,
 }
 
 impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
@@ -46,6 +51,7 @@ impl<B: Backend, R: Record<B>> Record<B> for LossScaleOptimizerRecord<R> {
         warn::of_recorder(precision::from_burn(S::FloatElem::dtype()));
         LossScaleOptimizerItem {
             loss_scales: self.loss_scales,
+            optimizer_name: name_of::<R::Item<S>>(),
             optimizer: self.optimizer.into_item(),
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     graph::{NoGraph, Recorded},
     loss_scale::{DeferredPass, Passes},
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Parts, Reader},
 };
 
 /// Adapts an optimizer to `loss_scale.sync = false`: the device selects the old or the new parameter, depending on
@@ -184,21 +184,18 @@ fn select<B: Amped<Graph = NoGraph>, const D: usize>(
     let old = old.into_primitive().tensor();
     let new = new.into_primitive().tensor();
     // burn-cubecl cannot broadcast to an empty tensor.
-    let passes = passes
-        .iter()
-        .filter(|_| old.inner.shape().num_elements() > 0);
-    let selected = passes.fold(new.inner, |new, pass| {
+    let passes = passes.iter().filter(|_| old.shape().num_elements() > 0);
+    let parts = new.into_parts();
+    let selected = passes.fold(parts.values, |new, pass| {
         let overflowed = overflow_flag::<B::Plain>(pass, &new);
-        let old = precision::cast::<B::Plain>(old.inner.clone(), precision::of(&new));
+        let old = old.clone().read(precision::of(&new), Reader::Cut);
         B::Plain::float_mask_where(new, overflowed, old)
     });
-    let selected = AmpTensor {
-        inner: selected,
-        logical: new.logical,
-        context: new.context,
-        nature: Nature::Plain,
+    let selected = AmpTensor::of(Parts {
+        values: selected,
         recorded: Recorded::nothing(),
-    };
+        ..parts
+    });
     Tensor::from_primitive(TensorPrimitive::Float(selected))
 }
 

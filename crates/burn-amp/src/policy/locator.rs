@@ -1,6 +1,7 @@
 //! Whether the calls on a device are searched for the one that overflows, and what was found.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -8,7 +9,7 @@ use std::{
     },
 };
 
-use burn_amp_core::overflow::{Cause, Locate, NotFinite};
+use burn_amp_core::overflow::{Cause, Locate, Made, NotFinite};
 use parking_lot::Mutex;
 
 use crate::watching;
@@ -21,6 +22,8 @@ pub(crate) struct Locator {
     found: Mutex<Found>,
     /// The last cause that was found.
     last: Mutex<Option<Arc<Cause>>>,
+    /// Who made the tensors of the current step, by their numbers in the graph.
+    makers: Mutex<HashMap<u64, Made>>,
 }
 
 /// What was found in the current step. Of each kind only the first counts.
@@ -43,6 +46,7 @@ impl Locator {
             on: AtomicBool::new(false),
             found: Mutex::default(),
             last: Mutex::default(),
+            makers: Mutex::default(),
         };
         locator.turn(mode == Locate::Always);
         locator
@@ -63,6 +67,23 @@ impl Locator {
         }
     }
 
+    /// Notes who made a tensor of the current step.
+    pub(crate) fn made(&self, number: u64, made: Made) {
+        /// A program that makes no backward pass ends no step: then the oldest are of no use.
+        const MOST: usize = 1 << 16;
+
+        let mut makers = self.makers.lock();
+        if makers.len() >= MOST {
+            makers.clear();
+        }
+        makers.insert(number, made);
+    }
+
+    /// Returns who made a tensor, if an op of the current step did.
+    pub(crate) fn maker(&self, number: u64) -> Option<Made> {
+        self.makers.lock().get(&number).cloned()
+    }
+
     /// Notes a finding, unless there was one of its kind in this step.
     pub(crate) fn find(&self, cause: Cause) {
         let mut found = self.found.lock();
@@ -80,6 +101,7 @@ impl Locator {
         if !self.is_on() {
             return None;
         }
+        self.makers.lock().clear();
         let found = {
             let mut found = self.found.lock();
             let skipped_steps = found.skipped_steps;

@@ -17,4 +17,4 @@ mod source;
 pub use context::Context;
 pub(crate) use locator::Locator;
 pub(crate) use recorder::{Key, Outside, Recording, Stored, next_id};
-pub use source::{ConfigSource, FromFile, SetupError};
+pub use source::{ConfigSource, FromFile, InForceBy, SetupError};

@@ -3,6 +3,7 @@
 use std::{
     any::{Any, TypeId},
     collections::{HashMap, hash_map},
+    panic::Location,
     sync::LazyLock,
 };
 
@@ -12,7 +13,7 @@ use parking_lot::RwLock;
 
 use super::{
     context::Context,
-    source::{ConfigSource, SetupError},
+    source::{ConfigSource, InForceBy, SetupError},
 };
 use crate::{
     loss_scale::{DeviceLossScale, Scaling},
@@ -35,7 +36,14 @@ impl Owner {
     }
 }
 
-type Contexts = HashMap<(Owner, DeviceId), &'static (dyn Any + Send + Sync)>;
+type Contexts = HashMap<(Owner, DeviceId), InForce>;
+
+/// A context in force.
+#[derive(Clone, Copy)]
+struct InForce {
+    context: &'static (dyn Any + Send + Sync),
+    by: InForceBy,
+}
 
 /// The contexts in force. They are looked up where no tensor operand points to its context, as when a tensor is
 /// created.
@@ -59,30 +67,33 @@ impl<B: Backend> Context<B> {
     pub(crate) fn try_of<P: ConfigSource>(device: &B::Device) -> Result<&'static Self, SetupError> {
         let key = (Owner::of::<P, B>(), device.id());
         if let Some(context) = CONTEXTS.read().get(&key) {
-            return Ok(Self::downcast(*context));
+            return Ok(Self::downcast(context.context));
         }
         // Reading a configuration is slow and may fail, so no lock is held meanwhile.
         let new = Self::resumed(P::config()?, device, key.0)?;
         let mut contexts = CONTEXTS.write();
-        let context = *contexts
+        let in_force = contexts
             .entry(key)
-            .or_insert_with(|| new.put_in_force(device));
-        Ok(Self::downcast(context))
+            .or_insert_with(|| new.put_in_force(device, InForceBy::FirstUse));
+        Ok(Self::downcast(in_force.context))
     }
 
-    /// Puts `config` in force instead of the source's configuration.
+    /// Puts `config` in force instead of the source's configuration. `place` calls it.
     pub(crate) fn configure<P: ConfigSource>(
         device: &B::Device,
         config: Config,
+        place: &'static Location<'static>,
     ) -> Result<&'static Self, SetupError> {
         let key = (Owner::of::<P, B>(), device.id());
         let new = Self::resumed(config, device, key.0)?;
         match CONTEXTS.write().entry(key) {
-            hash_map::Entry::Occupied(_) => Err(SetupError::InForce {
+            hash_map::Entry::Occupied(entry) => Err(SetupError::InForce {
                 device: format!("{device:?}"),
+                by: entry.get().by,
             }),
             hash_map::Entry::Vacant(entry) => {
-                Ok(Self::downcast(*entry.insert(new.put_in_force(device))))
+                let new = new.put_in_force(device, InForceBy::Configure(place));
+                Ok(Self::downcast(entry.insert(new).context))
             }
         }
     }
@@ -93,7 +104,7 @@ impl<B: Backend> Context<B> {
         let contexts = CONTEXTS.read();
         let of_owner = contexts.iter().filter(|((of, _), _)| *of == owner);
         let mut contexts: Vec<_> = of_owner
-            .map(|((_, device), context)| (*device, Self::downcast(*context)))
+            .map(|((_, device), context)| (*device, Self::downcast(context.context)))
             .collect();
         contexts.sort_by_key(|(device, _)| (device.type_id, device.index_id));
         contexts
@@ -140,9 +151,12 @@ impl<B: Backend> Context<B> {
         Ok(new)
     }
 
-    fn put_in_force(self, device: &B::Device) -> &'static (dyn Any + Send + Sync) {
+    fn put_in_force(self, device: &B::Device, by: InForceBy) -> InForce {
         self.announce(device);
-        Box::leak(Box::new(self))
+        InForce {
+            context: Box::leak(Box::new(self)),
+            by,
+        }
     }
 
     fn downcast(context: &'static (dyn Any + Send + Sync)) -> &'static Self {

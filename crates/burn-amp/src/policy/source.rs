@@ -1,6 +1,10 @@
 //! The sources of a configuration.
 
-use std::sync::Once;
+use std::{
+    fmt::{self, Display},
+    panic::Location,
+    sync::Once,
+};
 
 use burn_amp_core::{Config, ConfigError, Loaded, Precision};
 
@@ -57,6 +61,31 @@ impl SetupError {
     }
 }
 
+/// Who put a policy in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InForceBy {
+    /// A call of [`configure`](crate::configure), at this place.
+    Configure(&'static Location<'static>),
+    /// The first use of the device, which took the configuration of its source.
+    FirstUse,
+}
+
+impl Display for InForceBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configure(place) => write!(
+                f,
+                "`configure` was called at {}:{}; call it once",
+                place.file(),
+                place.line()
+            ),
+            Self::FirstUse => f.write_str(
+                "the first tensor, or a question about the policy or the loss scale, came before; configure before",
+            ),
+        }
+    }
+}
+
 /// The reason why a configuration cannot be put in force.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -74,9 +103,11 @@ pub enum SetupError {
         supported: String,
     },
     /// A policy is in force on this device already, and a policy in force never changes.
-    #[error("a policy is in force on {device} already; configure before the first tensor is made")]
+    #[error("a policy is in force on {device} already: {by}")]
     InForce {
         /// The device.
         device: String,
+        /// Who put it in force.
+        by: InForceBy,
     },
 }

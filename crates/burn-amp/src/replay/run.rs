@@ -25,11 +25,11 @@ use crate::{
     backend::Amp,
     cast::{locate::is_finite, record::values_of, scope::full_precision},
     distributed::Trainable,
-    graph::{Graph, Origin, Probe, Tape},
+    graph::{Origin, Probe, Tape},
     loss_scale::Passes,
     policy::{ConfigSource, Context, SetupError},
     precision, site,
-    tensor::{AmpTensor, Nature, times},
+    tensor::{AmpTensor, Nature, Reader, times},
 };
 
 /// The configuration source of steps that are run again. Their tensors have contexts of their own.
@@ -142,7 +142,7 @@ fn searched<B: Trainable>(
     for outside in &step.outside {
         let tensor = made(outside, step, device, all_in, context);
         let is_leaf = outside.nature == Kind::Leaf;
-        leaves.push(is_leaf.then(|| context.leaves.handle(&tensor.inner)));
+        leaves.push(tensor.handle().filter(|_| is_leaf));
         tensors.insert(outside.id, tensor);
     }
     let received: Vec<Received> = step.calls.iter().map(|_| Received::default()).collect();
@@ -151,10 +151,12 @@ fn searched<B: Trainable>(
         let results = again(call, *at, step, device, all_in, &mut tensors)?;
         let mut seen = Vec::new();
         for (place, (mut result, recorded)) in results.into_iter().zip(&call.results).enumerate() {
-            let is_computed = !matches!(result.nature, Nature::Lazy(_) | Nature::Scores(_));
-            seen.push(is_computed.then(|| values_of::<B>(result.inner.primitive.clone())));
-            if place == 0 && is_computed {
-                result.inner = <Tape as Graph<B>>::probed(result.inner, received.probe::<B>());
+            seen.push((!result.waits()).then(|| {
+                let values = result.clone().read(result.stored(), Reader::Cut);
+                values_of::<B>(values.primitive)
+            }));
+            if place == 0 {
+                result = result.probed(received.probe::<B>());
             }
             tensors.insert(recorded.id, result);
         }
@@ -163,7 +165,8 @@ fn searched<B: Trainable>(
     }
     let loss = tensors.remove(&step.loss).ok_or(ReplayError::Loss)?;
     // The other tensors of a program are dropped by now, or stay; a backward pass does not ask.
-    let root: FloatTensor<Autodiff<B>> = loss.inner;
+    let dtype = loss.exact_dtype();
+    let root: FloatTensor<Autodiff<B>> = loss.read(dtype, Reader::Cut);
     let values = root.primitive.clone();
     let scaled = match step.scale.filter(|_| all_in.is_none()) {
         Some(scale) => times::<Autodiff<B>>(root, scale),

@@ -1,25 +1,29 @@
 //! `AutodiffBackend` for [`Amp`]: what `loss.backward()` and `tensor.grad(&grads)` call.
 
+use std::sync::Arc;
+
 use burn_amp_core::{Config, Preset};
 use burn_autodiff::Autodiff;
 use burn_backend::{
-    AutodiffBackend,
+    AutodiffBackend, TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
 };
 
 use super::{
+    flushed::Looked,
     gradients::{Gradients, Pass},
-    located, on_device, on_host, scaled,
+    located, on_device, on_host,
+    scaled::{self, Root},
 };
 use crate::{
     backend::Amp,
     cast::watch,
     diagnose::every_pass,
     distributed::Trainable,
-    graph::{NoGraph, Recorded, Records},
+    graph::{NoGraph, Recorded, Records, Stepped},
     policy::ConfigSource,
     precision, ranks, site,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Nature, Parts, Reader},
     warn,
 };
 
@@ -30,13 +34,10 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// If the loss is scaled, incurs one device-to-host read for each device with gradients; with `loss_scale.sync =
     /// false`, or without loss scaling, none.
     fn backward(root: FloatTensor<Self>) -> Gradients<B> {
-        let AmpTensor {
-            inner,
-            context,
-            recorded,
-            ..
-        } = root;
-        let id = recorded.id;
+        let (context, id) = (root.context, root.recorded.id);
+        // A root that waits is computed, as any op would read it.
+        let dtype = root.exact_dtype();
+        let inner = root.read(dtype, Reader::Cut);
         watch::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         let stored = precision::of(&inner.primitive);
@@ -45,6 +46,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         }
         context.leaves.count_pass();
         context.check_preset();
+        let _looked = Looked::at(context);
         let scaling = context.scaling();
         if let Some(rule) = scaling.on_device() {
             if !ranks::has_joined(context) {
@@ -68,7 +70,13 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             }
             None => {
                 let loss = located::loss(context, &inner.primitive, id);
-                let gradients = scaled::pass::<B, G::Strategy>(inner);
+                let gradients = if G::is_tracked(&inner) {
+                    let root = Root::<B, G::Strategy>::of(&inner);
+                    // A node above the loss, so that a graph that was consumed is found out, as a scaled loss is one.
+                    scaled::backward(&root, G::probed(inner, Arc::new(|_| ())))
+                } else {
+                    scaled::pass::<B, G::Strategy>(inner)
+                };
                 located::tell(located::end_of_step(context, loss, || None, &gradients));
                 Gradients {
                     inner: gradients,
@@ -84,7 +92,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: &FloatTensor<Self>,
         grads: &Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
-        let gradient = tensor.inner.grad(&grads.inner)?;
+        let gradient = tensor.in_graph().grad(&grads.inner)?;
         let unscaled = grads.pass.unscale_for(tensor, gradient.clone());
         unscaled.or_else(|| Some(Pass::zeros(&gradient, tensor.context)))
     }
@@ -94,7 +102,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: &FloatTensor<Self>,
         grads: &mut Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
-        let gradient = tensor.inner.grad_remove(&mut grads.inner)?;
+        let gradient = tensor.in_graph().grad_remove(&mut grads.inner)?;
         grads.pass.unscale_for(tensor, gradient)
     }
 
@@ -103,26 +111,32 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         grads: &mut Gradients<B>,
         grad: FloatTensor<Self::InnerBackend>,
     ) {
-        let leaf = precision::of(&tensor.inner.primitive);
-        let scaled = grads.pass.scale(grad.exact().inner, leaf);
-        tensor.inner.grad_replace(&mut grads.inner, scaled);
+        let dtype = grad.exact_dtype();
+        let grad = grad.read(dtype, Reader::Cut);
+        let scaled = grads.pass.scale(grad, tensor.stored());
+        tensor.in_graph().grad_replace(&mut grads.inner, scaled);
     }
 
     fn inner(tensor: FloatTensor<Self>) -> FloatTensor<Self::InnerBackend> {
-        let tensor = tensor.exact();
-        let lowers = tensor.context.policy.compute().is_low();
-        let is_lowered = lowers && matches!(tensor.nature, Nature::Leaf(_));
-        AmpTensor {
-            inner: tensor.inner.primitive,
-            logical: tensor.logical,
-            context: tensor.context,
-            nature: tensor.nature.after_move(),
+        let Parts {
+            values,
+            logical,
+            context,
+            nature,
+            recorded: _,
+        } = tensor.into_parts();
+        let is_lowered = context.policy.compute().is_low() && matches!(nature, Nature::Leaf(_));
+        AmpTensor::of(Parts {
+            values: values.primitive,
+            logical,
+            context,
+            nature: nature.after_move(),
             recorded: if is_lowered {
                 Recorded::of_parameter()
             } else {
                 Recorded::nothing()
             },
-        }
+        })
     }
 
     fn int_inner(tensor: IntTensor<Self>) -> IntTensor<Self::InnerBackend> {
@@ -140,18 +154,25 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy. It keeps its values in
     /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
-        let tensor = tensor.exact();
-        let recorded = match tensor.recorded.lowered() {
-            Some((to, values)) => Recorded::of_lowered(to, values),
-            None => AmpTensor::<B, G>::recorded(tensor.context, 0),
+        let parts = tensor.into_parts();
+        let stepped = match &parts.nature {
+            Nature::Gradient(passes) => {
+                Some(Stepped::by(passes, parts.values.shape().num_elements()))
+            }
+            _ => None,
         };
-        AmpTensor {
-            inner: Autodiff::<B, G::Strategy>::from_inner(tensor.inner),
-            logical: tensor.logical,
-            context: tensor.context,
+        let mut recorded = match parts.recorded.lowered() {
+            Some((to, values)) => Recorded::of_lowered(to, values),
+            None => AmpTensor::<B, G>::recorded(parts.context, 0),
+        };
+        recorded.stepped = stepped;
+        AmpTensor::of(Parts {
+            values: Autodiff::<B, G::Strategy>::from_inner(parts.values),
+            logical: parts.logical,
+            context: parts.context,
             nature: Nature::Plain,
             recorded,
-        }
+        })
     }
 
     fn int_from_inner(tensor: IntTensor<Self::InnerBackend>) -> IntTensor<Self> {
@@ -171,22 +192,23 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: FloatTensor<Self>,
         param_id: burn_backend::distributed::DistributedParamId,
     ) -> FloatTensor<Self> {
-        AmpTensor {
-            inner: Autodiff::<B, G::Strategy>::set_distributed_params(tensor.inner, param_id),
-            ..tensor
-        }
+        let parts = tensor.into_parts();
+        AmpTensor::of(Parts {
+            values: Autodiff::<B, G::Strategy>::set_distributed_params(parts.values, param_id),
+            ..parts
+        })
     }
 
     #[cfg(feature = "distributed")]
     fn distributed_params(
         tensor: &FloatTensor<Self>,
     ) -> Option<burn_backend::distributed::DistributedParams> {
-        Autodiff::<B, G::Strategy>::distributed_params(&tensor.inner)
+        Autodiff::<B, G::Strategy>::distributed_params(&tensor.in_graph())
     }
 
     #[cfg(feature = "distributed")]
     fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
-        Autodiff::<B, G::Strategy>::is_distributed(&tensor.inner)
+        Autodiff::<B, G::Strategy>::is_distributed(&tensor.in_graph())
     }
 }
 

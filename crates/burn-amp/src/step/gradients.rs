@@ -12,7 +12,7 @@ use crate::{
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
-    tensor::{AmpTensor, Factors, Nature, Pending, times},
+    tensor::{AmpTensor, Factors, Nature, Parts, Pending, times},
 };
 
 /// The gradients of a backward pass, and its outcome. They are stored scaled and unscaled when they are taken out.
@@ -64,8 +64,7 @@ impl<B: AmpBackend> Pass<B> {
         tensor: &AmpTensor<B, G>,
         gradient: FloatTensor<B>,
     ) -> Option<AmpTensor<B>> {
-        let leaf = precision::of(&tensor.inner.primitive);
-        let gradient = self.unscale(gradient, leaf, tensor.context);
+        let gradient = self.unscale(gradient, tensor.stored(), tensor.context);
         if let (None, Some(origin)) = (&gradient, tensor.nature.origin()) {
             origin.withhold();
         }
@@ -82,17 +81,16 @@ impl<B: AmpBackend> Pass<B> {
         leaf: Precision,
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
+        let elements = gradient.shape().num_elements();
+        let of_leaf = |passes: Passes<B>| passes.of_leaf(leaf, elements);
         let (factors, passes) = match self {
             Self::Checked {
                 outcome: Outcome::Overflowed,
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                return Some(Self::wrap(
-                    gradient,
-                    context,
-                    Nature::Gradient(Passes::none()),
-                ));
+                let nature = Nature::Gradient(of_leaf(Passes::none()));
+                return Some(Self::wrap(gradient, context, nature));
             }
             Self::Checked { scale, .. } => {
                 let unscale = scale.recip();
@@ -116,7 +114,7 @@ impl<B: AmpBackend> Pass<B> {
                 )
             }
         };
-        let pending = Nature::Pending(Arc::new(Pending::new(factors, passes)));
+        let pending = Nature::Pending(Arc::new(Pending::new(factors, of_leaf(passes))));
         Some(Self::wrap(gradient, context, pending))
     }
 
@@ -129,18 +127,18 @@ impl<B: AmpBackend> Pass<B> {
             Nature::Pending(_) => precision::of(&gradient).join(Precision::F32),
             _ => precision::of(&gradient),
         };
-        AmpTensor {
+        AmpTensor::of(Parts {
             // Where the policy lowers nothing, the gradient of a half-precision leaf is in half precision, as in plain Burn.
             logical: if context.policy.compute().is_low() {
                 stored.join(Precision::F32)
             } else {
                 stored
             },
-            inner: gradient,
+            values: gradient,
             context,
             nature,
             recorded: Recorded::nothing(),
-        }
+        })
     }
 
     /// Returns zeros in place of a gradient that overflowed.

@@ -10,6 +10,7 @@
 //! * [`on_host`] and [`on_device`]: a scaled backward pass that waits for its outcome, and one that does not
 //! * [`scaled`]: Burn's backward pass over a scaled loss
 //! * [`finite`]: the check of the gradients
+//! * [`flushed`]: a look, now and then, at what F16 flushes to zero
 //! * [`located`]: the op with which an overflow began
 //! * [`recorded`]: such a step in a file, which is run again
 //! * [`gradients`]: the gradients of a pass, unscaled when they are taken out
@@ -17,6 +18,7 @@
 
 mod backward;
 mod finite;
+mod flushed;
 mod gradients;
 mod located;
 mod on_device;

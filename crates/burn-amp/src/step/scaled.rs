@@ -29,8 +29,8 @@ fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 /// # Panics
 ///
 /// Panics if an earlier backward pass has consumed the graph of `root`, as plain Burn does. Burn checks only the node
-/// that the pass starts from, and that of the scaled loss is always fresh. So `root` is checked here: if its node were
-/// still in the graph, the pass would have consumed the gradient of `root`.
+/// that the pass starts from, and that of `scaled` is always fresh. So `root` is checked here: if its node were still in
+/// the graph, the pass would have consumed the gradient of `root`.
 pub(super) fn backward<B: Trainable, C: CheckpointStrategy>(
     root: &Root<B, C>,
     scaled: FloatTensor<Autodiff<B, C>>,

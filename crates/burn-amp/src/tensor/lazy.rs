@@ -20,14 +20,12 @@ use burn_amp_kernels::{
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::view::View;
+use super::{AmpTensor, Nature, kind::Kind, view::View};
 use crate::{
-    graph::{Graph, Recorded, WORTH_RECOMPUTING},
+    graph::{Graph, Recorded},
     precision,
+    thresholds::{small, worth_waiting},
 };
-
-/// A factor is small if the tensor has so many times its elements.
-const SMALL: usize = 16;
 
 /// A chain that has not been computed.
 pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
@@ -57,16 +55,17 @@ enum What {
 }
 
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
-    /// Makes the chain without factors of a low tensor; `None` if the tensor is too small to be worth it.
-    pub(crate) fn new(x: FloatTensor<G::Inner>, recorded: Recorded<B>) -> Option<Self> {
-        let is_worth_it =
-            precision::of(&x).is_low() && x.shape().num_elements() >= WORTH_RECOMPUTING;
+    /// Makes the chain without factors of a low tensor; `None` if the tensor is something else, or too small to be worth it.
+    pub(crate) fn new(tensor: &AmpTensor<B, G>) -> Option<Self> {
+        let is_worth_it = matches!(tensor.nature, Nature::Plain)
+            && tensor.stored().is_low()
+            && tensor.shape().num_elements() >= worth_waiting();
         is_worth_it.then(|| {
-            let view = View::of(&x.shape());
+            let view = View::of(&tensor.shape());
             Self {
                 chain: Affine::identity(view.grid()),
-                x,
-                recorded: recorded.without_id(),
+                x: tensor.inner.clone(),
+                recorded: tensor.recorded.clone().without_id(),
                 view,
                 summand: None,
                 what: What::View,
@@ -94,6 +93,25 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
 
     pub(crate) fn shape(&self) -> Shape {
         self.view.shape()
+    }
+
+    /// The low tensor.
+    pub(super) fn source(&self) -> &FloatTensor<G::Inner> {
+        &self.x
+    }
+
+    /// The dtype of the low tensor.
+    pub(crate) fn low_dtype(&self) -> Precision {
+        precision::of(&self.x)
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self.what {
+            What::View => Kind::View,
+            What::Values if self.is_sum() => Kind::Sum,
+            What::Values => Kind::Chain,
+            What::Squares => Kind::Squares,
+        }
     }
 
     /// Whether this is a view of a tensor that is stored in low precision, and not a result in F32.
@@ -194,34 +212,32 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         Some(self.with(self.view.clone(), chain, What::Values))
     }
 
+    /// Divides by a small F32 tensor. A quotient is not a product with the reciprocal, so only the first factor may
+    /// divide.
+    pub(crate) fn divided_by(&self, divisor: FloatTensor<G::Inner>) -> Option<Self> {
+        let shape = self.open_for(&divisor.shape())?;
+        let mut chain = self.chain.clone();
+        let is_first = chain.scale.is_none() && chain.rescale.is_none() && chain.after.is_none();
+        if !is_first || !self.is_small([&chain.before, &None, &None], &shape) {
+            return None;
+        }
+        chain.scale = Some(self.factor(divisor, &shape));
+        chain.divides = true;
+        Some(self.with(self.view.clone(), chain, What::Values))
+    }
+
     /// Multiplies by a small F32 tensor.
     pub(crate) fn times(&self, factor: FloatTensor<G::Inner>) -> Option<Self> {
         let multiply = |old: Option<_>, factor| match old {
             Some(old) => G::Inner::float_mul(old, factor),
             None => factor,
         };
-        self.multiply(factor, multiply)
-    }
-
-    /// Divides by a small F32 tensor.
-    pub(crate) fn divided_by(&self, divisor: FloatTensor<G::Inner>) -> Option<Self> {
-        let divide = |old: Option<_>, divisor| match old {
-            Some(old) => G::Inner::float_div(old, divisor),
-            None => G::Inner::float_recip(divisor),
-        };
-        self.multiply(divisor, divide)
-    }
-
-    fn multiply(
-        &self,
-        factor: FloatTensor<G::Inner>,
-        combine: impl Fn(Option<FloatTensor<G::Inner>>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
-    ) -> Option<Self> {
         let shape = self.open_for(&factor.shape())?;
         let mut chain = self.chain.clone();
         let first = [&self.chain.before, &self.chain.scale, &self.chain.after];
         let second = [&self.chain.rescale, &None, &self.chain.after];
-        let place = if chain.rescale.is_none() && self.is_small(first, &shape) {
+        let has_place = chain.rescale.is_none() && !chain.divides;
+        let place = if has_place && self.is_small(first, &shape) {
             &mut chain.scale
         } else if (chain.rescale.is_some() || chain.after.is_none())
             && self.is_small(second, &shape)
@@ -231,9 +247,9 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             return None;
         };
         let factor = self.factor(factor, &shape);
-        *place = Some(combine(place.take(), factor.clone()));
+        *place = Some(multiply(place.take(), factor.clone()));
         if let Some(after) = chain.after.take() {
-            chain.after = Some(combine(Some(after), factor));
+            chain.after = Some(multiply(Some(after), factor));
         }
         Some(self.with(self.view.clone(), chain, What::Values))
     }
@@ -316,51 +332,54 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         Some(self.in_view(moment, &kept, &shape.into()))
     }
 
-    /// The values in a low dtype. All readers share them.
-    pub(crate) fn low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
-        let values = self.low.get_or_init(|| match self.is_sum() {
-            // The graph has one node of a sum, so that its gradient is computed once.
-            true => precision::cast::<G::Inner>(self.in_f32(), dtype),
-            false => self.computed::<G::Inner>(dtype),
-        });
-        precision::cast::<G::Inner>(values.clone(), dtype)
+    /// The values in a dtype: in a low one as a product reads them, in F32 for any other op. All readers share them.
+    pub(super) fn values(&self, dtype: Precision) -> FloatTensor<G::Inner> {
+        match self.what {
+            What::View => {
+                let view = || self.in_view(self.x.clone(), &self.view.grid(), &self.shape());
+                precision::cast::<G::Inner>(self.low.get_or_init(view).clone(), dtype)
+            }
+            What::Values | What::Squares if dtype.is_low() => {
+                let low = || {
+                    // The graph has one node of a sum, so that its gradient is computed once.
+                    if self.what == What::Squares || self.is_sum() {
+                        precision::cast::<G::Inner>(self.in_f32(), dtype)
+                    } else {
+                        self.computed::<G::Inner>(dtype)
+                    }
+                };
+                precision::cast::<G::Inner>(self.low.get_or_init(low).clone(), dtype)
+            }
+            What::Values | What::Squares => precision::cast::<G::Inner>(self.in_f32(), dtype),
+        }
     }
 
-    /// The values in F32. All readers share them, and a graph computes them again in the backward pass.
-    pub(crate) fn in_f32(&self) -> FloatTensor<G::Inner> {
-        let values = self.in_f32.get_or_init(|| match self.what {
-            What::View => {
-                let low = self.low(precision::of(&self.x));
-                precision::cast::<G::Inner>(low, Precision::F32)
-            }
-            // To compute a sum again, the graph would keep what was added.
-            What::Values if self.is_sum() => self.computed::<G::Inner>(Precision::F32),
-            What::Values => self.computed::<G::Recomputed>(Precision::F32),
+    /// The values of a chain in F32, which a graph computes again in the backward pass.
+    fn in_f32(&self) -> FloatTensor<G::Inner> {
+        let compute = || match self.what {
             What::Squares => {
                 let values = self.widened().in_f32();
                 G::Recomputed::float_mul(values.clone(), values)
             }
-        });
-        values.clone()
+            // To compute a sum again, the graph would keep what was added.
+            _ if self.is_sum() => self.computed::<G::Inner>(Precision::F32),
+            What::View | What::Values => self.computed::<G::Recomputed>(Precision::F32),
+        };
+        self.in_f32.get_or_init(compute).clone()
     }
 
-    /// Computes the values in a dtype; a graph records them on `I`.
+    /// Computes the chain in a dtype; a graph records it on `I`.
     fn computed<I>(&self, dtype: Precision) -> FloatTensor<G::Inner>
     where
         I: AmpBackend<FloatTensorPrimitive = FloatTensor<G::Inner>>,
     {
-        let values = if self.what == What::View {
-            self.x.clone()
-        } else {
-            let factors = self.chain.factors().map(|factor| factor.cloned());
-            let x = self.with_f32_gradient();
-            I::mixed_affine(
-                x,
-                self.chain.with_factors(factors),
-                self.summand.clone(),
-                precision::to_float(dtype),
-            )
-        };
+        let factors = self.chain.factors().map(|factor| factor.cloned());
+        let values = I::mixed_affine(
+            self.with_f32_gradient(),
+            self.chain.with_factors(factors),
+            self.summand.clone(),
+            precision::to_float(dtype),
+        );
         self.in_view(values, &self.view.grid(), &self.shape())
     }
 
@@ -389,14 +408,14 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             return None;
         }
         let shape = self.view.in_grid(operand)?;
-        (shape.num_elements() * SMALL <= self.x.shape().num_elements()).then_some(shape)
+        (shape.num_elements() * small() <= self.x.shape().num_elements()).then_some(shape)
     }
 
     /// Whether factors, broadcast to each other and to a shape, are small.
     fn is_small(&self, factors: [&Option<FloatTensor<G::Inner>>; 3], shape: &Shape) -> bool {
         let shapes = factors.into_iter().flatten().map(TensorMetadata::shape);
         let all = shapes.fold(shape.clone(), |all, shape| broadcast(&all, &shape));
-        all.num_elements() * SMALL <= self.x.shape().num_elements()
+        all.num_elements() * small() <= self.x.shape().num_elements()
     }
 
     /// Brings an operand that is broadcast to the view into the grid.

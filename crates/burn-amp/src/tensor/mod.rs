@@ -6,12 +6,16 @@
 //! * [`scores`]: scaled and masked products that have not been computed
 //! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`pending`]: gradients whose factors have not been applied
+//! * [`read`]: the one way to the values
+//! * [`kind`]: the kinds of tensors, for tests
 //! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
+mod kind;
 mod lazy;
 mod nature;
 mod pending;
 mod product;
+mod read;
 mod rounded;
 mod scores;
 mod view;
@@ -19,18 +23,20 @@ mod view;
 use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, made};
+use burn_amp_kernels::{AmpBackend, made::Memory};
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+pub use kind::Kind;
 pub(crate) use lazy::Lazy;
 pub(crate) use nature::{LogSoftmaxOperand, Nature};
 pub(crate) use pending::{Factors, Pending, times};
 pub(crate) use product::Product;
+pub(crate) use read::Reader;
 pub(crate) use rounded::{Rounded, Saturating};
 pub(crate) use scores::Scores;
 
 use crate::{
-    graph::{Graph, NoGraph, Origin, Recorded},
+    graph::{Graph, NoGraph, Origin, Probe, Recorded},
     policy::Context,
     precision,
 };
@@ -39,9 +45,13 @@ use crate::{
 ///
 /// Its `dtype()`, and the dtype of all data read from it, is the *logical* dtype: the one that the tensor would have
 /// without burn-amp. The policy changes the *storage* dtype only.
+///
+/// Some tensors stand for values that are computed when someone reads them. So there is one way to the values,
+/// [`read`](Self::read), which says in which dtype and for whom.
 pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
-    /// The values in their storage dtype; those of the low tensor if the nature is lazy.
-    pub(crate) inner: FloatTensor<G::Inner>,
+    /// The values in their storage dtype. If the tensor waits, these are the values of the tensor that it is made of, so
+    /// nothing outside of this folder sees them.
+    inner: FloatTensor<G::Inner>,
     pub(crate) logical: Precision,
     /// The policy and the loss scale of the device that the values are on.
     pub(crate) context: &'static Context<B>,
@@ -49,19 +59,78 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     pub(crate) recorded: Recorded<B>,
 }
 
+/// What a tensor consists of, with its values computed: to make another tensor of the same values.
+pub(crate) struct Parts<B: AmpBackend, G: Graph<B>> {
+    pub(crate) values: FloatTensor<G::Inner>,
+    pub(crate) logical: Precision,
+    pub(crate) context: &'static Context<B>,
+    pub(crate) nature: Nature<B, G>,
+    pub(crate) recorded: Recorded<B>,
+}
+
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// Wraps a tensor whose logical dtype is its storage dtype, and about which nothing else is known.
-    pub(crate) fn new(inner: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
-        Self {
-            logical: precision::of(&inner),
-            inner,
+    pub(crate) fn new(values: FloatTensor<G::Inner>, context: &'static Context<B>) -> Self {
+        Self::of(Parts {
+            logical: precision::of(&values),
+            values,
             context,
             nature: Nature::Plain,
             recorded: Self::recorded(context, 0),
+        })
+    }
+
+    /// Makes a tensor of its parts.
+    #[inline]
+    pub(crate) fn of(parts: Parts<B, G>) -> Self {
+        let Parts {
+            values,
+            logical,
+            context,
+            nature,
+            recorded,
+        } = parts;
+        Self {
+            inner: values,
+            logical,
+            context,
+            nature,
+            recorded,
         }
     }
 
-    /// What is known about a new tensor, whose values a graph computes again in so many ops.
+    /// A tensor that stands for a chain, which is not computed.
+    pub(crate) fn of_chain(
+        chain: Lazy<B, G>,
+        logical: Precision,
+        context: &'static Context<B>,
+        recorded: Recorded<B>,
+    ) -> Self {
+        Self {
+            inner: chain.source().clone(),
+            logical,
+            context,
+            nature: Nature::Lazy(Arc::new(chain)),
+            recorded,
+        }
+    }
+
+    /// A tensor that stands for this one, or for the scores that this one stands for, scaled and masked.
+    pub(crate) fn into_scores(
+        self,
+        scores: Scores<B, G>,
+        logical: Precision,
+        recorded: Recorded<B>,
+    ) -> Self {
+        Self {
+            logical,
+            nature: Nature::Scores(Arc::new(scores)),
+            recorded,
+            ..self
+        }
+    }
+
+    /// Facts about a new tensor; `chain` is how many ops a backward pass computes again to get it.
     pub(crate) fn recorded(context: &Context<B>, chain: u8) -> Recorded<B> {
         if context.policy.compute().is_low() {
             Recorded::sharing(chain)
@@ -90,106 +159,16 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         self
     }
 
-    /// The tensor with the F32 values of a [`Rounded`] result instead of the rounded ones, with those of a chain that has
-    /// not been computed, and the gradient with the factors of a [`Pending`] one applied.
+    /// Whether the tensor requires a gradient itself.
     #[inline]
-    pub(crate) fn exact(self) -> Self {
-        if self.has_values() {
-            self
-        } else {
-            self.exact_values()
-        }
+    pub(crate) fn is_require_grad(&self) -> bool {
+        matches!(self.nature, Nature::Leaf(_)) || G::Inner::float_is_require_grad(&self.inner)
     }
 
-    /// Whether the tensor stands for nothing but its own values, in any graph.
+    /// The device that the values are on.
     #[inline]
-    fn has_values(&self) -> bool {
-        match &self.nature {
-            Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Product(_)
-            | Nature::LogSoftmax(_) => true,
-            Nature::Rounded(_) | Nature::Scores(_) | Nature::Lazy(_) | Nature::Pending(_) => false,
-        }
-    }
-
-    fn exact_values(self) -> Self {
-        let inner = match &self.nature {
-            Nature::Rounded(rounded) => rounded.exact(),
-            Nature::Scores(_) => return self.with_view(),
-            Nature::Lazy(lazy) if lazy.is_view() => return self.with_view(),
-            Nature::Lazy(lazy) => lazy.in_f32(),
-            Nature::Pending(_) => return self.with_factors(),
-            Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Product(_)
-            | Nature::LogSoftmax(_) => return self,
-        };
-        made::float::<G::Inner>(&inner);
-        Self {
-            inner,
-            logical: self.logical,
-            context: self.context,
-            nature: Nature::Plain,
-            recorded: Recorded::nothing(),
-        }
-    }
-
-    /// The tensor with the values of a chain, a view or a gradient that has not been computed.
-    #[inline]
-    pub(crate) fn computed(self) -> Self {
-        match &self.nature {
-            Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_) => self.exact(),
-            Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Rounded(_)
-            | Nature::Product(_)
-            | Nature::LogSoftmax(_) => self,
-        }
-    }
-
-    /// The gradient with its factors applied, if it has some that are not.
-    #[inline]
-    pub(crate) fn with_factors(mut self) -> Self {
-        if let Nature::Pending(pending) = &self.nature {
-            let passes = pending.passes.clone();
-            self.inner = pending.applied(self.inner);
-            self.nature = Nature::Gradient(passes);
-        }
-        self
-    }
-
-    /// The tensor with the values of a view, or of scores, that have not been computed.
-    pub(crate) fn with_view(self) -> Self {
-        match &self.nature {
-            Nature::Scores(scores) => Self {
-                inner: scores.computed(self.inner),
-                logical: self.logical,
-                context: self.context,
-                recorded: self.recorded,
-                nature: Nature::Plain,
-            },
-            Nature::Lazy(lazy) if lazy.is_view() => Self {
-                inner: lazy.low(precision::of(&self.inner)),
-                logical: self.logical,
-                context: self.context,
-                recorded: lazy.recorded(),
-                nature: Nature::Plain,
-            },
-            _ => self,
-        }
+    pub(crate) fn device(&self) -> B::Device {
+        G::Inner::float_device(&self.inner)
     }
 
     /// Whether the tensor is in a graph.
@@ -200,56 +179,71 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The dtype in which the values are stored, or in which an op would read those of a chain.
-    pub(crate) fn stored(&self) -> Precision {
-        match &self.nature {
-            Nature::Lazy(lazy) if !lazy.is_view() => Precision::F32,
-            // Its factors are applied in F32.
-            Nature::Pending(_) => precision::of(&self.inner).join(Precision::F32),
-            _ => precision::of(&self.inner),
-        }
-    }
-
-    /// The tensor as an op reads it that computes in F32 from values as they are stored: with the F32 values of a
-    /// [`Rounded`] result, and as one of the uses of a leaf.
+    /// The level in the graph of the tensor, or of the one that it is made of.
     #[inline]
-    pub(crate) fn operand(self) -> Self {
-        let mut exact = self.exact();
-        let stored = precision::of(&exact.inner);
-        if let Nature::Leaf(leaf) = &exact.nature
-            && is_summed_in_f32(stored, exact.context)
-        {
-            let level = G::level(&exact.inner);
-            exact.inner = G::cast_leaf(exact.inner, leaf, stored, level, &exact.context.leaves);
-        }
-        exact
+    pub(crate) fn level(&self) -> usize {
+        G::level(&self.inner)
     }
 
-    /// The tensor as a reader of F32 values gets it.
-    fn unrounded(self) -> Self {
+    /// Whether the tensor stands for values that have not been computed.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        matches!(
+            self.nature,
+            Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_)
+        )
+    }
+
+    /// The number of the tensor's own node in the graph; `None` if it has none.
+    pub(crate) fn node(&self) -> Option<u64> {
+        if self.waits() {
+            None
+        } else {
+            G::node(&self.inner)
+        }
+    }
+
+    /// The node of a leaf without its values, for its gradient.
+    pub(crate) fn handle(&self) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
         match &self.nature {
-            Nature::Product(product) if self.logical == Precision::F32 => Self {
-                inner: product.in_f32(),
-                logical: self.logical,
-                context: self.context,
-                nature: Nature::Plain,
-                recorded: Recorded::nothing(),
-            },
-            _ => self.operand(),
+            Nature::Leaf(_) => G::handle(&self.inner, &self.context.leaves),
+            _ => None,
         }
     }
 
-    /// The tensor stored in F32, or in F64 if it is.
-    pub(crate) fn in_f32(self) -> Self {
-        let exact = self.unrounded();
-        let wide = precision::of(&exact.inner).join(Precision::F32);
-        Self {
-            inner: precision::cast::<G::Inner>(exact.inner, wide),
-            logical: exact.logical.join(Precision::F32),
-            context: exact.context,
-            nature: exact.nature.after_cast(),
-            recorded: Recorded::nothing(),
+    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits.
+    pub(crate) fn in_graph(&self) -> FloatTensor<G::Inner> {
+        if self.waits() {
+            self.clone().read(self.exact_dtype(), Reader::Cut)
+        } else {
+            self.inner.clone()
         }
+    }
+
+    /// The memory of the values, or of those of the tensor that this one is made of.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        G::Inner::float_memory(&self.inner)
+    }
+
+    /// The same tensor; `probe` sees its gradient in the backward pass. A tensor that waits has no node yet, and stays as
+    /// it is.
+    pub(crate) fn probed(self, probe: Probe<B>) -> Self {
+        if self.waits() {
+            return self;
+        }
+        Self {
+            inner: G::probed(self.inner, probe),
+            ..self
+        }
+    }
+
+    /// The tensor of the inner backend, to be changed in place. It is computed if it waits.
+    #[cfg(feature = "distributed")]
+    pub(crate) fn in_place(&mut self) -> &mut FloatTensor<G::Inner> {
+        if self.waits() {
+            *self = self.clone().exact();
+        }
+        &mut self.inner
     }
 
     /// Returns the dtype in which the values are stored.
@@ -262,15 +256,10 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     ///
     /// For ops outside the policy; [`Amp::custom_op`](crate::Amp::custom_op) runs an op under it.
     pub fn into_inner(self) -> FloatTensor<G::Inner> {
-        let exact = self.unrounded();
-        precision::cast::<G::Inner>(exact.inner, exact.logical)
+        let (dtype, logical) = (self.exact_dtype(), self.logical);
+        let reader = Reader::alone(&self);
+        precision::cast::<G::Inner>(self.read(dtype, reader), logical)
     }
-}
-
-/// Whether the gradients of a leaf stored in `dtype` must be added in F32: every use then reads it through a node of its
-/// own, even in the dtype in which it is stored.
-pub(crate) fn is_summed_in_f32<B: AmpBackend>(dtype: Precision, context: &Context<B>) -> bool {
-    dtype.is_low() && context.policy.compute().is_low()
 }
 
 impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
@@ -289,8 +278,10 @@ impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
 impl<B: AmpBackend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AmpTensor")
-            .field("inner", &self.inner)
+            .field("kind", &self.kind())
+            .field("shape", &self.shape())
             .field("logical", &self.logical)
+            .field("stored", &self.stored())
             .finish_non_exhaustive()
     }
 }

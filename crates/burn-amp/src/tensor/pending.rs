@@ -13,6 +13,7 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
+use super::{AmpTensor, Nature, Reader};
 use crate::{
     graph::{Graph, NoGraph},
     loss_scale::{DeferredPass, Passes},
@@ -111,7 +112,7 @@ impl<B: AmpBackend, G: Graph<B>> Pending<B, G> {
     /// Returns the gradient with its factors applied, which widens a gradient in low precision.
     ///
     /// Adam reads a gradient twice, so the result is kept until the last holder reads it.
-    pub(crate) fn applied(
+    pub(super) fn applied(
         self: &Arc<Self>,
         gradient: FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
@@ -120,6 +121,30 @@ impl<B: AmpBackend, G: Graph<B>> Pending<B, G> {
         }
         let apply = || (self.apply)(&self.factors, gradient);
         self.applied.get_or_init(apply).clone()
+    }
+}
+
+impl<B: AmpBackend> AmpTensor<B> {
+    /// A tensor of the same shape that takes no memory of its own. Its values do not matter.
+    pub(crate) fn placeholder(&self) -> Self {
+        Self {
+            nature: Nature::Plain,
+            ..self.clone()
+        }
+    }
+
+    /// The values of a gradient, and the factors that they have not been multiplied with.
+    ///
+    /// Anything else is read in F32, as the gradient that a program has made.
+    pub(crate) fn into_unscaled(self) -> (FloatTensor<B>, Factors<B>) {
+        match &self.nature {
+            Nature::Pending(pending) => (self.inner, pending.factors.clone()),
+            Nature::Gradient(_) => (self.inner, Factors::none()),
+            _ => {
+                let wide = self.stored().join(Precision::F32);
+                (self.read(wide, Reader::Cut), Factors::none())
+            }
+        }
     }
 }
 

@@ -16,8 +16,11 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor},
 };
 
-use super::AmpTensor;
-use crate::graph::{Graph, Recorded, WORTH_RECOMPUTING};
+use super::{AmpTensor, Nature, Reader};
+use crate::{
+    graph::{Graph, Recorded},
+    thresholds::worth_waiting,
+};
 
 /// An op whose results pile up at the ends of their range. `M` is the primitive of a bool tensor.
 #[derive(Clone, Debug)]
@@ -79,15 +82,28 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
     }
 
     /// The result in F32. All clones of the tensor share it, as they share the result itself.
-    pub(crate) fn exact(&self) -> FloatTensor<G::Inner> {
+    pub(super) fn exact(&self) -> FloatTensor<G::Inner> {
         let compute = || match &self.source {
             Source::Saturating(op, x) => saturated::<B, G>(op.clone(), x.clone()),
             Source::Cat(parts, dim) => {
-                let parts = parts.iter().map(|part| part.clone().in_f32().inner);
+                let parts = parts.iter().cloned().map(|part| {
+                    let reader = Reader::alone(&part);
+                    part.read(Precision::F32, reader)
+                });
                 G::Inner::cat(parts.collect(), *dim)
             }
         };
         self.exact.get_or_init(compute).clone()
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// Whether the tensor is a concatenation that remembers its parts.
+    pub(crate) fn remembers_parts(&self) -> bool {
+        match &self.nature {
+            Nature::Rounded(rounded) => matches!(rounded.source, Source::Cat(..)),
+            _ => false,
+        }
     }
 }
 
@@ -96,7 +112,7 @@ fn saturated<B: AmpBackend, G: Graph<B>>(
     op: Saturating<BoolTensor<B>>,
     x: FloatTensor<G::Inner>,
 ) -> FloatTensor<G::Inner> {
-    let recomputes = x.shape().num_elements() >= WORTH_RECOMPUTING;
+    let recomputes = x.shape().num_elements() >= worth_waiting();
     let x = match op {
         Saturating::Softmax { .. } => G::cast(x, &Recorded::nothing(), Precision::F32, recomputes),
         Saturating::Activation(_) => x,

@@ -18,6 +18,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor},
 };
 
+use super::{AmpTensor, Nature};
 use crate::{graph::Graph, precision};
 
 /// What is to be done with a low tensor, the values that an [`AmpTensor`](super::AmpTensor) of this nature has.
@@ -39,6 +40,12 @@ struct Fill<M> {
     mask: M,
     value: Scalar,
 }
+
+/// The product behind scores, and what a softmax does on its way.
+pub(crate) type Unscored<B, G> = (
+    FloatTensor<<G as Graph<B>>::Inner>,
+    ScaleMask<BoolTensor<B>>,
+);
 
 /// A softmax gives practically no weight to what is so far below other scores.
 const HIDDEN: f64 = -1e3;
@@ -87,8 +94,13 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
         }
     }
 
+    /// Whether elements are to be hidden.
+    pub(super) fn is_masked(&self) -> bool {
+        self.fill.is_some()
+    }
+
     /// What a softmax does on its way; `None` if the scores are there already.
-    pub(crate) fn before(&self) -> Option<ScaleMask<BoolTensor<B>>> {
+    fn before(&self) -> Option<ScaleMask<BoolTensor<B>>> {
         if self.computed.get().is_some() {
             return None;
         }
@@ -110,7 +122,7 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
     }
 
     /// Computes the scores from the low tensor, op by op. Several holders share them.
-    pub(crate) fn computed(self: &Arc<Self>, x: FloatTensor<G::Inner>) -> FloatTensor<G::Inner> {
+    pub(super) fn computed(self: &Arc<Self>, x: FloatTensor<G::Inner>) -> FloatTensor<G::Inner> {
         if Arc::strong_count(self) == 1 && self.computed.get().is_none() {
             return self.apply(x);
         }
@@ -125,6 +137,16 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
         match &self.fill {
             Some(Fill { mask, value }) => G::Inner::float_mask_fill(x, mask.clone(), *value),
             None => x,
+        }
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// The scores in parts, if they have not been computed.
+    pub(crate) fn unscored(&self) -> Option<Unscored<B, G>> {
+        match &self.nature {
+            Nature::Scores(scores) => Some((self.inner.clone(), scores.before()?)),
+            _ => None,
         }
     }
 }

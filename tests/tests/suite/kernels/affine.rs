@@ -129,22 +129,27 @@ struct Operands {
 }
 
 impl Operands {
-    fn new(case: &Case, dtype: DType, relu: bool) -> Self {
+    fn new(case: &Case, dtype: DType, divides: bool, relu: bool) -> Self {
         let count = case.shape.iter().product();
         let x = tensor(&noise(count, 0), case.shape, dtype);
         let mut seed = 0;
         let factors = case.factors.map(|shape| {
             shape.map(|shape| {
                 seed += 1;
-                (
-                    tensor(&noise(shape.iter().product(), seed), shape, DType::F32),
-                    shape,
-                )
+                let mut values = noise(shape.iter().product(), seed);
+                if divides && seed == 1 + usize::from(case.factors[0].is_some()) {
+                    // Divisors of at least 1/2, so that quotients stay below 8.
+                    values
+                        .iter_mut()
+                        .for_each(|x| *x = x.abs().max(0.5).copysign(*x));
+                }
+                (tensor(&values, shape, DType::F32), shape)
             })
         });
         Self {
             values: read(x.clone()),
             affine: Affine {
+                divides,
                 relu,
                 ..Affine::<Plain>::identity(case.grid.to_vec().into()).with_factors(
                     factors
@@ -170,9 +175,19 @@ impl Operands {
         self.values[at] + self.factor(0, at, 0.0)
     }
 
+    /// What the sum is multiplied by: `scale`, or its reciprocal.
+    fn scale(&self, at: usize) -> f64 {
+        let scale = self.factor(1, at, 1.0);
+        if self.affine.divides {
+            scale.recip()
+        } else {
+            scale
+        }
+    }
+
     /// The result of the chain without its ReLU.
     fn chain(&self, at: usize) -> f64 {
-        let product = self.centered(at) * self.factor(1, at, 1.0) * self.factor(2, at, 1.0);
+        let product = self.centered(at) * self.scale(at) * self.factor(2, at, 1.0);
         product + self.factor(3, at, 0.0)
     }
 
@@ -218,9 +233,12 @@ fn assert_near(found: &[f64], expected: &[f64], dtype: DType, terms: usize, what
 fn each(test: impl Fn(&Operands, DType, &str)) {
     for dtype in dtypes() {
         for (number, case) in CASES.iter().enumerate() {
-            for relu in [false, true] {
-                let what = format!("case {number} in {dtype:?}, relu {relu}");
-                test(&Operands::new(case, dtype, relu), dtype, &what);
+            for (divides, relu) in [(false, false), (false, true), (true, false), (true, true)] {
+                if divides && case.factors[1].is_none() {
+                    continue;
+                }
+                let what = format!("case {number} in {dtype:?}, divides {divides}, relu {relu}");
+                test(&Operands::new(case, dtype, divides, relu), dtype, &what);
             }
         }
     }
@@ -272,7 +290,7 @@ fn gradients_are_those_of_the_host() {
         let (before, of_squares, of_sum) = (of(10), of(11), of(12));
         let expected: Vec<f64> = (0..grads.len())
             .map(|at| {
-                let factors = operands.factor(1, at, 1.0) * operands.factor(2, at, 1.0);
+                let factors = operands.scale(at) * operands.factor(2, at, 1.0);
                 let there = place(at, operands.grid, small);
                 let of_squares = (operands.values[at] + before[there]) * of_squares[there];
                 operands.passed(at, grads[at]) * factors + of_squares + of_sum[there] + plus[at]
@@ -298,20 +316,19 @@ fn gradients_are_those_of_the_host() {
         );
         assert_near(&read(found), &expected, DType::F32, 1, what);
 
-        for group in [Group::First, Group::Second] {
+        for group in [Group::First, Group::Second, Group::All] {
             let Some(kept) = operands.affine.kept(group) else {
                 continue;
             };
-            let (rescale, scale) = (
-                |at| operands.factor(2, at, 1.0),
-                |at| operands.factor(1, at, 1.0),
-            );
+            let rescale = |at| operands.factor(2, at, 1.0);
             let passed = |at| operands.passed(at, grads[at]);
-            let is_first = group == Group::First;
-            let gradient = |at| passed(at) * if is_first { rescale(at) } else { 1.0 };
-            let product = |at| {
-                let factor = if is_first { rescale(at) } else { scale(at) };
-                passed(at) * factor * operands.centered(at)
+            let gradient = |at| match group {
+                Group::First => passed(at) * rescale(at),
+                Group::Second | Group::All => passed(at),
+            };
+            let product = |at| match group {
+                Group::First | Group::All => gradient(at) * operands.centered(at),
+                Group::Second => gradient(at) * operands.centered(at) * operands.scale(at),
             };
             let sums = Plain::mixed_affine_sums(
                 operands.x.clone(),
@@ -348,6 +365,7 @@ fn moments_are_those_of_the_host() {
                     factors: [Some(kept), None, None, None],
                 },
                 dtype,
+                false,
                 false,
             );
             let moments = |mean| {

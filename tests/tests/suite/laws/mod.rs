@@ -2,7 +2,7 @@
 
 mod accuracy;
 mod classes;
-mod drive;
+pub(crate) mod drive;
 mod parity;
 #[cfg(not(feature = "cubecl"))]
 mod replay;

@@ -129,10 +129,7 @@ fn a_file_that_is_not_text() {
     fs::write(folder.0.join("amp.toml"), [0xff, 0xfe]).unwrap();
     assert_eq!(
         message(folder.load("", &[])),
-        format!(
-            "{}: cannot be read as UTF-8 text: stream did not contain valid UTF-8",
-            folder.0.join("amp.toml").display()
-        )
+        format!("{}: not UTF-8 text", folder.0.join("amp.toml").display())
     );
 }
 
@@ -142,7 +139,7 @@ fn a_folder_and_a_link_that_leads_nowhere_are_not_passed_over() {
     fs::create_dir(folder.0.join("amp.toml")).unwrap();
     let error = message(folder.load("", &[]));
     assert!(
-        error.contains("amp.toml: cannot be read as UTF-8 text: "),
+        error.contains("amp.toml: is a folder, not a file"),
         "{error}"
     );
 
@@ -151,10 +148,7 @@ fn a_folder_and_a_link_that_leads_nowhere_are_not_passed_over() {
         fs::remove_dir(folder.0.join("amp.toml")).unwrap();
         std::os::unix::fs::symlink(folder.0.join("gone"), folder.0.join("amp.toml")).unwrap();
         let error = message(folder.load("", &[]));
-        assert!(
-            error.contains("amp.toml: cannot be read as UTF-8 text: "),
-            "{error}"
-        );
+        assert!(error.contains("amp.toml: cannot be read: "), "{error}");
     }
 }
 

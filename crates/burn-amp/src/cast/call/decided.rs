@@ -12,11 +12,11 @@ use burn_backend::{
 use super::Call;
 use crate::{
     backend::Amp,
-    cast::{observe, parameters, watch},
+    cast::{observe, parameters},
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Lazy, Nature, Rounded, Saturating, Scores, is_summed_in_f32},
+    tensor::{AmpTensor, Lazy, Nature, Parts, Reader, Rounded, Saturating, Scores},
 };
 
 /// A call whose dtypes have been decided.
@@ -36,70 +36,91 @@ impl<B: AmpBackend> Decided<B> {
     /// Casts an operand for the inner backend.
     #[inline]
     pub(crate) fn cast<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
-        let is_pending = matches!(tensor.nature, Nature::Pending(_));
-        if self.is_plain && self.casts.operands.is_none() && !is_pending {
-            tensor.inner
-        } else {
-            self.cast_by_policy(tensor, self.casts.operands)
-        }
+        self.read(tensor, self.casts.operands)
     }
 
     /// Casts an operand to the compute dtype, for an op that the policy lets run in F32.
     pub(crate) fn cast_low<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let compute = self.context().policy.compute();
-        self.cast_by_policy(tensor, Some(compute))
+        self.read(tensor, Some(compute))
     }
 
-    fn cast_by_policy<G: Graph<B>>(
+    /// Prepares an operand for an op of [`AmpBackend`] that reads it as it is stored.
+    pub(crate) fn as_stored<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
+        self.read(tensor, None)
+    }
+
+    /// Reads an operand in dtype `to`, or in the dtype that it had when the call was decided.
+    #[inline]
+    fn read<G: Graph<B>>(
         &self,
         tensor: AmpTensor<B, G>,
         to: Option<Precision>,
     ) -> FloatTensor<G::Inner> {
-        if self.call.watch.is_on() {
-            self.cast_watched(tensor, to)
+        let dtype = to.unwrap_or_else(|| self.call.callee.stored(&tensor));
+        let reader = Reader::Op {
+            level: self.call.level,
+            recomputes: self.recomputes,
+        };
+        if self.is_plain {
+            tensor.read(dtype, reader)
+        } else if self.call.watch.is_on() {
+            self.read_watched(tensor, to, dtype, reader)
         } else {
-            self.cast_to(tensor, to)
+            self.observe(&tensor, dtype);
+            tensor.read(dtype, reader)
         }
     }
 
-    /// Casts an operand whose gradient may be looked at as the backward pass leaves it: after that of the cast, except
+    /// Counts the cast of a tensor's own values.
+    fn observe<G: Graph<B>>(&self, tensor: &AmpTensor<B, G>, to: Precision) {
+        let from = tensor.stored();
+        if from != to && tensor.casts_to(to) {
+            observe::cast(self.call.callee.op(), from, to);
+        }
+    }
+
+    /// Reads an operand whose gradient may be looked at as the backward pass leaves it: after that of the cast, except
     /// for a leaf and for tensors that stand for others.
     #[cold]
-    fn cast_watched<G: Graph<B>>(
+    fn read_watched<G: Graph<B>>(
         &self,
-        mut tensor: AmpTensor<B, G>,
+        tensor: AmpTensor<B, G>,
         to: Option<Precision>,
+        dtype: Precision,
+        reader: Reader,
     ) -> FloatTensor<G::Inner> {
-        match tensor.nature {
+        let watch = &self.call.watch;
+        let is_probed_before = match tensor.nature {
             Nature::Leaf(_)
             | Nature::Rounded(_)
             | Nature::Product(_)
             | Nature::Lazy(_)
             | Nature::Scores(_)
-            | Nature::Pending(_) => {
-                let cast = self.cast_to(tensor, to);
-                self.call.watch.made::<B, G>(&cast);
-                self.call.watch.passed::<B, G>(cast)
-            }
+            | Nature::Pending(_) => false,
             Nature::Plain
             | Nature::Parameter(_)
             | Nature::Gradient(_)
             | Nature::ZerosAndOnes
             | Nature::Filled
-            | Nature::LogSoftmax(_) => {
-                tensor.inner = self.call.watch.passed::<B, G>(tensor.inner);
-                let cast = self.cast_to(tensor, to);
-                self.call.watch.made::<B, G>(&cast);
-                cast
-            }
+            | Nature::LogSoftmax(_) => true,
+        };
+        let tensor = tensor.settled();
+        if let Some(to) = to {
+            watch.cast_of(&tensor, to);
         }
-    }
-
-    /// Prepares an operand for an op of [`AmpBackend`] that reads it as it is stored.
-    pub(crate) fn as_stored<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
-        let operand = tensor.operand().inner;
-        self.call.watch.made::<B, G>(&operand);
-        self.call.watch.passed::<B, G>(operand)
+        self.observe(&tensor, dtype);
+        let tensor = match watch.probe::<B>().filter(|_| is_probed_before) {
+            Some(probe) => tensor.probed(probe),
+            None => tensor,
+        };
+        let values = tensor.read(dtype, reader);
+        watch.made::<B, G>(&values);
+        if is_probed_before {
+            values
+        } else {
+            watch.passed::<B, G>(values)
+        }
     }
 
     /// Prepares a tensor that the op reads in place of an operand that was made of it.
@@ -108,63 +129,6 @@ impl<B: AmpBackend> Decided<B> {
         tensor: FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
         self.call.watch.passed::<B, G>(tensor)
-    }
-
-    #[inline]
-    fn cast_to<G: Graph<B>>(
-        &self,
-        tensor: AmpTensor<B, G>,
-        to: Option<Precision>,
-    ) -> FloatTensor<G::Inner> {
-        let tensor = tensor.with_factors();
-        if to.is_none() && !self.lowers {
-            return tensor.inner;
-        }
-        let tensor = tensor.with_view();
-        if let Nature::Lazy(lazy) = &tensor.nature {
-            return match to {
-                Some(to) if to.is_low() => lazy.low(to),
-                Some(to) => precision::cast::<G::Inner>(lazy.in_f32(), to),
-                None => lazy.in_f32(),
-            };
-        }
-        if let Some(to) = to {
-            let shared = || watch::is_shared(&tensor, to);
-            let expanded = tensor.recorded.expanded;
-            self.call
-                .watch
-                .cast::<B, G>(&tensor.inner, to, expanded, shared);
-        }
-        let AmpTensor {
-            inner,
-            nature,
-            context,
-            recorded,
-            ..
-        } = tensor;
-        if let Nature::Rounded(rounded) = &nature {
-            let reads_rounded = match to {
-                Some(to) => to.is_low(),
-                None => self.call.callee.reads_rounded(),
-            };
-            if !reads_rounded {
-                return precision::cast::<G::Inner>(rounded.exact(), to.unwrap_or(Precision::F32));
-            }
-        }
-        if let (Nature::Product(product), Some(Precision::F32)) = (&nature, to) {
-            return product.in_f32();
-        }
-        let from = precision::of(&inner);
-        let to = to.unwrap_or(from);
-        if to != from {
-            observe::cast(self.call.callee.op(), from, to);
-        }
-        match nature {
-            Nature::Leaf(leaf) if to != from || is_summed_in_f32(from, context) => {
-                G::cast_leaf(inner, &leaf, to, self.call.level, &context.leaves)
-            }
-            _ => G::cast(inner, &recorded, to, self.recomputes),
-        }
     }
 
     /// Whether the op would run in low precision with a scalar operand that this rounds. Under a policy that lowers
@@ -230,40 +194,30 @@ impl<B: AmpBackend> Decided<B> {
             && self.casts.operands.is_none()
     }
 
-    /// Wraps a chain that has not been computed. `x` is its low tensor.
-    pub(crate) fn lazy<G: Graph<B>>(
-        &self,
-        x: FloatTensor<G::Inner>,
-        chain: Lazy<B, G>,
-    ) -> AmpTensor<B, G> {
-        let (stored, length) = match chain.is_view() {
-            true => (precision::of(&x), 0),
-            false => (Precision::F32, 1),
+    /// Wraps a chain that has not been computed.
+    pub(crate) fn lazy<G: Graph<B>>(&self, chain: Lazy<B, G>) -> AmpTensor<B, G> {
+        let (stored, length) = if chain.is_view() {
+            (chain.low_dtype(), 0)
+        } else {
+            (Precision::F32, 1)
         };
-        let result = AmpTensor {
-            inner: x,
-            logical: self.casts.logical.unwrap_or(stored),
-            context: self.context(),
-            nature: Nature::Lazy(Arc::new(chain)),
-            recorded: AmpTensor::<B, G>::recorded(self.context(), length).of_view(self.view()),
-        };
+        let context = self.context();
+        let logical = self.casts.logical.unwrap_or(stored);
+        let recorded = AmpTensor::<B, G>::recorded(context, length).of_view(self.view());
+        let result = AmpTensor::of_chain(chain, logical, context, recorded);
         self.call.watch.uncomputed(&result);
         result
     }
 
-    /// Wraps scores that have not been computed. `x` is their low tensor.
+    /// Wraps scores of `x`, or of the tensor of which `x` is the scores, that have not been computed.
     pub(crate) fn scores<G: Graph<B>>(
         &self,
-        x: FloatTensor<G::Inner>,
+        x: AmpTensor<B, G>,
         scores: Scores<B, G>,
     ) -> AmpTensor<B, G> {
-        let result = AmpTensor {
-            logical: self.casts.logical.unwrap_or_else(|| precision::of(&x)),
-            inner: x,
-            context: self.context(),
-            nature: Nature::Scores(Arc::new(scores)),
-            recorded: AmpTensor::<B, G>::recorded(self.context(), 0),
-        };
+        let logical = self.casts.logical.unwrap_or_else(|| x.stored());
+        let recorded = AmpTensor::<B, G>::recorded(self.context(), 0);
+        let result = x.into_scores(scores, logical, recorded);
         self.call.watch.uncomputed(&result);
         result
     }
@@ -330,16 +284,16 @@ impl<B: AmpBackend> Decided<B> {
     /// Wraps the result of a call under a policy that lowers nothing. Every call under `o0` ends here.
     #[inline(always)]
     fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        AmpTensor {
+        AmpTensor::of(Parts {
             logical: match self.casts.logical {
                 Some(logical) => logical,
                 None => precision::of(&result),
             },
-            inner: result,
+            values: result,
             context: self.context(),
             nature: self.nature(),
             recorded: Recorded::nothing(),
-        }
+        })
     }
 
     /// The nature of a result: that of any tensor, or of a gradient.
@@ -366,13 +320,13 @@ impl<B: AmpBackend> Decided<B> {
         recorded.expanded =
             self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
         recorded.is_product = self.call.callee.op() == Some(Op::float_matmul);
-        AmpTensor {
+        AmpTensor::of(Parts {
             recorded,
             logical: logical.unwrap_or_else(|| precision::of(&result)),
-            inner: result,
+            values: result,
             context,
             nature: self.nature(),
-        }
+        })
     }
 
     /// Wraps a result that is stored in F32 whatever dtype it was computed in, because it will be accumulated.
@@ -426,7 +380,7 @@ impl<B: AmpBackend> Decided<B> {
         x: FloatTensor<G::Inner>,
         mut result: AmpTensor<B, G>,
     ) -> AmpTensor<B, G> {
-        let is_rounded = precision::of(&result.inner).is_low()
+        let is_rounded = result.stored().is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
             && self.lowers()

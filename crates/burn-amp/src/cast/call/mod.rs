@@ -26,8 +26,7 @@ use crate::{
     graph::Graph,
     loss_scale::Passes,
     policy::{ConfigSource, Context},
-    precision,
-    tensor::{AmpTensor, Nature},
+    tensor::AmpTensor,
     warn,
 };
 
@@ -44,8 +43,6 @@ pub(crate) struct Call<B: AmpBackend> {
     level: usize,
     /// The unsettled backward passes of operands that are gradients, see [`Passes`].
     passes: Passes<B>,
-    /// The storage dtype of an operand that is a parameter outside the graph, as in the step of an optimizer.
-    parameter: Option<Precision>,
     /// What the operands say about recomputing the result; unused where nothing is recorded or lowered.
     chain: Chain,
     /// Whether the storage dtype of the float operands would round a scalar operand.
@@ -80,7 +77,6 @@ impl<B: AmpBackend> Call<B> {
             operands: Operands::default(),
             level: 0,
             passes: Passes::none(),
-            parameter: None,
             chain: Chain::default(),
             rounds_scalar: false,
             class_by_parameter: None,
@@ -92,13 +88,7 @@ impl<B: AmpBackend> Call<B> {
     /// Adds a float operand.
     #[inline]
     pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let stored = match &tensor.nature {
-            Nature::Plain | Nature::Gradient(_) | Nature::Parameter(_) => {
-                precision::of(&tensor.inner)
-            }
-            Nature::Rounded(_) if !self.callee.reads_rounded() => Precision::F32,
-            _ => tensor.stored(),
-        };
+        let stored = self.callee.stored(tensor);
         self.operands = self.operands.and(stored, tensor.logical);
         self.join(tensor);
     }
@@ -124,24 +114,16 @@ impl<B: AmpBackend> Call<B> {
 
     /// Adds a float operand of zeros and ones, after the operands that it multiplies.
     pub(crate) fn zeros_and_ones<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let stored = precision::of(&tensor.inner);
+        let stored = tensor.stored();
         self.operands = self.operands.and_zeros_and_ones(stored, tensor.logical);
         self.join(tensor);
     }
 
     #[inline]
     fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        match &tensor.nature {
-            Nature::Plain => {}
-            Nature::Parameter(_) if !G::RECORDS => {
-                self.parameter = Some(precision::of(&tensor.inner));
-            }
-            nature => {
-                if let Some(passes) = nature.gradient() {
-                    self.operands.exact = true;
-                    self.passes.join(passes);
-                }
-            }
+        if let Some(passes) = tensor.nature.gradient() {
+            self.operands.exact = true;
+            self.passes.join(passes);
         }
         if tensor.context.policy.compute().is_low() {
             self.join_lowered(tensor);
@@ -153,7 +135,7 @@ impl<B: AmpBackend> Call<B> {
     /// Looks at what matters only under a policy that lowers ops.
     #[inline]
     fn join_lowered<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        self.level = self.level.max(G::level(&tensor.inner));
+        self.level = self.level.max(tensor.level());
         if G::RECORDS {
             self.chain.add(tensor);
         }
@@ -211,8 +193,7 @@ impl<B: AmpBackend> Call<B> {
         let lowers = self
             .context
             .is_some_and(|context| context.policy.compute().is_low());
-        let may_warn = !self.passes.is_empty() || self.parameter.is_some_and(Precision::is_low);
-        if lowers || may_warn || self.watch.is_on() {
+        if lowers || self.watch.is_on() {
             return self.decide_by_policy(lowers);
         }
         Decided {
@@ -226,13 +207,6 @@ impl<B: AmpBackend> Call<B> {
 
     fn decide_by_policy(self, lowers: bool) -> Decided<B> {
         let mut operands = self.operands;
-        // A gradient and a parameter in one op: this is the step of an optimizer.
-        if let (true, Some(parameter)) = (operands.exact, self.parameter) {
-            warn::of_plain_step(parameter, !self.passes.is_empty());
-            if let Some(context) = self.context {
-                parameters::after_step(&context.config);
-            }
-        }
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;
         let casts = match (self.context, self.callee) {

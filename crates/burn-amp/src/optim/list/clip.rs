@@ -19,7 +19,7 @@ use crate::{
     backend::Amped,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
-    tensor::{AmpTensor, Factors, Nature, Pending},
+    tensor::{AmpTensor, Factors, Nature, Parts, Pending},
 };
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
@@ -138,18 +138,18 @@ where
             };
             let grad = grad.into_primitive().tensor();
             let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
-            let (inner, factors, passes) = unclipped(grad);
+            let (values, factors, passes) = unclipped(grad);
             let factors = Factors {
                 clip: Some(self.factor.clone()),
                 ..factors
             };
-            let grad = AmpTensor {
-                inner,
+            let grad = AmpTensor::of(Parts {
+                values,
                 logical,
                 context,
                 nature: Nature::Pending(Arc::new(Pending::new(factors, passes))),
                 recorded,
-            };
+            });
             let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
             grads.register(param.id, grad);
         }
@@ -161,12 +161,13 @@ where
 fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
     let passes = gradient.nature.gradient().cloned();
     let passes = passes.unwrap_or(Passes::none());
-    match &gradient.nature {
-        Nature::Pending(pending) if pending.factors.clip.is_none() => {
-            let factors = pending.factors.clone();
-            (gradient.inner, factors, passes)
-        }
-        Nature::Gradient(_) => (gradient.inner, Factors::none(), passes),
-        _ => (gradient.in_f32().inner, Factors::none(), passes),
-    }
+    let is_clipped =
+        matches!(&gradient.nature, Nature::Pending(pending) if pending.factors.clip.is_some());
+    let gradient = if is_clipped {
+        gradient.settled()
+    } else {
+        gradient
+    };
+    let (values, factors) = gradient.into_unscaled();
+    (values, factors, passes)
 }

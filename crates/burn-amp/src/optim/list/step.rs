@@ -20,13 +20,14 @@ use hashbrown::HashMap;
 use super::{
     super::{Masters, Moments},
     state::{ListMaster, ListState},
-    walk::{self, Taken, TakenAll},
+    walk::{self, Flags, Taken, TakenAll},
 };
 use crate::{
     graph::Recorded,
     loss_scale::Passes,
+    policy::Context,
     precision,
-    tensor::{AmpTensor, Factors, Nature},
+    tensor::{AmpTensor, Factors, Nature, Parts, Reader},
 };
 
 /// An optimizer that steps all parameters together.
@@ -41,7 +42,9 @@ pub(super) struct ListOptimizer {
 
 /// A parameter that waits for its step.
 struct Waiting<B: AmpBackend> {
-    taken: Taken<B>,
+    id: ParamId,
+    flags: Flags,
+    context: &'static Context<B>,
     /// Its state before the step, without what the step takes.
     state: ListState<B>,
     /// Whether the master that the step returns is kept.
@@ -59,19 +62,18 @@ impl ListOptimizer {
         let TakenAll { parameters, passes } = taken;
         let mut lists: Vec<List<B>> = Vec::new();
         for taken in parameters {
-            let device = B::float_device(&taken.parameter.inner);
+            let device = taken.parameter.device();
             let state = states.remove(&taken.id).and_then(ListState::decided);
-            let state = state.unwrap_or_else(|| ListState::new(taken.parameter.inner.shape()));
+            let state = state.unwrap_or_else(|| ListState::new(taken.parameter.shape()));
             let state = state.on_device(&device);
-            let factors = factors(&taken.gradient);
+            let (waiting, listed, factors) = self.listed(taken, state, &passes);
             let at = match lists.iter().position(|list| list.takes(&device, &factors)) {
                 Some(at) => at,
                 None => {
-                    lists.push(List::new(device, factors.clone()));
+                    lists.push(List::new(device, factors));
                     lists.len() - 1
                 }
             };
-            let (waiting, listed) = self.listed(taken, state, factors.unscale, &passes);
             lists[at].waiting.push(waiting);
             lists[at].parameters.push(listed);
         }
@@ -94,30 +96,30 @@ impl ListOptimizer {
             });
             for (waiting, stepped) in waiting.into_iter().zip(stepped) {
                 let Waiting {
-                    taken,
+                    id,
+                    flags,
+                    context,
                     state,
                     keeps_master,
                 } = waiting;
                 let low = stepped.low.clone();
                 let (parameter, state) = self.ended(state, keeps_master, stepped);
                 if let Some(state) = state {
-                    states.insert(taken.id, state);
+                    states.insert(id, state);
                 }
-                let parameter = wrapped(parameter, low, &taken.parameter);
-                all.insert(taken.id, (parameter, taken.flags));
+                all.insert(id, (wrapped(parameter, low, context), flags));
             }
         }
         all
     }
 
-    /// Prepares a parameter and its state.
+    /// Prepares a parameter and its state. Also returns the factors that are left to the step.
     fn listed<B: AmpBackend>(
         self,
-        mut taken: Taken<B>,
+        taken: Taken<B>,
         state: ListState<B>,
-        factor: f32,
         passes: &Passes<B>,
-    ) -> (Waiting<B>, Listed<B>) {
+    ) -> (Waiting<B>, Listed<B>, Factors<B>) {
         let ListState {
             time,
             undecided: _,
@@ -125,27 +127,28 @@ impl ListOptimizer {
             moments,
             shape,
         } = state;
-        let low = low_copy(&taken.parameter);
-        let parameter = taken.parameter.inner.clone();
-        // The step may write to the parameter only if nobody else holds it.
-        taken.parameter.inner = taken.gradient.inner.clone();
+        let Taken {
+            id,
+            parameter,
+            gradient,
+            flags,
+        } = taken;
+        let (low, context) = (low_copy(&parameter), parameter.context);
+        let dtype = parameter.exact_dtype();
+        // The step writes to the parameter in place, since nobody else holds it.
+        let parameter = parameter.read(dtype, Reader::Cut);
         let (parameter, master, keeps_master) = self.weights::<B>(parameter, master);
-        let format = self
-            .moments
-            .format(shape.num_elements(), taken.flags.keeps_more);
+        let format = self.moments.format(shape.num_elements(), flags.keeps_more);
         let moments = self.moments_in::<B>(format, &parameter, time, moments);
-        let gradient = match taken.gradient.nature {
-            Nature::Gradient(_) | Nature::Pending(_) => taken.gradient.inner.clone(),
-            _ => taken.gradient.clone().in_f32().inner,
-        };
+        let (gradient, factors) = gradient.into_unscaled();
         let time = time + 1;
         let listed = Listed {
             parameter,
             gradient,
-            factor,
+            factor: factors.unscale,
             master,
             moments,
-            key: key(self.seed, taken.id, time),
+            key: key(self.seed, id, time),
             rounds_stochastically: self.masters == Masters::Stochastic,
             time: i32::try_from(time).unwrap_or(i32::MAX),
             low: low.map(precision::to_float),
@@ -156,11 +159,13 @@ impl ListOptimizer {
             ..ListState::new(shape)
         };
         let waiting = Waiting {
-            taken,
+            id,
+            flags,
+            context,
             state,
             keeps_master,
         };
-        (waiting, listed)
+        (waiting, listed, factors)
     }
 
     /// Returns the parameter that the step reads and writes, its separate master, and whether that is kept.
@@ -289,37 +294,29 @@ impl<B: AmpBackend> List<B> {
     }
 }
 
-/// Returns the factors that a gradient has not been multiplied with.
-fn factors<B: AmpBackend>(gradient: &AmpTensor<B>) -> Factors<B> {
-    match &gradient.nature {
-        Nature::Pending(pending) => pending.factors.clone(),
-        _ => Factors::none(),
-    }
-}
-
 /// Returns the low dtype in which the next forward pass will read a parameter, if ops have read it in one and it is stored
 /// in another.
 fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
     let low = parameter.nature.origin()?.lowered()?;
-    (precision::of(&parameter.inner) == Precision::F32).then_some(low)
+    (parameter.stored() == Precision::F32).then_some(low)
 }
 
 /// Wraps the values of a parameter after a step, with their copy in low precision.
 fn wrapped<B: AmpBackend>(
     parameter: FloatTensor<B>,
     low: Option<FloatTensor<B>>,
-    before: &AmpTensor<B>,
+    context: &'static Context<B>,
 ) -> AmpTensor<B> {
-    AmpTensor {
+    AmpTensor::of(Parts {
         logical: precision::of(&parameter),
-        inner: parameter,
-        context: before.context,
+        values: parameter,
+        context,
         nature: Nature::Plain,
         recorded: match low {
             Some(low) => Recorded::of_lowered(precision::of(&low), low),
             None => Recorded::nothing(),
         },
-    }
+    })
 }
 
 /// Returns the key of the random numbers that a parameter draws in a step.

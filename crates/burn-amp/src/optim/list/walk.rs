@@ -18,11 +18,7 @@ use hashbrown::HashMap;
 
 use super::{super::passes::take_passes, Plain};
 use crate::{
-    backend::Amped,
-    convert::keeps_more,
-    graph::NoGraph,
-    loss_scale::Passes,
-    tensor::{AmpTensor, Nature},
+    backend::Amped, convert::keeps_more, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
@@ -120,12 +116,7 @@ where
         let (grad, passes) = take_passes(grad);
         self.taken.passes.join(&passes);
         let grad = grad.into_primitive().tensor();
-        // Its factors are left to the step.
-        let placeholder = AmpTensor {
-            nature: Nature::Plain,
-            ..grad.clone()
-        };
-        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(placeholder));
+        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
         self.taken.parameters.push(Taken {
             id,
             parameter: parameter.inner().into_primitive().tensor(),

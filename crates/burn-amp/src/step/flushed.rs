@@ -1,0 +1,45 @@
+//! A look, now and then, at how much of the gradients F16 flushes to zero.
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{
+    AmpBackend,
+    flushed::{Flushed, Look},
+};
+
+use crate::{loss_scale::Readable, policy::Context, warn};
+
+/// One pass in so many is looked at. It reads a sample of each gradient in F16 and waits for each: even if it takes ten
+/// times as long as another, that is 1 % of the time of all passes.
+const EVERY: u64 = 1024;
+
+/// The first pass that is looked at. The search for the first loss scale is over by then.
+const FIRST: u64 = 128;
+
+/// The share of a gradient that is worth a warning.
+///
+/// A tenth of normally distributed elements is flushed when their standard deviation is four times the least number of
+/// F16: the typical element that is left has two bits.
+const SHARE: f64 = 0.1;
+
+/// A look at a backward pass, if it is one of those that are looked at. Ends with the pass, and warns.
+pub(super) struct Looked(Option<(Look, f32)>);
+
+impl Looked {
+    /// Begins with the backward pass that the context has counted last.
+    pub(super) fn at<B: AmpBackend>(context: &'static Context<B>) -> Self {
+        let pass = context.leaves.passes();
+        let is_due = pass % EVERY == FIRST && context.policy.compute() == Precision::F16;
+        Self(is_due.then(|| (Look::begin(), context.scaling().host.loss_scale().scale)))
+    }
+}
+
+impl Drop for Looked {
+    fn drop(&mut self) {
+        if let Some((look, scale)) = self.0.take()
+            && let Some(Flushed { share, shape }) = look.finish()
+            && share >= SHARE
+        {
+            warn::of_flushed(share, shape.as_slice(), Readable(scale));
+        }
+    }
+}

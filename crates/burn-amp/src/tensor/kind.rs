@@ -1,0 +1,81 @@
+//! The kinds of tensors, as the tests of their readers name them.
+
+use burn_amp_kernels::AmpBackend;
+
+use super::{AmpTensor, Nature};
+use crate::graph::Graph;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// What a tensor stands for. The tests have a case for each kind and each way to read a tensor.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+        }
+    };
+}
+
+kinds! {
+    /// Its own values, and nothing is known about them.
+    Plain,
+    /// A parameter in a graph.
+    Leaf,
+    /// A parameter outside a graph.
+    Parameter,
+    /// A gradient.
+    Gradient,
+    /// A gradient whose factors have not been applied.
+    Pending,
+    /// Zeros and ones.
+    ZerosAndOnes,
+    /// One number.
+    Filled,
+    /// The rounded result of a saturating op.
+    Saturated,
+    /// The rounded concatenation of parts in several dtypes.
+    Concatenated,
+    /// A product in F16.
+    Product,
+    /// A view that has not been computed.
+    View,
+    /// A chain that has not been computed.
+    Chain,
+    /// Squares of a chain.
+    Squares,
+    /// The sum of a chain and a tensor that is as large.
+    Sum,
+    /// A product that is to be scaled.
+    Scaled,
+    /// A product that is to be masked.
+    Masked,
+    /// A log-softmax that remembers its operand.
+    LogSoftmax,
+}
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// What the tensor stands for.
+    #[doc(hidden)]
+    pub fn kind(&self) -> Kind {
+        match &self.nature {
+            Nature::Plain => Kind::Plain,
+            Nature::Leaf(_) => Kind::Leaf,
+            Nature::Parameter(_) => Kind::Parameter,
+            Nature::Gradient(_) => Kind::Gradient,
+            Nature::Pending(_) => Kind::Pending,
+            Nature::ZerosAndOnes => Kind::ZerosAndOnes,
+            Nature::Filled => Kind::Filled,
+            Nature::Rounded(rounded) if rounded.is_bounded() => Kind::Saturated,
+            Nature::Rounded(_) => Kind::Concatenated,
+            Nature::Product(_) => Kind::Product,
+            Nature::Lazy(lazy) => lazy.kind(),
+            Nature::Scores(scores) if scores.is_masked() => Kind::Masked,
+            Nature::Scores(_) => Kind::Scaled,
+            Nature::LogSoftmax(_) => Kind::LogSoftmax,
+        }
+    }
+}

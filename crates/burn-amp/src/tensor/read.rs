@@ -1,0 +1,229 @@
+//! The one way to the values of a tensor.
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{AmpBackend, made};
+use burn_backend::tensor::FloatTensor;
+
+use super::{AmpTensor, Nature, Parts};
+use crate::{
+    graph::{Graph, Recorded},
+    precision,
+};
+
+/// Who reads a tensor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reader {
+    /// An op, as one of the tensor's uses, whose gradients are added up.
+    Op {
+        /// The highest graph level among the op's operands.
+        level: usize,
+        /// Whether a graph computes the result of the op again in the backward pass.
+        recomputes: bool,
+    },
+    /// What takes the tensor itself: `detach`, `require_grad`, `inner`. A leaf stays the same leaf.
+    Cut,
+}
+
+impl Reader {
+    /// An op that reads no other tensor.
+    pub(crate) fn alone<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> Self {
+        Self::Op {
+            level: tensor.level(),
+            recomputes: false,
+        }
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// Returns the values in dtype `to`.
+    ///
+    /// In F32 they are as exact as they are known: a result that was rounded to low precision is not the rounded one.
+    /// What waits is computed; clones of the tensor share it, and all casts.
+    #[inline]
+    pub(crate) fn read(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        match self.nature {
+            Nature::Plain | Nature::Parameter(_) | Nature::Gradient(_) | Nature::Leaf(_)
+                if precision::of(&self.inner) == to && !self.is_summed_in_f32() =>
+            {
+                self.inner
+            }
+            _ => self.computed(to, reader),
+        }
+    }
+
+    fn computed(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        let tensor = self.settled();
+        let values = match &tensor.nature {
+            Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::LogSoftmax(_) => return tensor.cast(to, reader),
+            Nature::Rounded(_) | Nature::Product(_) if to.is_low() => {
+                return tensor.cast(to, reader);
+            }
+            Nature::Rounded(rounded) => rounded.exact(),
+            Nature::Product(product) => product.in_f32(),
+            Nature::Lazy(lazy) => lazy.values(to),
+            Nature::Scores(_) | Nature::Pending(_) => unreachable!("a settled tensor is neither"),
+        };
+        made::float::<G::Inner>(&values);
+        precision::cast::<G::Inner>(values, to)
+    }
+
+    /// Casts the tensor's own values.
+    fn cast(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        let from = precision::of(&self.inner);
+        let (level, recomputes) = match reader {
+            Reader::Op { level, recomputes } => (level, recomputes),
+            Reader::Cut if from == to => return self.inner,
+            Reader::Cut => return precision::cast::<G::Inner>(self.inner, to),
+        };
+        match &self.nature {
+            Nature::Leaf(leaf) if to != from || self.is_summed_in_f32() => {
+                G::cast_leaf(self.inner, leaf, to, level, &self.context.leaves)
+            }
+            _ => G::cast(self.inner, &self.recorded, to, recomputes),
+        }
+    }
+
+    /// Whether this is a leaf whose gradients must be added in F32: every use then reads it through a node of its own, even
+    /// in the dtype in which it is stored.
+    #[inline]
+    fn is_summed_in_f32(&self) -> bool {
+        matches!(self.nature, Nature::Leaf(_))
+            && precision::of(&self.inner).is_low()
+            && self.context.policy.compute().is_low()
+    }
+
+    /// The tensor with a view, scores or the factors of a gradient computed, which have one dtype whoever reads them. A
+    /// chain goes on waiting: its reader decides the dtype.
+    pub(crate) fn settled(self) -> Self {
+        let (inner, nature, recorded) = match &self.nature {
+            Nature::Scores(scores) => (scores.computed(self.inner), Nature::Plain, self.recorded),
+            Nature::Pending(pending) => {
+                let nature = Nature::Gradient(pending.passes.clone());
+                (pending.applied(self.inner), nature, self.recorded)
+            }
+            Nature::Lazy(lazy) if lazy.is_view() => {
+                let values = lazy.values(precision::of(&self.inner));
+                (values, Nature::Plain, lazy.recorded())
+            }
+            Nature::Lazy(_)
+            | Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::Rounded(_)
+            | Nature::Product(_)
+            | Nature::LogSoftmax(_) => return self,
+        };
+        Self {
+            inner,
+            logical: self.logical,
+            context: self.context,
+            nature,
+            recorded,
+        }
+    }
+
+    /// Whether a reader in dtype `to` gets the tensor's own values, cast.
+    pub(crate) fn casts_to(&self, to: Precision) -> bool {
+        match &self.nature {
+            Nature::Rounded(_) | Nature::Product(_) => to.is_low(),
+            Nature::Lazy(lazy) => lazy.is_view(),
+            Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::Pending(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::Scores(_)
+            | Nature::LogSoftmax(_) => true,
+        }
+    }
+
+    /// The dtype in which the values are stored, or in which an op that keeps dtypes would read those that wait.
+    pub(crate) fn stored(&self) -> Precision {
+        match &self.nature {
+            Nature::Lazy(lazy) if !lazy.is_view() => Precision::F32,
+            // Its factors are applied in F32.
+            Nature::Pending(_) => precision::of(&self.inner).join(Precision::F32),
+            _ => precision::of(&self.inner),
+        }
+    }
+
+    /// The lowest dtype in which the values lose nothing: F32 for a result that was rounded when it was stored.
+    pub(crate) fn exact_dtype(&self) -> Precision {
+        match &self.nature {
+            Nature::Rounded(_) => Precision::F32,
+            Nature::Product(_) if self.logical == Precision::F32 => Precision::F32,
+            Nature::Product(_)
+            | Nature::Plain
+            | Nature::Leaf(_)
+            | Nature::Parameter(_)
+            | Nature::Gradient(_)
+            | Nature::Pending(_)
+            | Nature::ZerosAndOnes
+            | Nature::Filled
+            | Nature::Lazy(_)
+            | Nature::Scores(_)
+            | Nature::LogSoftmax(_) => self.stored(),
+        }
+    }
+
+    /// The tensor with exact values that do not wait.
+    pub(crate) fn exact(self) -> Self {
+        let tensor = self.settled();
+        if !tensor.waits() && tensor.exact_dtype() == precision::of(&tensor.inner) {
+            return tensor;
+        }
+        let (logical, context) = (tensor.logical, tensor.context);
+        let dtype = tensor.exact_dtype();
+        Self {
+            inner: tensor.read(dtype, Reader::Cut),
+            logical,
+            context,
+            nature: Nature::Plain,
+            recorded: Recorded::nothing(),
+        }
+    }
+
+    /// What the tensor consists of, with exact values.
+    pub(crate) fn into_parts(self) -> Parts<B, G> {
+        let Self {
+            inner,
+            logical,
+            context,
+            nature,
+            recorded,
+        } = self.exact();
+        Parts {
+            values: inner,
+            logical,
+            context,
+            nature,
+            recorded,
+        }
+    }
+
+    /// The tensor stored in F32, or in F64 if it is.
+    pub(crate) fn in_f32(self) -> Self {
+        let wide = self.stored().join(Precision::F32);
+        let (logical, context) = (self.logical.join(Precision::F32), self.context);
+        let nature = self.nature.clone().after_cast();
+        let reader = Reader::alone(&self);
+        Self {
+            inner: self.read(wide, reader),
+            logical,
+            context,
+            nature,
+            recorded: Recorded::nothing(),
+        }
+    }
+}

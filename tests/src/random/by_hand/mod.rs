@@ -1,0 +1,240 @@
+//! A backend that rounds where the policy casts, op by op, and defers nothing: casts by hand.
+//!
+//! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which the
+//! policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them, and
+//! afterwards the result. The errors of such runs say how far results in low precision may be off. Outside [`rounding`]
+//! nothing is rounded, and the results are the exact ones.
+//!
+//! * [`call`]: one call of an op
+//! * [`rows`]: the macros that write the method of a row
+//! * [`ops`]: the methods
+
+mod call;
+mod ops;
+mod rows;
+
+use std::cell::RefCell;
+
+use burn::backend::Flex;
+use burn_amp_core::{Policy, Precision, scalar};
+use burn_backend::{
+    Backend, BackendTypes, DType, DTypeUsageSet, FloatDType, Shape, TensorData, TensorMetadata,
+    ops::FloatTensorOps,
+    tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
+};
+
+use super::rng::Rng;
+
+/// How values are rounded on this thread.
+pub struct Rounding {
+    pub policy: Policy,
+    /// Rounds to one of the two neighbours by chance; `None` rounds to the nearest.
+    pub chance: Option<Rng>,
+    /// Which ops round.
+    pub scope: Scope,
+}
+
+/// Where in a program an op is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The policy decides.
+    Forward,
+    /// Inside `full_precision` and in the step of an optimizer, ops run in F32.
+    Exact,
+    /// A backward pass runs below the policy: in low precision where the forward pass did.
+    Backward,
+}
+
+thread_local! {
+    static ROUNDING: RefCell<Option<Rounding>> = const { RefCell::new(None) };
+}
+
+/// Runs a function in which ops round as given.
+pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
+    /// Ends the rounding, also after a panic.
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            ROUNDING.take();
+        }
+    }
+
+    ROUNDING.set(Some(rounding));
+    let _end = End;
+    f()
+}
+
+/// The compute dtype of the policy in force, if ops round.
+pub fn compute() -> Option<FloatDType> {
+    ROUNDING.with_borrow(|rounding| {
+        let rounding = rounding
+            .as_ref()
+            .filter(|rounding| rounding.scope == Scope::Forward);
+        rounding.map(|rounding| float(rounding.policy.compute()))
+    })
+}
+
+/// Runs a function in another scope.
+pub fn within<T>(scope: Scope, f: impl FnOnce() -> T) -> T {
+    let set = |scope| {
+        ROUNDING.with_borrow_mut(|rounding| match rounding {
+            Some(rounding) => std::mem::replace(&mut rounding.scope, scope),
+            None => scope,
+        })
+    };
+    let before = set(scope);
+    let result = f();
+    set(before);
+    result
+}
+
+/// The backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByHand;
+
+/// A tensor in F64, with the dtype in which the policy would store it and the one that the program sees.
+#[derive(Clone, Debug)]
+pub struct Rounded {
+    values: FloatTensor<Flex>,
+    stored: Precision,
+    logical: Precision,
+    known: Known,
+}
+
+/// What the policy knows about the values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Nothing,
+    /// Zeros and ones, which widen no factor in low precision.
+    ZerosAndOnes,
+    /// One number everywhere, which widens nothing that it is put beside.
+    Filled,
+}
+
+impl TensorMetadata for Rounded {
+    fn dtype(&self) -> DType {
+        float(self.logical).into()
+    }
+
+    fn shape(&self) -> Shape {
+        self.values.shape()
+    }
+
+    fn rank(&self) -> usize {
+        self.values.rank()
+    }
+}
+
+impl BackendTypes for ByHand {
+    type Device = <Flex as BackendTypes>::Device;
+    type FloatTensorPrimitive = Rounded;
+    type FloatElem = f32;
+    type IntTensorPrimitive = IntTensor<Flex>;
+    type IntElem = <Flex as BackendTypes>::IntElem;
+    type BoolTensorPrimitive = BoolTensor<Flex>;
+    type BoolElem = <Flex as BackendTypes>::BoolElem;
+    type QuantizedTensorPrimitive = QuantizedTensor<Flex>;
+}
+
+impl Backend for ByHand {
+    fn name(device: &Self::Device) -> String {
+        format!("by hand<{}>", Flex::name(device))
+    }
+
+    fn seed(device: &Self::Device, seed: u64) {
+        Flex::seed(device, seed)
+    }
+
+    fn dtype_usage(device: &Self::Device, dtype: DType) -> DTypeUsageSet {
+        Flex::dtype_usage(device, dtype)
+    }
+
+    fn device_count(type_id: u16) -> usize {
+        Flex::device_count(type_id)
+    }
+}
+
+/// The dtype of the policy as Burn's.
+fn float(dtype: Precision) -> FloatDType {
+    match dtype {
+        Precision::F64 => FloatDType::F64,
+        Precision::F32 => FloatDType::F32,
+        Precision::Flex32 => FloatDType::Flex32,
+        Precision::F16 => FloatDType::F16,
+        Precision::BF16 => FloatDType::BF16,
+    }
+}
+
+/// Burn's dtype as the policy's.
+fn precision(dtype: DType) -> Precision {
+    let found = Precision::ALL
+        .into_iter()
+        .find(|p| DType::from(float(*p)) == dtype);
+    found.expect("a float tensor has a float dtype")
+}
+
+impl Rounded {
+    /// A tensor that an op on no float tensor has made.
+    fn made(values: FloatTensor<Flex>, known: Known) -> Self {
+        let logical = precision(values.dtype());
+        Self {
+            values: in_f64(values),
+            stored: logical,
+            logical,
+            known,
+        }
+    }
+
+    /// Whether the program sees an F32 tensor.
+    pub fn is_f32(&self) -> bool {
+        self.logical == Precision::F32
+    }
+
+    /// The dtype in which the policy stores an F32 tensor in low precision.
+    pub fn low(&self) -> Option<FloatDType> {
+        (self.stored.is_low() && self.logical == Precision::F32).then(|| float(self.stored))
+    }
+
+    /// The values, rounded to `to` and to the dtype in which they are stored.
+    fn operand(self, to: Option<Precision>) -> FloatTensor<Flex> {
+        match to {
+            Some(to) if to.is_low() && to != self.stored => rounded(self.values, to),
+            _ => self.values,
+        }
+    }
+}
+
+fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
+    if values.dtype() == DType::F64 {
+        values
+    } else {
+        Flex::float_cast(values, FloatDType::F64)
+    }
+}
+
+/// Rounds F64 values to a dtype in low precision.
+fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
+    ROUNDING.with_borrow_mut(|rounding| {
+        let Some(Rounding { chance, .. }) = rounding else {
+            return values;
+        };
+        let data = values.into_data();
+        let (shape, values) = (data.shape.clone(), data.into_vec::<f64>().expect("F64"));
+        let round = |x: f64, is_up: bool| {
+            if is_up {
+                scalar::ceil(x, to)
+            } else {
+                scalar::floor(x, to)
+            }
+        };
+        let values: Vec<f64> = match chance {
+            None => values.into_iter().map(|x| to.round(x)).collect(),
+            Some(rng) => values
+                .into_iter()
+                .map(|x| round(x, rng.bits() & 1 == 0))
+                .collect(),
+        };
+        Flex::float_from_data(TensorData::new(values, shape), &Default::default())
+    })
+}

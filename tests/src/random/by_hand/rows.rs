@@ -1,0 +1,142 @@
+//! The macros that write the method of a row.
+
+/// Writes the method of one row.
+///
+/// A macro, because a function cannot be generic over signatures.
+macro_rules! by_hand {
+    // These make tensors, set the dtype, or are about the graph; their methods are written out.
+    (float_from_data $($row:tt)*) => {};
+    (float_random $($row:tt)*) => {};
+    (float_zeros $($row:tt)*) => {};
+    (float_ones $($row:tt)*) => {};
+    (float_full $($row:tt)*) => {};
+    (float_empty $($row:tt)*) => {};
+    (float_into_data $($row:tt)*) => {};
+    (float_to_device $($row:tt)*) => {};
+    (float_cast $($row:tt)*) => {};
+    (float_detach $($row:tt)*) => {};
+    (float_set_require_grad $($row:tt)*) => {};
+    (int_into_float $($row:tt)*) => {};
+    (bool_into_float $($row:tt)*) => {};
+    (dequantize $($row:tt)*) => {};
+    // No program calls ops on quantized tensors.
+    (q_matmul $($row:tt)*) => {};
+    (
+        $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt $(by $hand:ident)?
+    ) => {
+        $($async)? fn $op($($x: $type),*) -> $ret {
+            #[allow(unused_mut, reason = "not every op has float operands")]
+            let mut call = Call::new(Op::$op);
+            $(look!(call, $kind, $x);)*
+            #[allow(unused_variables, reason = "not every op has float operands or results")]
+            let (casts, stored, logical) = call.casts();
+            wrapped!($result, Flex::$op($(operand!($kind, $x, casts)),*)$(.$await)?, stored, logical)
+        }
+    };
+}
+
+/// Shows an operand to the call. A macro, because the kind of an operand is a word of the table.
+macro_rules! look {
+    ($call:ident, [F], $x:ident) => {
+        $call.float(&$x)
+    };
+    ($call:ident, [&F], $x:ident) => {
+        $call.float($x)
+    };
+    ($call:ident, [Option<F>], $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($call:ident, [Vec<F>], $x:ident) => {
+        $x.iter().for_each(|x| $call.float(x))
+    };
+    ($call:ident, [Scalar], $x:ident) => {
+        $call.scalars.push($x.elem())
+    };
+    ($call:ident, $kind:tt, $x:ident) => {};
+}
+
+/// Converts an operand to what Flex expects. A macro for the same reason as [`look!`].
+macro_rules! operand {
+    ([F], $x:ident, $casts:ident) => {
+        $x.operand($casts.operands)
+    };
+    ([&F], $x:ident, $casts:ident) => {
+        &$x.values
+    };
+    ([Option<F>], $x:ident, $casts:ident) => {
+        $x.map(|x| x.operand($casts.operands))
+    };
+    ([Vec<F>], $x:ident, $casts:ident) => {
+        $x.into_iter().map(|x| x.operand($casts.operands)).collect()
+    };
+    ([QuantizationParametersPrimitive], $x:ident, $casts:ident) => {
+        QuantizationParametersPrimitive {
+            scales: $x.scales.values,
+        }
+    };
+    ($kind:tt, $x:ident, $casts:ident) => {
+        $x
+    };
+}
+
+/// Converts a result of Flex. A macro for the same reason as [`look!`].
+macro_rules! wrapped {
+    ([F], $result:expr, $stored:ident, $logical:ident) => {
+        result($result, $stored, $logical)
+    };
+    ([Wide], $result:expr, $stored:ident, $logical:ident) => {
+        result($result, $stored.join(Precision::F32), $logical)
+    };
+    ([(F,I)], $result:expr, $stored:ident, $logical:ident) => {{
+        let (values, indices) = $result;
+        (result(values, $stored, $logical), indices)
+    }};
+    ([(F,F)], $result:expr, $stored:ident, $logical:ident) => {{
+        let (first, second) = $result;
+        (
+            result(first, $stored, $logical),
+            result(second, $stored, $logical),
+        )
+    }};
+    ([Primitive], $result:expr, $stored:ident, $logical:ident) => {
+        match $result {
+            TensorPrimitive::Float(tensor) => {
+                TensorPrimitive::Float(Rounded::made(tensor, Known::Nothing))
+            }
+            TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
+        }
+    };
+    ([DeformConv2dBackward], $result:expr, $stored:ident, $logical:ident) => {{
+        let grads = $result;
+        DeformConv2dBackward::new(
+            result(grads.x_grad, $stored, $logical),
+            result(grads.offset_grad, $stored, $logical),
+            result(grads.weight_grad, $stored, $logical),
+            grads.mask_grad.map(|x| result(x, $stored, $logical)),
+            grads.bias_grad.map(|x| result(x, $stored, $logical)),
+        )
+    }};
+    ([MaxPool1dBackward], $result:expr, $stored:ident, $logical:ident) => {
+        MaxPool1dBackward::new(result($result.x_grad, $stored, $logical))
+    };
+    ([MaxPool1dWithIndices], $result:expr, $stored:ident, $logical:ident) => {{
+        let pooled = $result;
+        MaxPool1dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+    }};
+    ([MaxPool2dBackward], $result:expr, $stored:ident, $logical:ident) => {
+        MaxPool2dBackward::new(result($result.x_grad, $stored, $logical))
+    };
+    ([MaxPool2dWithIndices], $result:expr, $stored:ident, $logical:ident) => {{
+        let pooled = $result;
+        MaxPool2dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+    }};
+    ($kind:tt, $result:expr, $stored:ident, $logical:ident) => {
+        $result
+    };
+}
+
+pub(super) use by_hand;
+pub(super) use look;
+pub(super) use operand;
+pub(super) use wrapped;

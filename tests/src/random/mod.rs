@@ -1,0 +1,55 @@
+//! Random programs, what they should compute, and how a wrong one is shrunk and printed.
+//!
+//! A [`program`] is data: leaves, layers and steps, whose ops are rows of three tables. [`generate`] makes it from a seed,
+//! [`run`] runs it on any backend, [`oracle`] says what it should compute, [`shrink`] makes a wrong one small, and
+//! [`print`] writes it as Rust.
+//!
+//! * [`table`], [`elementwise`], [`movement`], [`reduction`]: the ops, each with its shape rule ([`shape`]) and its code
+//! * [`layers`], `draw`: layers of burn-nn; [`model`]: the parameters of a program as a module
+//! * `propose`, `motif`: what the generator chooses from; [`limits`]: how large programs may be
+//! * [`subject`]: the backends; [`by_hand`]: the one that rounds where the policy casts
+//! * [`outcome`], [`bound`]: what a program computed, and by how much it may be off
+//! * [`rng`], [`setting`], [`literal`], [`printed`], `uses`: what the others share
+//!
+//! The oracles:
+//!
+//! 1. Preset `o0` computes the bits of plain Burn.
+//! 2. In low precision each result is as near to the exact one, which is computed in F64, as those of casts by hand are: in
+//!    F64, with each operand and result rounded where the policy casts it, to the nearest and a few times to a neighbour by
+//!    chance. Nothing is deferred there.
+//! 3. A second run, beside other threads or with an unrelated backward pass in between, computes the same bits.
+
+pub mod bound;
+pub mod by_hand;
+mod draw;
+pub mod elementwise;
+pub mod generate;
+pub mod layers;
+pub mod limits;
+pub mod literal;
+pub mod model;
+mod motif;
+pub mod movement;
+pub mod oracle;
+pub mod outcome;
+pub mod print;
+pub mod printed;
+pub mod program;
+mod propose;
+pub mod reduction;
+pub mod rng;
+pub mod run;
+pub mod setting;
+pub mod shape;
+pub mod shrink;
+pub mod subject;
+pub mod table;
+mod uses;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A backend has one generator of random numbers per process; who seeds it and draws from it holds this.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,290 @@
+//! What a program should compute, and what differs.
+
+use std::{
+    cell::Cell,
+    fmt,
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+};
+
+use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_amp_core::Precision;
+
+use super::{
+    bound::{ByHandRuns, Off, has_zero_gradient},
+    outcome::{Circumstances, Outcome},
+    program::Program,
+    run::run,
+    subject::{
+        Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under,
+    },
+};
+
+/// What differs from what it should be.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// A run under a policy panicked.
+    Panics {
+        policy: &'static str,
+        message: String,
+    },
+    /// Preset `o0` differs from plain Burn.
+    NotPlain { name: String },
+    /// Results in low precision are off by more than casts by hand explain.
+    Off { policy: &'static str, off: Vec<Off> },
+    /// A run reads other results than that in F64, such as a gradient that is missing.
+    OtherResults { policy: &'static str, name: String },
+    /// Gradients overflow at every loss scale, and those of casts by hand do not.
+    Overflows { policy: &'static str },
+    /// A second run beside another backward pass computes other bits.
+    NotTheSame { policy: &'static str, name: String },
+}
+
+/// What was found out about a program.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    Right,
+    /// The exact values leave the range in which F16 makes sense, or plain Burn cannot run the program.
+    Unfit,
+    Wrong(Failure),
+}
+
+/// The largest exact value that F16 is expected to cope with.
+const LARGEST: f64 = 1e4;
+
+/// The smallest loss scale.
+const SMALLEST_SCALE: f64 = 1.0 / (1 << 24) as f64;
+
+/// No program has more backward passes.
+const MOST_PASSES: usize = 8;
+
+impl Failure {
+    /// The kind of failure and its policy: what a smaller program has to share.
+    pub fn kind(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Panics { policy, .. } => ("panics", policy),
+            Self::NotPlain { .. } => ("not plain", "o0"),
+            Self::Off { policy, .. } => ("off", policy),
+            Self::OtherResults { policy, .. } => ("other results", policy),
+            Self::Overflows { policy } => ("overflows", policy),
+            Self::NotTheSame { policy, .. } => ("not the same", policy),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panics { policy, message } => write!(f, "{policy}: panics: {message}"),
+            Self::OtherResults { policy, name } => {
+                write!(f, "{policy}: {name} is missing, new, or of another shape")
+            }
+            Self::Overflows { policy } => {
+                write!(
+                    f,
+                    "{policy}: the gradients overflow at every loss scale, and those of casts by hand do not"
+                )
+            }
+            Self::NotPlain { name } => write!(f, "o0: {name} differs from plain Burn"),
+            Self::NotTheSame { policy, name } => {
+                write!(
+                    f,
+                    "{policy}: {name} has other bits when the program runs again beside another backward pass"
+                )
+            }
+            Self::Off { policy, off } => {
+                for Off {
+                    name,
+                    error,
+                    bound,
+                    size,
+                } in off.iter().take(4)
+                {
+                    let percent = 100.0 * error / size;
+                    write!(
+                        f,
+                        "{policy}: {name} is off by {error:.3e}, {percent:.2} % of {size:.3e}; "
+                    )?;
+                    write!(f, "casts by hand allow {bound:.3e}; ")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Runs a program on all backends and compares.
+pub fn check(program: &Program) -> Verdict {
+    match program.checkpointing {
+        false => {
+            check_in::<burn::backend::autodiff::checkpoint::strategy::NoCheckpointing>(program)
+        }
+        true => check_in::<Checkpointed>(program),
+    }
+}
+
+fn check_in<C: CheckpointStrategy>(program: &Program) -> Verdict {
+    let still = Circumstances::default();
+    let Ok(exact) = caught(|| run::<OnByHand>(program, &still)) else {
+        return Verdict::Unfit;
+    };
+    if !is_fit(&exact) || steps_by_noise(program, &exact) {
+        return Verdict::Unfit;
+    }
+    let Ok(plain) = caught(|| run::<OnPlain<C>>(program, &still)) else {
+        return Verdict::Unfit;
+    };
+    match compare::<C>(program, &exact, &plain) {
+        Ok(()) => Verdict::Right,
+        Err(failure) => Verdict::Wrong(failure),
+    }
+}
+
+/// Whether all exact values are in the range of F16.
+fn is_fit(exact: &Outcome) -> bool {
+    let values = exact
+        .results
+        .iter()
+        .flat_map(|(_, data)| data.iter::<f64>());
+    values.into_iter().all(|x| x.abs() < LARGEST)
+}
+
+/// Whether Adam divides a gradient that is nothing but rounding errors by its size.
+fn steps_by_noise(program: &Program, exact: &Outcome) -> bool {
+    program.optimizer.is_adaptive() && has_zero_gradient(exact)
+}
+
+fn compare<C: CheckpointStrategy>(
+    program: &Program,
+    exact: &Outcome,
+    plain: &Outcome,
+) -> Result<(), Failure> {
+    let o0 = found::<Under<O0, C>>("o0", program, &Circumstances::default())?;
+    if let Some(name) = different(&o0, plain) {
+        return Err(Failure::NotPlain { name });
+    }
+    // The runs by hand in F16 are shared by its policies if their scales are the same.
+    let mut by_hand: Vec<(Precision, ByHandRuns)> = vec![];
+    #[cfg(not(feature = "vulkan"))] // A software driver lacks BF16.
+    near::<Bf16, C>("bf16", Precision::BF16, program, exact, plain, &mut by_hand)?;
+    near::<F16, C>("f16", Precision::F16, program, exact, plain, &mut by_hand)?;
+    near::<F16OnDevice, C>(
+        "f16, scale on the device",
+        Precision::F16,
+        program,
+        exact,
+        plain,
+        &mut by_hand,
+    )
+}
+
+fn near<'a, P: Tested, C: CheckpointStrategy>(
+    policy: &'static str,
+    compute: Precision,
+    program: &'a Program,
+    exact: &'a Outcome,
+    plain: &'a Outcome,
+    by_hand: &mut Vec<(Precision, ByHandRuns<'a>)>,
+) -> Result<(), Failure> {
+    let low = found::<Under<P, C>>(policy, program, &Circumstances::default())?;
+    if low.overflowed {
+        let mut runs = ByHandRuns::new(
+            program,
+            exact,
+            plain,
+            compute,
+            vec![SMALLEST_SCALE; MOST_PASSES],
+        );
+        // Later passes under Adam are other programs, see `bound`.
+        let differs = program.optimizer.is_adaptive() && program.passes > 1;
+        return if differs || runs.overflows() {
+            Ok(())
+        } else {
+            Err(Failure::Overflows { policy })
+        };
+    }
+    let disturbed = Circumstances {
+        disturbed: true,
+        ..Circumstances::default()
+    };
+    let again = found::<Under<P, C>>(policy, program, &disturbed)?;
+    if let Some(name) = different(&again, &low) {
+        return Err(Failure::NotTheSame { policy, name });
+    }
+    let shapes = |outcome: &Outcome| -> Vec<(String, Vec<usize>)> {
+        let results = outcome.results.iter();
+        results
+            .map(|(name, data)| (name.clone(), data.shape.to_vec()))
+            .collect()
+    };
+    let (found, expected) = (shapes(&low), shapes(exact));
+    if found != expected {
+        let name = found.iter().find(|one| !expected.contains(one));
+        let name = name.or_else(|| expected.iter().find(|one| !found.contains(one)));
+        let name = name.map_or("the order".to_owned(), |(name, shape)| {
+            format!("{name} {shape:?}")
+        });
+        return Err(Failure::OtherResults { policy, name });
+    }
+    let place = by_hand
+        .iter()
+        .position(|(dtype, runs)| *dtype == compute && runs.is_scaled_by(&low.scales));
+    let place = place.unwrap_or_else(|| {
+        by_hand.push((
+            compute,
+            ByHandRuns::new(program, exact, plain, compute, low.scales.clone()),
+        ));
+        by_hand.len() - 1
+    });
+    let off = by_hand[place].1.off(&low);
+    if off.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Off { policy, off })
+    }
+}
+
+fn found<S: Subject>(
+    policy: &'static str,
+    program: &Program,
+    how: &Circumstances,
+) -> Result<Outcome, Failure> {
+    caught(|| run::<S>(program, how)).map_err(|message| Failure::Panics { policy, message })
+}
+
+/// The name of the first result whose bits differ.
+fn different(found: &Outcome, expected: &Outcome) -> Option<String> {
+    if found.results.len() != expected.results.len() {
+        return Some("the number of results".to_owned());
+    }
+    let mut pairs = found.results.iter().zip(&expected.results);
+    pairs
+        .find(|(found, expected)| found != expected)
+        .map(|((name, _), _)| name.clone())
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a function and returns the message if it panics, without printing it.
+pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    QUIET.set(false);
+    result.map_err(|payload| match payload.downcast::<String>() {
+        Ok(message) => *message,
+        Err(payload) => payload
+            .downcast_ref::<&str>()
+            .map_or("no message".to_owned(), |text| (*text).to_owned()),
+    })
+}

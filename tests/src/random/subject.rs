@@ -1,0 +1,256 @@
+//! The backends on which a program runs.
+
+use std::marker::PhantomData;
+
+use burn::module::{AutodiffModule, Module};
+use burn::{
+    backend::{
+        Autodiff,
+        autodiff::checkpoint::strategy::{
+            BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
+        },
+    },
+    optim::{AdamConfig, AdamWConfig, GradientsParams, SgdConfig, momentum::MomentumConfig},
+};
+use burn_amp::{
+    Amp,
+    config::ConfigSource,
+    optim::AmpOptimizer,
+    scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
+};
+use burn_backend::{
+    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
+};
+
+use super::{
+    by_hand::{self, ByHand, Scope},
+    elementwise::Elementwise,
+    model::{Model, Stepper, Unscale, stepper},
+    program::{Op, Optimizer},
+};
+use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
+
+/// A backend, and what is particular about it.
+pub trait Subject {
+    type B: AutodiffBackend;
+
+    /// Whether the host should learn of an overflow after the optimizer's step only.
+    const CHECKS_LATE: bool = false;
+
+    /// What is kept while a program runs.
+    fn guard() -> Box<dyn std::any::Any> {
+        Box::new(())
+    }
+
+    /// Runs a backward pass with a loss scale that is given where the subject has none of its own.
+    fn backward(
+        root: FloatTensor<Self::B>,
+        _scale: f64,
+    ) -> <Self::B as AutodiffBackend>::Gradients {
+        Self::B::backward(root)
+    }
+
+    /// What a step reads of an operand.
+    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        value
+    }
+
+    /// What the program goes on with when an op has computed a value.
+    fn made(_op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        value
+    }
+
+    /// The loss scale of a pass, or `None` after an overflow.
+    fn scale(_grads: &<Self::B as AutodiffBackend>::Gradients) -> Option<f64> {
+        Some(1.0)
+    }
+
+    /// Takes the gradients of the parameters out.
+    fn parameters(
+        grads: &mut <Self::B as AutodiffBackend>::Gradients,
+        model: &Model<Self::B>,
+        _scale: f64,
+    ) -> GradientsParams {
+        GradientsParams::from_module(grads, model)
+    }
+
+    /// Makes an optimizer, Burn's or burn-amp's.
+    fn optimizer(optimizer: Optimizer) -> Option<Stepper<Self::B>> {
+        plain_optimizer(optimizer)
+    }
+
+    /// The step of an optimizer.
+    fn step(
+        step: &mut Stepper<Self::B>,
+        model: Model<Self::B>,
+        grads: GradientsParams,
+    ) -> Model<Self::B> {
+        step(model, grads)
+    }
+}
+
+/// Burn's optimizer.
+fn plain_optimizer<B: AutodiffBackend>(optimizer: Optimizer) -> Option<Stepper<B>>
+where
+    Model<B>: AutodiffModule<B>,
+{
+    match optimizer {
+        Optimizer::None => None,
+        Optimizer::Sgd => Some(stepper(SgdConfig::new().init())),
+        Optimizer::Momentum => Some(stepper(momentum().init())),
+        Optimizer::Adam | Optimizer::BurnsAdam => Some(stepper(AdamConfig::new().init())),
+        Optimizer::AdamW => Some(stepper(AdamWConfig::new().init())),
+    }
+}
+
+fn momentum() -> SgdConfig {
+    let momentum = MomentumConfig {
+        momentum: 0.9,
+        dampening: 0.0,
+        nesterov: false,
+    };
+    SgdConfig::new().with_momentum(Some(momentum))
+}
+
+/// Plain Burn on the backend under test.
+pub struct OnPlain<C = NoCheckpointing>(PhantomData<C>);
+
+impl<C: CheckpointStrategy> Subject for OnPlain<C> {
+    type B = Autodiff<Plain, C>;
+}
+
+/// Casts by hand; outside [`by_hand::rounding`], exact values.
+pub struct OnByHand;
+
+impl Subject for OnByHand {
+    type B = Autodiff<ByHand>;
+
+    /// Each use of a value in low precision gives a gradient in low precision. The backward pass of a cast casts back.
+    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        match value.primitive.low() {
+            Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
+            None => value,
+        }
+    }
+
+    /// Burn's autodiff composes a PReLU of other ops, so its result is rounded here, as that of one op.
+    fn made(op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
+        match (op, by_hand::compute()) {
+            (Op::Elementwise(Elementwise::Prelu {}), Some(low)) if value.primitive.is_f32() => {
+                Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32)
+            }
+            _ => value,
+        }
+    }
+
+    fn backward(root: FloatTensor<Self::B>, scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
+        let root = by_hand::within(Scope::Exact, || {
+            Self::B::float_mul_scalar(root, scale.into())
+        });
+        by_hand::within(Scope::Backward, || Self::B::backward(root))
+    }
+
+    fn parameters(
+        grads: &mut <Self::B as AutodiffBackend>::Gradients,
+        model: &Model<Self::B>,
+        scale: f64,
+    ) -> GradientsParams {
+        let mut unscale = Unscale {
+            grads,
+            factor: scale.recip(),
+            taken: GradientsParams::new(),
+        };
+        by_hand::within(Scope::Exact, || model.visit(&mut unscale));
+        unscale.taken
+    }
+
+    fn step(
+        step: &mut Stepper<Self::B>,
+        model: Model<Self::B>,
+        grads: GradientsParams,
+    ) -> Model<Self::B> {
+        by_hand::within(Scope::Exact, || step(model, grads))
+    }
+}
+
+/// burn-amp under the policy `P`.
+pub struct Under<P, C = NoCheckpointing>(PhantomData<(P, C)>);
+
+impl<P: Tested, C: CheckpointStrategy> Subject for Under<P, C> {
+    type B = burn_amp::Autodiff<Amp<Plain, P>, C>;
+
+    const CHECKS_LATE: bool = P::CHECKS_LATE;
+
+    fn guard() -> Box<dyn std::any::Any> {
+        Box::new(own_loss_scale::<Self::B>(&Default::default()))
+    }
+
+    fn scale(grads: &Gradients<Plain>) -> Option<f64> {
+        (grads.outcome() == PassOutcome::Finite).then(|| f64::from(grads.scale()))
+    }
+
+    fn optimizer(optimizer: Optimizer) -> Option<Stepper<Self::B>> {
+        match optimizer {
+            Optimizer::None => None,
+            Optimizer::Sgd => Some(stepper(AmpOptimizer::new(SgdConfig::new()).init())),
+            Optimizer::Momentum => Some(stepper(AmpOptimizer::new(momentum()).init())),
+            Optimizer::BurnsAdam if !P::CHECKS_LATE => plain_optimizer(optimizer),
+            Optimizer::Adam | Optimizer::BurnsAdam => {
+                Some(stepper(AmpOptimizer::new(AdamConfig::new()).init()))
+            }
+            Optimizer::AdamW => Some(stepper(AmpOptimizer::new(AdamWConfig::new()).init())),
+        }
+    }
+}
+
+/// A policy under which random programs run.
+pub trait Tested: ConfigSource + Clone + std::fmt::Debug + Default {
+    const CHECKS_LATE: bool = false;
+}
+
+/// F16 with a loss scale that starts at once, so that a run does not depend on those before it.
+fn in_f16(sync: bool) -> Config {
+    let rule = DynamicLossScale {
+        init: 1024.0,
+        search: false,
+        ..DynamicLossScale::default()
+    };
+    Config {
+        loss_scale: LossScaleConfig {
+            sync,
+            ..rule.into()
+        },
+        ..computing_in(Compute::F16)
+    }
+}
+
+policy!(
+    /// Preset `o0`, which is plain Burn.
+    O0,
+    computing_in(Compute::F32)
+);
+policy!(
+    /// BF16.
+    Bf16,
+    computing_in(Compute::Bf16)
+);
+policy!(
+    /// F16, where the host waits for the check of each pass.
+    F16,
+    in_f16(true)
+);
+policy!(
+    /// F16, where the loss scale stays on the device.
+    F16OnDevice,
+    in_f16(false)
+);
+
+impl Tested for O0 {}
+impl Tested for Bf16 {}
+impl Tested for F16 {}
+impl Tested for F16OnDevice {
+    const CHECKS_LATE: bool = true;
+}
+
+/// The strategy under which a checkpointed program runs.
+pub type Checkpointed = BalancedCheckpointing;

@@ -1,0 +1,223 @@
+//! Random programs: a few hundred fixed ones. `cargo xtask fuzz` runs any number.
+
+#[cfg(not(feature = "cubecl"))]
+#[rustfmt::skip]
+#[allow(clippy::all, reason = "printed by a program")]
+mod printed;
+
+use std::{collections::HashSet, thread};
+
+use burn::{backend::autodiff::checkpoint::strategy::NoCheckpointing, tensor::TensorData};
+use burn_amp_tests::random::{
+    generate::program,
+    limits::Limits,
+    oracle::{Failure, Verdict, check},
+    outcome::Circumstances,
+    print,
+    program::{Leaf, LeafKind, Op, Optimizer, Program},
+    reduction::Reduction,
+    run::run,
+    setting::Setting,
+    shrink::shrink,
+    subject::{F16, OnByHand, OnPlain, Subject, Under},
+};
+
+/// The programs, and their limits: a software driver takes seconds for one that Flex runs in milliseconds.
+const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 300 };
+
+fn limits() -> Limits {
+    Limits {
+        steps: if cfg!(feature = "cubecl") {
+            10
+        } else {
+            Limits::default().steps
+        },
+        everywhere: !cfg!(feature = "cubecl"),
+        ..Limits::default()
+    }
+}
+
+#[test]
+fn programs_compute_what_casts_by_hand_and_plain_burn_compute() {
+    let mut unfit = 0;
+    for seed in 0..PROGRAMS {
+        let program = program(seed, limits());
+        match check(&program) {
+            Verdict::Right => {}
+            Verdict::Unfit => unfit += 1,
+            Verdict::Wrong(failure) => {
+                let (smallest, failure) = shrink(&program, &failure, check);
+                panic!(
+                    "seed {seed}: {failure}\n{}",
+                    print::rust(&smallest, "program")
+                );
+            }
+        }
+    }
+    assert!(
+        10 * unfit < PROGRAMS,
+        "{unfit} of {PROGRAMS} programs are out of range"
+    );
+}
+
+/// The exact values come from the decorator that rounds by hand, while it rounds nothing. They must be those of plain
+/// Burn: in most programs, F32's rounding errors are all that differs.
+#[test]
+fn exact_values_are_those_of_plain_burn() {
+    let mut near = 0;
+    for seed in 0..PROGRAMS {
+        let program = program(seed, limits());
+        let still = Circumstances::default();
+        let exact = run::<OnByHand>(&program, &still);
+        let plain = run::<OnPlain>(&program, &still);
+        let values = exact.results.iter().zip(&plain.results);
+        let is_near =
+            |(exact, plain): (f64, f64)| (exact - plain).abs() <= 1e-4 * exact.abs().max(1.0);
+        near += u64::from(values.clone().all(|((name, exact), (_, plain))| {
+            assert_eq!(exact.shape, plain.shape, "seed {seed}: {name}");
+            exact.iter::<f64>().zip(plain.iter::<f64>()).all(is_near)
+        }));
+    }
+    // The rest casts to BF16 itself, or divides by what is nearly zero.
+    assert!(4 * near > 3 * PROGRAMS, "{near} of {PROGRAMS} programs");
+}
+
+#[test]
+fn programs_side_by_side_compute_the_bits_that_each_computes_alone() {
+    type InF16 = Under<F16, NoCheckpointing>;
+    fn bits<S: Subject>(seed: u64) -> Vec<(String, TensorData)> {
+        run::<S>(&program(seed, limits()), &Circumstances::default()).results
+    }
+    let seeds: Vec<u64> = (1000..1000 + PROGRAMS / 6).collect();
+    let alone: Vec<_> = seeds.iter().map(|seed| bits::<InF16>(*seed)).collect();
+    let together: Vec<_> = thread::scope(|scope| {
+        let run = |seeds: Vec<u64>| {
+            scope.spawn(move || seeds.into_iter().map(bits::<InF16>).collect::<Vec<_>>())
+        };
+        let threads: Vec<_> = (0..4).map(|_| run(seeds.clone())).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    for results in together {
+        for ((seed, found), expected) in seeds.iter().zip(&results).zip(&alone) {
+            assert_eq!(found, expected, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_one_program_and_seeds_give_many() {
+    let programs: Vec<Program> = (0..PROGRAMS).map(|seed| program(seed, limits())).collect();
+    let ops: HashSet<String> = programs
+        .iter()
+        .flat_map(|program| {
+            program
+                .steps
+                .iter()
+                .map(|step| step.op.name(&program.layers))
+        })
+        .collect();
+    for (seed, made) in programs.iter().enumerate() {
+        assert_eq!(program(seed as u64, limits()), *made);
+        assert!(made.is_well_formed(), "seed {seed}");
+    }
+    if PROGRAMS == 300 {
+        assert!(ops.len() > 110, "{} ops: {ops:?}", ops.len());
+    }
+}
+
+/// A program is called wrong here if it takes a softmax of a product.
+#[test]
+fn a_wrong_program_is_shrunk_to_what_makes_it_wrong() {
+    let is_product = |program: &Program, number: usize| {
+        let step = number.checked_sub(program.leaves.len());
+        step.is_some_and(|step| {
+            matches!(program.steps[step].op, Op::Reduction(Reduction::Matmul {}))
+        })
+    };
+    let wrong = |program: &Program| {
+        let is_wrong = program.steps.iter().any(|step| {
+            matches!(step.op, Op::Reduction(Reduction::Softmax { .. }))
+                && is_product(program, step.operands[0])
+        });
+        match is_wrong {
+            true => Verdict::Wrong(Failure::NotPlain {
+                name: String::new(),
+            }),
+            false => Verdict::Right,
+        }
+    };
+    let programs = (0..10_000).map(|seed| program(seed, limits()));
+    let found = programs
+        .into_iter()
+        .find_map(|program| match wrong(&program) {
+            Verdict::Wrong(failure) if program.steps.len() > 8 => Some((program, failure)),
+            _ => None,
+        });
+    let (program, failure) = found.expect("a softmax of a product");
+    let (smallest, _) = shrink(&program, &failure, wrong);
+    assert_eq!(smallest.steps.len(), 2, "{smallest:?}");
+    assert_eq!((smallest.passes, smallest.optimizer), (1, Optimizer::None));
+    let elements = |leaf: &Leaf| leaf.shape.iter().product::<usize>();
+    assert!(
+        smallest.leaves.iter().map(elements).sum::<usize>() <= 2,
+        "{smallest:?}"
+    );
+}
+
+/// The seeds of the programs in `random/printed.rs`.
+#[cfg(not(feature = "cubecl"))]
+const PRINTED: [u64; 3] = [3, 18, 23];
+
+/// A program without what is not printed: an optimizer and its parameters.
+#[cfg(not(feature = "cubecl"))]
+fn once(seed: u64) -> Program {
+    let mut program = program(seed, limits());
+    (program.passes, program.optimizer) = (1, Optimizer::None);
+    for leaf in &mut program.leaves {
+        leaf.kind = match leaf.kind {
+            LeafKind::Parameter | LeafKind::Tracked => LeafKind::Tracked,
+            LeafKind::Frozen | LeafKind::Input => LeafKind::Input,
+        };
+    }
+    program
+}
+
+#[cfg(not(feature = "cubecl"))]
+#[test]
+fn a_printed_program_compiles_and_computes_what_the_program_does() {
+    type B = <OnPlain as Subject>::B;
+    let to = Setting::<B> {
+        device: Default::default(),
+    };
+    let printed = [
+        printed::first(&to),
+        printed::second(&to),
+        printed::third(&to),
+    ];
+    let names = ["first", "second", "third"];
+    let text: String = PRINTED
+        .iter()
+        .zip(names)
+        .map(|(seed, name)| print::rust(&once(*seed), name))
+        .collect();
+    let file = include_str!("printed.rs");
+    assert!(
+        file.ends_with(&text),
+        "random/printed.rs should end with:\n{text}"
+    );
+    for (seed, printed) in PRINTED.into_iter().zip(printed) {
+        let results = run::<OnPlain>(&once(seed), &Circumstances::default()).results;
+        // The gradients of layers are not printed.
+        let is_of_layer = |(name, _): &&(String, TensorData)| name.contains("of parameter");
+        assert_eq!(
+            printed.0.len(),
+            results.iter().filter(|result| !is_of_layer(result)).count()
+        );
+        for result in printed.0 {
+            assert!(results.contains(&result), "seed {seed}: {}", result.0);
+        }
+    }
+}
