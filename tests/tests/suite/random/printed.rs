@@ -12,9 +12,9 @@ pub fn first<B: AutodiffBackend>(to: &Setting<B>) -> Read {
     // Tracked
     let v2 = leaf::<B>(to, vec![36, 36], 1.0, 1.5, true, 0x26acb5b475148578);
     // Tracked
-    let v3 = leaf::<B>(to, vec![32, 32], 2.0, 0.0, true, 0x6adb2215a1e35b7d);
+    let v3 = leaf::<B>(to, vec![2, 2], 2.0, 0.0, true, 0x6adb2215a1e35b7d);
     // Tracked
-    let v4 = leaf::<B>(to, vec![36, 36], 1.0, 1.5, true, 0xf41e27afd4f87a53);
+    let v4 = leaf::<B>(to, vec![32, 36], 1.0, 1.5, true, 0xf41e27afd4f87a53);
     let v5 = {
         let x = v3.clone();
         let y = v3.clone();
@@ -83,10 +83,10 @@ pub fn first<B: AutodiffBackend>(to: &Setting<B>) -> Read {
 pub fn second<B: AutodiffBackend>(to: &Setting<B>) -> Read {
     let mut read = Read::default();
     // Tracked
-    let v0 = leaf::<B>(to, vec![2, 4, 2], 2.0, 0.0, true, 0x87efeb33c20da83f);
+    let v0 = leaf::<B>(to, vec![2, 12, 2], 2.0, 0.0, true, 0x87efeb33c20da83f);
     // Input
-    let v1 = leaf::<B>(to, vec![4, 1, 4], 0.25, 0.0, false, 0x2ecfc8e6ac6ddd5);
-    let layer0 = LayerSpec::Linear { input: 4, output: 4, bias: true }.init::<B>(to, 0xf9a8ad4ba0291b70);
+    let v1 = leaf::<B>(to, vec![4, 1, 12], 0.25, 0.0, false, 0x2ecfc8e6ac6ddd5);
+    let layer0 = LayerSpec::Linear { input: 12, output: 4, bias: true }.init::<B>(to, 0xf9a8ad4ba0291b70);
     let v2 = layer0.forward(v1.clone());
     // read: BeforeBackward
     read.value::<B>("v2 (Linear)", v2.clone());
@@ -149,46 +149,162 @@ pub fn third<B: AutodiffBackend>(to: &Setting<B>) -> Read {
     // Tracked
     let v1 = leaf::<B>(to, vec![4, 2, 32], 0.25, 1.5, true, 0xde6a6e93a1df9fec);
     // Input
-    let v2 = leaf::<B>(to, vec![33, 2], 2.0, 0.0, false, 0xb0a3ea56010edddf);
+    let v2 = leaf::<B>(to, vec![7, 2], 2.0, 0.0, false, 0xb0a3ea56010edddf);
     // Input
-    let v3 = leaf::<B>(to, vec![32, 64], 1.0, 0.0, false, 0x45145252dd01d486);
-    let layer0 = LayerSpec::Linear { input: 2, output: 32, bias: false }.init::<B>(to, 0x74385b995daf03d6);
+    let v3 = leaf::<B>(to, vec![1, 4, 7, 32], 1.0, 0.0, false, 0x45145252dd01d486);
+    let layer0 = LayerSpec::InstanceNorm { channels: 4 }.init::<B>(to, 0x74385b995daf03d6);
     let v4 = layer0.forward(v0.clone());
     // read: BeforeBackward
-    read.value::<B>("v4 (Linear)", v4.clone());
+    read.value::<B>("v4 (InstanceNorm)", v4.clone());
     let v5 = {
-        let x = v0.clone();
-        let dim = 0;
-        let size = 3;
-        {
-    let mut shape = x.shape().to_vec(); shape[dim] /= size;
-    shape.insert(dim + 1, size); B::float_reshape(x, Shape::from(shape))
-}
+        let x = v2.clone();
+        B::float_exp(x)
     };
+    // read: AtOnce
+    read.value::<B>("v5 (Exp)", v5.clone());
     let v6 = {
-        let x = v4.clone();
-        let seed = 0x8dd8fdc54d6eb31f;
-        {
-    let weights = to.noise_like(&x, seed);
-    B::float_sum(B::float_mul(x, weights))
-}
+        let x = v5.clone();
+        let value = 0.01;
+        B::float_mul_scalar(x, value.into())
     };
     let v7 = {
-        let x = v5.clone();
-        let seed = 0x8a278fe95500b54e;
-        {
-    let weights = to.noise_like(&x, seed);
-    B::float_sum(B::float_mul(x, weights))
-}
+        let x = v6.clone();
+        B::float_transpose(x)
     };
+    // read: Together
+    read.value::<B>("v7 (Transpose)", v7.clone());
     let v8 = {
         let x = v6.clone();
         let y = v7.clone();
+        B::float_matmul(x, y)
+    };
+    let v9 = {
+        let x = v8.clone();
+        let dim = 1;
+        B::float_mean_dim(x, dim)
+    };
+    // read: BeforeBackward
+    read.value::<B>("v9 (MeanDim)", v9.clone());
+    let v10 = {
+        let x = v8.clone();
+        let y = v9.clone();
+        B::float_sub(x, y)
+    };
+    // read: Together
+    read.value::<B>("v10 (Sub)", v10.clone());
+    let v11 = {
+        let x = v9.clone();
+        B::float_transpose(x)
+    };
+    let v12 = {
+        let x = v3.clone();
+        B::float_transpose(x)
+    };
+    let v13 = {
+        let x = v3.clone();
+        let y = v12.clone();
+        B::float_matmul(x, y)
+    };
+    // read: Together
+    read.value::<B>("v13 (Matmul)", v13.clone());
+    let v14 = {
+        let x = v13.clone();
+        let value = 8.0;
+        B::float_div_scalar(x, value.into())
+    };
+    let v15 = {
+        let x = v14.clone();
+        let mask = Mask::Random(0xa18701b1bb51072c);
+        let value = 0.0;
+        { let mask = to.mask(mask, &x); B::float_mask_fill(x, mask, value.into()) }
+    };
+    let v16 = {
+        let x = v15.clone();
+        let dim = 3;
+        B::float_sum_dim(x, dim)
+    };
+    let v17 = {
+        let x = v12.clone();
+        let y = v16.clone();
+        B::float_matmul(x, y)
+    };
+    let v18 = {
+        let x = v17.clone();
+        let value = 1.0;
+        B::float_mul_scalar(x, value.into())
+    };
+    let v19 = {
+        let x = v9.clone();
+        B::float_transpose(x)
+    };
+    // read: AtOnce
+    read.value::<B>("v19 (Transpose)", v19.clone());
+    let v20 = {
+        let x = v3.clone();
+        let y = v17.clone();
+        B::float_matmul(x, y)
+    };
+    // read: AtOnce
+    read.value::<B>("v20 (Matmul)", v20.clone());
+    let v21 = {
+        let x = v19.clone();
+        B::float_transpose(x)
+    };
+    // read: BeforeBackward
+    read.value::<B>("v21 (Transpose)", v21.clone());
+    let v22 = {
+        let x = v17.clone();
+        let y = v0.clone();
+        B::float_matmul(x, y)
+    };
+    // read: AfterBackward
+    read.value::<B>("v22 (Matmul)", v22.clone());
+    let v23 = {
+        let x = v22.clone();
+        let value = 10.0;
+        B::float_add_scalar(x, value.into())
+    };
+    let v24 = {
+        let x = v23.clone();
+        let value = 3.0;
+        B::float_add_scalar(x, value.into())
+    };
+    let v25 = {
+        let x = v24.clone();
+        B::relu(x)
+    };
+    let v26 = {
+        let x = v25.clone();
+        let y = v25.clone();
+        let dim = 2;
+        B::float_cat(vec![x, y], dim)
+    };
+    let v27 = {
+        let x = v4.clone();
+        let seed = 0x12b2997b3b2c1237;
+        {
+    let weights = to.noise_like(&x, seed);
+    B::float_sum(B::float_mul(x, weights))
+}
+    };
+    // read: Together
+    read.value::<B>("v27 (WeightedSum)", v27.clone());
+    let v28 = {
+        let x = v26.clone();
+        let seed = 0xbb0b1d8c55dbb18c;
+        {
+    let weights = to.noise_like(&x, seed);
+    B::float_sum(B::float_mul(x, weights))
+}
+    };
+    let v29 = {
+        let x = v27.clone();
+        let y = v28.clone();
         B::float_add(x, y)
     };
     // read: BeforeBackward
-    read.value::<B>("v8 (Add)", v8.clone());
-    let grads = B::backward(v8.clone());
+    read.value::<B>("v29 (Add)", v29.clone());
+    let grads = B::backward(v29.clone());
     read.gradient::<B>("v0 by root 0", &v0, &grads);
     read.gradient::<B>("v1 by root 0", &v1, &grads);
     read
