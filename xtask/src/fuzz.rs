@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: runs random programs under burn-amp and compares them with casts by hand and with plain Burn.
 //!
-//! The programs are those of `tests/src/random`; this builds and runs `tests/examples/fuzz.rs` with the features that the
-//! tests have, so that Burn is not built again.
+//! The programs are those of `tests/src/random`; this builds and runs `tests/examples/fuzz.rs` with the features that
+//! the tests have, so that Burn is not built again.
 
 use std::process::Command;
 

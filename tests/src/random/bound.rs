@@ -14,8 +14,8 @@ use super::{
     subject::OnByHand,
 };
 
-/// A result may be off by so many times the largest error of the runs by hand. Both are sums of rounding errors at about
-/// the same places; of a few such sums the largest is seldom less than a third of what another one may be.
+/// A result may be off by so many times the largest error of the runs by hand. Both are sums of rounding errors at
+/// about the same places; of a few such sums the largest is seldom less than a third of what another one may be.
 const FACTOR: f64 = 6.0;
 
 /// The runs by hand that are made at first, and those that are made before a result is called wrong.
@@ -37,9 +37,9 @@ fn is_stepped(name: &str) -> bool {
     name.contains("after the step")
 }
 
-/// What Adam's first step may be off by: it has one length, whatever that of the gradient, so an element whose gradient is
-/// nearly zero may go the other way. Some few elements do. Later passes differ by what that makes of the program, and are
-/// not compared with exact values.
+/// What Adam's first step may be off by: it has one length, whatever that of the gradient, so an element whose
+/// gradient is nearly zero may go the other way. Some few elements do. Later passes differ by what that makes of the
+/// program, and are not compared with exact values.
 fn turned(elements: usize) -> [f64; 2] {
     let few = (elements / 64).max(1) as f64;
     [2.0 * LEARNING_RATE * few.sqrt(), 2.0 * LEARNING_RATE]
@@ -127,7 +127,7 @@ impl<'a> ByHandRuns<'a> {
         self.beyond(found)
     }
 
-    /// The largest ratio of an error to its bound.
+    /// The results of `found` whose errors are beyond their bounds.
     fn beyond(&self, found: &Outcome) -> Vec<Off> {
         let floor = self.floor();
         let mut all = Vec::new();
@@ -157,7 +157,8 @@ impl<'a> ByHandRuns<'a> {
                 let by_hand = hands.fold(plain[norm], larger);
                 let bound = FACTOR * by_hand + floor * sizes[norm] + turned[norm];
                 // A run by hand that is NaN or infinite allows everything.
-                if bound.is_finite() && !(errors[norm] <= bound) {
+                let is_off = errors[norm].is_nan() || errors[norm] > bound;
+                if bound.is_finite() && is_off {
                     let (error, size) = (errors[norm], sizes[norm]);
                     all.push(Off {
                         name: name.clone(),

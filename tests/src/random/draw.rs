@@ -7,8 +7,8 @@ use burn::{
 
 use super::{rng::Rng, setting::Setting};
 
-/// Puts drawn values into the parameters of a module: weights of about unit gain, factors near 1. Running statistics get
-/// such values, too, and stay outside the graph.
+/// Puts drawn values into the parameters of a module: weights of about unit gain, factors near 1. Running statistics
+/// get such values, too, and stay outside the graph.
 pub struct Draw<B: Backend> {
     pub rng: Rng,
     pub to: Setting<B>,

@@ -89,6 +89,10 @@ pub enum LayerSpec {
 
 /// A layer. The variants are those of [`LayerSpec`].
 #[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a program has a few layers, and `Module` is not derived for boxes"
+)]
 pub enum Layer<B: Backend> {
     Linear(nn::Linear<B>),
     Conv1d(Conv1d<B>),

@@ -1,10 +1,11 @@
 //! Random programs, what they should compute, and how a wrong one is shrunk and printed.
 //!
-//! A [`program`] is data: leaves, layers and steps, whose ops are rows of three tables. [`generate`] makes it from a seed,
-//! [`run`] runs it on any backend, [`oracle`] says what it should compute, [`shrink`] makes a wrong one small, and
-//! [`print`] writes it as Rust.
+//! A [`program`] is data: leaves, layers and steps, whose ops are rows of three tables. [`generate`] makes it from a
+//! seed, [`run`] runs it on any backend, [`oracle`] says what it should compute, [`shrink`] makes a wrong one small,
+//! and [`print`] writes it as Rust.
 //!
-//! * [`table`], [`elementwise`], [`movement`], [`reduction`]: the ops, each with its shape rule ([`shape`]) and its code
+//! * [`table`], [`elementwise`], [`movement`], [`reduction`]: the ops, each with its shape rule ([`shape`]) and its
+//!   code
 //! * [`layers`], `draw`: layers of burn-nn; [`model`]: the parameters of a program as a module
 //! * `propose`, `motif`: what the generator chooses from; [`limits`]: how large programs may be
 //! * [`subject`]: the backends; [`by_hand`]: the one that rounds where the policy casts
@@ -14,9 +15,9 @@
 //! The oracles:
 //!
 //! 1. Preset `o0` computes the bits of plain Burn.
-//! 2. In low precision each result is as near to the exact one, which is computed in F64, as those of casts by hand are: in
-//!    F64, with each operand and result rounded where the policy casts it, to the nearest and a few times to a neighbour by
-//!    chance. Nothing is deferred there.
+//! 2. In low precision each result is as near to the exact one, which is computed in F64, as those of casts by hand
+//!    are: in F64, with each operand and result rounded where the policy casts it, to the nearest and a few times to a
+//!    neighbour by chance. Nothing is deferred there.
 //! 3. A second run, beside other threads or with an unrelated backward pass in between, computes the same bits.
 
 pub mod bound;

@@ -129,8 +129,8 @@ table! {
     ToDevice [x] () same(x) => B::float_to_device(x, &to.device);
 }
 
-fn swapped(x: &Vec<usize>, a: usize, b: usize) -> Option<Vec<usize>> {
-    let mut shape = x.clone();
+fn swapped(x: &[usize], a: usize, b: usize) -> Option<Vec<usize>> {
+    let mut shape = x.to_vec();
     (a < x.len() && b < x.len()).then(|| shape.swap(a, b))?;
     Some(shape)
 }

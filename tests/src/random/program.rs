@@ -198,8 +198,8 @@ impl Program {
         Some(dtypes)
     }
 
-    /// Which values are in the graph of a backward pass, and which root's graph it is: a graph is used up by one pass, so
-    /// two roots share leaves only.
+    /// Which values are in the graph of a backward pass, and which root's graph it is: a graph is used up by one pass,
+    /// so two roots share leaves only.
     pub fn is_well_formed(&self) -> bool {
         let (Some(shapes), Some(_)) = (self.shapes(), self.dtypes()) else {
             return false;

@@ -73,6 +73,9 @@ struct Pass<'a, S: Subject> {
     outcome: Outcome,
 }
 
+/// Leaves of the graph, with their numbers.
+type Leaves<B> = Vec<(usize, FloatTensor<B>)>;
+
 /// The values that are still needed.
 type Values<B> = Vec<Option<FloatTensor<B>>>;
 
@@ -127,7 +130,7 @@ impl<S: Subject> Pass<'_, S> {
     }
 
     /// Runs the steps. Returns the leaves of the graph with their numbers, and the values that are needed later.
-    fn forward(&mut self, model: &Model<S::B>) -> (Vec<(usize, FloatTensor<S::B>)>, Values<S::B>) {
+    fn forward(&mut self, model: &Model<S::B>) -> (Leaves<S::B>, Values<S::B>) {
         let program = self.program;
         let mut leaves = Vec::new();
         let mut all: Values<S::B> = Vec::new();

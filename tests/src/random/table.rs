@@ -2,8 +2,9 @@
 
 /// Declares an enum of ops from rows `Name [operands] (parameters) shape => body;`.
 ///
-/// The shape of the result is an `Option<Vec<usize>>` computed from the operands' shapes, which have the operands' names;
-/// `None` refuses the operands. The body computes the result from primitives. `$to` names the [`Setting`](super::Setting).
+/// The shape of the result is an `Option<Vec<usize>>` computed from the operands' shapes, which have the operands'
+/// names; `None` refuses the operands. The body computes the result from primitives. `$to` names the
+/// [`Setting`](super::Setting).
 ///
 /// A macro, so that what is printed of a program is the code that ran: the body is compiled and quoted.
 macro_rules! table {

@@ -1,9 +1,9 @@
 //! A backend that rounds where the policy casts, op by op, and defers nothing: casts by hand.
 //!
-//! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which the
-//! policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them, and
-//! afterwards the result. The errors of such runs say how far results in low precision may be off. Outside [`rounding`]
-//! nothing is rounded, and the results are the exact ones.
+//! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which
+//! the policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them,
+//! and afterwards the result. The errors of such runs say how far results in low precision may be off. Outside
+//! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
 //! * [`call`]: one call of an op
 //! * [`rows`]: the macros that write the method of a row

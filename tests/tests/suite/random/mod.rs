@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "cubecl"))]
 #[rustfmt::skip]
-#[allow(clippy::all, reason = "printed by a program")]
+#[allow(clippy::all, unused_variables, reason = "printed by a program")]
 mod printed;
 
 use std::{collections::HashSet, thread};
