@@ -156,9 +156,10 @@ impl<'a> ByHandRuns<'a> {
                 let hands = self.errors.iter().map(|errors| errors[i][norm]);
                 let by_hand = hands.fold(plain[norm], larger);
                 let bound = FACTOR * by_hand + floor * sizes[norm] + turned[norm];
-                // A run by hand that is NaN or infinite allows everything.
-                let is_off = errors[norm].is_nan() || errors[norm] > bound;
-                if bound.is_finite() && is_off {
+                // A run by hand that is NaN or infinite allows everything, and a bound as large as the result itself says
+                // nothing about it.
+                let is_large = errors[norm] > bound && bound < sizes[norm];
+                if bound.is_finite() && (errors[norm].is_nan() || is_large) {
                     let (error, size) = (errors[norm], sizes[norm]);
                     all.push(Off {
                         name: name.clone(),

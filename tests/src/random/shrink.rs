@@ -8,7 +8,7 @@ use super::{
 };
 
 /// The most programs that are tried.
-const MOST_TRIES: usize = 1500;
+const MOST_TRIES: usize = 6000;
 
 /// The smallest program found that is wrong in the same way, and what differs there.
 pub fn shrink(

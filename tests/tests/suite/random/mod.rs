@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "cubecl"))]
 #[rustfmt::skip]
-#[allow(clippy::all, unused_variables, reason = "printed by a program")]
+#[allow(unused_variables, reason = "a program may draw leaves that it does not use")]
 mod printed;
 
 use std::{collections::HashSet, thread};
@@ -14,13 +14,15 @@ use burn_amp_tests::random::{
     oracle::{Failure, Verdict, check},
     outcome::Circumstances,
     print,
-    program::{Leaf, LeafKind, Op, Optimizer, Program},
+    program::{Leaf, Op, Optimizer, Program},
     reduction::Reduction,
     run::run,
-    setting::Setting,
     shrink::shrink,
     subject::{F16, OnByHand, OnPlain, Subject, Under},
 };
+
+#[cfg(not(feature = "cubecl"))]
+use burn_amp_tests::random::{program::LeafKind, setting::Setting};
 
 /// The programs, and their limits: a software driver takes seconds for one that Flex runs in milliseconds.
 const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 300 };
