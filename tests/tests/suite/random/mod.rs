@@ -11,18 +11,20 @@ use burn::{backend::autodiff::checkpoint::strategy::NoCheckpointing, tensor::Ten
 use burn_amp_tests::random::{
     generate::program,
     limits::Limits,
-    oracle::{Failure, Verdict, check},
+    oracle::{Verdict, check},
     outcome::Circumstances,
     print,
-    program::{Leaf, Op, Optimizer, Program},
-    reduction::Reduction,
+    program::Program,
     run::run,
     shrink::shrink,
     subject::{F16, OnByHand, OnPlain, Subject, Under},
 };
 
 #[cfg(not(feature = "cubecl"))]
-use burn_amp_tests::random::{program::LeafKind, setting::Setting};
+use burn_amp_tests::random::{
+    program::{LeafKind, Optimizer},
+    setting::Setting,
+};
 
 /// The programs, and their limits: a software driver takes seconds for one that Flex runs in milliseconds.
 const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 300 };
@@ -128,45 +130,6 @@ fn a_seed_gives_one_program_and_seeds_give_many() {
     if PROGRAMS == 300 {
         assert!(ops.len() > 110, "{} ops: {ops:?}", ops.len());
     }
-}
-
-/// A program is called wrong here if it takes a softmax of a product.
-#[test]
-fn a_wrong_program_is_shrunk_to_what_makes_it_wrong() {
-    let is_product = |program: &Program, number: usize| {
-        let step = number.checked_sub(program.leaves.len());
-        step.is_some_and(|step| {
-            matches!(program.steps[step].op, Op::Reduction(Reduction::Matmul {}))
-        })
-    };
-    let wrong = |program: &Program| {
-        let is_wrong = program.steps.iter().any(|step| {
-            matches!(step.op, Op::Reduction(Reduction::Softmax { .. }))
-                && is_product(program, step.operands[0])
-        });
-        match is_wrong {
-            true => Verdict::Wrong(Failure::NotPlain {
-                name: String::new(),
-            }),
-            false => Verdict::Right,
-        }
-    };
-    let programs = (0..10_000).map(|seed| program(seed, limits()));
-    let found = programs
-        .into_iter()
-        .find_map(|program| match wrong(&program) {
-            Verdict::Wrong(failure) if program.steps.len() > 8 => Some((program, failure)),
-            _ => None,
-        });
-    let (program, failure) = found.expect("a softmax of a product");
-    let (smallest, _) = shrink(&program, &failure, wrong);
-    assert_eq!(smallest.steps.len(), 2, "{smallest:?}");
-    assert_eq!((smallest.passes, smallest.optimizer), (1, Optimizer::None));
-    let elements = |leaf: &Leaf| leaf.shape.iter().product::<usize>();
-    assert!(
-        smallest.leaves.iter().map(elements).sum::<usize>() <= 2,
-        "{smallest:?}"
-    );
 }
 
 /// The seeds of the programs in `random/printed.rs`.
