@@ -15,9 +15,7 @@ use super::{
     outcome::{Circumstances, Outcome},
     program::Program,
     run::run,
-    subject::{
-        Bf16, Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under,
-    },
+    subject::{Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under},
 };
 
 /// What differs from what it should be.
@@ -166,7 +164,7 @@ fn compare<C: CheckpointStrategy>(
     // The runs by hand in F16 are shared by its policies if their scales are the same.
     let mut by_hand: Vec<(Precision, ByHandRuns)> = vec![];
     #[cfg(not(feature = "vulkan"))] // A software driver lacks BF16.
-    near::<Bf16, C>("bf16", Precision::BF16, program, exact, plain, &mut by_hand)?;
+    near::<super::subject::Bf16, C>("bf16", Precision::BF16, program, exact, plain, &mut by_hand)?;
     near::<F16, C>("f16", Precision::F16, program, exact, plain, &mut by_hand)?;
     near::<F16OnDevice, C>(
         "f16, scale on the device",

@@ -2,8 +2,8 @@
 
 use burn_amp::extend::Kind;
 use burn_backend::{
-    AutodiffBackend, Backend, BoolDType, Distribution, FloatDType, Shape, TensorData,
-    TensorMetadata, get_device_settings, tensor::FloatTensor,
+    Backend, BoolDType, Distribution, FloatDType, Shape, TensorData, TensorMetadata,
+    get_device_settings, tensor::FloatTensor,
 };
 
 fn tensor<B: Backend>(shape: &Shape, value: impl Fn(usize) -> f32) -> FloatTensor<B> {
@@ -106,9 +106,10 @@ fn concatenated<B: Backend>(x: FloatTensor<B>) -> Option<FloatTensor<B>> {
     Some(B::float_cat(parts, dim))
 }
 
+#[cfg(not(feature = "cubecl"))]
 /// Makes a tensor of a kind that exists outside of a graph only, with the values of `x`. Without loss scaling no gradient
 /// has factors.
-pub fn made_outside<B: AutodiffBackend>(
+pub fn made_outside<B: burn_backend::AutodiffBackend>(
     kind: Kind,
     x: TensorData,
 ) -> Option<FloatTensor<B::InnerBackend>> {

@@ -1,31 +1,24 @@
 //! Every kind of tensor, read in every way: what a tensor stands for must not show in what a program reads.
 //!
 //! The cells of the table are generated. The rows are the kinds of tensors ([`Kind::ALL`]; a new one does not compile
-//! without a case in [`make`]), the columns are all ops with a class, at each of their float operands, and the
-//! [`readers`] that are not ops. The oracle is the plain backend in F32. The sizes from which on tensors wait are lowered,
+//! without a case in [`make`]), the columns are all [`ops`] with a class, at each of their float operands, and the [`readers`]
+//! that are not ops. The oracle is the plain backend in F32. The sizes from which on tensors wait are lowered,
 //! so that the small operands of the cases do.
 
 mod make;
+// On a software driver the kernels of thousands of cells take too long to compile. What waits for whom is decided above the
+// backend.
+#[cfg(not(feature = "cubecl"))]
+mod ops;
 mod readers;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn::tensor::{Shape, TensorData};
-use burn_amp::{
-    config::Op,
-    extend::{AmpTensor, Graph, Kind},
-    thresholds,
-};
+use burn_amp::extend::{AmpTensor, Graph, Kind};
 use burn_amp_tests::{
-    cases::{Case, Output, Setting},
-    near::epsilon,
-    *,
+    Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
+    PlainAutodiff, computing_in, policy, scaling,
 };
-use burn_backend::{
-    AutodiffBackend, Backend, TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor,
-};
-
-use super::laws::drive::is_driven;
+use burn_backend::{Backend, TensorMetadata, read_sync, tensor::FloatTensor};
 
 /// A backend whose tensors may be of several kinds.
 pub trait Kinds: Backend {
@@ -127,83 +120,6 @@ pub fn differences(found: &[Values], expected: &[Values], share: f64) -> Option<
     (!differ.is_empty()).then(|| differ.join(", "))
 }
 
-/// Where the tensor is read: the float operand of this number of an op.
-#[derive(Clone, Copy)]
-struct Cell {
-    kind: Kind,
-    op: Op,
-    operand: usize,
-}
-
-/// The results of an op on operands of which one is of a kind, and whether it is.
-fn results<B: Kinds>(
-    cell: Cell,
-    operand: impl Fn(TensorData) -> Option<FloatTensor<B>>,
-) -> Option<(Vec<Output<B>>, Option<Kind>)> {
-    let case = Case::<B>::of(cell.op)?;
-    let setting = Setting::default();
-    let mut kind = None;
-    let operands = case.operands.iter().enumerate().map(|(at, x)| {
-        if at != cell.operand {
-            return Some(B::float_from_data(x.data(), &setting.device));
-        }
-        let tensor = operand(x.data())?;
-        kind = B::kind(&tensor);
-        Some(tensor)
-    });
-    let operands = operands.collect::<Option<Vec<_>>>()?;
-    Some((case.run(operands, &setting), kind))
-}
-
-fn read<B: Backend>(outputs: Vec<Output<B>>) -> Vec<Values> {
-    let outputs = outputs.into_iter().map(|output| match output {
-        Output::Float(x) => Values::float::<B>(x),
-        Output::Int(x) => Values::of(read_sync(B::int_into_data(x)).expect("the backend computes")),
-        Output::Bool(x) => {
-            Values::of(read_sync(B::bool_into_data(x)).expect("the backend computes"))
-        }
-        Output::Quantized(x) => {
-            let dtype = burn_backend::FloatDType::F32;
-            Values::float::<B>(B::dequantize(x, dtype))
-        }
-    });
-    outputs.collect()
-}
-
-/// Outside of a graph: the results of the op.
-fn outside<B>(cell: Cell) -> Option<(Vec<Values>, Option<Kind>)>
-where
-    B: AutodiffBackend<InnerBackend: Kinds>,
-{
-    let (results, kind) = results::<B::InnerBackend>(cell, |x| {
-        let tensor = B::InnerBackend::float_from_data(x.clone(), &Default::default());
-        make::made::<B::InnerBackend>(cell.kind, tensor)
-            .or_else(|| make::made_outside::<B>(cell.kind, x))
-    })?;
-    Some((read(results), kind))
-}
-
-/// In a graph: the results of the op, and the gradient of the tensor that the operand was made of.
-fn in_graph<B: AutodiffBackend + Kinds>(cell: Cell) -> Option<(Vec<Values>, Option<Kind>)> {
-    let mut leaf = None;
-    let leaf_of = std::cell::RefCell::new(&mut leaf);
-    let (outputs, kind) = results::<B>(cell, |x| {
-        let x = B::float_set_require_grad(B::float_from_data(x, &Default::default()), true);
-        **leaf_of.borrow_mut() = Some(x.clone());
-        make::made::<B>(cell.kind, x)
-    })?;
-    let losses = outputs.iter().filter_map(|output| match output {
-        Output::Float(x) => Some(loss::<B>(x.clone())),
-        Output::Int(_) | Output::Bool(_) | Output::Quantized(_) => None,
-    });
-    let loss = losses.reduce(B::float_add)?;
-    let mut values = read(outputs);
-    if let Some(gradient) = B::grad(&leaf?, &B::backward(loss)) {
-        values.push(Values::gradient::<B::InnerBackend>(gradient));
-    }
-    Some((values, kind))
-}
-
 /// A sum of products with numbers that differ, so that each element has another gradient.
 pub fn loss<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let shape = x.shape();
@@ -212,57 +128,6 @@ pub fn loss<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
         .collect();
     let weights = B::float_from_data(TensorData::new(weights, shape), &Default::default());
     B::float_sum(B::float_mul(x, weights))
-}
-
-/// The parts of the table, and on which backends they run.
-type Part = fn(Cell) -> Option<(Vec<Values>, Option<Kind>)>;
-
-/// Compares all cells of some kinds; returns the number of cells of each kind.
-fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
-    let _lowered = thresholds::lower();
-    let mut failures = Vec::new();
-    for kind in kinds {
-        let mut cells = 0;
-        for op in Op::ALL.iter().filter(|op| is_driven(**op)) {
-            let operands = Case::<Plain>::of(*op).map_or(0, |case| case.operands.len());
-            for operand in 0..operands {
-                let cell = Cell {
-                    kind: *kind,
-                    op: *op,
-                    operand,
-                };
-                // Ops that the plain backend cannot record, or of operands that the kind cannot have.
-                let Ok(Some((expected, _))) = catch_unwind(|| plain(cell)) else {
-                    continue;
-                };
-                let what = format!("{kind:?} as operand {operand} of {op}");
-                match catch_unwind(AssertUnwindSafe(|| amp(cell))) {
-                    Ok(Some((_, of))) if of != Some(*kind) => {}
-                    Ok(Some((found, _))) => {
-                        cells += 1;
-                        // Values that are exact in every dtype, but for those of the functions that make some kinds:
-                        // they, the casts of the op's operands and its result are rounded.
-                        let share = 8.0 * f64::from(epsilon::<P>());
-                        if let Some(differ) = differences(&found, &expected, share) {
-                            failures.push(format!("{what}: {differ}"));
-                        }
-                    }
-                    Ok(None) => failures.push(format!("{what}: no gradient")),
-                    Err(_) => failures.push(format!("{what}: panics")),
-                }
-            }
-        }
-        println!("{kind:?}: {cells} cells");
-        if cells < 50 {
-            failures.push(format!("{kind:?} has {cells} cells"));
-        }
-    }
-    assert!(
-        failures.is_empty(),
-        "{} cells differ\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
 }
 
 policy!(
@@ -290,28 +155,4 @@ fn exists<P: ConfigSource>(kind: Kind) -> bool {
         Kind::Gradient => !is_f16,
         _ => true,
     }
-}
-
-fn every_op_reads_every_kind<P: ConfigSource>() {
-    let all = Kind::ALL.iter().copied().filter(|kind| exists::<P>(*kind));
-    let is_outside = |kind: &Kind| matches!(kind, Kind::Parameter | Kind::Gradient | Kind::Pending);
-    let in_graphs: Vec<_> = all.clone().filter(|kind| !is_outside(kind)).collect();
-    let outside_of: Vec<_> = all.filter(|kind| *kind != Kind::Leaf).collect();
-    compare::<P>(
-        &outside_of,
-        outside::<AmpAutodiff<P>>,
-        outside::<PlainAutodiff>,
-    );
-    compare::<P>(
-        &in_graphs,
-        in_graph::<AmpAutodiff<P>>,
-        in_graph::<PlainAutodiff>,
-    );
-}
-
-#[test]
-fn every_op_reads_the_values_of_every_kind() {
-    #[cfg(not(feature = "vulkan"))]
-    every_op_reads_every_kind::<InBf16>();
-    every_op_reads_every_kind::<InF16>();
 }
