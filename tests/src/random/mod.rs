@@ -2,7 +2,7 @@
 //!
 //! A [`program`] is data: leaves, layers and steps, whose ops are rows of three tables. [`generate`] makes it from a
 //! seed, [`run`] runs it on any backend, [`oracle`] says what it should compute, [`shrink`] makes a wrong one small,
-//! and [`print`] writes it as Rust.
+//! and [`mod@print`] writes it as Rust.
 //!
 //! * [`table`], [`elementwise`], [`movement`], [`reduction`]: the ops, each with its shape rule ([`shape`]) and its
 //!   code

@@ -47,7 +47,7 @@ use crate::{
 /// without burn-amp. The policy changes the *storage* dtype only.
 ///
 /// Some tensors stand for values that are computed when someone reads them. So there is one way to the values,
-/// [`read`](Self::read), which says in which dtype and for whom.
+/// `read`, which says in which dtype and for whom.
 pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype. If the tensor waits, these are the values of the tensor that it is made of, so
     /// nothing outside of this folder sees them.

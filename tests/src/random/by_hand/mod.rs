@@ -5,9 +5,9 @@
 //! and afterwards the result. The errors of such runs say how far results in low precision may be off. Outside
 //! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
-//! * [`call`]: one call of an op
-//! * [`rows`]: the macros that write the method of a row
-//! * [`ops`]: the methods
+//! * `call`: one call of an op
+//! * `rows`: the macros that write the method of a row
+//! * `ops`: the methods
 
 mod call;
 mod ops;
