@@ -55,7 +55,8 @@ use crate::AmpBackend;
 /// A factor is small beside a tensor that has so many times its elements.
 pub const SMALL: usize = 16;
 
-/// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a ReLU of it, or of its sum with a tensor that is as large as `x`.
+/// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a ReLU of it, or of
+/// its sum with a tensor that is as large as `x`.
 /// An absent factor changes nothing.
 #[derive(Clone, Debug)]
 pub struct Affine<B: Backend> {

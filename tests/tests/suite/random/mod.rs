@@ -1,6 +1,5 @@
 //! Random programs: a few hundred fixed ones. `cargo xtask fuzz` runs any number.
 
-#[cfg(not(feature = "cubecl"))]
 #[rustfmt::skip]
 #[allow(unused_variables, reason = "a program may draw leaves that it does not use")]
 mod printed;
@@ -14,31 +13,18 @@ use burn_amp_tests::random::{
     oracle::{Verdict, check},
     outcome::Circumstances,
     print,
-    program::Program,
+    program::{LeafKind, Optimizer, Program},
     run::run,
+    setting::Setting,
     shrink::shrink,
     subject::{F16, OnByHand, OnPlain, Subject, Under},
 };
 
-#[cfg(not(feature = "cubecl"))]
-use burn_amp_tests::random::{
-    program::{LeafKind, Optimizer},
-    setting::Setting,
-};
-
-/// The programs, and their limits: a software driver takes seconds for one that Flex runs in milliseconds.
-const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 300 };
+/// The number of programs.
+const PROGRAMS: u64 = 300;
 
 fn limits() -> Limits {
-    Limits {
-        steps: if cfg!(feature = "cubecl") {
-            10
-        } else {
-            Limits::default().steps
-        },
-        everywhere: !cfg!(feature = "cubecl"),
-        ..Limits::default()
-    }
+    Limits::default()
 }
 
 #[test]
@@ -127,17 +113,13 @@ fn a_seed_gives_one_program_and_seeds_give_many() {
         assert_eq!(program(seed as u64, limits()), *made);
         assert!(made.is_well_formed(), "seed {seed}");
     }
-    if PROGRAMS == 300 {
-        assert!(ops.len() > 110, "{} ops: {ops:?}", ops.len());
-    }
+    assert!(ops.len() > 110, "{} ops: {ops:?}", ops.len());
 }
 
 /// The seeds of the programs in `random/printed.rs`.
-#[cfg(not(feature = "cubecl"))]
 const PRINTED: [u64; 3] = [3, 18, 23];
 
 /// A program without what is not printed: an optimizer and its parameters.
-#[cfg(not(feature = "cubecl"))]
 fn once(seed: u64) -> Program {
     let mut program = program(seed, limits());
     (program.passes, program.optimizer) = (1, Optimizer::None);
@@ -150,7 +132,6 @@ fn once(seed: u64) -> Program {
     program
 }
 
-#[cfg(not(feature = "cubecl"))]
 #[test]
 fn a_printed_program_compiles_and_computes_what_the_program_does() {
     type B = <OnPlain as Subject>::B;
