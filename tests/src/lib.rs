@@ -7,11 +7,14 @@
 #[cfg(all(doctest, not(feature = "cubecl")))]
 mod book;
 pub mod cases;
+mod in_force;
 pub mod models;
 pub mod near;
 pub mod random;
 pub mod trace;
 pub mod warnings;
+
+pub use in_force::{Guard, Policy, enter, within};
 
 pub use burn_amp::config::{
     Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
@@ -57,10 +60,18 @@ pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
 pub type ReferenceAutodiff = PlainAutodiff;
 #[cfg(feature = "cuda")]
 pub type ReferenceAutodiff = burn::backend::Autodiff<burn::backend::Flex>;
-/// The backend for inference under the policy `P`.
-pub type Amp<P> = burn_amp::Amp<Plain, P>;
-/// The backend for training under the policy `P`.
+/// The backend for inference under the policy `P`: one type for all policies, see [`enter`].
+pub type Amp<P> = burn_amp::Amp<Plain, <P as Policy>::Source>;
+/// The backend for training under the policy `P`, see [`enter`].
 pub type AmpAutodiff<P> = burn_amp::Autodiff<Amp<P>>;
+
+/// A type of its own for each policy, in test binaries with few of them.
+pub mod apart {
+    /// The backend for inference under the policy `P`.
+    pub type Amp<P> = burn_amp::Amp<super::Plain, P>;
+    /// The backend for training under the policy `P`.
+    pub type AmpAutodiff<P> = burn_amp::Autodiff<Amp<P>>;
+}
 
 /// Declares a type that implements `ConfigSource`: `policy!(InBf16, Config { .. })`.
 #[macro_export]

@@ -15,7 +15,7 @@ use burn_amp::{
     memory,
     optim::{AmpOptimizer, Masters, Moments},
 };
-use burn_amp_tests::*;
+use burn_amp_tests::{apart::AmpAutodiff, *};
 use burn_backend::AutodiffBackend;
 use peak_alloc::PeakAlloc;
 

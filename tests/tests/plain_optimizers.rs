@@ -20,7 +20,7 @@ use burn_amp::{
     optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, SkipOnDevice, clip},
     scaling::name_parameters,
 };
-use burn_amp_tests::{AmpAutodiff, Compute, Config, LossScaleConfig, computing_in, policy};
+use burn_amp_tests::{Compute, Config, LossScaleConfig, apart::AmpAutodiff, computing_in, policy};
 
 policy!(
     WithoutSync,

@@ -17,7 +17,7 @@ use burn::{
     },
 };
 use burn_amp::config::{Class, Op};
-use burn_amp_tests::*;
+use burn_amp_tests::{apart::AmpAutodiff, *};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

@@ -15,8 +15,8 @@ use burn_amp::{
     scaling::name_parameters,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, DynamicLossScale, InF16, LossScaleConfig, LossScaleMode,
-    computing_in, policy, warnings::warnings_with,
+    Compute, Config, DynamicLossScale, InF16, LossScaleConfig, LossScaleMode, apart::Amp,
+    apart::AmpAutodiff, computing_in, policy, warnings::warnings_with,
 };
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {

@@ -8,7 +8,7 @@ use burn::{
         momentum::MomentumConfig,
     },
     record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::DType,
+    tensor::{DType, backend::AutodiffBackend},
 };
 #[cfg(not(feature = "vulkan"))] // for the test in BF16
 use burn_amp::optim::Masters;
@@ -59,6 +59,7 @@ const STEPS: usize = 12;
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
 fn net<P: ConfigSource>() -> Net<B<P>> {
+    let _policy = burn_amp_tests::enter::<P>();
     static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
     let net = load::<B<P>, _>(Net::new(&Default::default()), record.clone());
@@ -66,7 +67,7 @@ fn net<P: ConfigSource>() -> Net<B<P>> {
 }
 
 /// The gradients of one micro-batch; after an overflow they are missing or zeros.
-fn grads<P: ConfigSource>(net: &Net<B<P>>, batch: usize) -> GradientsParams {
+fn grads<B: AutodiffBackend>(net: &Net<B>, batch: usize) -> GradientsParams {
     let loss = if OVERFLOWS.contains(&batch) {
         poisoned(net, batch % 5, f32::INFINITY).0
     } else {
@@ -98,6 +99,7 @@ where
     P: ConfigSource,
     O: Optimizer<Net<B<P>>, B<P>>,
 {
+    let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
     let mut net = net::<P>();
@@ -124,6 +126,7 @@ where
     P: ConfigSource,
     C: OptimizerConfig<Amp<P>>,
 {
+    let _policy = burn_amp_tests::enter::<P>();
     assert!(P::config().unwrap().loss_scale.sync, "the host decides");
     let mut optimizer = config.adaptor::<B<P>, Net<B<P>>>();
     let mut net = net::<P>();
@@ -236,6 +239,7 @@ fn the_parts_compose_in_any_order() {
             P: ConfigSource,
             C: OptimizerConfig<Amp<P>> + Clone,
         {
+            let _policy = burn_amp_tests::enter::<P>();
             let config = config.clone();
             let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
             assert!(train::<P, _>(pair.init(), Batch::Single) == expected);
@@ -247,6 +251,7 @@ fn the_parts_compose_in_any_order() {
             P: ConfigSource,
             C: OptimizerConfig<Amp<P>> + Clone,
         {
+            let _policy = burn_amp_tests::enter::<P>();
             let config = config.clone();
             let train = |optimizer| train::<P, _>(optimizer, Batch::OfTwo);
             let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
@@ -274,6 +279,7 @@ fn the_parts_compose_in_any_order() {
 #[test]
 fn the_wrapper_takes_each_part_alone() {
     fn takes<C: ForAll>(config: C) {
+        let _policy = burn_amp_tests::enter::<O1Goes>();
         let batch = Batch::OfTwo;
         let expected = by_hand::<O1Waits, C>(&config, None, batch);
         let skip = || SkipOnDevice::new(config.clone());
@@ -336,6 +342,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 
 /// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
 fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
+    let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let mut net = net::<P>();
@@ -350,6 +357,7 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
 
 /// Continues for some steps under `P` from the records that were saved under another policy.
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
+    let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
     let record = Recorder::<B<P>>::load(&recorder, record.to_vec(), &device).unwrap();
@@ -385,10 +393,12 @@ fn a_record_of_one_policy_loads_under_another() {
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
     fn masters<P: ConfigSource>() -> Vec<u8> {
+        let _policy = burn_amp_tests::enter::<P>();
         fn check<P: ConfigSource, O>(mut optimizer: O) -> Vec<u8>
         where
             O: Optimizer<Net<B<P>>, B<P>> + MasterModel<Net<B<P>>>,
         {
+            let _policy = burn_amp_tests::enter::<P>();
             let mut net = net::<P>();
             for step in 0..6 {
                 let grads = grads(&net, step);

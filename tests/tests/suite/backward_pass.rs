@@ -46,6 +46,7 @@ fn twice<B: AutodiffBackend>() {
 fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     assert!(panics(twice::<PlainAutodiff>));
     fn refused<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         assert!(panics(twice::<AmpAutodiff<P>>));
     }
     for_each_low_policy!(refused);
@@ -76,7 +77,7 @@ policy!(
 fn a_consumed_graph_is_named_in_every_mode() {
     type T<P> = Tensor<AmpAutodiff<P>, 1>;
 
-    fn says<P: ConfigSource>(loss: T<P>, expected: &str) {
+    fn says<B: AutodiffBackend>(loss: Tensor<B, 1>, expected: &str) {
         let pass = AssertUnwindSafe(|| drop(loss.backward()));
         let panic = catch_unwind(pass).expect_err("the pass is refused");
         let message = match panic.downcast::<String>() {
@@ -86,6 +87,7 @@ fn a_consumed_graph_is_named_in_every_mode() {
         assert!(message.contains(expected), "{message}");
     }
     fn named<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let weight = T::<P>::from_floats([1.0, 2.0], &Default::default()).require_grad();
         let loss = weight.clone().exp().sum();
         let grads = loss.clone().backward();
@@ -119,6 +121,7 @@ fn a_loss_may_be_a_parameter() {
             .unwrap()
     }
     fn is_one<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         assert_eq!(gradient::<AmpAutodiff<P>>(), 1.0);
     }
     assert_eq!(gradient::<PlainAutodiff>(), 1.0);
@@ -136,6 +139,7 @@ policy!(
 
 #[test]
 fn a_pass_that_reaches_no_parameter_moves_no_scale() {
+    let _policy = burn_amp_tests::enter::<Counted>();
     type B = AmpAutodiff<Counted>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
@@ -150,6 +154,7 @@ fn a_pass_that_reaches_no_parameter_moves_no_scale() {
 #[cfg(not(feature = "cubecl"))] // shaders on wgpu have no F64
 #[test]
 fn an_f64_loss_is_scaled_on_the_device_in_f64() {
+    let _policy = burn_amp_tests::enter::<OnDevice>();
     use burn::tensor::DType;
 
     type B = AmpAutodiff<OnDevice>;
@@ -188,6 +193,7 @@ fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
 #[test]
 fn what_is_known_of_a_tensor_ends_where_the_graph_is_cut() {
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let plain = cut::<PlainAutodiff>();
         assert_eq!(plain.0, Some(vec![0.0, 1.0, 0.0]));
         assert_eq!(cut::<AmpAutodiff<P>>(), plain);

@@ -38,6 +38,7 @@ fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
 }
 
 fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let whole = Tensor::cat(vec![activation(thirds::<B<P>>(3)), thirds(2)], 0);
     assert!(storage_dtype(&whole) != DType::F32);
@@ -73,6 +74,7 @@ fn products_read_it_in_low_precision_and_other_ops_in_f32() {
 
 /// Rows in low precision are appended to a tensor that began in F32, as by a loop that collects predictions.
 fn rows_are_appended<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     fn collect<B: Backend>(rows: usize) -> Tensor<B, 2> {
         let mut all = thirds::<B>(1);
         for _ in 0..rows {

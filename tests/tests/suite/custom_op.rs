@@ -147,6 +147,7 @@ fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (
 #[test]
 fn it_runs_low_and_its_gradients_are_near_f32() {
     fn near<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let (output, gradients) = run::<PlainAutodiff>(|_| ());
         let found = run::<AmpAutodiff<P>>(|output| {
             assert!(matches!(storage_dtype(output), DType::F16 | DType::BF16));
@@ -162,6 +163,7 @@ fn it_runs_low_and_its_gradients_are_near_f32() {
 #[test]
 fn in_full_precision_it_is_the_plain_op() {
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let plain = run::<PlainAutodiff>(|_| ());
         let full = full_precision(|| {
             run::<AmpAutodiff<P>>(|output| assert_eq!(storage_dtype(output), DType::F32))
@@ -174,6 +176,7 @@ fn in_full_precision_it_is_the_plain_op() {
 #[test]
 fn without_a_graph_it_runs_low_too() {
     fn low<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let device = Default::default();
         let [lhs, rhs, bias] = [[2, 2], [2, 2], [1, 2]]
             .map(|shape| Tensor::<burn_amp_tests::Amp<P>, 2>::ones(shape, &device));

@@ -16,6 +16,7 @@ fn product<B: Backend>() -> Tensor<B, 2> {
 }
 
 fn starts_in_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     assert!(storage_dtype(&product::<AmpAutodiff<P>>()) != DType::F32);
     let param = Param::from_tensor(product::<AmpAutodiff<P>>());
     assert_eq!(storage_dtype(&param.val()), DType::F32);
@@ -37,12 +38,14 @@ fn a_parameter_made_of_a_low_result_is_stored_in_f32() {
 
 /// A gradient, as the step of an optimizer gets it.
 fn gradient<P: ConfigSource>() -> Tensor<Amp<P>, 2> {
+    let _policy = burn_amp_tests::enter::<P>();
     let x = product::<AmpAutodiff<P>>().detach().require_grad();
     let grads = (x.clone() * x.clone()).sum().backward();
     x.grad(&grads).expect("finite")
 }
 
 fn follows_the_policy_again<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let is_low = |x: Tensor<Amp<P>, 2>| {
         let identity = Tensor::eye(2, &x.device());
         storage_dtype(&x.matmul(identity)) != DType::F32

@@ -42,6 +42,7 @@ type B<P> = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, P>>;
 
 /// The calls that a step makes on the plain backend; it overflows if `value` is beyond F16.
 fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let x = Tensor::<B<P>, 2>::full([4, 4], value, &device);
     let weight = Tensor::<B<P>, 2>::full([4, 4], 0.5, &device).require_grad();
@@ -54,6 +55,7 @@ fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
 }
 
 fn skipped<P: ConfigSource>() -> u64 {
+    let _policy = burn_amp_tests::enter::<P>();
     loss_scale::<B<P>>(&Default::default()).skipped_steps()
 }
 
@@ -74,6 +76,7 @@ fn a_search_that_has_ended_leaves_the_calls_as_they_were() {
 
 #[test]
 fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
+    let _policy = burn_amp_tests::enter::<Off>();
     let device = Default::default();
     let expected = step::<Off>(1.0);
     let recording = diagnose::record::<B<Off>>(&device);

@@ -121,6 +121,7 @@ type Sgd<P> = LossScaleOptimizer<
 
 /// A `LossScaleOptimizer` over a plain optimizer.
 fn over_plain<P: ConfigSource>() -> Sgd<P> {
+    let _policy = burn_amp_tests::enter::<P>();
     LossScaleOptimizer::new(SgdConfig::new().init())
 }
 
@@ -150,6 +151,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
         }
     }
     fn skips_under<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         skips::<AmpAutodiff<P>, _>(over_plain::<P>());
         skips::<AmpAutodiff<P>, _>(AmpOptimizer::new(SgdConfig::new()).init());
     }
@@ -160,6 +162,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
 #[test]
 fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
     fn skips<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let net = Net::<AmpAutodiff<P>>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut sum = GradientsAccumulator::new();
@@ -176,6 +179,7 @@ fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
 #[test]
 fn groups_of_parameters_skip_by_themselves() {
     fn skips<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let net = Net::<AmpAutodiff<P>>::new();
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(SgdConfig::new()).init());
         let groups = [net.backbone.weight.id, net.head.weight.id];
@@ -206,6 +210,7 @@ fn groups_of_parameters_skip_by_themselves() {
 #[test]
 fn groups_of_parameters_accumulate_as_long_as_they_like() {
     fn skips<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let net = Net::<AmpAutodiff<P>>::new();
         let mut every = AmpOptimizer::new(SgdConfig::new()).init();
         let mut second = AmpOptimizer::new(SgdConfig::new()).init();
@@ -230,6 +235,7 @@ fn groups_of_parameters_accumulate_as_long_as_they_like() {
 #[test]
 fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
     fn steps<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let net = Net::<B<P>>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
@@ -249,6 +255,7 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
 #[test]
 fn a_generators_overflow_skips_no_step_of_the_discriminator() {
     fn steps<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let (generator, discriminator) = (Net::<AmpAutodiff<P>>::new(), Net::new());
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(AdamConfig::new()).init());
         let fake = generator.features();
@@ -268,6 +275,7 @@ fn a_generators_overflow_skips_no_step_of_the_discriminator() {
 #[test]
 fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
     fn steps<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let net = Net::<AmpAutodiff<P>>::new();
         let mut first = AmpOptimizer::new(AdamConfig::new()).init();
         let stepped = first.step(0.1, net.clone(), net.grads(net.loss(OVERFLOW)));

@@ -56,6 +56,7 @@ fn into_filled<B: Backend>() -> [(&'static str, Function<B>); 8] {
 }
 
 fn stays_low<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     for ((name, op), (_, plain)) in into_filled::<B<P>>().into_iter().zip(into_filled()) {
         let low = storage_dtype(&activation::<B<P>>());
@@ -73,6 +74,7 @@ fn what_is_put_into_a_filled_tensor_stays_low() {
 }
 
 fn widens<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let device = Default::default();
     let x = activation::<B<P>>;
@@ -111,6 +113,7 @@ fn gradient<B: AutodiffBackend>(op: Function<B>) -> TensorData {
 }
 
 fn gradients_are_those_of_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     for ((name, op), (_, plain)) in into_filled().into_iter().zip(into_filled()) {
         let expected = gradient::<PlainAutodiff>(plain);
         assert_eq!(gradient::<AmpAutodiff<P>>(op), expected, "{name}");

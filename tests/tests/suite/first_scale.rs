@@ -69,6 +69,7 @@ fn losses<B: AutodiffBackend>(mut optimizer: impl Optimizer<Linear<B>, B>, size:
 
 /// The skipped steps of a run that starts afresh, and its last loss.
 fn run<P: ConfigSource>(size: f32) -> (u64, f32) {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let scale = loss_scale::<B<P>>(&Default::default());
     scale.reset();
@@ -134,6 +135,7 @@ fn the_scale_doubles_until_the_first_overflow() {
     policy!(Doubling, config(true, true));
     policy!(DoublingOnDevice, config(true, false));
     fn doubles<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let handle = loss_scale::<B<P>>(&Default::default());
         assert_eq!(handle.scale(), 16.0);
@@ -156,6 +158,7 @@ fn a_search_goes_on_from_a_checkpoint() {
     policy!(Stopped, config(true, true));
     policy!(StoppedOnDevice, config(true, false));
     fn goes_on<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let handle = loss_scale::<B<P>>(&Default::default());
         for (before, after, expected) in [

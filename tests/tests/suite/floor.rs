@@ -48,6 +48,7 @@ fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
 #[test]
 fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
     fn trains<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let scale = loss_scale::<B<P>>(&Default::default());
         for size in [1.0, 16.0, 4096.0] {
@@ -100,6 +101,7 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
 
 #[test]
 fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
+    let _policy = burn_amp_tests::enter::<Policy>();
     policy!(Policy, computing_in(Compute::F16));
     let (found, expected) = (
         policy_gradient::<AmpAutodiff<Policy>>(),
@@ -139,6 +141,7 @@ fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
 
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.
 fn passes<P: ConfigSource>(passes: &str) -> Option<(usize, String)> {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let weight = Tensor::<B<P>, 1>::ones([3], &Default::default()).require_grad();
     for (at, pass) in passes.chars().enumerate() {
@@ -168,6 +171,7 @@ fn one_bad_batch_never_ends_a_run() {
 
 #[test]
 fn giving_up_says_where_how_often_at_which_scale_and_what_to_try() {
+    let _policy = burn_amp_tests::enter::<Three>();
     policy!(Three, at_the_floor(3, 1, true));
     let (at, message) = passes::<Three>("FIIFIII").unwrap();
     assert_eq!(at, 6);
@@ -205,6 +209,7 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
     policy!(Named, at_the_floor(3, 1, true));
     policy!(NamedOnDevice, at_the_floor(3, 1, false));
     fn named<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         type Net<P> = (Linear<B<P>>, Linear<B<P>>);
         let device = Default::default();
@@ -232,6 +237,7 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
 
 #[test]
 fn a_late_end_says_that_it_is_late() {
+    let _policy = burn_amp_tests::enter::<Late>();
     policy!(Late, at_the_floor(3, 1, false));
     type B = AmpAutodiff<Late>;
     assert_eq!(passes::<Late>("IIIFFFF"), None);

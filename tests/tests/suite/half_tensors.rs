@@ -45,6 +45,7 @@ mod off {
 
     #[test]
     fn with_everything_off_they_are_those_of_the_plain_backend() {
+        let _policy = burn_amp_tests::enter::<Off>();
         for ((name, dtype, data), (_, plain_dtype, plain)) in
             of_f16::<Amp<Off>>().into_iter().zip(of_f16::<Plain>())
         {
@@ -55,6 +56,7 @@ mod off {
 
 /// The sum of 4096 ones that are stored low, added one by one onto one element. In BF16 it would stop at 256.
 fn counts<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = Amp<P>;
     let device = Default::default();
     let ones = Tensor::<B<P>, 2>::ones([4096, 1], &device).matmul(Tensor::ones([1, 1], &device));

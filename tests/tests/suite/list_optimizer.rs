@@ -22,6 +22,7 @@ use burn_amp::{
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, Plain, PlainAutodiff, computing_in,
+    enter,
     models::{load, noise, save},
     policy,
 };
@@ -113,8 +114,9 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Values {
 
 fn ends_as_one_by_one<C>(config: C)
 where
-    C: OptimizerConfig<Amp<InF16>> + OptimizerConfig<Amp<StoredLow>> + Clone + std::fmt::Debug,
+    C: OptimizerConfig<Amp<InF16>> + Clone + std::fmt::Debug,
 {
+    let of_f32 = enter::<InF16>();
     let optimizer = AmpOptimizer::new(config.clone());
     let mut together: Fused<C, B> = optimizer.init();
     let mut one_by_one: Fused<C, B> = optimizer.clone().unfused().init();
@@ -123,6 +125,8 @@ where
     let expected = save::<B, _>(steps::<B, _>(net(), &mut one_by_one, 0..8));
     assert_same(found, expected, &format!("{config:?}"));
 
+    drop(of_f32);
+    let _policy = enter::<StoredLow>();
     let mut together: Fused<C, Low> = optimizer.init();
     let mut one_by_one: Fused<C, Low> = optimizer.unfused().init();
     let found = steps::<Low, _>(cast_params(net()), &mut together, 0..8);
@@ -185,6 +189,7 @@ fn three_hundred_steps<C>(config: C)
 where
     C: OptimizerConfig<Plain> + OptimizerConfig<Amp<InF32>> + Clone + std::fmt::Debug,
 {
+    let _policy = burn_amp_tests::enter::<InF32>();
     let (burns, expected) = many_steps::<PlainAutodiff>(config.adaptor::<PlainAutodiff, _>());
     let list: Fused<C, AmpAutodiff<InF32>> = AmpOptimizer::new(config.clone()).init();
     assert!(list.inner().is_fused());
@@ -245,6 +250,7 @@ fn three_hundred_steps_in_f32_end_as_burns_own() {
 
 #[test]
 fn what_has_no_rule_steps_one_by_one_and_says_so() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let optimizer: Fused<RmsPropConfig, B> = AmpOptimizer::new(RmsPropConfig::new()).init();
     assert!(!optimizer.inner().is_fused());
 }
@@ -252,6 +258,7 @@ fn what_has_no_rule_steps_one_by_one_and_says_so() {
 /// A step does not write to parameters or states that somebody else holds.
 #[test]
 fn clones_of_the_model_and_of_the_optimizer_keep_their_values() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
     let model = steps::<B, _>(net(), &mut optimizer, 0..2);
     let (kept, kept_optimizer) = (model.clone(), optimizer.clone());
@@ -268,6 +275,7 @@ fn goes_on<R: FileRecorder<B>>(
     recorder: &R,
     config: impl OptimizerConfig<Amp<InF16>> + Clone + std::fmt::Debug,
 ) {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
     let device = Default::default();
@@ -324,6 +332,7 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     let recorder = NamedMpkFileRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
 
+    let stored_low = enter::<StoredLow>();
     let mut optimizer: Fused<AdamConfig, Low> = AmpOptimizer::new(AdamConfig::new()).init();
     steps::<Low, _>(cast_params(net()), &mut optimizer, 0..2);
     let record = Optimizer::<Net<Low>, Low>::to_record(optimizer.inner());
@@ -345,6 +354,8 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     );
     assert!(fs::read(&file).unwrap() == bytes);
 
+    drop(stored_low);
+    let _policy = enter::<InF16>();
     let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
     steps::<B, _>(net(), &mut optimizer, 0..2);
     let record = Optimizer::<Net<B>, B>::to_record(optimizer.inner());
@@ -406,6 +417,7 @@ fn trained<B>(optimizer: &AmpOptimizer<AdamConfig>, steps: usize, stops: &[usize
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
+    let _policy = burn_amp_tests::enter::<InF16>();
     burn_amp::loss_scale::<B>(&Default::default()).reset();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
@@ -432,6 +444,7 @@ where
 /// Every format of moments and masters reaches the loss of F32 moments and masters, and goes on after each of twenty stops
 /// as if nothing had happened, bit for bit.
 fn formats_learn_and_resume<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let adam = || AmpOptimizer::new(AdamConfig::new());
     let (_, expected) = trained::<B<P>>(&adam(), 150, &[]);
@@ -472,6 +485,7 @@ fn rounded_moments_learn_as_those_in_f32_and_resume_bit_for_bit() {
 /// A file of one format is read by an optimizer of another.
 #[test]
 fn formats_change_with_the_configuration() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let adam = || AmpOptimizer::new(AdamConfig::new());
     let bf16 = || adam().with_moments(Moments::Bf16);
@@ -508,6 +522,7 @@ fn formats_change_with_the_configuration() {
 /// A file with moments in blocks names its format. One whose tensors do not fit is refused, and stays as it is.
 #[test]
 fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     use burn::record::PrettyJsonFileRecorder;
 
     type Record = <AmpAdaptor<AdamConfig, Layer<B>, B> as Optimizer<Layer<B>, B>>::Record;
@@ -553,6 +568,7 @@ fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
 /// What the states take in a file, which is what they take on the device, and what the estimate says.
 #[test]
 fn the_estimate_knows_every_format() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     use burn_amp::{config::Preset, memory};
 
     let layer = wide::layer::<B>();

@@ -27,6 +27,7 @@ fn early_and_late<O>(mut optimizer: O, steps: usize) -> (f64, f64)
 where
     O: Optimizer<Linear<AmpAutodiff<OnDevice>>, AmpAutodiff<OnDevice>>,
 {
+    let _policy = burn_amp_tests::enter::<OnDevice>();
     let device = Default::default();
     let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff<OnDevice>>(&device);
     let x = Tensor::<_, 2>::random([4, 8], Distribution::Default, &device);

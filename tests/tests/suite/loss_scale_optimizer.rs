@@ -90,6 +90,7 @@ policy!(Accumulating, scaled());
 
 #[test]
 fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
+    let _policy = burn_amp_tests::enter::<Accumulating>();
     type B = AmpAutodiff<Accumulating>;
     let start = layer::<B>();
     let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
@@ -119,6 +120,7 @@ policy!(TwoModels, scaled());
 /// If one model's loss overflows, the optimizer of the other model still steps.
 #[test]
 fn models_skip_by_themselves() {
+    let _policy = burn_amp_tests::enter::<TwoModels>();
     type B = AmpAutodiff<TwoModels>;
     let models = [layer::<B>(), layer::<B>()];
     let mut optimizers = [(); 2].map(|()| LossScaleOptimizer::new(SgdConfig::new().init()));
@@ -140,6 +142,7 @@ policy!(Forked, scaled());
 /// As in burn-train's multi-device strategies, forks compute the gradients and the main model steps.
 #[test]
 fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
+    let _policy = burn_amp_tests::enter::<Forked>();
     type B = AmpAutodiff<Forked>;
     let device = Default::default();
     let model = layer::<B>();
@@ -169,6 +172,7 @@ fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
 #[test]
 fn gradients_are_clipped_together_and_their_norm_is_known() {
     fn clips<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let model = layer::<B<P>>();
         // The first scales may overflow; after some steps the scale is low enough.
@@ -257,6 +261,7 @@ policy!(Holding, scaled());
 
 #[test]
 fn a_scheduler_holds_on_a_skipped_step() {
+    let _policy = burn_amp_tests::enter::<Holding>();
     type B = AmpAutodiff<Holding>;
     let device = Default::default();
     let model = layer::<B>();
@@ -382,6 +387,7 @@ fn learn<P: ConfigSource>(
     resume: Option<usize>,
     devices: usize,
 ) -> (Vec<u8>, LossScaleRecord) {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let device = Default::default();
     let model = load::<B<P>, _>(Regression { linear: layer() }, record.to_vec());
@@ -415,6 +421,7 @@ fn learn<P: ConfigSource>(
 
 #[test]
 fn the_dashboard_shows_the_exponent_of_the_scale() {
+    let _policy = burn_amp_tests::enter::<Shown>();
     policy!(Shown, scaled());
     let progress = || burn::data::dataloader::Progress {
         items_processed: 1,

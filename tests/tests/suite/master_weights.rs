@@ -211,6 +211,7 @@ fn small_lr(low: Precision) -> f64 {
 }
 
 fn learns_as_f32<T: Task, P: ConfigSource>(low: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let lr = small_lr(low);
     let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
@@ -301,6 +302,7 @@ policy!(FittingF16, fitting_scale());
 
 #[test]
 fn an_mlp_in_half_learns_as_in_f32() {
+    let _policy = burn_amp_tests::enter::<FittingF16>();
     #[cfg(not(feature = "vulkan"))]
     learns_as_f32::<Mlp, burn_amp_tests::InBf16>(Precision::BF16);
     learns_as_f32::<Mlp, FittingF16>(Precision::F16);
@@ -379,6 +381,7 @@ mod transformer {
 #[test]
 fn masters_are_saved_as_a_plain_f32_record() {
     fn saved<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let low = match computing::<P>() {
             Compute::Bf16 => Precision::BF16,
@@ -418,6 +421,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
     }
 
     fn computing<P: ConfigSource>() -> Compute {
+        let _policy = burn_amp_tests::enter::<P>();
         P::config().unwrap().compute
     }
     for_each_low_policy!(saved);
@@ -427,6 +431,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
 /// `cast_params_to` and in a model of masters.
 #[test]
 fn the_mappers_of_parameters_stay() {
+    let _policy = burn_amp_tests::enter::<FittingF16>();
     type B = AmpAutodiff<FittingF16>;
     let device = Default::default();
     let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
@@ -455,6 +460,7 @@ fn the_mappers_of_parameters_stay() {
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
     fn loads<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let device = Default::default();
         let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();

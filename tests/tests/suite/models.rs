@@ -38,6 +38,7 @@ where
 }
 
 fn is_near_f32<E: Example, P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let record = record::<E>();
     let expected = run::<E, ReferenceAutodiff>(&record, |_, _| ());
     let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
@@ -52,6 +53,7 @@ fn is_near_f32<E: Example, P: ConfigSource>() {
 }
 
 fn is_recomputed_to_the_same_bits<E: Example>() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let record = record::<E>();
     let stored = run::<E, AmpAutodiff<InF16>>(&record, |_, _| ());
     let recomputed =
@@ -65,6 +67,7 @@ macro_rules! tests {
         $(#[test]
         fn $name() {
             fn is_near<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
                 is_near_f32::<models::$example, P>();
             }
             for_each_low_policy!(is_near);

@@ -9,7 +9,9 @@ use burn::{
         backend::{AutodiffBackend, Backend},
     },
 };
-use burn_amp_tests::{AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, policy, scaling};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, enter, policy, scaling, within,
+};
 
 policy!(
     /// The gradients of these tests are large enough for F16.
@@ -232,9 +234,9 @@ const SUBJECTS: [Named; 10] = subjects!(
 fn norms_are_those_of_f32_on_the_same_numbers() {
     for (name, bf16, f16, plain) in SUBJECTS {
         if Plain::supports_dtype(&Default::default(), DType::BF16) {
-            assert_as_in_f32(name, bf16, plain, DType::BF16, 0.0);
+            within::<InBf16, _>(|| assert_as_in_f32(name, bf16, plain, DType::BF16, 0.0));
         }
-        assert_as_in_f32(name, f16, plain, DType::F16, 0.0);
+        within::<InF16, _>(|| assert_as_in_f32(name, f16, plain, DType::F16, 0.0));
     }
 }
 
@@ -245,7 +247,7 @@ fn a_large_mean_costs_no_digits() {
         .into_iter()
         .filter(|(name, ..)| name.ends_with("_norm"));
     for (name, _, f16, plain) in norms.filter(|(name, ..)| *name != "rms_norm") {
-        assert_as_in_f32(name, f16, plain, DType::F16, 500.0);
+        within::<InF16, _>(|| assert_as_in_f32(name, f16, plain, DType::F16, 500.0));
     }
 }
 
@@ -266,6 +268,7 @@ fn a_quotient_is_a_division<P: burn_amp_tests::ConfigSource>() {
         let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &device)) / (tiny + 0.0);
         [ones, zeros].map(|x| x.into_data().convert::<f32>().to_vec().unwrap())
     }
+    let _policy = enter::<P>();
     let expected = floors::<Plain>();
     assert_eq!(expected[0], [1.0; 32 * 64]);
     assert_eq!(floors::<burn_amp_tests::Amp<P>>()[0], expected[0]);

@@ -78,6 +78,7 @@ fn steps<B: AutodiffBackend, O: Optimizer<Linear<B>, B>>(
 }
 
 fn resumes_exactly<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let plain = Adaptor::<PlainAutodiff>::from(Preconditioned);
     let expected = steps::<PlainAutodiff, _>(plain, |optimizer| optimizer);

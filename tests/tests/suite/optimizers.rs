@@ -14,8 +14,9 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp_tests::{
-    AmpAutodiff, ConfigSource, PlainAutodiff, for_each_low_policy,
+    AmpAutodiff, ConfigSource, InF16, PlainAutodiff, for_each_low_policy,
     models::{load, noise, save, seeded},
+    within,
 };
 
 /// A configuration that makes an optimizer for any backend.
@@ -113,12 +114,12 @@ fn same_steps(config: impl Make) {
 
         let same = |amp: Vec<u8>| assert!(amp == plain, "{clipping:?}");
         #[cfg(not(feature = "vulkan"))]
-        same(steps::<AmpAutodiff<burn_amp_tests::InBf16>>(
-            &config, clipping, &start,
-        ));
-        same(steps::<AmpAutodiff<burn_amp_tests::InF16>>(
-            &config, clipping, &start,
-        ));
+        same(within::<burn_amp_tests::InBf16, _>(|| {
+            steps::<AmpAutodiff<burn_amp_tests::InBf16>>(&config, clipping, &start)
+        }));
+        same(within::<InF16, _>(|| {
+            steps::<AmpAutodiff<InF16>>(&config, clipping, &start)
+        }));
     }
 }
 
@@ -194,6 +195,7 @@ fn l_bfgs_takes_the_plain_steps() {
     }
 
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let start = seeded::<PlainAutodiff, _>(|_| layer());
         for line_search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
             let plain = minimize::<PlainAutodiff>(line_search, &start);

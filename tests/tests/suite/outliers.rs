@@ -11,7 +11,7 @@ use burn_amp::{
 };
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, computing_in,
-    policy,
+    policy, within,
 };
 
 fn guarded(max_norm_ratio: u32) -> Config {
@@ -52,6 +52,7 @@ fn weights<P: ConfigSource, O: Optimizer<Net<B<P>>, B<P>>>(
     optimizer: &mut O,
     norms: impl IntoIterator<Item = f32>,
 ) -> Vec<f32> {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let mut net = Net {
         weight: Param::from_tensor(Tensor::<B<P>, 1>::zeros([1], &device).require_grad()),
@@ -73,12 +74,15 @@ fn norms() -> Vec<f32> {
 }
 
 fn skips_the_outlier<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Net<B<P>>>();
     let weights = weights::<P, _>(&mut optimizer, norms());
     // All steps but the one with the outlier are made, and with the bits of a run that never saw it.
     let mut without = norms();
     without.remove(20);
-    let mut plain = AmpOptimizer::new(AdamConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>();
+    let mut plain = within::<Unguarded, _>(|| {
+        AmpOptimizer::new(AdamConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>()
+    });
     let mut expected = self::weights::<Unguarded, _>(&mut plain, without);
     expected.insert(20, expected[19]);
     assert_eq!(weights, expected);
@@ -96,6 +100,7 @@ fn a_step_with_an_outlier_is_skipped_as_if_it_had_not_been() {
 
 #[test]
 fn clipping_looks_at_the_norm_before() {
+    let _policy = burn_amp_tests::enter::<Guarded>();
     let sgd = || SgdConfig::new().init::<B<Guarded>, Net<B<Guarded>>>();
     let mut optimizer = LossScaleOptimizer::new(sgd()).with_clipping(Clipping::GlobalNorm(1.0));
     let weights = weights::<Guarded, _>(&mut optimizer, norms());
@@ -106,6 +111,7 @@ fn clipping_looks_at_the_norm_before() {
 
 #[test]
 fn without_the_key_an_outlier_is_stepped() {
+    let _policy = burn_amp_tests::enter::<Unguarded>();
     let mut optimizer =
         AmpOptimizer::new(SgdConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>();
     let weights = weights::<Unguarded, _>(&mut optimizer, norms());

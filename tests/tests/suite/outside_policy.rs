@@ -68,6 +68,7 @@ fn square_root<B: Backend>(x: Tensor<B, 2>) -> Vec<TensorData> {
 }
 
 fn is_f32_in_the_scope<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let plain = linear_algebra::<Plain>();
     let without_graph = linear_algebra::<Amp<P>>();
     for ((name, on_plain), (_, on_amp)) in plain.into_iter().zip(without_graph) {
@@ -90,6 +91,7 @@ fn linear_algebra_in_full_precision_is_that_of_the_plain_backend() {
 }
 
 fn operands_in_low_precision<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let low = matrix::<Amp<P>>().matmul(Tensor::eye(8, &Default::default()));
     let stored: Vec<f32> = low.to_data().iter().collect();
     assert!(storage_dtype(&low) != burn::tensor::DType::F32);
@@ -136,6 +138,7 @@ fn initial_value<B: Backend>(initializer: &Initializer, shape: [usize; 2]) -> Te
 }
 
 fn initializes_in_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     for initializer in initializers() {
         for shape in [[12, 12], [6, 20], [20, 6]] {
             let expected = initial_value::<Plain>(&initializer, shape);

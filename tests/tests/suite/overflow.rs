@@ -104,6 +104,7 @@ fn skips_exactly<O>(mut optimizer: O)
 where
     O: Optimizer<Net<B>, B>,
 {
+    let _policy = burn_amp_tests::enter::<SkippingForever>();
     let device = Default::default();
     let mut net = Net::<B>::new(&device);
     let leaves = poisoned(&net, usize::MAX, 0.0).1;
@@ -174,6 +175,7 @@ policy!(
 
 #[test]
 fn the_scale_follows_pytorchs_vector_through_backward() {
+    let _policy = burn_amp_tests::enter::<TraceVector>();
     type B = AmpAutodiff<TraceVector>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
@@ -227,6 +229,7 @@ policy!(TooHigh, {
 
 #[test]
 fn a_scale_that_is_too_high_falls_until_training_goes_on() {
+    let _policy = burn_amp_tests::enter::<TooHigh>();
     type B = AmpAutodiff<TooHigh>;
     let device = Default::default();
     let mut net = Net::<B>::new(&device);
@@ -260,6 +263,7 @@ policy!(Static, {
 
 #[test]
 fn a_static_scale_stays_and_skips_all_the_same() {
+    let _policy = burn_amp_tests::enter::<Static>();
     type B = AmpAutodiff<Static>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
@@ -275,6 +279,7 @@ policy!(Off, scaling(Compute::F16, LossScaleMode::Off));
 
 #[test]
 fn without_scaling_nothing_is_checked_or_held_back() {
+    let _policy = burn_amp_tests::enter::<Off>();
     type B = AmpAutodiff<Off>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
@@ -288,6 +293,7 @@ policy!(Replacing, computing_in(Compute::F16));
 
 #[test]
 fn a_replaced_gradient_comes_back_as_it_was_given() {
+    let _policy = burn_amp_tests::enter::<Replacing>();
     type B = AmpAutodiff<Replacing>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
@@ -315,6 +321,7 @@ policy!(
 #[test]
 fn a_gradient_too_small_for_f16_survives() {
     fn gradient<P: ConfigSource>() -> f32 {
+        let _policy = burn_amp_tests::enter::<P>();
         let device = Default::default();
         let x = Tensor::<AmpAutodiff<P>, 2>::ones([1, 1], &device).require_grad();
         let one = Tensor::ones([1, 1], &device);

@@ -61,8 +61,10 @@ fn a_diverging_model_leaves_the_others_alone() {
     policy!(Together, config(true));
     policy!(TogetherOnDevice, config(false));
     fn alone_and_together<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         fn own<P: ConfigSource>(size: f32) -> (Vec<f32>, LossScale) {
+            let _policy = burn_amp_tests::enter::<P>();
             let own = own_loss_scale::<B<P>>(&Default::default());
             let weights = train::<B<P>>(size);
             own.loss_scale().settle();
@@ -98,6 +100,7 @@ fn a_diverging_model_leaves_the_others_alone() {
 
 #[test]
 fn a_guard_ends_with_its_scope() {
+    let _policy = burn_amp_tests::enter::<Scoped>();
     policy!(Scoped, config(true));
     type B = AmpAutodiff<Scoped>;
     let device = Default::default();
@@ -138,6 +141,7 @@ fn gradients_follow_the_scale_of_their_pass() {
     policy!(Followed, config(true));
     policy!(FollowedOnDevice, config(false));
     fn follow<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let pass = |passes: usize| {
             let weight = Tensor::<B<P>, 1>::ones([2], &Default::default()).require_grad();
@@ -165,6 +169,7 @@ fn gradients_follow_the_scale_of_their_pass() {
 /// Two threads on one shared scale: the scale of a pass is that of its loss, not the one that the host knows by then.
 #[test]
 fn a_pass_on_the_device_tells_its_own_scale() {
+    let _policy = burn_amp_tests::enter::<Told>();
     policy!(Told, config(false));
     type B = AmpAutodiff<Told>;
     let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
@@ -184,6 +189,7 @@ fn a_pass_on_the_device_tells_its_own_scale() {
 
 #[test]
 fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
+    let _policy = burn_amp_tests::enter::<Saved>();
     policy!(Saved, config(true));
     type B = AmpAutodiff<Saved>;
     type Optim =
@@ -212,6 +218,7 @@ fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
 /// A rank may have a loss scale of its own, made before or after it joined.
 #[test]
 fn ranks_agree_whichever_scale_they_use() {
+    let _policy = burn_amp_tests::enter::<Joined>();
     struct Always;
     impl Ranks for Always {
         fn any(&self, _: bool) -> Result<bool, RanksError> {

@@ -45,6 +45,7 @@ type Model<B> = [Linear<B>; 2];
 
 /// The same values under every policy.
 fn model<P: ConfigSource>() -> Model<B<P>> {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let model = [1.0, 0.5].map(|factor| {
         let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&device);
@@ -76,6 +77,7 @@ fn only_the_ops_that_read_a_matching_parameter_run_in_f32() {
 
 #[test]
 fn a_view_of_a_parameter_counts_as_the_parameter() {
+    let _policy = burn_amp_tests::enter::<HeadInF32>();
     let [body, head] = model::<HeadInF32>();
     let product = |linear: &Linear<B<HeadInF32>>| input().matmul(linear.weight.val().transpose());
     assert_eq!(storage_dtype(&product(&body)), DType::F16);
@@ -92,6 +94,7 @@ type Head<B> = fn(&Linear<B>, Tensor<B, 2>) -> Tensor<B, 2>;
 #[test]
 fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
     fn values<P: ConfigSource>(head_of: Head<B<P>>) -> Vec<TensorData> {
+        let _policy = burn_amp_tests::enter::<P>();
         let model = model::<P>();
         let [body, head] = &model;
         let result = head_of(head, body.forward(input()));
@@ -110,6 +113,7 @@ fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
 
 #[test]
 fn an_amp_optimizer_keeps_the_rules_from_step_to_step() {
+    let _policy = burn_amp_tests::enter::<HeadInF32>();
     let mut model = model::<HeadInF32>();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<HeadInF32>, Model<_>>();
     for _ in 0..3 {
@@ -123,6 +127,7 @@ fn an_amp_optimizer_keeps_the_rules_from_step_to_step() {
 
 #[test]
 fn low_lowers_no_sums_and_products_of_parameters() {
+    let _policy = burn_amp_tests::enter::<AllLow>();
     let [body, _] = model::<AllLow>();
     let weight = body.weight.val();
     assert_eq!(storage_dtype(&(weight.clone() * 0.9)), DType::F32);
@@ -135,6 +140,7 @@ fn low_lowers_no_sums_and_products_of_parameters() {
 
 #[test]
 fn a_parameter_without_a_name_has_no_rule_until_it_has_one() {
+    let _policy = burn_amp_tests::enter::<Nameless>();
     policy!(Nameless, in_f16(&[("1.*", Class::Full)]));
     let device = Default::default();
     let model: Model<B<Nameless>> =

@@ -12,6 +12,7 @@ use burn_amp::{
 use burn_amp_tests::{InF16, Plain, computing_in, policy};
 
 fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
+    let _policy = burn_amp_tests::enter::<P>();
     Tensor::ones([2, 2], &Default::default())
 }
 

@@ -124,6 +124,7 @@ fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
 }
 
 fn net<P: ConfigSource>() -> Net<AmpAutodiff<P>> {
+    let _policy = burn_amp_tests::enter::<P>();
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
     cast_params(load::<AmpAutodiff<P>, _>(
         Net::new(&Default::default()),
@@ -134,6 +135,7 @@ fn net<P: ConfigSource>() -> Net<AmpAutodiff<P>> {
 #[test]
 fn each_preset_stores_parameters_as_it_says() {
     fn stores<P: ConfigSource>(norms: DType, others: DType) {
+        let _policy = burn_amp_tests::enter::<P>();
         let found = stored(&net::<P>());
         assert_eq!(found.0, vec![norms; 2 * 2 + 4]);
         assert_eq!(found.1, vec![others; 2 * 2 + 1]);
@@ -152,6 +154,7 @@ fn a_loss_is_f32_under_every_preset() {
     let expected: f32 = plain.loss().into_scalar().elem();
 
     fn loss<P: ConfigSource>() -> f32 {
+        let _policy = burn_amp_tests::enter::<P>();
         let loss = net::<P>().loss();
         assert_eq!(loss.dtype(), DType::F32);
         loss.into_scalar().elem()
@@ -168,6 +171,7 @@ fn a_loss_is_f32_under_every_preset() {
 #[test]
 fn o3_runs_low_what_o2_runs_in_f32() {
     fn exp_of<P: ConfigSource>() -> DType {
+        let _policy = burn_amp_tests::enter::<P>();
         storage_dtype(&net::<P>().logits().exp())
     }
     assert_eq!(exp_of::<O2>(), DType::F32);
@@ -180,6 +184,7 @@ fn o3_runs_low_what_o2_runs_in_f32() {
 #[test]
 fn estimates_are_what_training_takes() {
     fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);

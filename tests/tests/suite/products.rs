@@ -78,6 +78,7 @@ fn outcome<B: AutodiffBackend>(function: Function<B>) -> (f32, [Vec<f32>; 2]) {
 
 #[test]
 fn sums_of_products_are_those_of_f32() {
+    let _policy = burn_amp_tests::enter::<Unscaled>();
     let epsilon = 2f32.powi(-10);
     for ((name, on_amp), (_, on_plain)) in functions().into_iter().zip(functions()) {
         let (value, gradients) = outcome::<AmpAutodiff<Unscaled>>(on_amp);
@@ -104,6 +105,7 @@ fn sums_of_products_are_those_of_f32() {
 }
 
 fn is_stored_low<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let [x, y] = [0, 1].map(|seed| activation(large::<AmpAutodiff<P>>(seed, [4, 8])));
     let low = storage_dtype(&x);
     assert!(low != DType::F32);
@@ -126,6 +128,7 @@ fn a_product_of_low_tensors_stays_low() {
 
 #[test]
 fn the_host_reads_the_product_in_f32() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let product = |seed: [usize; 2]| {
         let [x, y] = seed.map(|seed| activation(large::<AmpAutodiff<InF16>>(seed, [4, 8])));
         x * y
@@ -138,6 +141,7 @@ fn the_host_reads_the_product_in_f32() {
 
 #[test]
 fn a_product_with_a_mask_is_as_before() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     let device = Default::default();
     let x = activation(large::<AmpAutodiff<InF16>>(0, [4, 8]));
     let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &device);
@@ -164,6 +168,7 @@ fn with_one_element<B: AutodiffBackend>(
 }
 
 fn does_not_widen<P: ConfigSource>(epsilon: f32) {
+    let _policy = burn_amp_tests::enter::<P>();
     type Op<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>;
     fn ops<B: Backend>() -> [(&'static str, Op<B>); 4] {
         [

@@ -22,6 +22,7 @@ fn product<B: Backend>() -> Tensor<B, 2> {
 }
 
 fn is_stored_low<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let y = product::<Amp<P>>();
     assert!(matches!(storage_dtype(&y), DType::F16 | DType::BF16));
     assert_eq!(y.dtype(), DType::F32);
@@ -54,6 +55,7 @@ fn reads<B: Backend<FloatElem = f32>>() -> Vec<TensorData> {
 #[test]
 fn reads_and_transactions_give_the_plain_backends_data() {
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         is_stored_low::<P>();
         assert_eq!(reads::<Amp<P>>(), reads::<Plain>());
     }
@@ -63,6 +65,7 @@ fn reads_and_transactions_give_the_plain_backends_data() {
 #[test]
 fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
     fn casts<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let half = product::<Amp<P>>().cast(DType::F16);
         assert_eq!(
             (half.dtype(), storage_dtype(&half)),
@@ -98,6 +101,7 @@ fn f64_is_never_touched() {
             .to_vec()
     }
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let data = f64_reads::<Amp<P>>();
         assert!(data.iter().all(|data| data.dtype == DType::F64));
         assert_eq!(data, f64_reads::<Plain>());
@@ -117,6 +121,7 @@ fn goes_both_ways<P: ConfigSource, R>(recorder: R)
 where
     R: BytesRecorder<Plain, Vec<u8>> + BytesRecorder<Amp<P>, Vec<u8>>,
 {
+    let _policy = burn_amp_tests::enter::<P>();
     fn load<B: Backend, R: BytesRecorder<B, Vec<u8>>>(recorder: &R, bytes: Vec<u8>) -> Saved<B> {
         init().load_record(recorder.load(bytes, &Default::default()).unwrap())
     }
@@ -145,6 +150,7 @@ where
 #[test]
 fn records_go_from_amp_to_plain_burn_and_back_bit_for_bit() {
     fn all_recorders<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         goes_both_ways::<P, _>(BinBytesRecorder::<FullPrecisionSettings>::default());
         goes_both_ways::<P, _>(NamedMpkBytesRecorder::<FullPrecisionSettings>::default());
     }
@@ -191,6 +197,7 @@ fn metrics<B: Backend>() -> Vec<f64> {
 #[test]
 fn burn_trains_metrics_read_what_they_read_on_the_plain_backend() {
     fn same<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         assert_eq!(metrics::<Amp<P>>(), metrics::<Plain>());
     }
     for_each_low_policy!(same);

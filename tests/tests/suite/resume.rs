@@ -67,6 +67,7 @@ struct End {
 /// Saves the checkpoint of a step. Its directory is written under another name and then renamed, so that a kill leaves
 /// the earlier checkpoints intact.
 fn checkpoint<O: Optimizer<Model, B>>(directory: &Path, step: usize, model: &Model, optimizer: &O) {
+    let _policy = burn_amp_tests::enter::<InTheChild>();
     let unfinished = directory.join("unfinished");
     let _ = fs::remove_dir_all(&unfinished);
     let recorder = DefaultRecorder::new();
@@ -129,6 +130,7 @@ fn layers<B: burn::tensor::backend::Backend>(
 
 /// Trains to the end, from the last checkpoint in a directory if there is one.
 fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: O) {
+    let _policy = burn_amp_tests::enter::<InTheChild>();
     let device = Default::default();
     let record = fs::read(directory.join("start")).unwrap();
     let model = load::<B, _>(layers(width, &device), record);
@@ -156,6 +158,7 @@ fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: 
 
 /// The records of a finished run, from its last checkpoint.
 fn end<I: Optimizer<Model, B>>(directory: &Path) -> End {
+    let _policy = burn_amp_tests::enter::<InTheChild>();
     let (step, path) = last(directory).unwrap();
     assert_eq!(step, STEPS - 1);
     let recorder = DefaultRecorder::new();
@@ -270,6 +273,7 @@ fn of_version_1() -> LossScaleRecord {
 
 #[test]
 fn a_record_of_version_1_goes_on_without_a_search() {
+    let _policy = burn_amp_tests::enter::<Old>();
     policy!(Old, computing_in(Compute::F16));
     type B = AmpAutodiff<Old>;
     let handle = loss_scale::<B>(&Default::default());
@@ -288,6 +292,7 @@ fn a_record_of_version_1_goes_on_without_a_search() {
 #[test]
 fn the_loss_scale_survives_every_recorder() {
     fn survives<FR: FileRecorder<B>>(recorder: FR) {
+        let _policy = burn_amp_tests::enter::<InTheChild>();
         let device = Default::default();
         let file = tempfile::tempdir().unwrap();
         let searching = loss_scale::<B>(&device).record();
@@ -384,6 +389,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 /// What an optimizer saved cannot always be loaded by another: the error names both, or the method for a plain one.
 #[test]
 fn a_record_of_another_optimizer_is_refused_by_name() {
+    let _policy = burn_amp_tests::enter::<Refusing>();
     policy!(Refusing, computing_in(Compute::F16));
     type B = AmpAutodiff<Refusing>;
     type Layer = Linear<B>;

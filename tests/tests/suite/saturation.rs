@@ -96,6 +96,7 @@ fn near(found: &[f64], expected: &[f64], relative: f64, what: &str) {
 }
 
 fn reads_as_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type Op<B> = fn(Tensor<B, 2>) -> Tensor<B, 2>;
     fn ops<B: Backend>() -> [(&'static str, Op<B>); 4] {
         [
@@ -132,6 +133,7 @@ fn whoever_needs_f32_gets_it() {
 }
 
 fn reads_of_a_program<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     type Inner<P> = burn_amp_tests::Amp<P>;
     let device = Default::default();
@@ -158,6 +160,7 @@ fn reads_moves_and_cuts_keep_the_f32_values() {
 }
 
 fn low_readers_read_low<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let p = softmax(activation(logits::<AmpAutodiff<P>>(&device)), 1);
     let low = storage_dtype(&p);
@@ -217,6 +220,7 @@ fn policy_gradient<B: Backend>(logits: Tensor<B, 2>, targets: Tensor<B, 2>) -> T
 }
 
 fn trains_as_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let loops: [(&str, Vec<f64>, Vec<f64>); 2] = [
         (
             "binary cross entropy",

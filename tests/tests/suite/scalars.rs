@@ -62,6 +62,7 @@ fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {
 
 /// The tensor, stored in the compute dtype.
 fn low<P: ConfigSource>(x: Tensor<AmpAutodiff<P>, 1>) -> Tensor<AmpAutodiff<P>, 1> {
+    let _policy = burn_amp_tests::enter::<P>();
     let TensorPrimitive::Float(x) = x.into_primitive() else {
         unreachable!("the tensor is float")
     };
@@ -115,6 +116,7 @@ fn arithmetic<B: Backend>() -> [(&'static str, OnTensor<B>, OnNumber, OnNumber);
 }
 
 fn rounds_once<P: ConfigSource>(dtype: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     let round = |x: f32| rounded(x, dtype);
     let all = values(dtype);
     for (name, op, on_number, on_gradient) in arithmetic::<AmpAutodiff<P>>() {
@@ -148,6 +150,7 @@ type Compare<B> = fn(Tensor<B, 1>, f64) -> Tensor<B, 1, Bool>;
 type CompareNumbers = fn(f32, f32) -> bool;
 
 fn compares_in_f32<P: ConfigSource>(dtype: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     let ops: [(&str, Compare<AmpAutodiff<P>>, CompareNumbers); 6] = [
         (">", |x, s| x.greater_elem(s), |x, s| x > s),
         (">=", |x, s| x.greater_equal_elem(s), |x, s| x >= s),
@@ -174,6 +177,7 @@ fn comparisons_compare_with_the_scalar_itself() {
 }
 
 fn clamps<P: ConfigSource>(dtype: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     let round = |x: f32| rounded(x, dtype);
     let ops: [(&str, OnTensor<AmpAutodiff<P>>, OnNumber); 3] = [
         ("at least", |x, s| x.clamp_min(s), |x, s| x.max(s)),
@@ -209,6 +213,7 @@ fn clamps_pass_the_gradient_of_what_is_within_the_bounds_themselves() {
 }
 
 fn dropout_keeps_the_mean<P: ConfigSource>(dtype: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     let between_one_and_two = |x: &f32| (1.0..2.0).contains(x);
     let some: Vec<_> = values(dtype)
         .into_iter()
@@ -235,6 +240,7 @@ fn dropout_scales_by_the_factor_itself() {
 }
 
 fn widens_if_lost<P: ConfigSource>(_: Precision) {
+    let _policy = burn_amp_tests::enter::<P>();
     let x = || low::<P>(tensor(&[1.5, -2.0])).inner();
     let is_low = |x: Tensor<Amp<P>, 1>| storage_dtype(&x) != DType::F32;
     assert!(is_low(x() * 0.5) && is_low(x() * 0.3));

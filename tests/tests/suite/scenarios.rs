@@ -79,6 +79,7 @@ fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
 
 /// Calls [`assert_near`] with a tolerance for at most six low ops, each run twice on a path and rounded by half an epsilon.
 fn assert_scenario_is_near<P: ConfigSource>(found: Named, expected: Named) {
+    let _policy = burn_amp_tests::enter::<P>();
     assert_near(&found, &expected, 6.0 * epsilon::<P>());
 }
 
@@ -127,6 +128,7 @@ fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
 #[test]
 fn a_gan_gets_all_gradients_of_both_losses_in_either_order() {
     fn near<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         for both_forward_first in [false, true] {
             let found = gan::<AmpAutodiff<P>>(both_forward_first);
             assert_eq!(found.len(), 12);
@@ -148,6 +150,7 @@ fn two_losses_of_one_model_each_get_their_gradients() {
         all
     }
     fn near<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let found = losses::<AmpAutodiff<P>>();
         assert_eq!(found.len(), 4 + 2);
         assert_scenario_is_near::<P>(found, losses::<ReferenceAutodiff>());
@@ -172,6 +175,7 @@ fn tied_weights_collect_the_gradients_of_all_their_uses() {
         )]
     }
     fn near<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         assert_scenario_is_near::<P>(tied::<AmpAutodiff<P>>(), tied::<ReferenceAutodiff>());
     }
     for_each_policy!(near);
@@ -180,6 +184,7 @@ fn tied_weights_collect_the_gradients_of_all_their_uses() {
 #[test]
 fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
     fn sums<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let model = net::<B<P>>([4, 8, 2]);
         let backward = |batch: usize| {
@@ -222,6 +227,7 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
 #[test]
 fn optimizers_clip_unscaled_gradients() {
     fn clips<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let start = net::<B<P>>([4, 8, 2]);
         let step = |clipping: Option<GradientClippingConfig>| {
@@ -252,6 +258,7 @@ fn optimizers_clip_unscaled_gradients() {
 #[test]
 fn a_frozen_layer_stays_and_the_others_learn() {
     fn stays<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<B<P>>([4, 8, 2]);
         model.first = model.first.no_grad();
@@ -278,6 +285,7 @@ fn a_frozen_layer_stays_and_the_others_learn() {
 #[test]
 fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
     fn moved<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let device = Default::default();
         let model = net::<B<P>>([4, 8, 2]);
@@ -311,6 +319,7 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
 #[test]
 fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
     fn low<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let model = net::<AmpAutodiff<P>>([4, 8, 2]);
         let trained = model.forward(matrix(6, 4));
         let validated = model.valid().forward(matrix(6, 4));
@@ -327,6 +336,7 @@ fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
 #[test]
 fn several_threads_train_at_once() {
     fn train<P: ConfigSource>() -> Vec<f32> {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let mut model = net::<B<P>>([4, 8, 2]);
         let mut optimizer = AdamConfig::new().init();
@@ -343,6 +353,7 @@ fn several_threads_train_at_once() {
         losses
     }
     fn threads<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let alone = train::<P>();
         let together: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(train::<P>)).collect();
@@ -375,6 +386,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
         all
     }
     fn near<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let found = losses::<AmpAutodiff<P>>();
         assert_eq!(found.len(), 16);
         assert_scenario_is_near::<P>(found, losses::<ReferenceAutodiff>());
@@ -390,6 +402,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     ignore = "burn-fusion 0.21.0 moves tensors by a transfer that wgpu lacks; plain Burn computes garbage"
 )]
 fn an_overflow_on_another_device_than_the_losss_is_found() {
+    let _policy = burn_amp_tests::enter::<OnTwoDevices>();
     use burn::backend::wgpu::WgpuDevice;
 
     policy!(OnTwoDevices, small_scale());

@@ -108,6 +108,7 @@ fn outcome<B: AutodiffBackend>(way: Way<B>) -> Named {
 }
 
 fn every_way_is_near<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let plain_ways = ways::<PlainAutodiff>();
     for ((name, way), (_, plain_way)) in ways::<AmpAutodiff<P>>().into_iter().zip(plain_ways) {
         println!("{name}");
@@ -129,6 +130,7 @@ fn every_way_is_near_f32() {
 /// Burn's gradient checkpointing computes the scores again, with the same bits.
 #[test]
 fn every_way_can_be_computed_again() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     type Recomputed = burn_amp::Autodiff<Amp<InF16>, BalancedCheckpointing>;
     let recomputed_ways = ways::<Recomputed>();
     for ((name, way), (_, recomputed_way)) in ways::<AmpAutodiff<InF16>>()
@@ -146,6 +148,7 @@ fn every_way_can_be_computed_again() {
 /// Outside a graph, as in an evaluation.
 #[test]
 fn without_a_graph_the_values_are_the_same() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     type Valid = Amp<InF16>;
     for ((name, way), (_, tracked_way)) in ways::<Valid>()
         .into_iter()

@@ -89,6 +89,7 @@ fn input_gradient<B: AutodiffBackend>(device: &B::Device) -> Vec<f32> {
 
 #[test]
 fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
+    let _policy = burn_amp_tests::enter::<Unscaled>();
     let device = Default::default();
     let expected = input_gradient::<PlainAutodiff>(&device);
     let actual = input_gradient::<AmpAutodiff<Unscaled>>(&device);
@@ -122,6 +123,7 @@ fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32>
 
 #[test]
 fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
+    let _policy = burn_amp_tests::enter::<Unscaled>();
     for (products, others) in [
         (1, 0),
         (3, 0),

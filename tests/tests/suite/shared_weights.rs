@@ -89,6 +89,7 @@ fn sum<B: AutodiffBackend>(terms: impl IntoIterator<Item = Tensor<B, 1>>) -> Ten
 }
 
 fn every_number_of_uses<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     for uses in [1, 2, 3, 16, 17, 18, 40] {
         let leaves = Leaves::<AmpAutodiff<P>>::new();
         let [mut weight, mut bias] = expected(0, [0, 0]);
@@ -116,6 +117,7 @@ fn the_gradients_of_all_uses_are_added() {
 
 #[test]
 fn a_pass_takes_the_uses_of_its_loss() {
+    let _policy = burn_amp_tests::enter::<UnscaledF16>();
     let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
     let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
     let expected = |seeds: std::ops::Range<usize>| {
@@ -136,6 +138,7 @@ fn a_pass_takes_the_uses_of_its_loss() {
 
 #[test]
 fn each_bias_gets_its_gradient() {
+    let _policy = burn_amp_tests::enter::<UnscaledF16>();
     let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
     let columns = SHAPE[1];
     let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
@@ -231,6 +234,7 @@ fn recurrent<B: AutodiffBackend>(seed: usize, between: impl Fn()) -> Vec<f32> {
 /// What is computed together is decided by the uses of the weight alone.
 #[test]
 fn gradients_do_not_depend_on_the_passes_of_other_weights() {
+    let _policy = burn_amp_tests::enter::<UnscaledF16>();
     type B = AmpAutodiff<UnscaledF16>;
     let alone: Vec<_> = (0..4).map(|seed| recurrent::<B>(seed, || {})).collect();
     let other = || {

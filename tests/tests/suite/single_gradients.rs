@@ -69,7 +69,9 @@ policy!(
 
 #[test]
 fn adversarial_training_unwraps_its_gradients() {
+    let _policy = burn_amp_tests::enter::<TooLarge>();
     fn trains<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         let (_, found) = adversarial::<AmpAutodiff<P>>();
         let (first, expected) = adversarial::<PlainAutodiff>();
         assert!(expected < 0.3 * first, "{first} -> {expected}");
@@ -86,6 +88,7 @@ fn adversarial_training_unwraps_its_gradients() {
 #[test]
 fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
     fn zeros<P: ConfigSource>(removed: bool) {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let device = Default::default();
         let weight = Tensor::<B<P>, 2>::ones([2, 3], &device).require_grad();
@@ -119,6 +122,7 @@ fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
 
 /// The losses of five steps of L-BFGS whose passes are repeated until their gradients are finite.
 fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     let mut model = layer::<B<P>>();
     let mut optimizer = LBFGSConfig::new()
@@ -144,6 +148,7 @@ fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
 #[test]
 fn lbfgs_converges_with_passes_that_are_repeated() {
     fn converges<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         for size in [1e-4, 1.0, 1e4] {
             for search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
                 let losses = lbfgs::<P>(size, search);
@@ -175,6 +180,7 @@ fn a_pass_is_repeated_only_where_that_helps() {
     policy!(Stays, config(LossScaleMode::Static, true));
     policy!(Off, config(LossScaleMode::Off, true));
     fn repetitions<P: ConfigSource>() -> (usize, Outcome) {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let weight = Tensor::<B<P>, 2>::ones([2, 2], &Default::default()).require_grad();
         let mut repetitions = 0;

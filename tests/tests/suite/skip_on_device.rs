@@ -19,7 +19,7 @@ use burn_amp::{
 };
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig,
-    LossScaleMode, Plain, computing_in, policy,
+    LossScaleMode, computing_in, policy, within,
 };
 
 use super::overflow::{Net, contents, poisoned};
@@ -76,16 +76,16 @@ fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
     GradientsParams::from_grads(loss.backward(), net)
 }
 
-fn run<B, P, O>(mut optimizer: O) -> Left
+fn run<P, O>(mut optimizer: O) -> Left
 where
-    B: AutodiffBackend<Device = <Plain as burn::tensor::backend::BackendTypes>::Device>
-        + burn_amp::extend::Amped<Source = P>,
     P: ConfigSource,
-    O: Optimizer<Net<B>, B>,
+    O: Optimizer<Net<AmpAutodiff<P>>, AmpAutodiff<P>>,
 {
+    type B<P> = AmpAutodiff<P>;
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
-    loss_scale::<B>(&device).load(start(config(true).loss_scale));
-    let mut net = net::<B>();
+    loss_scale::<B<P>>(&device).load(start(config(true).loss_scale));
+    let mut net = net::<B<P>>();
     for step in 0..STEPS {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
@@ -96,9 +96,9 @@ where
         }
     }
     (
-        contents::<B>(net.into_record()),
-        contents::<B>(optimizer.to_record()),
-        loss_scale::<B>(&device).record(),
+        contents::<B<P>>(net.into_record()),
+        contents::<B<P>>(optimizer.to_record()),
+        loss_scale::<B<P>>(&device).record(),
     )
 }
 
@@ -112,8 +112,8 @@ fn start(config: LossScaleConfig) -> LossScaleRecord {
 }
 
 fn ends_as_on_the_host(config: impl OptimizerConfig<Amp<Waits>> + OptimizerConfig<Amp<Goes>>) {
-    let host = run::<Host, Waits, _>(config.adaptor::<Host, Net<Host>>());
-    let device = run::<Device, Goes, _>(SkipOnDevice::new(config).init::<Device, Net<Device>>());
+    let host = run::<Waits, _>(config.adaptor::<Host, Net<Host>>());
+    let device = run::<Goes, _>(SkipOnDevice::new(config).init::<Device, Net<Device>>());
     assert_eq!(host.2, device.2);
     assert_eq!(host.2.skipped_steps(), OVERFLOWS.len() as u64);
     assert!(host.0 == device.0, "parameters");
@@ -153,13 +153,18 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     type Host = AmpAutodiff<HostParts>;
     type Device = AmpAutodiff<DeviceParts>;
     let adam = AdamConfig::new();
-    let host = accumulated::<Host, _>(LossScaleOptimizer::new(adam.init::<Host, Net<Host>>()));
-    let device = accumulated::<Device, _>(SkipOnDevice::new(adam).init::<Device, Net<Device>>());
+    let host = within::<HostParts, _>(|| {
+        accumulated::<Host, _>(LossScaleOptimizer::new(adam.init::<Host, Net<Host>>()))
+    });
+    let device = within::<DeviceParts, _>(|| {
+        accumulated::<Device, _>(SkipOnDevice::new(adam).init::<Device, Net<Device>>())
+    });
     assert!(host == device);
 }
 
 #[test]
 fn counters_arrive_late_and_say_so() {
+    let _policy = burn_amp_tests::enter::<Late>();
     policy!(Late, config(false));
     type B = AmpAutodiff<Late>;
     let device = Default::default();
@@ -191,6 +196,7 @@ fn counters_arrive_late_and_say_so() {
 
 #[test]
 fn flags_that_nobody_looks_at_do_not_pile_up() {
+    let _policy = burn_amp_tests::enter::<Piled>();
     policy!(Piled, config(false));
     type B = AmpAutodiff<Piled>;
     let device = Default::default();
@@ -203,6 +209,7 @@ fn flags_that_nobody_looks_at_do_not_pile_up() {
 
 #[test]
 fn without_the_adapter_an_overflow_gives_zeros() {
+    let _policy = burn_amp_tests::enter::<Bare>();
     policy!(Bare, config(false));
     type B = AmpAutodiff<Bare>;
     let device = Default::default();
@@ -219,6 +226,7 @@ fn without_the_adapter_an_overflow_gives_zeros() {
 
 #[test]
 fn a_gradient_put_in_place_is_handed_out_as_it_is() {
+    let _policy = burn_amp_tests::enter::<Replaced>();
     policy!(Replaced, config(false));
     type B = AmpAutodiff<Replaced>;
     let device = Default::default();
@@ -235,6 +243,7 @@ fn a_gradient_put_in_place_is_handed_out_as_it_is() {
     expected = "loss scale: gradients overflowed in 2 steps in a row, 2 of them at the smallest scale 1"
 )]
 fn an_overflow_that_no_scale_prevents_stops_the_loop() {
+    let _policy = burn_amp_tests::enter::<AtMinimum>();
     policy!(
         AtMinimum,
         Config {
@@ -269,6 +278,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
 /// Without loss scaling, training with the adapter is training with the inner optimizer.
 #[test]
 fn without_scaling_the_adapter_is_the_optimizer() {
+    let _policy = burn_amp_tests::enter::<Unscaled>();
     policy!(
         Unscaled,
         Config {
@@ -300,6 +310,7 @@ fn without_scaling_the_adapter_is_the_optimizer() {
 /// When two threads train on one device, each pass updates the scale once, on the device as on the host.
 #[test]
 fn passes_of_several_threads_move_one_scale() {
+    let _policy = burn_amp_tests::enter::<Shared>();
     policy!(Shared, config(false));
     type B = AmpAutodiff<Shared>;
     let device = Default::default();
@@ -328,11 +339,16 @@ fn passes_of_several_threads_move_one_scale() {
 #[test]
 fn a_thousand_steps_together_are_those_of_the_host() {
     let adam = AmpOptimizer::new(AdamConfig::new());
-    let mut host = (net::<Host>(), adam.init::<Host, Net<Host>>(), 0u64);
-    let mut device = (net::<Device>(), adam.init::<Device, Net<Device>>());
     let at = Default::default();
-    loss_scale::<Host>(&at).load(start(config(true).loss_scale));
-    loss_scale::<Device>(&at).load(start(config(true).loss_scale));
+    let load = || loss_scale::<Host>(&at).load(start(config(true).loss_scale));
+    let mut host = within::<Waits, _>(|| {
+        load();
+        (net::<Host>(), adam.init::<Host, Net<Host>>(), 0u64)
+    });
+    let mut device = within::<Goes, _>(|| {
+        load();
+        (net::<Device>(), adam.init::<Device, Net<Device>>())
+    });
     fn step<B: AutodiffBackend>(
         net: Net<B>,
         optimizer: &mut impl Optimizer<Net<B>, B>,
@@ -347,8 +363,8 @@ fn a_thousand_steps_together_are_those_of_the_host() {
     }
     let mut before = contents::<Host>(host.0.clone().into_record());
     for at in 0..1000 {
-        host.0 = step(host.0, &mut host.1, at);
-        device.0 = step(device.0, &mut device.1, at);
+        host.0 = within::<Waits, _>(|| step(host.0, &mut host.1, at));
+        device.0 = within::<Goes, _>(|| step(device.0, &mut device.1, at));
         let [waited, went] = [
             contents::<Host>(host.0.clone().into_record()),
             contents::<Device>(device.0.clone().into_record()),
@@ -360,8 +376,8 @@ fn a_thousand_steps_together_are_those_of_the_host() {
     }
     assert_eq!(host.2, 100);
     assert_eq!(
-        loss_scale::<Host>(&at).record(),
-        loss_scale::<Device>(&at).record()
+        within::<Waits, _>(|| loss_scale::<Host>(&at).record()),
+        within::<Goes, _>(|| loss_scale::<Device>(&at).record())
     );
     assert!(
         contents::<Host>(host.1.to_record()) == contents::<Device>(device.1.to_record()),

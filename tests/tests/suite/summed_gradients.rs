@@ -55,6 +55,7 @@ fn readers<B: Backend>() -> [(&'static str, Reader<B>); 6] {
 }
 
 fn reads_of_one_element<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
     for (name, read) in readers::<B<P>>() {
         // burn-cubecl 0.21.0 adds to the same element from several units without atomics.
@@ -107,6 +108,7 @@ macro_rules! for_each_o2 {
 }
 
 fn looks_up_one_token<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let model: Embedding<AmpAutodiff<P>> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
     let tokens = zeros([1, TERMS]);
@@ -123,6 +125,7 @@ fn the_gradient_of_a_frequent_token_counts_its_places() {
 
 /// The gradient of a weight that is used `uses` times, each time with a gradient of 1.
 fn gradient_of_uses<P: ConfigSource>(uses: usize, use_once: Reader<AmpAutodiff<P>>) -> TensorData {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
     let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device));
@@ -134,6 +137,7 @@ fn gradient_of_uses<P: ConfigSource>(uses: usize, use_once: Reader<AmpAutodiff<P
 }
 
 fn accumulates<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let uses: [(&str, Reader<AmpAutodiff<P>>); 7] = [
         ("matmul", |w| ones::<_, 2>([1, 1]).matmul(w)),
         ("product", |w| w * ones::<_, 2>([1, 1])),
@@ -168,6 +172,7 @@ fn the_uses_of_a_parameter_stored_low_add_up_in_f32() {
 }
 
 fn two_losses<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
     let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device)).no_grad();
@@ -198,6 +203,7 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
         }
     );
     fn sums<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
         type B<P> = AmpAutodiff<P>;
         let linear = LinearConfig::new(2, 2).with_bias(false);
         let linear: Linear<B<P>> = cast_params(linear.init(&Default::default()));

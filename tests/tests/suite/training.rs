@@ -20,7 +20,7 @@ use burn::{
 use burn_amp::{config::Preset, loss_scale};
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff,
-    policy, scaling,
+    enter, policy, scaling, within,
 };
 
 #[derive(Module, Debug)]
@@ -116,9 +116,11 @@ policy!(F32Static, scaling(Compute::F32, LossScaleMode::Static));
 fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
     let plain = train::<PlainAutodiff>();
     assert!(plain.1[49] < 0.5 * plain.1[0], "{:?}", plain.1);
-    assert!(train::<AmpAutodiff<O0>>() == plain, "scaler off");
-    assert!(train::<AmpAutodiff<O0Scaled>>() == plain, "dynamic scale");
-    assert!(train::<AmpAutodiff<F32Static>>() == plain, "static scale");
+    let under = |result| assert!(result == plain);
+    under(within::<O0, _>(train::<AmpAutodiff<O0>>));
+    under(within::<F32Static, _>(train::<AmpAutodiff<F32Static>>));
+    let _policy = enter::<O0Scaled>();
+    under(train::<AmpAutodiff<O0Scaled>>());
     let handle = loss_scale::<AmpAutodiff<O0Scaled>>(&Default::default());
     assert_eq!((handle.steps(), handle.skipped_steps()), (50, 0));
 }
@@ -126,6 +128,7 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
 #[test]
 fn low_precision_training_ends_where_f32_training_ends() {
     fn ends_near<P: ConfigSource>(plain: &[f32]) {
+        let _policy = burn_amp_tests::enter::<P>();
         let (_, losses) = train::<AmpAutodiff<P>>();
         assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
         // Dropout draws the same masks; only rounding differs, which 50 steps of AdamW amplify.
@@ -144,6 +147,7 @@ fn low_precision_training_ends_where_f32_training_ends() {
 
 #[test]
 fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
+    let _policy = burn_amp_tests::enter::<Shared>();
     const USES: usize = 8;
 
     fn run<B: AutodiffBackend>(
@@ -202,6 +206,7 @@ fn a_backend_of_amp_answers_as_the_plain_one() {
 
 #[test]
 fn seeding_and_dropout_draw_as_on_the_plain_backend() {
+    let _policy = burn_amp_tests::enter::<InF16>();
     fn dropped<B: AutodiffBackend>() -> Vec<f32> {
         let device = Default::default();
         B::seed(&device, 11);

@@ -30,7 +30,7 @@ struct Owner {
 impl Owner {
     fn of<P: ConfigSource, B: Backend>() -> Self {
         Self {
-            source: TypeId::of::<P>(),
+            source: P::key(),
             backend: TypeId::of::<B>(),
         }
     }

@@ -1,6 +1,7 @@
 //! The sources of a configuration.
 
 use std::{
+    any::TypeId,
     fmt::{self, Display},
     panic::Location,
     sync::Once,
@@ -31,6 +32,13 @@ pub trait ConfigSource: Send + Sync + 'static {
     /// Returns the configuration. Called when a device is first used, unless [`configure`](crate::configure) was called
     /// for the device before.
     fn config() -> Result<Config, ConfigError>;
+
+    /// What keeps the contexts of this source apart from those of others: its type. The tests of burn-amp have one type
+    /// for many policies, because each type instantiates all of Burn.
+    #[doc(hidden)]
+    fn key() -> TypeId {
+        TypeId::of::<Self>()
+    }
 }
 
 /// Takes the configuration from `amp.toml` and the `BURN_AMP_*` environment variables, see

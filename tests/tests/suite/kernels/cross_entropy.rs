@@ -11,7 +11,9 @@ use burn::{
 };
 use burn_amp::config::{Class, Op};
 use burn_amp_kernels::{AmpBackend, cross_entropy};
-use burn_amp_tests::{AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, policy};
+use burn_amp_tests::{
+    AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, policy, within,
+};
 
 use super::rows::{
     Float, SHAPES, assert_near, dtypes, epsilon, last, layouts, noise, noisy, read, right_halves,
@@ -145,6 +147,7 @@ policy!(
 
 #[test]
 fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
+    let _policy = burn_amp_tests::enter::<Fused>();
     let plain = |config: CrossEntropyLossConfig| config;
     let padded = |config: CrossEntropyLossConfig| config.with_pad_tokens(Some(vec![0, 39]));
     let weighted = |config: CrossEntropyLossConfig| config.with_weights(Some(vec![0.5; 40]));
@@ -175,6 +178,7 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
 /// Every op that reads the result of a log-softmax gets the values that the tensor holds.
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
+    let _policy = burn_amp_tests::enter::<Fused>();
     type B = AmpAutodiff<Fused>;
     let device = Default::default();
     let values: Vec<f32> = noise(24, 3).into_iter().map(|x| x as f32).collect();
@@ -216,13 +220,14 @@ fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor()
 #[test]
 fn a_log_softmax_that_is_apart_has_the_same_loss() {
     let identity = |config| config;
-    let (fused, _) = loss_and_gradient::<AmpAutodiff<Fused>>(identity);
-    let (apart, _) = loss_and_gradient::<AmpAutodiff<Apart>>(identity);
+    let (fused, _) = within::<Fused, _>(|| loss_and_gradient::<AmpAutodiff<Fused>>(identity));
+    let (apart, _) = within::<Apart, _>(|| loss_and_gradient::<AmpAutodiff<Apart>>(identity));
     assert!((fused - apart).abs() <= 16.0 * epsilon(DType::F16) as f32);
 }
 
 #[test]
 fn large_logits_keep_the_digits_of_the_loss() {
+    let _policy = burn_amp_tests::enter::<Fused>();
     fn loss<B: AutodiffBackend>() -> f32 {
         let device = Default::default();
         let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &device);

@@ -147,6 +147,7 @@ policy!(
 
 /// Whether there are tensors of a kind under a policy.
 fn exists<P: ConfigSource>(kind: Kind) -> bool {
+    let _policy = burn_amp_tests::enter::<P>();
     let is_f16 = P::config().expect("the tests' policies are valid").compute == Compute::F16;
     match kind {
         // Only products in F16 overflow, and only F16 has a loss scale.

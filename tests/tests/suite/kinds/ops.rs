@@ -95,6 +95,7 @@ type Part = fn(Cell) -> Option<(Vec<Values>, Option<Kind>)>;
 
 /// Compares all cells of some kinds; returns the number of cells of each kind.
 fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
+    let _policy = burn_amp_tests::enter::<P>();
     let _lowered = thresholds::lower();
     let mut failures = Vec::new();
     for kind in kinds {
@@ -142,6 +143,7 @@ fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
 }
 
 fn every_op_reads_every_kind<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let all = Kind::ALL.iter().copied().filter(|kind| exists::<P>(*kind));
     let is_outside = |kind: &Kind| matches!(kind, Kind::Parameter | Kind::Gradient | Kind::Pending);
     let in_graphs: Vec<_> = all.clone().filter(|kind| !is_outside(kind)).collect();

@@ -149,6 +149,7 @@ fn cell<B: AutodiffBackend + Kinds>(
 }
 
 fn every_reader_reads_every_kind<P: ConfigSource>(size: usize) {
+    let _policy = burn_amp_tests::enter::<P>();
     let mut failures = Vec::new();
     for kind in Kind::ALL.iter().filter(|kind| exists::<P>(**kind)) {
         for reader in Reader::ALL {
@@ -171,6 +172,7 @@ fn every_reader_reads_every_kind<P: ConfigSource>(size: usize) {
 }
 
 fn at_small_and_large_sizes<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     {
         let _lowered = thresholds::lower();
         every_reader_reads_every_kind::<P>(6);
@@ -186,6 +188,7 @@ fn every_reader_reads_the_values_of_every_kind() {
 }
 
 fn debug_names_the_kind<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     for kind in Kind::ALL.iter().filter(|kind| exists::<P>(**kind)) {
         let x = AmpAutodiff::<P>::float_set_require_grad(
             AmpAutodiff::<P>::float_from_data(

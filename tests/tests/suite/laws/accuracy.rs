@@ -100,6 +100,7 @@ fn is_compared(op: Op) -> bool {
 }
 
 fn assert_near<P: ConfigSource>(op: Op, class: Class) {
+    let _policy = burn_amp_tests::enter::<P>();
     let epsilon = match class {
         Class::Full => Precision::F32.epsilon(),
         Class::Low | Class::Internal | Class::Widest | Class::Keep => compute::<P>().epsilon(),
@@ -129,6 +130,7 @@ fn assert_near<P: ConfigSource>(op: Op, class: Class) {
 }
 
 fn is_near<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     law::<P>(|op, class| {
         if is_compared(op) {
             assert_near::<P>(op, class);
@@ -143,6 +145,7 @@ fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
 }
 
 fn differs<P: ConfigSource>(op: Op) -> bool {
+    let _policy = burn_amp_tests::enter::<P>();
     let class = op.class(compute::<P>()).expect("an op with a class");
     catch_unwind(AssertUnwindSafe(|| assert_near::<P>(op, class))).is_err()
 }

@@ -10,6 +10,7 @@ use super::{
 };
 
 fn stores_as_its_class_says<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         for low in storages(op) {
@@ -36,6 +37,7 @@ fn a_low_op_stores_the_compute_dtype_and_a_full_op_f32() {
 }
 
 fn inserts_no_cast<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         if !matches!(class, Class::Widest | Class::Keep) {
@@ -58,6 +60,7 @@ fn keep_and_widest_insert_no_cast_among_operands_of_one_dtype() {
 
 #[cfg(not(feature = "cubecl"))]
 fn leaves_f64<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     law::<P>(|op, _| {
         let plain = read(run_on::<Reference>(op, DType::F64, None));
         let run = || run_on::<burn_amp::Amp<Reference, P>>(op, DType::F64, None);

@@ -37,6 +37,7 @@ pub fn is_driven(op: Op) -> bool {
 
 /// Calls `check` for every op that has a class under `P`; panics with a list of all failures.
 pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = compute::<P>();
     let failures: Vec<String> = Op::ALL
         .iter()
@@ -56,6 +57,7 @@ pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
 }
 
 pub fn compute<P: ConfigSource>() -> Precision {
+    let _policy = burn_amp_tests::enter::<P>();
     match P::config().expect("the tests' policies are valid").compute {
         Compute::F16 => Precision::F16,
         Compute::Bf16 => Precision::BF16,
@@ -196,6 +198,7 @@ pub fn run_amp<P: ConfigSource>(
     low: impl Fn(usize) -> bool,
     scalar: Option<f64>,
 ) -> (Vec<Output<Amp<P>>>, Vec<Cast>) {
+    let _policy = burn_amp_tests::enter::<P>();
     let case = case::<Amp<P>>(op);
     let setting = Setting {
         scalar,
@@ -209,6 +212,7 @@ pub fn run_amp<P: ConfigSource>(
 }
 
 fn stored_low<P: ConfigSource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
+    let _policy = burn_amp_tests::enter::<P>();
     Amp::<P>::custom_op(Class::Low, [tensor], |[x]| x)
 }
 

@@ -120,6 +120,7 @@ fn are_equal_in_f32(a: &Read, b: &Read) -> bool {
 }
 
 fn equals_by_hand<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = compute::<P>();
     law::<P>(|op, class| {
         if is_composed(op) {

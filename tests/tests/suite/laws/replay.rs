@@ -70,6 +70,7 @@ struct Called<B: AutodiffBackend> {
 
 /// Runs the case of an op in a step that overflows beside it; `None` if Burn's `Autodiff` cannot run the op.
 fn step<P: ConfigSource>(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let Called { first, outputs } = call::<B<P>>(op, stored).ok()?;
     let mut loss = B::<P>::float_sum(first);
@@ -87,6 +88,7 @@ fn step<P: ConfigSource>(op: Op, stored: FloatDType, name: &str) -> Option<Step>
 }
 
 fn has_the_same_bits<P: ConfigSource>(name: &str) {
+    let _policy = burn_amp_tests::enter::<P>();
     let mut failures = Vec::new();
     let mut count = 0;
     let ops = Op::ALL.iter().copied();

@@ -23,6 +23,7 @@ fn is_guarded(op: Op, class: Class) -> bool {
 }
 
 fn runs_in_f32<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     law::<P>(|op, class| {
         if !is_guarded(op, class) {
             return;
@@ -44,6 +45,7 @@ fn a_scalar_that_the_dtype_would_lose_makes_the_op_run_in_f32() {
 }
 
 fn stays_low<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = burn_dtype(compute::<P>());
     law::<P>(|op, class| {
         if !is_guarded(op, class) {
@@ -63,6 +65,7 @@ fn a_scalar_that_the_dtype_holds_leaves_the_op_low() {
 }
 
 fn rounds_once<P: ConfigSource>() {
+    let _policy = burn_amp_tests::enter::<P>();
     let compute = compute::<P>();
     law::<P>(|op, class| {
         if !is_guarded(op, class) {
