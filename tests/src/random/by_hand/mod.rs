@@ -2,7 +2,9 @@
 //!
 //! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which
 //! the policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them,
-//! and afterwards the result. The errors of such runs say how far results in low precision may be off. Outside
+//! and afterwards the result, also if it is stored in F32: a program may compute nothing but rounding errors, such as
+//! the gradient of `x / x`, and then those of F32 count. An op of class `low` adds up in low precision as Flex does: its
+//! convolutions in F16 do. The errors of such runs say how far results in low precision may be off. Outside
 //! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
 //! * `call`: one call of an op
@@ -213,7 +215,12 @@ fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
     }
 }
 
-/// Rounds F64 values to a dtype in low precision.
+/// Values as Flex stores them in a dtype.
+fn stored_in(values: FloatTensor<Flex>, dtype: Precision) -> FloatTensor<Flex> {
+    Flex::float_cast(values, float(dtype))
+}
+
+/// Rounds F64 values to a dtype.
 fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
     ROUNDING.with_borrow_mut(|rounding| {
         let Some(Rounding { chance, .. }) = rounding else {

@@ -17,9 +17,10 @@ use burn_backend::{
 
 use super::{
     ByHand, Known, Rounded,
-    call::{Call, result},
+    call::{Call, Decided, result, with_errors},
     precision,
-    rows::{by_hand, look, operand, wrapped},
+    rows::{by_hand, in_low, look, operand, wrapped},
+    stored_in,
 };
 
 impl FloatTensorOps<Self> for ByHand {
