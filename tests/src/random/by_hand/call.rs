@@ -12,6 +12,8 @@ pub(super) struct Decided {
     /// The dtype in which the result is stored, and the one that the program sees.
     pub(super) stored: Precision,
     pub(super) logical: Precision,
+    /// Whether readers in F32 may get the values that were rounded.
+    pub(super) remembers: bool,
     /// The dtype in which the backend accumulates products, if it is a low one.
     pub(super) accumulates_in: Option<Precision>,
 }
@@ -70,6 +72,7 @@ impl Call {
                 _ => operands.and_zeros_and_ones(stored, logical),
             };
         }
+        let remembers = [Op::float_mul, Op::sigmoid, Op::float_tanh].contains(&self.op);
         ROUNDING.with_borrow(|rounding| {
             let widest = operands.widest.unwrap_or(Precision::F32);
             let logical = operands.logical.unwrap_or(widest);
@@ -77,6 +80,7 @@ impl Call {
                 casts: operands.promoted(),
                 stored: widest,
                 logical,
+                remembers: false,
                 accumulates_in: None,
             };
             let Some(Rounding { policy, scope, .. }) = rounding else {
@@ -103,6 +107,7 @@ impl Call {
                 casts,
                 stored,
                 logical: casts.logical.unwrap_or(stored),
+                remembers,
                 accumulates_in: (is_low && computes_in.is_low()).then_some(computes_in),
             }
         })
@@ -134,14 +139,21 @@ pub(super) fn with_errors(
 }
 
 /// The result of an op, rounded to the dtype in which the policy stores it.
-pub(super) fn result(values: FloatTensor<Flex>, stored: Precision, logical: Precision) -> Rounded {
-    let values = in_f64(values);
+pub(super) fn result(
+    values: FloatTensor<Flex>,
+    stored: Precision,
+    logical: Precision,
+    remembers: bool,
+) -> Rounded {
+    let exact = in_f64(values);
+    let unrounded = (remembers && stored.is_low()).then(|| exact.clone());
     let values = match stored {
-        Precision::F64 => values,
-        stored => rounded(values, stored),
+        Precision::F64 => exact,
+        stored => rounded(exact, stored),
     };
     Rounded {
         values,
+        unrounded,
         stored,
         logical,
         known: Known::Nothing,

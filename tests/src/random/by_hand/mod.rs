@@ -4,7 +4,8 @@
 //! the policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them,
 //! and afterwards the result, also if it is stored in F32: a program may compute nothing but rounding errors, such as
 //! the gradient of `x / x`, and then those of F32 count. An op of class `low` adds up in low precision as Flex does: its
-//! convolutions in F16 do. The errors of such runs say how far results in low precision may be off. Outside
+//! convolutions in F16 do. burn-amp remembers what a product, a sigmoid or a tanh was before it was rounded, for readers
+//! in F32; these read rounded values here, or by chance those. The errors of such runs say how far results in low precision may be off. Outside
 //! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
 //! * `call`: one call of an op
@@ -99,6 +100,8 @@ pub struct ByHand;
 #[derive(Clone, Debug)]
 pub struct Rounded {
     values: FloatTensor<Flex>,
+    /// The values before they were rounded, if burn-amp has them for readers in F32.
+    unrounded: Option<FloatTensor<Flex>>,
     stored: Precision,
     logical: Precision,
     known: Known,
@@ -182,6 +185,7 @@ impl Rounded {
         let logical = precision(values.dtype());
         Self {
             values: in_f64(values),
+            unrounded: None,
             stored: logical,
             logical,
             known,
@@ -198,10 +202,12 @@ impl Rounded {
         (self.stored.is_low() && self.logical == Precision::F32).then(|| float(self.stored))
     }
 
-    /// The values, rounded to `to` and to the dtype in which they are stored.
+    /// The values, rounded to `to` and to the dtype in which they are stored. In F32, they are by chance not rounded,
+    /// if they are there: it depends on what is between an op and its reader whether burn-amp still has them.
     fn operand(self, to: Option<Precision>) -> FloatTensor<Flex> {
-        match to {
-            Some(to) if to.is_low() && to != self.stored => rounded(self.values, to),
+        match (to, self.unrounded) {
+            (Some(to), _) if to.is_low() && to != self.stored => rounded(self.values, to),
+            (Some(Precision::F32), Some(unrounded)) if by_chance() => unrounded,
             _ => self.values,
         }
     }
@@ -213,6 +219,16 @@ fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
     } else {
         Flex::float_cast(values, FloatDType::F64)
     }
+}
+
+/// True in every other case; false where nothing is left to chance.
+fn by_chance() -> bool {
+    ROUNDING.with_borrow_mut(|rounding| {
+        let chance = rounding
+            .as_mut()
+            .and_then(|rounding| rounding.chance.as_mut());
+        chance.is_some_and(|rng| rng.percent(50))
+    })
 }
 
 /// Values as Flex stores them in a dtype.

@@ -93,8 +93,16 @@ impl FloatTensorOps<Self> for ByHand {
             Precision::F32 => tensor.stored,
             to => to,
         };
+        if tensor.stored == stored {
+            return Rounded {
+                logical: to,
+                known: Known::Nothing,
+                ..tensor
+            };
+        }
         Rounded {
             values: tensor.operand(Some(to)),
+            unrounded: None,
             stored,
             logical: to,
             known: Known::Nothing,

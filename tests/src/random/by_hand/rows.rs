@@ -30,7 +30,7 @@ macro_rules! by_hand {
             let mut call = Call::new(Op::$op);
             $(look!(call, $kind, $x);)*
             #[allow(unused_variables, reason = "not every op has float operands or results")]
-            let Decided { casts, stored, logical, accumulates_in } = call.decide();
+            let Decided { casts, stored, logical, remembers, accumulates_in } = call.decide();
             $(let $x = operand!($kind, $x, casts);)*
             #[allow(unused_variables, reason = "not every op has a float result")]
             let in_low = match accumulates_in {
@@ -38,7 +38,7 @@ macro_rules! by_hand {
                 None => None,
             };
             let result = Flex::$op($($x),*)$(.$await)?;
-            wrapped!($result, result, in_low, stored, logical)
+            wrapped!($result, result, in_low, stored, logical, remembers)
         }
     };
 }
@@ -115,28 +115,29 @@ macro_rules! in_low {
 
 /// Converts a result of Flex, given the one in low precision if there is one. A macro for the same reason as [`look!`].
 macro_rules! wrapped {
-    ([F], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
-        result(with_errors($result, $in_low), $stored, $logical)
+    ([F], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        result(with_errors($result, $in_low), $stored, $logical, $remembers)
     };
-    ([Wide], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
+    ([Wide], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
         result(
             with_errors($result, $in_low),
             $stored.join(Precision::F32),
             $logical,
+            false,
         )
     };
-    ([(F,I)], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {{
+    ([(F,I)], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let (values, indices) = $result;
-        (result(values, $stored, $logical), indices)
+        (result(values, $stored, $logical, false), indices)
     }};
-    ([(F,F)], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {{
+    ([(F,F)], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let (first, second) = $result;
         (
-            result(first, $stored, $logical),
-            result(second, $stored, $logical),
+            result(first, $stored, $logical, false),
+            result(second, $stored, $logical, false),
         )
     }};
-    ([Primitive], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
+    ([Primitive], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
         match $result {
             TensorPrimitive::Float(tensor) => {
                 TensorPrimitive::Float(Rounded::made(tensor, Known::Nothing))
@@ -144,31 +145,37 @@ macro_rules! wrapped {
             TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
         }
     };
-    ([DeformConv2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {{
+    ([DeformConv2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let grads = $result;
         DeformConv2dBackward::new(
-            result(grads.x_grad, $stored, $logical),
-            result(grads.offset_grad, $stored, $logical),
-            result(grads.weight_grad, $stored, $logical),
-            grads.mask_grad.map(|x| result(x, $stored, $logical)),
-            grads.bias_grad.map(|x| result(x, $stored, $logical)),
+            result(grads.x_grad, $stored, $logical, false),
+            result(grads.offset_grad, $stored, $logical, false),
+            result(grads.weight_grad, $stored, $logical, false),
+            grads.mask_grad.map(|x| result(x, $stored, $logical, false)),
+            grads.bias_grad.map(|x| result(x, $stored, $logical, false)),
         )
     }};
-    ([MaxPool1dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
-        MaxPool1dBackward::new(result($result.x_grad, $stored, $logical))
+    ([MaxPool1dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        MaxPool1dBackward::new(result($result.x_grad, $stored, $logical, false))
     };
-    ([MaxPool1dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {{
+    ([MaxPool1dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let pooled = $result;
-        MaxPool1dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+        MaxPool1dWithIndices::new(
+            result(pooled.output, $stored, $logical, false),
+            pooled.indices,
+        )
     }};
-    ([MaxPool2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
-        MaxPool2dBackward::new(result($result.x_grad, $stored, $logical))
+    ([MaxPool2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        MaxPool2dBackward::new(result($result.x_grad, $stored, $logical, false))
     };
-    ([MaxPool2dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {{
+    ([MaxPool2dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let pooled = $result;
-        MaxPool2dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+        MaxPool2dWithIndices::new(
+            result(pooled.output, $stored, $logical, false),
+            pooled.indices,
+        )
     }};
-    ($kind:tt, $result:ident, $in_low:ident, $stored:ident, $logical:ident) => {
+    ($kind:tt, $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
         $result
     };
 }
