@@ -4,12 +4,11 @@ use burn_amp_core::{Policy, Precision};
 use burn_backend::{FloatDType, TensorData};
 
 use super::{
-    by_hand::{Rounding, Scope, rounding},
+    by_hand::{Chance, Rounding, Scope, rounding},
     model::LEARNING_RATE,
     movement::Movement,
     outcome::{Circumstances, Outcome},
     program::{Op, Program},
-    rng::Rng,
     run::run,
     subject::OnByHand,
 };
@@ -203,7 +202,11 @@ impl<'a> ByHandRuns<'a> {
         for number in self.errors.len()..runs {
             let how = Rounding {
                 policy: Policy::new(self.compute, &Default::default()),
-                chance: (number > 0).then(|| Rng::new(self.program.seed ^ number as u64)),
+                chance: match number {
+                    0 => None,
+                    n if n % 2 == 0 => Some(Chance::each(self.program.seed ^ n as u64)),
+                    n => Some(Chance::alike(self.program.seed ^ n as u64)),
+                },
                 scope: Scope::Forward,
             };
             let circumstances = Circumstances {

@@ -32,9 +32,45 @@ use super::rng::Rng;
 pub struct Rounding {
     pub policy: Policy,
     /// Rounds to one of the two neighbours by chance; `None` rounds to the nearest.
-    pub chance: Option<Rng>,
+    pub chance: Option<Chance>,
     /// Which ops round.
     pub scope: Scope,
+}
+
+/// How chance decides.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    rng: Rng,
+    /// Rounds equal values alike.
+    alike: Option<u64>,
+}
+
+impl Chance {
+    /// Rounds each value by itself: sums of equal terms in another order are not equal.
+    pub fn each(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            alike: None,
+        }
+    }
+
+    /// Rounds equal values alike, as casts do. A row of equal values stays one, of which a norm makes something else than
+    /// of a row of noise.
+    pub fn alike(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            alike: Some(seed),
+        }
+    }
+
+    /// Whether a value is rounded up.
+    fn is_up(&mut self, x: f64) -> bool {
+        let bits = match self.alike {
+            Some(seed) => Rng::new(seed ^ x.to_bits()).bits(),
+            None => self.rng.bits(),
+        };
+        bits & 1 == 0
+    }
 }
 
 /// Where in a program an op is called.
@@ -227,7 +263,7 @@ fn by_chance() -> bool {
         let chance = rounding
             .as_mut()
             .and_then(|rounding| rounding.chance.as_mut());
-        chance.is_some_and(|rng| rng.percent(50))
+        chance.is_some_and(|chance| chance.rng.percent(50))
     })
 }
 
@@ -253,9 +289,9 @@ fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
         };
         let values: Vec<f64> = match chance {
             None => values.into_iter().map(|x| to.round(x)).collect(),
-            Some(rng) => values
+            Some(chance) => values
                 .into_iter()
-                .map(|x| round(x, rng.bits() & 1 == 0))
+                .map(|x| round(x, chance.is_up(x)))
                 .collect(),
         };
         Flex::float_from_data(TensorData::new(values, shape), &Default::default())
