@@ -23,7 +23,7 @@ use burn_backend::{
 };
 
 use super::{
-    by_hand::{self, ByHand, Scope},
+    by_hand::{self, Scope, Uses},
     elementwise::Elementwise,
     model::{Model, Stepper, Unscale, stepper},
     program::{Op, Optimizer},
@@ -48,11 +48,6 @@ pub trait Subject {
         _scale: f64,
     ) -> <Self::B as AutodiffBackend>::Gradients {
         Self::B::backward(root)
-    }
-
-    /// What a step reads of an operand.
-    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        value
     }
 
     /// What the program goes on with when an op has computed a value.
@@ -123,15 +118,7 @@ impl<C: CheckpointStrategy> Subject for OnPlain<C> {
 pub struct OnByHand;
 
 impl Subject for OnByHand {
-    type B = Autodiff<ByHand>;
-
-    /// Each use of a value in low precision gives a gradient in low precision. The backward pass of a cast casts back.
-    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        match value.primitive.low() {
-            Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
-            None => value,
-        }
-    }
+    type B = Uses;
 
     /// Burn's autodiff composes a PReLU of other ops, so its result is rounded here, as that of one op.
     fn made(op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {

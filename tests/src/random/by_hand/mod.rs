@@ -11,10 +11,12 @@
 //! * `call`: one call of an op
 //! * `rows`: the macros that write the method of a row
 //! * `ops`: the methods
+//! * `uses`: autodiff, which casts back the gradient of each use
 
 mod call;
 mod ops;
 mod rows;
+mod uses;
 
 use std::cell::RefCell;
 
@@ -27,6 +29,8 @@ use burn_backend::{
 };
 
 use super::rng::Rng;
+
+pub use uses::Uses;
 
 /// How values are rounded on this thread.
 pub struct Rounding {
