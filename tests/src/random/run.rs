@@ -172,7 +172,6 @@ impl<S: Subject> Pass<'_, S> {
             } else {
                 call()
             };
-            let value = S::made(&step.op, value);
             if step.read == Read::AtOnce {
                 self.note(self.program.value_name(number), data::<S::B>(value.clone()));
             }

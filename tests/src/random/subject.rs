@@ -18,15 +18,12 @@ use burn_amp::{
     optim::AmpOptimizer,
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
-use burn_backend::{
-    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
-};
+use burn_backend::{backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
     by_hand::{self, Scope, Uses},
-    elementwise::Elementwise,
     model::{Model, Stepper, Unscale, stepper},
-    program::{Op, Optimizer},
+    program::Optimizer,
 };
 use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
 
@@ -48,11 +45,6 @@ pub trait Subject {
         _scale: f64,
     ) -> <Self::B as AutodiffBackend>::Gradients {
         Self::B::backward(root)
-    }
-
-    /// What the program goes on with when an op has computed a value.
-    fn made(_op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        value
     }
 
     /// The loss scale of a pass, or `None` after an overflow.
@@ -119,16 +111,6 @@ pub struct OnByHand;
 
 impl Subject for OnByHand {
     type B = Uses;
-
-    /// Burn's autodiff composes a PReLU of other ops, so its result is rounded here, as that of one op.
-    fn made(op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        match (op, by_hand::compute()) {
-            (Op::Elementwise(Elementwise::Prelu {}), Some(low)) if value.primitive.is_f32() => {
-                Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32)
-            }
-            _ => value,
-        }
-    }
 
     fn backward(root: FloatTensor<Self::B>, scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
         let root = by_hand::within(Scope::Exact, || {

@@ -72,7 +72,8 @@ impl Call {
                 _ => operands.and_zeros_and_ones(stored, logical),
             };
         }
-        let remembers = [Op::float_mul, Op::sigmoid, Op::float_tanh].contains(&self.op);
+        let remembers =
+            [Op::float_mul, Op::sigmoid, Op::float_tanh, Op::softmax].contains(&self.op);
         ROUNDING.with_borrow(|rounding| {
             let widest = operands.widest.unwrap_or(Precision::F32);
             let logical = operands.logical.unwrap_or(widest);

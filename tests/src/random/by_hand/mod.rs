@@ -4,7 +4,7 @@
 //! the policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them,
 //! and afterwards the result, also if it is stored in F32: a program may compute nothing but rounding errors, such as
 //! the gradient of `x / x`, and then those of F32 count. An op of class `low` adds up in low precision as Flex does: its
-//! convolutions in F16 do. burn-amp remembers what a product, a sigmoid or a tanh was before it was rounded, for readers
+//! convolutions in F16 do. burn-amp remembers what a product, a softmax, a sigmoid or a tanh was before it was rounded, for readers
 //! in F32; these read rounded values here, or by chance those. The errors of such runs say how far results in low precision may be off. Outside
 //! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
@@ -106,16 +106,6 @@ pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
     ROUNDING.set(Some(rounding));
     let _end = End;
     f()
-}
-
-/// The compute dtype of the policy in force, if ops round.
-pub fn compute() -> Option<FloatDType> {
-    ROUNDING.with_borrow(|rounding| {
-        let rounding = rounding
-            .as_ref()
-            .filter(|rounding| rounding.scope == Scope::Forward);
-        rounding.map(|rounding| float(rounding.policy.compute()))
-    })
 }
 
 /// Runs a function in another scope.
@@ -230,11 +220,6 @@ impl Rounded {
             logical,
             known,
         }
-    }
-
-    /// Whether the program sees an F32 tensor.
-    pub fn is_f32(&self) -> bool {
-        self.logical == Precision::F32
     }
 
     /// The dtype in which the policy stores an F32 tensor in low precision.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use burn::backend::Autodiff;
 use burn_amp_core::{
-    activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops, q_tensor_ops,
+    Op, Precision, activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops,
+    q_tensor_ops,
 };
 use burn_backend::{
     Backend, BackendTypes, BoolDType, DType, DTypeUsageSet, Distribution, ExecutionError,
@@ -15,13 +16,18 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor},
 };
 
-use super::ByHand;
+use super::{
+    ByHand,
+    call::{Call, Decided},
+    float,
+};
 use crate::trace::{inner, renamed};
 
 type Inner = Autodiff<ByHand>;
 
 /// Autodiff over [`ByHand`], in which each use of a tensor in low precision, by a step or inside a layer, gives a
 /// gradient in low precision: the backward pass of a cast casts back, and the gradients of the uses are added afterwards.
+/// An op that autodiff composes of others stores its result as one op does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uses;
 
@@ -126,18 +132,49 @@ fn used(x: FloatTensor<Uses>) -> FloatTensor<Uses> {
     }
 }
 
+/// The result of an op that autodiff composes, stored as the policy decides.
+fn stored(decided: Decided, mut result: FloatTensor<Uses>) -> FloatTensor<Uses> {
+    if !decided.stored.is_low() || result.primitive.stored != Precision::F32 {
+        return result;
+    }
+    let unrounded = result.primitive.values.clone();
+    result = Inner::float_cast(result, float(decided.stored));
+    result = Inner::float_cast(result, float(decided.logical));
+    result.primitive.unrounded = decided.remembers.then_some(unrounded);
+    result
+}
+
 /// Writes the method of one row.
 ///
 /// A macro, because a function cannot be generic over signatures.
 macro_rules! uses {
     // No program calls ops on quantized tensors.
     (q_matmul $($row:tt)*) => {};
+    // Autodiff composes these of other ops, so their results are rounded here.
+    (prelu $($row:tt)*) => { one_op! { prelu $($row)* } };
+    (softmax $($row:tt)*) => { one_op! { softmax $($row)* } };
+    (layer_norm $($row:tt)*) => { one_op! { layer_norm $($row)* } };
     (
         $op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
         -> $ret:ty as $result:tt $(by $hand:ident)?
     ) => {
         $($async)? fn $op($($x: $type),*) -> $ret {
             renamed!($result, Inner::$op($(operand!($kind, $x)),*)$(.$await)?)
+        }
+    };
+}
+
+/// Writes the method of a row whose result is stored as the policy decides for its first operand. A macro for the same
+/// reason as [`uses!`].
+macro_rules! one_op {
+    (
+        $op:ident [] ($first:ident: $of:ty as [F], $($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as [F] $(by $hand:ident)?
+    ) => {
+        fn $op($first: $of, $($x: $type),*) -> $ret {
+            let mut call = Call::new(Op::$op);
+            call.float(&$first.primitive);
+            stored(call.decide(), Inner::$op(used($first), $(operand!($kind, $x)),*))
         }
     };
 }
