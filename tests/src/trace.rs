@@ -118,7 +118,7 @@ macro_rules! inner {
     };
 }
 
-/// Converts a result of the inner backend to the type of `Trace`. A macro for the same reason as [`dtypes!`].
+/// Converts a result of the inner backend to the type of its decorator. A macro for the same reason as [`dtypes!`].
 macro_rules! renamed {
     ([Primitive], $result:expr) => {
         match $result {
@@ -182,3 +182,6 @@ impl<B: Backend> QTensorOps<Self> for Trace<B> {
 impl<B: Backend> TransactionOps<Self> for Trace<B> {
     transaction_ops! { recorded! }
 }
+
+pub(crate) use inner;
+pub(crate) use renamed;

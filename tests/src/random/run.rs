@@ -163,7 +163,7 @@ impl<S: Subject> Pass<'_, S> {
                 } else {
                     value.clone()
                 };
-                S::used(value.expect("a value is kept until its last use"))
+                value.expect("a value is kept until its last use")
             });
             let operands = operands.collect();
             let call = || step.op.call(&model.layers, operands, &self.to);
@@ -172,7 +172,6 @@ impl<S: Subject> Pass<'_, S> {
             } else {
                 call()
             };
-            let value = S::made(&step.op, value);
             if step.read == Read::AtOnce {
                 self.note(self.program.value_name(number), data::<S::B>(value.clone()));
             }

@@ -1,5 +1,7 @@
 //! Makes a wrong program smaller, as long as it stays wrong in the same way.
 
+use std::ops::Range;
+
 use super::{
     layers::LayerSpec,
     oracle::{Failure, Verdict},
@@ -8,7 +10,7 @@ use super::{
 };
 
 /// The most programs that are tried.
-const MOST_TRIES: usize = 6000;
+const MOST_TRIES: usize = 2000;
 
 /// The smallest program found that is wrong in the same way, and what differs there.
 pub fn shrink(
@@ -20,100 +22,169 @@ pub fn shrink(
     let mut tries = 0;
     // Where one change was right, the next one of its kind is tried first.
     let mut place = 0;
-    let mut since = 0;
-    loop {
-        let all = candidates(&best.0);
-        if since >= all.len() || tries > MOST_TRIES {
-            return best;
-        }
-        place %= all.len();
-        let candidate = &all[place];
-        if candidate.is_well_formed() {
-            tries += 1;
-            if let Verdict::Wrong(failure) = check(candidate)
-                && failure.kind() == best.1.kind()
-            {
-                best = (candidate.clone(), failure);
-                since = 0;
+    'smaller: loop {
+        let changes = changes(&best.0);
+        for number in 0..changes.len() {
+            let at = (place + number) % changes.len();
+            let changed = swept(changes[at].of(&best.0));
+            // Each program is smaller than the one before, so none comes twice.
+            if size(&changed) >= size(&best.0) || !changed.is_well_formed() {
                 continue;
             }
+            if tries == MOST_TRIES {
+                return best;
+            }
+            tries += 1;
+            if let Verdict::Wrong(failure) = check(&changed)
+                && failure.kind() == best.1.kind()
+            {
+                best = (changed, failure);
+                place = at;
+                continue 'smaller;
+            }
         }
-        place += 1;
-        since += 1;
+        return best;
     }
 }
 
-/// Smaller programs, those that leave out most first.
-fn candidates(program: &Program) -> Vec<Program> {
-    let mut all = vec![];
-    let change = |f: &dyn Fn(&mut Program)| {
-        let mut changed = program.clone();
-        f(&mut changed);
-        (changed != *program).then(|| swept(changed))
-    };
-    all.extend(change(&|p| p.passes = 1));
-    all.extend(change(&|p| p.optimizer = Optimizer::None));
-    all.extend(change(&|p| p.checkpointing = false));
+/// What makes a program hard to read, the worst first.
+fn size(program: &Program) -> [usize; 10] {
+    let Program {
+        seed: _,
+        leaves,
+        layers,
+        steps,
+        roots,
+        passes,
+        optimizer,
+        checkpointing,
+    } = program;
+    let is_unusual = |leaf: &Leaf| usize::from(leaf.scale != 1.0) + usize::from(leaf.offset != 0.0);
+    [
+        steps.len(),
+        layers.len(),
+        roots.len(),
+        passes + usize::from(*optimizer != Optimizer::None) + usize::from(*checkpointing),
+        leaves.len(),
+        steps.iter().filter(|step| step.read != Read::Never).count(),
+        steps.iter().filter(|step| step.full_precision).count(),
+        leaves.iter().map(|leaf| rank(leaf.kind)).sum(),
+        leaves.iter().flat_map(|leaf| &leaf.shape).sum(),
+        leaves.iter().map(is_unusual).sum::<usize>() + roots.iter().sum::<usize>(),
+    ]
+}
+
+/// Kinds of leaves, the simplest first.
+const KINDS: [LeafKind; 4] = [
+    LeafKind::Input,
+    LeafKind::Tracked,
+    LeafKind::Frozen,
+    LeafKind::Parameter,
+];
+
+fn rank(kind: LeafKind) -> usize {
+    let place = KINDS.iter().position(|other| *other == kind);
+    place.expect("`KINDS` has all kinds")
+}
+
+/// A change that may make a program smaller. Steps, leaves and roots are given by their places.
+#[derive(Clone, Debug)]
+enum Change {
+    OnePass,
+    NoOptimizer,
+    NoCheckpointing,
+    WithoutRoot(usize),
+    /// The program reads no results of these steps.
+    ReadNothing(Range<usize>),
+    /// Leaves take the place of the results of these steps.
+    Cut(Range<usize>),
+    /// A step gives way to a value.
+    Replace {
+        step: usize,
+        by: usize,
+    },
+    UnderPolicy(usize),
+    OtherRoot {
+        root: usize,
+        value: usize,
+    },
+    OtherKind {
+        leaf: usize,
+        kind: LeafKind,
+    },
+    Unscaled(usize),
+    Resize {
+        from: usize,
+        to: usize,
+    },
+}
+
+/// Changes of a program, those that leave out most first.
+fn changes(program: &Program) -> Vec<Change> {
+    let (leaves, steps) = (program.leaves.len(), program.steps.len());
+    let mut all = vec![
+        Change::OnePass,
+        Change::NoOptimizer,
+        Change::NoCheckpointing,
+    ];
+    all.extend((0..program.roots.len()).map(Change::WithoutRoot));
+    let mut length = steps;
+    while length > 0 {
+        let parts = (0..steps).step_by(length).rev();
+        let parts = parts.map(|start| start..(start + length).min(steps));
+        all.extend(parts.clone().map(Change::Cut));
+        all.extend(parts.map(Change::ReadNothing));
+        length /= 2;
+    }
+    for step in (0..steps).rev() {
+        let operands = program.steps[step].operands.iter();
+        all.extend(operands.map(|by| Change::Replace { step, by: *by }));
+    }
     for root in 0..program.roots.len() {
-        all.extend(change(&|p| {
-            p.roots.remove(root);
-        }));
+        all.extend((0..leaves + steps).map(|value| Change::OtherRoot { root, value }));
     }
-    all.extend(change(&|p| {
-        p.steps.iter_mut().for_each(|step| step.read = Read::Never)
-    }));
-    for half in [0, 1] {
-        all.extend(change(&|p| {
-            let middle = p.steps.len() / 2;
-            let part = if half == 0 {
-                0..middle
-            } else {
-                middle..p.steps.len()
-            };
-            p.steps[part]
-                .iter_mut()
-                .for_each(|step| step.read = Read::Never);
-        }));
+    all.extend((0..steps).map(Change::UnderPolicy));
+    for leaf in 0..leaves {
+        all.extend(KINDS.map(|kind| Change::OtherKind { leaf, kind }));
+        all.push(Change::Unscaled(leaf));
     }
-    for place in (0..program.steps.len()).rev() {
-        // A step gives way to one of its operands, or to a leaf.
-        for operand in program.steps[place].operands.clone() {
-            all.extend(change(&|p| replace(p, place, operand)));
-        }
-        all.extend(change(&|p| into_leaf(p, place)));
-    }
-    for place in 0..program.steps.len() {
-        all.extend(change(&|p| p.steps[place].read = Read::Never));
-        all.extend(change(&|p| p.steps[place].full_precision = false));
-        for root in 0..program.roots.len() {
-            all.extend(change(&|p| p.roots[root] = p.leaves.len() + place));
-        }
-    }
-    for leaf in 0..program.leaves.len() {
-        for kind in [LeafKind::Input, LeafKind::Tracked] {
-            let order = |kind| {
-                [
-                    LeafKind::Input,
-                    LeafKind::Tracked,
-                    LeafKind::Frozen,
-                    LeafKind::Parameter,
-                ]
-                .iter()
-                .position(|k| *k == kind)
-            };
-            if order(kind) < order(program.leaves[leaf].kind) {
-                all.extend(change(&|p| p.leaves[leaf].kind = kind));
-            }
-        }
-        all.extend(change(&|p| p.leaves[leaf].offset = 0.0));
-        all.extend(change(&|p| p.leaves[leaf].scale = 1.0));
-    }
-    for size in sizes(program) {
-        for smaller in [size / 2, size - 1] {
-            all.extend(change(&|p| resize(p, size, smaller)));
-        }
+    for from in sizes(program) {
+        all.extend([1, from / 2, from - 1].map(|to| Change::Resize { from, to }));
     }
     all
+}
+
+impl Change {
+    /// The changed program.
+    fn of(&self, program: &Program) -> Program {
+        let mut program = program.clone();
+        match self.clone() {
+            Self::OnePass => program.passes = 1,
+            Self::NoOptimizer => program.optimizer = Optimizer::None,
+            Self::NoCheckpointing => program.checkpointing = false,
+            Self::WithoutRoot(root) => drop(program.roots.remove(root)),
+            Self::ReadNothing(steps) => unread(&mut program, steps),
+            Self::Cut(steps) => {
+                unread(&mut program, steps.clone());
+                steps.for_each(|step| into_leaf(&mut program, step));
+            }
+            Self::Replace { step, by } => replace(&mut program, step, by),
+            Self::UnderPolicy(step) => program.steps[step].full_precision = false,
+            Self::OtherRoot { root, value } => program.roots[root] = value,
+            Self::OtherKind { leaf, kind } => program.leaves[leaf].kind = kind,
+            Self::Unscaled(leaf) => {
+                program.leaves[leaf].scale = 1.0;
+                program.leaves[leaf].offset = 0.0;
+            }
+            Self::Resize { from, to } => resize(&mut program, from, to),
+        }
+        program
+    }
+}
+
+fn unread(program: &mut Program, steps: Range<usize>) {
+    let steps = program.steps[steps].iter_mut();
+    steps.for_each(|step| step.read = Read::Never);
 }
 
 /// Makes every use of a step's result a use of another value.

@@ -18,15 +18,12 @@ use burn_amp::{
     optim::AmpOptimizer,
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
-use burn_backend::{
-    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
-};
+use burn_backend::{backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
-    by_hand::{self, ByHand, Scope},
-    elementwise::Elementwise,
+    by_hand::{self, Scope, Uses},
     model::{Model, Stepper, Unscale, stepper},
-    program::{Op, Optimizer},
+    program::Optimizer,
 };
 use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
 
@@ -48,16 +45,6 @@ pub trait Subject {
         _scale: f64,
     ) -> <Self::B as AutodiffBackend>::Gradients {
         Self::B::backward(root)
-    }
-
-    /// What a step reads of an operand.
-    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        value
-    }
-
-    /// What the program goes on with when an op has computed a value.
-    fn made(_op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        value
     }
 
     /// The loss scale of a pass, or `None` after an overflow.
@@ -123,25 +110,7 @@ impl<C: CheckpointStrategy> Subject for OnPlain<C> {
 pub struct OnByHand;
 
 impl Subject for OnByHand {
-    type B = Autodiff<ByHand>;
-
-    /// Each use of a value in low precision gives a gradient in low precision. The backward pass of a cast casts back.
-    fn used(value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        match value.primitive.low() {
-            Some(low) => Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32),
-            None => value,
-        }
-    }
-
-    /// Burn's autodiff composes a PReLU of other ops, so its result is rounded here, as that of one op.
-    fn made(op: &Op, value: FloatTensor<Self::B>) -> FloatTensor<Self::B> {
-        match (op, by_hand::compute()) {
-            (Op::Elementwise(Elementwise::Prelu {}), Some(low)) if value.primitive.is_f32() => {
-                Self::B::float_cast(Self::B::float_cast(value, low), FloatDType::F32)
-            }
-            _ => value,
-        }
-    }
+    type B = Uses;
 
     fn backward(root: FloatTensor<Self::B>, scale: f64) -> <Self::B as AutodiffBackend>::Gradients {
         let root = by_hand::within(Scope::Exact, || {

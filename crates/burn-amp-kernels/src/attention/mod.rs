@@ -8,7 +8,7 @@
 //! computes the probabilities `p` again:
 //!
 //! ```text
-//! dv = pᵀ g      dp = g vᵀ      ds = p (dp - sum(dp p))      dq = ds k · scale      dk = dsᵀ q · scale
+//! dv = pᵀ g      dp = g vᵀ      ds = p (dp - sum(dp p) / sum(p))      dq = ds k · scale      dk = dsᵀ q · scale
 //! ```
 
 mod node;

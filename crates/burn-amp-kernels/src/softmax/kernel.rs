@@ -196,18 +196,22 @@ fn softmax_backward_kernel<F: Float, G: Float, M: Int, N: Size>(
     let grad = Share::<G, N>::new(grad, grad_pitch, row, team);
 
     let mut sum = Vector::<f32, N>::zeroed();
+    let mut weight = Vector::<f32, N>::zeroed();
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
             sum += grad.at(step) * output.at(step);
+            weight += output.at(step);
         }
     }
-    let sum = Vector::new(over_row::<N>(sum, Reduction::Sum, team));
+    let sum = over_row::<N>(sum, Reduction::Sum, team);
+    let weight = over_row::<N>(weight, Reduction::Sum, team);
+    let mean = Vector::new(sum / select(weight == 0.0, 1.0, weight));
 
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
-            let value = output.at(step) * (grad.at(step) - sum);
+            let value = output.at(step) * (grad.at(step) - mean);
             let at = mask_row + row.column(step);
             let value = scaled_masked::<M, N>(value, mask, at, scale, 0.0, is_scaled);
             dx[row.index * length + row.column(step)] = Vector::cast_from(value);

@@ -5,8 +5,12 @@
 //! the output `y`:
 //!
 //! ```text
-//! dx = y (g - sum(g y))
+//! dx = y (g - sum(g y) / sum(y))
 //! ```
+//!
+//! As it is stored, `y` is rounded and its sum is not quite 1. Without the division, what all elements of `g` have in
+//! common would not cancel: it would leave its product with the error of the sum, which is larger than the gradient
+//! where the scores matter little, as those of attention to positions that are nearly alike.
 //!
 //! [`AmpBackend::scaled_masked_softmax`](crate::AmpBackend::scaled_masked_softmax) multiplies `x` by a factor and masks it
 //! on the way, as attention does: without another pass over the scores, and without rounding them in between. Its

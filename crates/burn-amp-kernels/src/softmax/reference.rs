@@ -1,5 +1,5 @@
 use burn_backend::{
-    Backend, TensorMetadata,
+    Backend, BoolDType, TensorMetadata, get_device_settings,
     tensor::{BoolTensor, FloatTensor},
 };
 
@@ -17,7 +17,8 @@ pub fn reference<B: Backend>(
     cast::<B>(B::softmax(x, dim), dtype)
 }
 
-/// Computes the gradient of the input from the output and its gradient, in the dtype of the output.
+/// Computes the gradient of the input from the output and its gradient, in the dtype of the output. A row of zeros, as
+/// attention has where all keys are masked, gives zeros.
 pub fn reference_backward<B: Backend>(
     output: FloatTensor<B>,
     grad: FloatTensor<B>,
@@ -27,6 +28,13 @@ pub fn reference_backward<B: Backend>(
     let dtype = output.dtype();
     let (output, grad) = (widen::<B>(output), cast::<B>(grad, wide_dtype(dtype)));
     let sum = B::float_sum_dim(B::float_mul(grad.clone(), output.clone()), dim);
-    let dx = B::float_mul(output, B::float_sub(grad, sum));
+    let weight = B::float_sum_dim(output.clone(), dim);
+    let is_zero = B::float_equal_elem(weight.clone(), 0f32.into(), bool_dtype::<B>(&weight));
+    let weight = B::float_mask_fill(weight, is_zero, 1f32.into());
+    let dx = B::float_mul(output, B::float_sub(grad, B::float_div(sum, weight)));
     cast::<B>(before.apply_backward::<B>(dx), dtype)
+}
+
+fn bool_dtype<B: Backend>(x: &FloatTensor<B>) -> BoolDType {
+    get_device_settings::<B>(&B::float_device(x)).bool_dtype
 }

@@ -2,9 +2,21 @@
 
 use burn::backend::Flex;
 use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_backend::{TensorData, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{Known, ROUNDING, Rounded, Rounding, Scope, in_f64, rounded};
+
+/// What the policy decides about a call.
+pub(super) struct Decided {
+    pub(super) casts: Casts,
+    /// The dtype in which the result is stored, and the one that the program sees.
+    pub(super) stored: Precision,
+    pub(super) logical: Precision,
+    /// Whether readers in F32 may get the values that were rounded.
+    pub(super) remembers: bool,
+    /// The dtype in which the backend accumulates products, if it is a low one.
+    pub(super) accumulates_in: Option<Precision>,
+}
 
 /// A call of an op: what the policy needs to know about the operands.
 pub(super) struct Call {
@@ -33,7 +45,7 @@ impl Call {
         self.aside.push((x.stored, x.logical, x.known, elements));
     }
 
-    pub(super) fn casts(mut self) -> (Casts, Precision, Precision) {
+    pub(super) fn decide(mut self) -> Decided {
         let arithmetic =
             [Op::float_add, Op::float_sub, Op::float_mul, Op::float_div].contains(&self.op);
         let moves =
@@ -60,14 +72,24 @@ impl Call {
                 _ => operands.and_zeros_and_ones(stored, logical),
             };
         }
+        let remembers =
+            [Op::float_mul, Op::sigmoid, Op::float_tanh, Op::softmax].contains(&self.op);
         ROUNDING.with_borrow(|rounding| {
             let widest = operands.widest.unwrap_or(Precision::F32);
             let logical = operands.logical.unwrap_or(widest);
-            let Some(Rounding { policy, scope, .. }) = rounding else {
-                return (operands.promoted(), widest, logical);
+            let promoted = |operands: Operands| Decided {
+                casts: operands.promoted(),
+                stored: widest,
+                logical,
+                remembers: false,
+                accumulates_in: None,
             };
-            if *scope == Scope::Backward && policy.class(self.op) != Some(Class::Low) {
-                return (operands.promoted(), widest, logical);
+            let Some(Rounding { policy, scope, .. }) = rounding else {
+                return promoted(operands);
+            };
+            let is_low = policy.class(self.op) == Some(Class::Low);
+            if *scope == Scope::Backward && !is_low {
+                return promoted(operands);
             }
             operands.exact = *scope == Scope::Exact;
             if let Some(dtype) = operands.widest.filter(|dtype| dtype.is_low()) {
@@ -81,21 +103,58 @@ impl Call {
             }
             let casts = policy.casts(self.op, operands);
             let stored = casts.results.or(casts.operands).unwrap_or(widest);
-            (casts, stored, casts.logical.unwrap_or(stored))
+            let computes_in = casts.operands.unwrap_or(widest);
+            Decided {
+                casts,
+                stored,
+                logical: casts.logical.unwrap_or(stored),
+                remembers,
+                accumulates_in: (is_low && computes_in.is_low()).then_some(computes_in),
+            }
         })
     }
 }
 
-/// The result of an op, stored in low precision if the policy does.
-pub(super) fn result(values: FloatTensor<Flex>, stored: Precision, logical: Precision) -> Rounded {
-    let values = in_f64(values);
-    let values = if stored.is_low() {
-        rounded(values, stored)
-    } else {
-        values
+/// The values of a product, with the rounding errors that the backend makes when it adds up in low precision. The error
+/// of the result itself is left out: it is how far the result that the backend computes is from the one that is
+/// rounded once.
+pub(super) fn with_errors(
+    values: FloatTensor<Flex>,
+    in_low: Option<(FloatTensor<Flex>, Precision)>,
+) -> FloatTensor<Flex> {
+    let Some((in_low, dtype)) = in_low else {
+        return values;
+    };
+    let (exact, in_low) = (in_f64(values).into_data(), in_f64(in_low).into_data());
+    let with_error = |(exact, low): (f64, f64)| {
+        let nearest = dtype.round(exact);
+        if low.is_finite() && nearest.is_finite() {
+            exact + (low - nearest)
+        } else {
+            low
+        }
+    };
+    let values = exact.iter().zip(in_low.iter()).map(with_error);
+    let values: Vec<f64> = values.collect();
+    Flex::float_from_data(TensorData::new(values, exact.shape), &Default::default())
+}
+
+/// The result of an op, rounded to the dtype in which the policy stores it.
+pub(super) fn result(
+    values: FloatTensor<Flex>,
+    stored: Precision,
+    logical: Precision,
+    remembers: bool,
+) -> Rounded {
+    let exact = in_f64(values);
+    let unrounded = (remembers && stored.is_low()).then(|| exact.clone());
+    let values = match stored {
+        Precision::F64 => exact,
+        stored => rounded(exact, stored),
     };
     Rounded {
         values,
+        unrounded,
         stored,
         logical,
         known: Known::Nothing,

@@ -2,16 +2,21 @@
 //!
 //! It is generated from the op table, as `Amp` is, and computes in F64 on Flex. Each tensor knows the dtype in which
 //! the policy would store it. Before an op its operands are rounded to the dtype that [`Policy::casts`] gives them,
-//! and afterwards the result. The errors of such runs say how far results in low precision may be off. Outside
+//! and afterwards the result, also if it is stored in F32: a program may compute nothing but rounding errors, such as
+//! the gradient of `x / x`, and then those of F32 count. An op of class `low` adds up in low precision as Flex does: its
+//! convolutions in F16 do. burn-amp remembers what a product, a softmax, a sigmoid or a tanh was before it was rounded, for readers
+//! in F32; these read rounded values here, or by chance those. The errors of such runs say how far results in low precision may be off. Outside
 //! [`rounding`] nothing is rounded, and the results are the exact ones.
 //!
 //! * `call`: one call of an op
 //! * `rows`: the macros that write the method of a row
 //! * `ops`: the methods
+//! * `uses`: autodiff, which casts back the gradient of each use
 
 mod call;
 mod ops;
 mod rows;
+mod uses;
 
 use std::cell::RefCell;
 
@@ -25,13 +30,51 @@ use burn_backend::{
 
 use super::rng::Rng;
 
+pub use uses::Uses;
+
 /// How values are rounded on this thread.
 pub struct Rounding {
     pub policy: Policy,
     /// Rounds to one of the two neighbours by chance; `None` rounds to the nearest.
-    pub chance: Option<Rng>,
+    pub chance: Option<Chance>,
     /// Which ops round.
     pub scope: Scope,
+}
+
+/// How chance decides.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    rng: Rng,
+    /// Rounds equal values alike.
+    alike: Option<u64>,
+}
+
+impl Chance {
+    /// Rounds each value by itself: sums of equal terms in another order are not equal.
+    pub fn each(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            alike: None,
+        }
+    }
+
+    /// Rounds equal values alike, as casts do. A row of equal values stays one, of which a norm makes something else than
+    /// of a row of noise.
+    pub fn alike(seed: u64) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            alike: Some(seed),
+        }
+    }
+
+    /// Whether a value is rounded up.
+    fn is_up(&mut self, x: f64) -> bool {
+        let bits = match self.alike {
+            Some(seed) => Rng::new(seed ^ x.to_bits()).bits(),
+            None => self.rng.bits(),
+        };
+        bits & 1 == 0
+    }
 }
 
 /// Where in a program an op is called.
@@ -65,16 +108,6 @@ pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The compute dtype of the policy in force, if ops round.
-pub fn compute() -> Option<FloatDType> {
-    ROUNDING.with_borrow(|rounding| {
-        let rounding = rounding
-            .as_ref()
-            .filter(|rounding| rounding.scope == Scope::Forward);
-        rounding.map(|rounding| float(rounding.policy.compute()))
-    })
-}
-
 /// Runs a function in another scope.
 pub fn within<T>(scope: Scope, f: impl FnOnce() -> T) -> T {
     let set = |scope| {
@@ -97,6 +130,8 @@ pub struct ByHand;
 #[derive(Clone, Debug)]
 pub struct Rounded {
     values: FloatTensor<Flex>,
+    /// The values before they were rounded, if burn-amp has them for readers in F32.
+    unrounded: Option<FloatTensor<Flex>>,
     stored: Precision,
     logical: Precision,
     known: Known,
@@ -180,15 +215,11 @@ impl Rounded {
         let logical = precision(values.dtype());
         Self {
             values: in_f64(values),
+            unrounded: None,
             stored: logical,
             logical,
             known,
         }
-    }
-
-    /// Whether the program sees an F32 tensor.
-    pub fn is_f32(&self) -> bool {
-        self.logical == Precision::F32
     }
 
     /// The dtype in which the policy stores an F32 tensor in low precision.
@@ -196,10 +227,12 @@ impl Rounded {
         (self.stored.is_low() && self.logical == Precision::F32).then(|| float(self.stored))
     }
 
-    /// The values, rounded to `to` and to the dtype in which they are stored.
+    /// The values, rounded to `to` and to the dtype in which they are stored. In F32, they are by chance not rounded,
+    /// if they are there: it depends on what is between an op and its reader whether burn-amp still has them.
     fn operand(self, to: Option<Precision>) -> FloatTensor<Flex> {
-        match to {
-            Some(to) if to.is_low() && to != self.stored => rounded(self.values, to),
+        match (to, self.unrounded) {
+            (Some(to), _) if to.is_low() && to != self.stored => rounded(self.values, to),
+            (Some(Precision::F32), Some(unrounded)) if by_chance() => unrounded,
             _ => self.values,
         }
     }
@@ -213,7 +246,22 @@ fn in_f64(values: FloatTensor<Flex>) -> FloatTensor<Flex> {
     }
 }
 
-/// Rounds F64 values to a dtype in low precision.
+/// True in every other case; false where nothing is left to chance.
+fn by_chance() -> bool {
+    ROUNDING.with_borrow_mut(|rounding| {
+        let chance = rounding
+            .as_mut()
+            .and_then(|rounding| rounding.chance.as_mut());
+        chance.is_some_and(|chance| chance.rng.percent(50))
+    })
+}
+
+/// Values as Flex stores them in a dtype.
+fn stored_in(values: FloatTensor<Flex>, dtype: Precision) -> FloatTensor<Flex> {
+    Flex::float_cast(values, float(dtype))
+}
+
+/// Rounds F64 values to a dtype.
 fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
     ROUNDING.with_borrow_mut(|rounding| {
         let Some(Rounding { chance, .. }) = rounding else {
@@ -230,9 +278,9 @@ fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
         };
         let values: Vec<f64> = match chance {
             None => values.into_iter().map(|x| to.round(x)).collect(),
-            Some(rng) => values
+            Some(chance) => values
                 .into_iter()
-                .map(|x| round(x, rng.bits() & 1 == 0))
+                .map(|x| round(x, chance.is_up(x)))
                 .collect(),
         };
         Flex::float_from_data(TensorData::new(values, shape), &Default::default())

@@ -17,9 +17,10 @@ use burn_backend::{
 
 use super::{
     ByHand, Known, Rounded,
-    call::{Call, result},
+    call::{Call, Decided, result, with_errors},
     precision,
-    rows::{by_hand, look, operand, wrapped},
+    rows::{by_hand, in_low, look, operand, wrapped},
+    stored_in,
 };
 
 impl FloatTensorOps<Self> for ByHand {
@@ -92,8 +93,16 @@ impl FloatTensorOps<Self> for ByHand {
             Precision::F32 => tensor.stored,
             to => to,
         };
+        if tensor.stored == stored {
+            return Rounded {
+                logical: to,
+                known: Known::Nothing,
+                ..tensor
+            };
+        }
         Rounded {
             values: tensor.operand(Some(to)),
+            unrounded: None,
             stored,
             logical: to,
             known: Known::Nothing,

@@ -30,8 +30,15 @@ macro_rules! by_hand {
             let mut call = Call::new(Op::$op);
             $(look!(call, $kind, $x);)*
             #[allow(unused_variables, reason = "not every op has float operands or results")]
-            let (casts, stored, logical) = call.casts();
-            wrapped!($result, Flex::$op($(operand!($kind, $x, casts)),*)$(.$await)?, stored, logical)
+            let Decided { casts, stored, logical, remembers, accumulates_in } = call.decide();
+            $(let $x = operand!($kind, $x, casts);)*
+            #[allow(unused_variables, reason = "not every op has a float result")]
+            let in_low = match accumulates_in {
+                Some(low) => Some((Flex::$op($(in_low!($kind, $x, low)),*)$(.$await)?, low)),
+                None => None,
+            };
+            let result = Flex::$op($($x),*)$(.$await)?;
+            wrapped!($result, result, in_low, stored, logical, remembers)
         }
     };
 }
@@ -68,10 +75,12 @@ macro_rules! operand {
         $x.map(|x| x.operand($casts.operands))
     };
     ([Vec<F>], $x:ident, $casts:ident) => {
-        $x.into_iter().map(|x| x.operand($casts.operands)).collect()
+        $x.into_iter()
+            .map(|x| x.operand($casts.operands))
+            .collect::<Vec<_>>()
     };
     ([QuantizationParametersPrimitive], $x:ident, $casts:ident) => {
-        QuantizationParametersPrimitive {
+        QuantizationParametersPrimitive::<Flex> {
             scales: $x.scales.values,
         }
     };
@@ -80,26 +89,55 @@ macro_rules! operand {
     };
 }
 
-/// Converts a result of Flex. A macro for the same reason as [`look!`].
+/// Converts an operand of Flex to one in low precision. A macro for the same reason as [`look!`].
+macro_rules! in_low {
+    ([F], $x:ident, $low:ident) => {
+        stored_in($x.clone(), $low)
+    };
+    ([&F], $x:ident, $low:ident) => {
+        &stored_in($x.clone(), $low)
+    };
+    ([Option<F>], $x:ident, $low:ident) => {
+        $x.clone().map(|x| stored_in(x, $low))
+    };
+    ([Vec<F>], $x:ident, $low:ident) => {
+        $x.iter().map(|x| stored_in(x.clone(), $low)).collect()
+    };
+    ([QuantizationParametersPrimitive], $x:ident, $low:ident) => {
+        QuantizationParametersPrimitive::<Flex> {
+            scales: $x.scales.clone(),
+        }
+    };
+    ($kind:tt, $x:ident, $low:ident) => {
+        Clone::clone(&$x)
+    };
+}
+
+/// Converts a result of Flex, given the one in low precision if there is one. A macro for the same reason as [`look!`].
 macro_rules! wrapped {
-    ([F], $result:expr, $stored:ident, $logical:ident) => {
-        result($result, $stored, $logical)
+    ([F], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        result(with_errors($result, $in_low), $stored, $logical, $remembers)
     };
-    ([Wide], $result:expr, $stored:ident, $logical:ident) => {
-        result($result, $stored.join(Precision::F32), $logical)
+    ([Wide], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        result(
+            with_errors($result, $in_low),
+            $stored.join(Precision::F32),
+            $logical,
+            false,
+        )
     };
-    ([(F,I)], $result:expr, $stored:ident, $logical:ident) => {{
+    ([(F,I)], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let (values, indices) = $result;
-        (result(values, $stored, $logical), indices)
+        (result(values, $stored, $logical, false), indices)
     }};
-    ([(F,F)], $result:expr, $stored:ident, $logical:ident) => {{
+    ([(F,F)], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let (first, second) = $result;
         (
-            result(first, $stored, $logical),
-            result(second, $stored, $logical),
+            result(first, $stored, $logical, false),
+            result(second, $stored, $logical, false),
         )
     }};
-    ([Primitive], $result:expr, $stored:ident, $logical:ident) => {
+    ([Primitive], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
         match $result {
             TensorPrimitive::Float(tensor) => {
                 TensorPrimitive::Float(Rounded::made(tensor, Known::Nothing))
@@ -107,36 +145,43 @@ macro_rules! wrapped {
             TensorPrimitive::QFloat(tensor) => TensorPrimitive::QFloat(tensor),
         }
     };
-    ([DeformConv2dBackward], $result:expr, $stored:ident, $logical:ident) => {{
+    ([DeformConv2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let grads = $result;
         DeformConv2dBackward::new(
-            result(grads.x_grad, $stored, $logical),
-            result(grads.offset_grad, $stored, $logical),
-            result(grads.weight_grad, $stored, $logical),
-            grads.mask_grad.map(|x| result(x, $stored, $logical)),
-            grads.bias_grad.map(|x| result(x, $stored, $logical)),
+            result(grads.x_grad, $stored, $logical, false),
+            result(grads.offset_grad, $stored, $logical, false),
+            result(grads.weight_grad, $stored, $logical, false),
+            grads.mask_grad.map(|x| result(x, $stored, $logical, false)),
+            grads.bias_grad.map(|x| result(x, $stored, $logical, false)),
         )
     }};
-    ([MaxPool1dBackward], $result:expr, $stored:ident, $logical:ident) => {
-        MaxPool1dBackward::new(result($result.x_grad, $stored, $logical))
+    ([MaxPool1dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        MaxPool1dBackward::new(result($result.x_grad, $stored, $logical, false))
     };
-    ([MaxPool1dWithIndices], $result:expr, $stored:ident, $logical:ident) => {{
+    ([MaxPool1dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let pooled = $result;
-        MaxPool1dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+        MaxPool1dWithIndices::new(
+            result(pooled.output, $stored, $logical, false),
+            pooled.indices,
+        )
     }};
-    ([MaxPool2dBackward], $result:expr, $stored:ident, $logical:ident) => {
-        MaxPool2dBackward::new(result($result.x_grad, $stored, $logical))
+    ([MaxPool2dBackward], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
+        MaxPool2dBackward::new(result($result.x_grad, $stored, $logical, false))
     };
-    ([MaxPool2dWithIndices], $result:expr, $stored:ident, $logical:ident) => {{
+    ([MaxPool2dWithIndices], $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {{
         let pooled = $result;
-        MaxPool2dWithIndices::new(result(pooled.output, $stored, $logical), pooled.indices)
+        MaxPool2dWithIndices::new(
+            result(pooled.output, $stored, $logical, false),
+            pooled.indices,
+        )
     }};
-    ($kind:tt, $result:expr, $stored:ident, $logical:ident) => {
+    ($kind:tt, $result:ident, $in_low:ident, $stored:ident, $logical:ident, $remembers:ident) => {
         $result
     };
 }
 
 pub(super) use by_hand;
+pub(super) use in_low;
 pub(super) use look;
 pub(super) use operand;
 pub(super) use wrapped;

@@ -119,14 +119,17 @@ fn assert_as_on_host(x: &Float, dim: usize, case: Option<&Case>, scale: f32, val
     assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()), "{what}");
     let (y, g) = (read(&y), read(&g));
     let products: Vec<f64> = y.iter().zip(&g).map(|(y, g)| y * g).collect();
-    let sums = along(&products, shape.as_slice(), dim, |row| {
-        vec![row.iter().sum(); row.len()]
-    });
+    let sums = |values: &[f64]| {
+        along(values, shape.as_slice(), dim, |row| {
+            vec![row.iter().sum(); row.len()]
+        })
+    };
+    let (sums, weights) = (sums(&products), sums(&y));
     let is_hidden = |i: usize| case.is_some_and(|case| case.hides[i]);
     let expected: Vec<f64> = (0..y.len())
         .map(|i| match is_hidden(i) {
             true => 0.0,
-            false => f64::from(scale) * y[i] * (g[i] - sums[i]),
+            false => f64::from(scale) * y[i] * (g[i] - sums[i] / weights[i]),
         })
         .collect();
     // |g| is at most 4, and so is the sum of |g y| where y is a softmax.

@@ -10,10 +10,11 @@ use burn::{backend::autodiff::checkpoint::strategy::NoCheckpointing, tensor::Ten
 use burn_amp_tests::random::{
     generate::program,
     limits::Limits,
-    oracle::{Verdict, check},
+    oracle::{Failure, Verdict, check},
     outcome::Circumstances,
     print,
-    program::{LeafKind, Optimizer, Program},
+    program::{LeafKind, Op, Optimizer, Program, Read},
+    reduction::Reduction,
     run::run,
     setting::Setting,
     shrink::shrink,
@@ -114,6 +115,47 @@ fn a_seed_gives_one_program_and_seeds_give_many() {
         assert!(made.is_well_formed(), "seed {seed}");
     }
     assert!(ops.len() > 110, "{} ops: {ops:?}", ops.len());
+}
+
+/// Whether a program reads the softmax of a product of matrices.
+fn reads_weights(program: &Program) -> bool {
+    let is_product = |operand: usize| {
+        let step = operand.checked_sub(program.leaves.len());
+        step.is_some_and(|step| program.steps[step].op == Op::Reduction(Reduction::Matmul {}))
+    };
+    program.steps.iter().any(|step| {
+        let is_softmax = matches!(step.op, Op::Reduction(Reduction::Softmax { .. }));
+        is_softmax && step.read != Read::Never && is_product(step.operands[0])
+    })
+}
+
+#[test]
+fn a_wrong_program_shrinks_to_the_steps_that_make_it_wrong() {
+    let failure = Failure::NotPlain {
+        name: "a softmax".to_owned(),
+    };
+    let check = |program: &Program| match reads_weights(program) {
+        true => Verdict::Wrong(failure.clone()),
+        false => Verdict::Right,
+    };
+    let programs = (0..1000).map(|seed| program(seed, limits()));
+    let wrong: Vec<Program> = programs.filter(reads_weights).collect();
+    assert!(wrong.len() > 4, "{} programs", wrong.len());
+    for program in wrong {
+        let (smallest, _) = shrink(&program, &failure, check);
+        assert!(smallest.is_well_formed() && reads_weights(&smallest));
+        let sizes = [
+            smallest.steps.len(),
+            smallest.leaves.len(),
+            smallest.roots.len(),
+        ];
+        assert!(
+            sizes[0] == 2 && sizes[1] <= 2 && sizes[2] == 0,
+            "seed {}:\n{}",
+            program.seed,
+            print::rust(&smallest, "program")
+        );
+    }
 }
 
 /// The seeds of the programs in `random/printed.rs`.
