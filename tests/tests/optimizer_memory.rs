@@ -51,7 +51,7 @@ fn scaled(sync: bool) -> Config {
 policy!(Waits, scaled(true));
 policy!(Goes, scaled(false));
 
-const WIDTH: usize = 1024;
+const WIDTH: usize = 512;
 
 /// The bytes per parameter that a layer and its optimizer take after some steps, before the next pass.
 fn after_steps<P: ConfigSource>(optimizer: &AmpOptimizer<AdamConfig>) -> f64 {

@@ -435,6 +435,7 @@ fn split_masters_are_the_masters() {
     );
     fn trained(masters: Masters) -> Vec<u8> {
         type P = O2InBf16;
+        let _policy = burn_amp_tests::enter::<P>();
         let mut optimizer = AmpOptimizer::new(AdamConfig::new())
             .with_masters(masters)
             .init();

@@ -29,7 +29,6 @@ type B<P> = AmpAutodiff<P>;
 type Model<P> = [Linear<B<P>>; 2];
 
 fn model<P: ConfigSource>() -> Model<P> {
-    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&device))
 }
@@ -43,7 +42,6 @@ fn overflow(model: &Model<Told>) -> GradientsParams {
 }
 
 fn last_skip<P: ConfigSource>() -> Skip {
-    let _policy = burn_amp_tests::enter::<P>();
     burn_amp::loss_scale::<B<P>>(&Default::default())
         .last_skip()
         .expect("a step was skipped")
@@ -57,6 +55,7 @@ fn names(skip: &Skip) -> Vec<Option<&str>> {
 #[test]
 fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
     type P = Optimized;
+    let _policy = burn_amp_tests::enter::<P>();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Model<P>>();
     let model = model::<P>();
     let grads = overflow(&model);
@@ -87,6 +86,7 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
 #[test]
 fn names_may_be_told_after_the_overflow() {
     type P = Told;
+    let _policy = burn_amp_tests::enter::<P>();
     let model = model::<P>();
     overflow(&model);
     let skip = last_skip::<P>();
@@ -98,6 +98,7 @@ fn names_may_be_told_after_the_overflow() {
 #[test]
 fn parameters_that_are_stored_low_have_names_before_the_first_step() {
     type P = Cast;
+    let _policy = burn_amp_tests::enter::<P>();
     let model = cast_params(model::<P>());
     overflow(&model);
     assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);

@@ -70,6 +70,7 @@ fn dtypes<A: Amped>(model: &Model<A>) -> [DType; 2] {
 
 #[test]
 fn only_the_ops_that_read_a_matching_parameter_run_in_f32() {
+    let _policy = burn_amp_tests::enter::<HeadInF32>();
     let model = model::<HeadInF32>();
     assert_eq!(dtypes(&model), [DType::F16, DType::F32]);
     assert_eq!(dtypes(&model.valid()), [DType::F16, DType::F32]);

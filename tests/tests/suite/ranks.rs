@@ -126,6 +126,7 @@ fn expected_scales(count: usize) -> Vec<f32> {
 }
 
 fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
+    let _policy = burn_amp_tests::enter::<P>();
     let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
         LinearConfig::new(8, 4).init(device)
     });
@@ -193,6 +194,7 @@ impl Ranks for Says {
 #[test]
 fn another_ranks_overflow_is_the_reason_of_the_skip() {
     type P = WithoutJoining;
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let weight = noise::<B<P>>(4, &device).require_grad();
     let backward = || (weight.clone() * 2.0).sum().backward();
@@ -217,6 +219,7 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
     type P = AtTheMinimum;
+    let _policy = burn_amp_tests::enter::<P>();
     // Both ranks take part in every pass.
     let barrier = Arc::new(Barrier::new(2));
     let rank = || {
@@ -260,6 +263,7 @@ impl Ranks for Overflows {
 )]
 fn ranks_that_cannot_be_reached_stop_training() {
     type P = WithoutJoining;
+    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let weight = noise::<B<P>>(4, &device).require_grad();
     let _joined = ranks::join::<B<P>>(&device, Says(Err("the wire is cut".into())));
