@@ -1,5 +1,7 @@
 //! Counts the kernels that a training step launches, with burn-amp's kernels and with their references. The test has a
 //! binary of its own, because CubeCL configures its log with the first client of a process.
+//!
+//! Law: a training step launches fewer kernels than with the references.
 
 use std::{fs, path::Path, thread::sleep, time::Duration};
 

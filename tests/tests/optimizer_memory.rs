@@ -1,6 +1,8 @@
 //! Measures the bytes that parameters, masters and moments take between two steps, on the heap of the CPU backend, and
 //! compares them with the estimate. The test has a binary of its own, because the allocator counts the bytes of the whole
 //! process.
+//!
+//! Law: the estimate of `memory` is what parameters, masters and moments take.
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{

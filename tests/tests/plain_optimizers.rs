@@ -1,5 +1,5 @@
-//! Each of Burn's optimizers without burn-amp's gets the warnings that a plain optimizer deserves, whatever ops its step is
-//! made of.
+//! Law: each of Burn's optimizers without burn-amp's gets the warnings that a plain optimizer deserves, whatever ops
+//! its step is made of.
 //!
 //! A warning is given once per process, so each optimizer trains in a process of its own: this same test binary.
 

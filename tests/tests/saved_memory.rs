@@ -1,5 +1,8 @@
 //! Measures the bytes that a graph keeps for the backward pass, on the heap of the CPU backend. The test has a binary
 //! of its own, because the allocator counts the bytes of the whole process.
+//!
+//! Law: a BERT block, a residual block, an LSTM and an attention keep at most 0.55 of what they keep in F32; low
+//! copies of parameters end with the backward pass.
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{

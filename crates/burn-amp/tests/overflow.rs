@@ -1,4 +1,5 @@
-//! The op with which an overflow begins: planted overflows are found at their line, forward and backward.
+//! Law: a planted overflow is found at its op and line, forward and backward, and a searched step has the bits of any
+//! other.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

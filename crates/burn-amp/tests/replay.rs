@@ -1,4 +1,4 @@
-//! A step that overflowed is written to a file and run again: with the same bits on Flex, in F32 and in F64.
+//! Law: a step that overflowed is written to a file and run again: with the same bits on Flex, in F32 and in F64.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,6 @@
 //! Ops and gradients against F32.
+//!
+//! Law: a comparison with F32 tells the error that each op makes, at its line, and nothing once it has ended.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -1,5 +1,5 @@
-//! `AmpOptimizer` under every policy: the same code gives the same result, bit for bit, as the policy's steps written
-//! by hand. So do its parts, in whatever order they are nested.
+//! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy and in every order of
+//! its parts.
 
 use burn::{
     grad_clipping::GradientClippingConfig,

@@ -1,4 +1,4 @@
-//! Backward passes: a graph can be used once, and facts about a tensor's values are forgotten where the graph is cut.
+//! Law: a graph is used once, facts about values end where it is cut, and a pass without parameters moves no scale.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

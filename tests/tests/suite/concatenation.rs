@@ -1,4 +1,4 @@
-//! Concatenations of tensors in F32 and in low precision: stored in low precision, with their F32 values within reach.
+//! Law: products read a concatenation in low precision; any other reader gets the F32 values of its parts.
 
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
 use burn_amp::{extend::Kind, storage_dtype};

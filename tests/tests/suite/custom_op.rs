@@ -1,4 +1,4 @@
-//! An op that is not part of Burn, with a backward pass of its own, runs under Amp with one `impl`.
+//! Law: an op that is not part of Burn, with a backward pass of its own, runs under Amp with one `impl`.
 
 use burn::{
     backend::{

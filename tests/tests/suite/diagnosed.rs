@@ -1,4 +1,4 @@
-//! Diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
+//! Law: diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
 
 use burn::{
     nn::LayerNormConfig,

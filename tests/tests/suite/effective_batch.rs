@@ -1,4 +1,4 @@
-//! An overflow skips exactly the step that would have used its gradients.
+//! Law: an overflow skips exactly the step that would have used its gradients.
 //!
 //! An *effective batch* is all micro-batches whose gradients are summed for one step. It is skipped whole, and steps of
 //! other optimizers are not skipped.

@@ -1,4 +1,4 @@
-//! Tensors that are filled with one number do not widen the tensors in low precision that are put into them.
+//! Law: tensors that are filled with one number do not widen the tensors in low precision that are put into them.
 
 use burn::tensor::{
     DType, Int, Tensor, TensorData,

@@ -1,4 +1,5 @@
-//! The search for the first loss scale: whatever the model, one or two steps are skipped.
+//! Law: whatever the size of its gradients, a model skips at most two steps while it searches for its first loss
+//! scale.
 
 use burn::{
     nn::{Linear, LinearConfig},

@@ -1,4 +1,6 @@
 //! PyTorch's scenarios for its GradScaler (`test_cuda.py`), with `optim::GradScaler` on Burn's own `Autodiff`.
+//!
+//! Law: `GradScaler` does in PyTorch's scenarios what PyTorch's does.
 
 use burn::{
     backend::Autodiff,

@@ -1,5 +1,5 @@
-//! The optimizer of `AmpOptimizer` that steps all parameters together: it ends as Burn's own, parameter by parameter, and
-//! either reads the other's files.
+//! Law: the optimizer that steps all parameters together ends as Burn's own, parameter by parameter, and either reads
+//! the other's files.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Long runs: no step makes later ones slower.
+//! Law: no step makes later ones slower.
 
 use std::time::Instant;
 

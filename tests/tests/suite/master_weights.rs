@@ -1,4 +1,4 @@
-//! Parameters stored in half precision learn like F32 parameters if they have master weights.
+//! Law: an optimizer under `MasterWeights` steps the masters as it steps F32 parameters, bit for bit.
 //!
 //! A *master* is an F32 copy of a parameter, or an encoding of one, which the optimizer steps instead of the parameter.
 

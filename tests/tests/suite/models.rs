@@ -1,4 +1,5 @@
-//! Models with nothing about precision in their code give results and gradients near those in F32.
+//! Law: models with nothing about precision in their code give results and gradients near those in F32; the gradients
+//! of their parameters are F32.
 
 use burn::{
     backend::autodiff::checkpoint::strategy::BalancedCheckpointing,

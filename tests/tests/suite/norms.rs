@@ -1,5 +1,4 @@
-//! Norms that Burn composes of sums and products, on a tensor in low precision: as in F32 on the same numbers, forward
-//! and backward, whoever reads the result.
+//! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it.
 
 use burn::{
     module::Param,

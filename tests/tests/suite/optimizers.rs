@@ -1,4 +1,4 @@
-//! Given the same gradients, every optimizer makes the same steps as on the plain backend, bit for bit.
+//! Law: given the same gradients, every optimizer makes the same steps as on the plain backend, bit for bit.
 
 use burn::{
     grad_clipping::GradientClippingConfig,

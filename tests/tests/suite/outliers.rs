@@ -1,4 +1,4 @@
-//! Steps whose gradients are outliers are skipped, if `gradients.max_norm_ratio` says which are.
+//! Law: a step with outlying gradients leaves no trace, if `gradients.max_norm_ratio` says which are.
 
 use burn::{
     module::{Module, Param},

@@ -1,4 +1,5 @@
-//! An overflowed step is skipped exactly, and the scale changes as in PyTorch's tests.
+//! Law: after an overflow, parameters and optimizer state are bit-identical to before, and the scale changes as in
+//! PyTorch's tests.
 
 use burn::{
     module::{Module, ModuleVisitor, Param},

@@ -1,4 +1,5 @@
-//! Threads that train different models have a loss scale each, and everything follows the scale of its pass.
+//! Law: threads that train different models may have a loss scale each, which leaves the others alone, and everything
+//! follows the scale of its pass.
 
 use std::thread;
 

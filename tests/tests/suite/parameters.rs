@@ -1,4 +1,4 @@
-//! `[parameters]`: the ops that read a parameter run as the pattern of its name says.
+//! Law: a rule in `[parameters]` has the bits of `full_precision`.
 
 use burn::{
     module::AutodiffModule,

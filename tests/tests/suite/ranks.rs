@@ -1,4 +1,4 @@
-//! Data-parallel training: all ranks (the threads that each train a replica) skip the same steps and stay equal.
+//! Law: replicas on several ranks (the threads that each train one) stay bit-identical and skip the same steps.
 
 use std::{
     sync::{Arc, Barrier, mpsc},

@@ -1,4 +1,4 @@
-//! Data that the host reads have the plain backend's dtypes; the model never sees the storage dtype.
+//! Law: data that the host reads have the plain backend's dtypes; the model never sees the storage dtype.
 
 use burn::{
     module::{Module, Param},

@@ -1,4 +1,5 @@
-//! Chains of F32 ops on operands in low precision are recomputed in the backward pass, with the same results.
+//! Law: chains of F32 ops on operands in low precision are recomputed in the backward pass, with the bits of kept
+//! ones.
 
 use burn::tensor::{Tensor, backend::AutodiffBackend};
 use burn_amp_tests::{AmpAutodiff, Compute, LossScaleMode, policy, scaling};

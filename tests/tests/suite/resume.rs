@@ -1,4 +1,4 @@
-//! A run that is killed and resumed ends like an uninterrupted one, bit for bit. Loading a file that is not a
+//! Law: a run that is killed and resumed ends as an uninterrupted one, bit for bit. Loading a file that is not a
 //! checkpoint is an error and leaves the file unchanged.
 
 use std::{

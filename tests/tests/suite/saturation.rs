@@ -1,4 +1,4 @@
-//! Results of saturating ops: they are stored in low precision, and whoever needs F32 of them gets the F32 value.
+//! Law: a reader of a saturating result gets its F32 value, and losses on probabilities train as in F32.
 
 use burn::tensor::{
     DType, Int, Tensor, TensorData,

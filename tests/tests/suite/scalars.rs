@@ -1,5 +1,5 @@
-//! Ops of a tensor in low precision and a scalar, for every finite value of the dtype: the op in F32, rounded once, as
-//! PyTorch computes it.
+//! Law: an op of a tensor in low precision and a scalar is the op in F32, rounded once, for every finite value of the
+//! dtype.
 
 use burn::{
     nn::DropoutConfig,

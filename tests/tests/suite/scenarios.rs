@@ -1,4 +1,6 @@
 //! Training loops with several models, losses, batches, devices or threads.
+//!
+//! Law: dropout, seeding, devices and several losses behave as without Amp.
 
 use burn::{
     grad_clipping::GradientClippingConfig,

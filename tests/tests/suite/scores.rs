@@ -1,4 +1,5 @@
-//! Attention composed of single ops: its scores are scaled and masked by the softmax, and are Burn's for other readers.
+//! Law: the scores of attention that is composed of single ops are scaled and masked by the softmax, and are Burn's
+//! for other readers.
 
 use burn::{
     backend::autodiff::checkpoint::strategy::BalancedCheckpointing,

@@ -1,4 +1,4 @@
-//! Casts are shared: those of an activation by the ops that read it, those of a weight by all batches of an evaluation.
+//! Law: no activation and no evaluated weight is lowered twice.
 
 use burn::{
     module::AutodiffModule,

@@ -1,4 +1,5 @@
-//! A weight that several products of a pass read, as in a recurrent net: the gradients of its uses are computed together.
+//! Law: the gradients of all uses of a weight are added, of each loss its own, whatever other weights and other
+//! threads do.
 //!
 //! All numbers are small multiples of 1/4, so that every sum is exact in F32 in any order.
 

@@ -1,4 +1,4 @@
-//! With `loss_scale.sync = false`, a loop ends as with `sync = true`, bit for bit.
+//! Law: with `loss_scale.sync = false`, a loop ends as with `sync = true`, bit for bit.
 //!
 //! A *flag* says whether a gradient overflowed. With `sync = true` the host waits for the flags of every pass;
 //! otherwise they stay on the device, where `SkipOnDevice` chooses between the old and the new parameters.

@@ -1,4 +1,4 @@
-//! Gradients that are sums of many terms, of tensors in low precision: F32 sums, rounded at most once.
+//! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once.
 
 use burn::{
     module::Module,

@@ -1,6 +1,6 @@
-//! Complete lists of the ops that a forward and a backward pass call on the plain backend: casts follow the policy, the
-//! backward pass uses the dtypes of the forward pass, gradients return to F32, and each leaf (a tensor that requires a
-//! gradient) is checked once.
+//! Law: casts follow the policy, the backward pass uses the dtypes of the forward pass, gradients return to F32, and
+//! each leaf (a tensor that requires a gradient) is checked once. The tests compare complete lists of the ops that
+//! reach the plain backend.
 
 use burn::{
     nn::LayerNormConfig,

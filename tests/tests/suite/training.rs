@@ -1,4 +1,5 @@
-//! An all-F32 policy changes no bit of training; shared casts do not either.
+//! Law: under `o0`, training is bit-identical to the plain backend, loss scaling on or off; shared casts change no bit
+//! either.
 
 use burn::{
     module::{Module, ModuleVisitor, Param},

@@ -1,4 +1,6 @@
 //! Lists of tensors for kernels that take several of them per launch.
+//!
+//! Law: however many parameters there are, a step takes at most 12 launches where a device has the bindings.
 
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};

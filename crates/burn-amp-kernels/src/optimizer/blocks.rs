@@ -1,5 +1,7 @@
 //! Moments in 8 bits, on the host; the kernel computes the same bits.
 //!
+//! Law: moments in 1 byte are right on average, and a number that is stored again stays what it is.
+//!
 //! A tensor is cut into blocks of 128 elements, in row-major order, as in "8-bit Optimizers via Block-wise Quantization"
 //! (<https://arxiv.org/abs/2110.02861>): each block has a scale of its own, so that a large element costs only its
 //! neighbours their precision. Here a scale is a power of two, as in the Microscaling formats of the Open Compute Project,

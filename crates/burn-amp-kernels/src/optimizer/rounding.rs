@@ -1,5 +1,7 @@
 //! Stochastic rounding of F32 to BF16, on the host; the kernel computes the same bits.
 //!
+//! Law: moments in 2 bytes are right on average.
+//!
 //! A number between two neighbours in BF16 is rounded to the one that is further from zero with a probability that is
 //! its distance from the other one, in steps. So the mean of many roundings is the number, and a number that BF16 has is
 //! not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of

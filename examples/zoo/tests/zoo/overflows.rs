@@ -1,4 +1,5 @@
-//! Parameters whose values are beyond F16: the op that reads one is found, at a line of the model, with its name.
+//! Law: where a model reads a parameter that is beyond F16, the op is found, at a line of the model, with the
+//! parameter's name.
 
 use burn::{
     backend::Flex,

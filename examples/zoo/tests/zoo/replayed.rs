@@ -1,4 +1,5 @@
-//! A step of each model whose gradients overflow is written to a file, and has the same bits when it is run again.
+//! Law: a step of each model whose gradients overflow is written to a file, and has the same bits when it is run
+//! again.
 
 use std::path::PathBuf;
 

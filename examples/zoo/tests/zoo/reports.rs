@@ -1,4 +1,4 @@
-//! The precision report of each model: what ran in which precision does not change from run to run.
+//! Law: what ran in which precision is the same on every run, for each model of the zoo.
 
 use std::{env, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Steps of lists of parameters, compared with Burn's own optimizers.
+//! Law: a list of parameters steps as Burn's optimizers do: bit for bit in the reference, within an ulp in the kernel.
 
 use burn::{
     optim::{

@@ -1,4 +1,4 @@
-//! Every kind of tensor, read in every way: what a tensor stands for must not show in what a program reads.
+//! Law: every op, `backward()`, `grad`, a cut, a move and a read get the values of a tensor, whatever it stands for.
 //!
 //! The cells of the table are generated. The rows are the kinds of tensors ([`Kind::ALL`]; a new one does not compile
 //! without a case in [`make`]), the columns are all [`ops`] with a class, at each of their float operands, and the [`readers`]

@@ -1,4 +1,4 @@
-//! The results of each op are as near to those in F64 as its class allows.
+//! Law: the results of each op, in BF16 and F16, are as near to those in F64 as its class allows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

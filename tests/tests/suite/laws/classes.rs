@@ -1,4 +1,4 @@
-//! Every op keeps the promises of its class.
+//! Law: every `Low` op runs low and every `Full` op in F32, `Keep` inserts no cast, and F64 is never touched.
 
 use burn_amp::config::Class;
 use burn_amp_tests::*;

@@ -1,4 +1,4 @@
-//! Each op under Amp equals, bit for bit, the op on the plain backend with casts by hand.
+//! Law: each op under Amp equals, bit for bit, the op on the plain backend with casts by hand.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::{cases::Output, *};

@@ -1,4 +1,4 @@
-//! Each op, recorded alone in a step, computes the same bits when the step is run again from its file.
+//! Law: each op, recorded alone in a step, computes the same bits when the step is run again from its file.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -1,5 +1,5 @@
-//! An op with a scalar operand that the storage dtype would lose runs in F32; one that the dtype would round acts in F32,
-//! and its result is rounded once.
+//! Law: an op with a scalar operand that the storage dtype would lose runs in F32; one that the dtype would round acts
+//! in F32, and its result is rounded once.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::*;

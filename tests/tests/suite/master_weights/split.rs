@@ -1,4 +1,4 @@
-//! The encoding of `Masters::Split`, compared with the same encoding by integer arithmetic on the host.
+//! Law: masters in 2 bytes are the F32 masters, by the same encoding in integers on the host.
 
 use std::sync::{Arc, Mutex};
 

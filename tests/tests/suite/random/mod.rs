@@ -1,4 +1,7 @@
 //! Random programs: a few hundred fixed ones. `cargo xtask fuzz` runs any number.
+//!
+//! Law: random programs compute what casts by hand in F64 allow, and at `o0` the bits of plain Burn, on the CPU
+//! backend.
 
 #[rustfmt::skip]
 #[allow(unused_variables, reason = "a program may draw leaves that it does not use")]

@@ -1,5 +1,6 @@
-//! Overflows planted at random ops of the zoo, forward and backward, are found: the op, its line and its parameters. So is
-//! a kernel that computes wrong results: by a comparison, and by running the step again on a sound backend.
+//! Law: overflows planted at random ops of the zoo, forward and backward, are found: the op, its line and its
+//! parameters. So is a kernel that computes wrong results: by a comparison, and by running the step again on a sound
+//! backend.
 //!
 //! * [`hooked`]: a backend with hooks around its ops
 //! * [`stage`]: above `Amp`, chooses the call that overflows and notes what it was
