@@ -11,10 +11,27 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{markdown, workspace};
+use crate::{laws, markdown, workspace};
 
 /// The folder of the book's pages.
 const PAGES: &str = "book/src";
+
+/// The folder of the pages on the design.
+const INSIDE: &str = "book/src/inside";
+
+/// The most words of a page on the design: five minutes.
+const INSIDE_WORDS: usize = 900;
+
+/// The most words of `DESIGN.md`: a quarter of an hour.
+const DESIGN_WORDS: usize = 2500;
+
+/// The folders in which the pages on the design look for the files that they name.
+const FOLDERS: [&str; 4] = [
+    "",
+    "crates",
+    "crates/burn-amp/src",
+    "crates/burn-amp-kernels/src",
+];
 
 /// The module of the test crate that has the pages as documentation.
 const TESTED: &str = "tests/src/book.rs";
@@ -43,7 +60,8 @@ pub fn build() -> Result<()> {
     workspace::run(&mut workspace::command("mdbook", &["build", "book"]))
 }
 
-/// Checks the links of all pages, the table of contents, and that every Rust example is tested.
+/// Checks the links of all pages, the table of contents, that every Rust example is tested, that the pages on the design
+/// are short and name files that exist, and that the page of laws is up to date.
 pub fn check() -> Result<()> {
     let root = workspace::root();
     let pages = pages(&root)?;
@@ -53,12 +71,13 @@ pub fn check() -> Result<()> {
     }
     problems.extend(missing_pages(&root, &pages)?);
     problems.extend(untested_pages(&root, &pages)?);
+    problems.extend(wrong_design(&root, &pages)?);
     for problem in &problems {
         println!("{problem}");
     }
     ensure!(problems.is_empty(), "{} problems", problems.len());
     println!("{} pages: all links resolve", pages.len());
-    Ok(())
+    laws::check()
 }
 
 /// The Markdown files that are under version control or will be, relative to the root.
@@ -167,6 +186,33 @@ fn untested_pages(root: &Path, pages: &[PathBuf]) -> Result<Vec<String>> {
     Ok(untested)
 }
 
+/// The pages on the design that are too long, and the files that they name and that do not exist.
+fn wrong_design(root: &Path, pages: &[PathBuf]) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for page in pages {
+        let most = match page.to_str() {
+            Some("DESIGN.md") => DESIGN_WORDS,
+            Some("book/src/inside/laws.md") => usize::MAX,
+            _ if page.starts_with(INSIDE) => INSIDE_WORDS,
+            _ => continue,
+        };
+        let text = read(root, page)?;
+        let words = text.split_whitespace().count();
+        if words > most {
+            problems.push(format!("{}: {words} words, at most {most}", page.display()));
+        }
+        let files =
+            markdown::code(&text).filter(|span| span.contains('/') && span.ends_with(".rs"));
+        let lost = files.filter(|file| {
+            !FOLDERS
+                .iter()
+                .any(|folder| root.join(folder).join(file).exists())
+        });
+        problems.extend(lost.map(|file| format!("{}: `{file}`: no such file", page.display())));
+    }
+    Ok(problems)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +235,7 @@ mod tests {
         let mut all: Vec<_> = links.collect();
         all.extend(missing_pages(root.path(), &pages).unwrap());
         all.extend(untested_pages(root.path(), &pages).unwrap());
+        all.extend(wrong_design(root.path(), &pages).unwrap());
         all
     }
 
@@ -241,6 +288,28 @@ mod tests {
             [
                 "book/src/SUMMARY.md: no link to b.md",
                 "book/src/a.md: its Rust examples are not in tests/src/book.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_on_the_design_is_short_and_names_files_that_exist() {
+        let long = "word ".repeat(INSIDE_WORDS + 1);
+        let found = problems(&[
+            ("book/src/SUMMARY.md", "[a](inside/a.md) [b](inside/b.md)"),
+            (
+                "book/src/inside/a.md",
+                "`cast/a.rs` `cast/gone.rs` `mod.rs`",
+            ),
+            ("book/src/inside/b.md", &long),
+            ("crates/burn-amp/src/cast/a.rs", ""),
+            (TESTED, ""),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "book/src/inside/a.md: `cast/gone.rs`: no such file",
+                "book/src/inside/b.md: 901 words, at most 900",
             ]
         );
     }

@@ -4,6 +4,7 @@
 //! * [`ops`]: `ops`, which compares the op table and `Amp` with the sources of the locked Burn
 //! * [`ops_table`]: `ops-table`, which writes the op table as a page of the book
 //! * [`config`]: `config`, which writes the table of configuration keys as `amp.toml` and as a page of the book
+//! * [`laws`]: `laws`, which writes the laws that the tests hold as a page of the book
 //! * [`generated`]: writes generated files and checks that they are up to date
 //! * [`burn`], [`amp`], [`shape`]: read the sources of Burn and of `Amp` with `syn`
 //! * [`fuzz`]: `fuzz`, which runs random programs and compares their results with casts by hand
@@ -25,6 +26,7 @@ mod cuda;
 mod fuzz;
 mod generated;
 mod gpu;
+mod laws;
 mod markdown;
 mod messages;
 mod mistakes;
@@ -60,6 +62,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Packs what a GPU machine needs to run the tests and the benchmarks; see book/src/gpu.md
     Gpu(gpu::Options),
+    /// Writes book/src/inside/laws.md, the laws that the tests hold, from their headers
+    Laws(generated::Options),
     /// Writes book/src/mistakes.md: mistakes made on purpose, and what is said about each
     Mistakes(generated::Options),
     /// Compares the op table and `Amp` with the traits of the locked Burn
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Cuda(options) => cuda::run(options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Gpu(options) => gpu::run(&options),
+        Command::Laws(options) => laws::run(options),
         Command::Mistakes(options) => mistakes::run(options),
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::run(options),

@@ -40,6 +40,12 @@ pub fn links(page: &str) -> Vec<String> {
         .collect()
 }
 
+/// The code spans, without fenced code.
+pub fn code(page: &str) -> impl Iterator<Item = &str> {
+    let text = lines(page).filter(|(language, _)| language.is_none());
+    text.flat_map(|(_, line)| line.split('`').skip(1).step_by(2))
+}
+
 fn of_line(line: &str) -> Vec<String> {
     let targets = line
         .split("](")

@@ -56,7 +56,7 @@ pub const TEST: &[Step] = &[
     ),
     Step::new(
         "pages",
-        "the links of all pages lead somewhere, and every Rust example of the book is tested",
+        "the links of all pages lead somewhere, every Rust example of the book is tested, the pages on the design are short, and `book/src/inside/laws.md` is the laws of the tests",
         Task::Check("the links of all Markdown pages", book::check),
     ),
     Step::new(
