@@ -24,6 +24,7 @@ use crate::{
 ///
 /// `P` is the source of the configuration, see [`ConfigSource`]. `G` says whether a graph is recorded for a backward
 /// pass; write [`Autodiff<Amp<B, P>>`](crate::Autodiff) instead of naming `G`.
+#[doc(alias("autocast", "torch.amp", "mixed precision"))]
 pub struct Amp<B, P = FromFile, G = NoGraph>(PhantomData<(B, P, G)>);
 
 // Implemented by hand, because a derive would require `B`, `P` and `G` to implement the trait too.
@@ -51,6 +52,7 @@ impl<B, P, G> fmt::Debug for Amp<B, P, G> {
 ///
 /// An alias that puts [`Amp`] *outside* Burn's `Autodiff` and adds loss scaling to `backward()`. `C` is Burn's
 /// checkpointing strategy, for example `BalancedCheckpointing`.
+#[doc(alias("autocast", "torch.amp", "mixed precision"))]
 pub type Autodiff<A, C = NoCheckpointing> = <A as WithTape<C>>::Recorded;
 
 /// Turns `Amp<B, P>` into [`Autodiff<Amp<B, P>, C>`](Autodiff).

@@ -40,6 +40,7 @@ use crate::{backend::Amped, names::name_parameters, policy::Context, precision, 
 ///
 /// Panics if no policy is in force yet and the configuration is wrong; see
 /// [`effective_config`](crate::effective_config).
+#[doc(alias("O2", "O3", "half", "bfloat16"))]
 pub fn cast_params<A: Amped, M: Module<A>>(model: M) -> M {
     let Some(device) = model.devices().into_iter().next() else {
         return model;

@@ -42,6 +42,7 @@ pub fn effective_config<A: Amped>(device: &A::Device) -> Result<Config, SetupErr
 /// burn_amp::configure::<B>(&Default::default(), config)?;
 /// # Ok::<(), burn_amp::config::SetupError>(())
 /// ```
+#[doc(alias("autocast", "set_autocast_dtype"))]
 #[track_caller]
 pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config, SetupError> {
     let place = Location::caller();
@@ -76,6 +77,7 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
 /// # Panics
 ///
 /// Panics if no policy is in force yet and the configuration is wrong; see [`effective_config`].
+#[doc(alias("GradScaler", "get_scale"))]
 pub fn loss_scale<A: Amped>(device: &A::Device) -> LossScale {
     LossScale(Context::<A::Plain>::of::<A::Source>(device).scaling())
 }
@@ -145,6 +147,7 @@ pub fn storage_dtype<A: Amped, const D: usize>(tensor: &Tensor<A, D>) -> DType {
 /// assert_eq!(burn_amp::storage_dtype(&low), DType::BF16);
 /// assert_eq!(burn_amp::storage_dtype(&burn_amp::to_f32(low)), DType::F32);
 /// ```
+#[doc(alias = "float")]
 pub fn to_f32<A: Amped, const D: usize>(tensor: Tensor<A, D>) -> Tensor<A, D> {
     Tensor::from_primitive(match tensor.into_primitive() {
         TensorPrimitive::Float(tensor) => TensorPrimitive::Float(tensor.in_f32()),

@@ -27,6 +27,7 @@ thread_local! {
 /// assert_eq!(burn_amp::storage_dtype(&low), DType::BF16);
 /// assert_eq!(burn_amp::storage_dtype(&full), DType::F32);
 /// ```
+#[doc(alias("autocast", "disable_autocast"))]
 pub fn full_precision<T>(f: impl FnOnce() -> T) -> T {
     /// Leaves the scope when it is dropped, even if `f` panics.
     struct Leave;

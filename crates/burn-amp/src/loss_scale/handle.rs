@@ -54,11 +54,13 @@ impl<B: Backend> AnyScaling for Scaling<B> {
 }
 
 /// A handle to the loss scale of one device; see [`loss_scale`](crate::loss_scale()).
+#[doc(alias = "GradScaler")]
 #[derive(Clone, Copy, Debug)]
 pub struct LossScale(pub(crate) &'static dyn AnyScaling);
 
 impl LossScale {
     /// Returns the factor on the next loss, a power of two; 1 if the loss is not scaled.
+    #[doc(alias = "get_scale")]
     pub fn scale(&self) -> f32 {
         self.0.host().loss_scale().scale
     }
@@ -109,6 +111,7 @@ impl LossScale {
     /// ```
     ///
     /// You do not need this with an [`AmpOptimizer`](crate::optim::AmpOptimizer), whose record contains it.
+    #[doc(alias = "state_dict")]
     pub fn record(&self) -> LossScaleRecord {
         self.0.record()
     }
@@ -117,6 +120,7 @@ impl LossScale {
     ///
     /// The configuration in force overrides the record: a static scale keeps its configured value, and a dynamic one is
     /// clamped between its `min` and `max`.
+    #[doc(alias = "load_state_dict")]
     pub fn load(&self, record: LossScaleRecord) {
         self.0.load(record);
     }

@@ -31,6 +31,7 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Amp<B, P, G> {
     ///     }
     /// }
     /// ```
+    #[doc(alias("custom_fwd", "custom_bwd"))]
     pub fn custom_op<const N: usize>(
         class: Class,
         operands: [AmpTensor<B, G>; N],

@@ -43,6 +43,7 @@ use crate::{backend::Amped, graph::NoGraph};
 ///
 /// The gradient clipping of the configuration, which clips each parameter's gradient separately, is kept. It is applied
 /// after [`with_clipping`](Self::with_clipping).
+#[doc(alias("GradScaler", "master weights", "O2"))]
 #[derive(Clone, Debug)]
 pub struct AmpOptimizer<C> {
     config: C,
@@ -95,6 +96,7 @@ impl<C> AmpOptimizer<C> {
     }
 
     /// Clips the unscaled gradients of every step, all parameters together.
+    #[doc(alias("clip_grad_norm_", "clip_grad_value_", "unscale_"))]
     pub fn with_clipping(self, clipping: Clipping) -> Self {
         Self {
             clipping: Some(clipping),

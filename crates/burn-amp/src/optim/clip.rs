@@ -12,6 +12,7 @@ use burn::{
 /// A way to clip the gradients of all parameters.
 ///
 /// It differs from Burn's own `GradientClipping::Norm`, which clips the norm of each parameter's gradient separately.
+#[doc(alias("clip_grad_norm_", "clip_grad_value_"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clipping {
     /// Clamps each element to at most this magnitude.
@@ -24,6 +25,7 @@ pub enum Clipping {
 /// Returns the L2 norm of all gradients of a model together: one F32 element, on the device of the first gradient.
 ///
 /// `None` if there are no gradients. Incurs no device-to-host read.
+#[doc(alias = "get_total_norm")]
 pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     model: &M,
@@ -69,6 +71,7 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for SumOfSquares<'_, B> {
 ///
 /// Incurs no device-to-host read. Gradients that are not finite, which exist only without loss scaling, all become 0 or
 /// NaN when they are clipped by norm, as in PyTorch.
+#[doc(alias("clip_grad_norm_", "clip_grad_value_"))]
 pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &mut GradientsParams,
     model: &M,

@@ -43,6 +43,7 @@ use crate::{
 ///
 /// A backward pass over the same parameters whose gradients are asked for and then discarded cannot be distinguished
 /// from a micro-batch: if it overflows, the next step is skipped.
+#[doc(alias = "GradScaler")]
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizer<O> {
     inner: O,
@@ -78,6 +79,7 @@ impl<O> LossScaleOptimizer<O> {
     }
 
     /// Clips the unscaled gradients of every step, all parameters together.
+    #[doc(alias("clip_grad_norm_", "clip_grad_value_", "unscale_"))]
     pub fn with_clipping(self, clipping: Clipping) -> Self {
         Self {
             clipping: Some(clipping),

@@ -42,6 +42,7 @@ use super::{MasterState, OptimizerConfig, config::replace_optimizer, master_stat
 /// The first step initializes the master from the parameter. From then on the master is authoritative: a change of the
 /// parameter outside the optimizer, such as loading another checkpoint into the model alone, is overwritten by the next
 /// step.
+#[doc(alias("master weights", "O2"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MasterWeights<O> {
     inner: O,
@@ -49,6 +50,7 @@ pub struct MasterWeights<O> {
 }
 
 /// The form in which the F32 masters of parameters in half precision are kept.
+#[doc(alias = "master weights")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Masters {
     /// Keeps them in F32: 4 bytes for each parameter.

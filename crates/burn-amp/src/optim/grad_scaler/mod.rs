@@ -58,6 +58,7 @@ pub use scaled::{Scaled, Unscaled};
 ///
 /// On backends of [`Autodiff`](crate::Autodiff) `backward()` does all this itself; there, set `loss_scale.mode = "off"`
 /// before using this.
+#[doc(alias("torch.amp", "loss scaler"))]
 #[derive(Clone, Debug)]
 pub struct GradScaler {
     scaling: LossScaling,
@@ -94,6 +95,7 @@ impl GradScaler {
     }
 
     /// Returns the factor on the next loss; 1 without scaling.
+    #[doc(alias = "get_scale")]
     pub fn current_scale(&self) -> f32 {
         self.progress.scale()
     }
@@ -132,6 +134,7 @@ impl GradScaler {
     /// # Errors
     ///
     /// Returns an error if there are no gradients, or they carry a scale other than the current one.
+    #[doc(alias = "unscale_")]
     pub fn unscale<B: AutodiffBackend<InnerBackend: AmpBackend>, M: AutodiffModule<B>>(
         &mut self,
         grads: Scaled<GradientsParams>,
@@ -187,11 +190,13 @@ impl GradScaler {
     }
 
     /// Returns the state, for a checkpoint.
+    #[doc(alias = "state_dict")]
     pub fn record(&self) -> LossScaleRecord {
         self.progress
     }
 
     /// Continues from a saved state, under this scaler's configuration.
+    #[doc(alias = "load_state_dict")]
     pub fn load(&mut self, record: LossScaleRecord) {
         self.progress = record.resumed(&self.scaling);
         self.found_inf = None;
