@@ -21,7 +21,7 @@ pub struct Options {
     /// The threads that run programs side by side
     #[arg(long, default_value_t = 2)]
     threads: u64,
-    /// Ends the run after so many wrong programs
+    /// Ends the run after this many wrong programs
     #[arg(long, default_value_t = 1)]
     most: u64,
     /// Lists wrong programs without shrinking and printing them

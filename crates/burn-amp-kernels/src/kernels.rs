@@ -191,8 +191,8 @@ pub trait AmpBackend: Backend {
         affine::reference_backward::<Self>(x, affine, grad, rest, dtype)
     }
 
-    /// The same values, in the order of memory in which the chains' ops read `x`, a tensor of the same shape: for who reads
-    /// them several times.
+    /// The same values, in the order of memory in which the chains' ops read `x`, a tensor of the same shape. Worth it
+    /// for a tensor that is read several times.
     fn in_order_of(tensor: FloatTensor<Self>, x: &FloatTensor<Self>) -> FloatTensor<Self> {
         let _ = x;
         tensor

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A tensor of fewer elements is computed at once, and kept: it is not worth another kernel launch.
 pub const WORTH_WAITING: usize = 1024;
 
-/// A factor is small beside a tensor that has so many times its elements.
+/// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = burn_amp_kernels::affine::SMALL;
 
 /// The most ops in a row that a backward pass computes again. burn-autodiff walks each path through them, and the number

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of those who watch.
+/// The number of watchers.
 static WATCHING: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether anybody watches.
@@ -11,12 +11,12 @@ pub(crate) fn is_on() -> bool {
     WATCHING.load(Ordering::Relaxed) > 0
 }
 
-/// Counts one more who watches.
+/// Registers a watcher.
 pub(crate) fn begin() {
     WATCHING.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts one less.
+/// Removes a watcher.
 pub(crate) fn end() {
     WATCHING.fetch_sub(1, Ordering::Relaxed);
 }

@@ -13,7 +13,7 @@ use super::{
     subject::OnByHand,
 };
 
-/// A result may be off by so many times the largest error of the runs by hand. Both are sums of rounding errors at
+/// A result may be off by this many times the largest error of the runs by hand. Both are sums of rounding errors at
 /// about the same places; of a few such sums the largest is seldom less than a third of what another one may be.
 const FACTOR: f64 = 6.0;
 
@@ -23,7 +23,7 @@ const FACTOR: f64 = 6.0;
 /// `1 / (FACTOR * runs)` of all cases.
 const RUNS: [usize; 3] = [3, 48, 480];
 
-/// A result that is off by so many times its bound is wrong before all runs are made.
+/// A result that is off by this many times its bound is wrong before all runs are made.
 const FAR: f64 = 16.0;
 
 /// A gradient so small beside others, and beside that of the root, which is 1, is zero but for rounding errors: that of

@@ -24,7 +24,7 @@ impl Rng {
         (self.bits() % end as u64) as usize
     }
 
-    /// True in so many of 100 cases.
+    /// True in `percent` of 100 cases.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -99,7 +99,7 @@ fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
     assert!(error < 0.05, "{error}");
 }
 
-/// The gradient of a layer norm's input, whose output is read by so many products, and by so many ops in F32.
+/// The gradient of a layer norm's input, whose output `products` products and `others` ops in F32 read.
 fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32> {
     const WIDTH: usize = 32;
 

@@ -178,7 +178,7 @@ fn products_of(loss: Tensor<Traced, 1>) -> usize {
     made.iter().filter(|call| is_product(call)).count()
 }
 
-/// The products that the backward pass of so many uses of so many rows computes.
+/// The products that the backward pass of `uses` uses, of `rows` rows each, computes.
 fn products(uses: usize, rows: usize) -> usize {
     let leaves = Leaves::<Traced>::new();
     let terms = (0..uses).map(|seed| leaves.read(rows, [seed, seed], None));

@@ -5,7 +5,7 @@ use crate::NormGuard;
 /// What becomes of finite gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GradientsConfig {
-    /// A step is skipped if its gradient norm is more than so many times the median of recent ones; 0 for no limit.
+    /// A step is skipped if its gradient norm exceeds this many times the median of recent norms; 0 never skips.
     pub max_norm_ratio: u32,
 }
 

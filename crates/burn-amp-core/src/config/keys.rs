@@ -59,7 +59,7 @@ keys! {
     "loss_scale.mode" => loss_scale.mode: name::<LossScaleMode>("mode"),
         "auto is dynamic for f16, else off; check only skips";
     "loss_scale.init" => loss_scale.rule.init: Power(-126..=127),
-        "the first scale; with search, where the search ends at the latest";
+        "the first scale; with search, the largest one that the search tries";
     "loss_scale.search" => loss_scale.rule.search: Flag,
         "true: start 2^12 below init and double until a step overflows; false: start at init";
     "loss_scale.growth_factor" => loss_scale.rule.growth_factor: Power(1..=127),
@@ -81,17 +81,17 @@ keys! {
     "loss_scale.max_skips" => loss_scale.max_skips: Whole(0..=u32::MAX),
         "overflows in a row, at any scale, before training is given up; 0 is no limit";
     "gradients.max_norm_ratio" => gradients.max_norm_ratio: Whole(0..=u32::MAX),
-        "skips steps whose norm is beyond so many medians; 0: none; needs an AmpOptimizer";
+        "skip a step whose norm exceeds this many recent medians; 0 never skips; needs an AmpOptimizer";
     "overflow.locate" => overflow.locate: name::<Locate>("mode"),
-        "whether the first op that made inf or NaN is looked for";
+        "when to look for the first op that made inf or NaN";
     "overflow.replay" => overflow.replay: OptionalPath,
-        "such a step is written to this file, for `burn-amp replay`; \"\" is none";
+        "write such a step to this file, for `burn-amp replay`; \"\" writes none";
     "report.steps" => report.steps: Whole(0..=u32::MAX),
-        "steps after the first one that the precision report covers; 0 is no report";
+        "steps that the precision report covers, after the first one; 0 makes no report";
     "report.output" => report.output: FilePath,
-        "the report is written to this name with .json, .html and .txt";
+        "write the report to this name with .json, .html and .txt";
     "report.samples" => report.samples: Flag,
-        "true: the report says how many values overflow or become 0 in casts, by a sample";
+        "true: sample the casts, and report how many values overflow or become 0";
 }
 
 /// A key of the configuration: its path, its variable, the values it takes, its default and its meaning.

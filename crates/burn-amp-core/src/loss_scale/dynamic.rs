@@ -133,7 +133,7 @@ impl DynamicLossScale {
         }
     }
 
-    /// A scale times a factor below 1, but not below the floor; a scale that is there already stays.
+    /// A scale times a factor below 1, but not below the floor; a scale already below the floor is kept.
     fn lowered(&self, scale: f32, factor: f32) -> f32 {
         (scale * factor).max(self.min).min(scale)
     }

@@ -95,7 +95,7 @@ impl Report {
 
 /// The pattern that calls have, if they have one.
 fn lint(calls: &Calls) -> Option<Lint> {
-    /// From so many numbers of about 16 on, their sum is more than F16 has. In BF16 a sum of ones stops at 256.
+    /// The sum of this many numbers of about 16 overflows in F16. In BF16 a sum of ones stops at 256.
     const MANY: usize = 4096;
 
     let op: Op = calls.op.parse().ok()?;

@@ -79,7 +79,7 @@ fn slope<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
     }
 }
 
-/// The elements of a vector in which tensors of so many elements, of at most so many bytes each, are read and written.
+/// Returns the elements per vector in which `x` and a result of the same shape in `dtype` are read and written.
 fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>, dtype: DType) -> usize {
     let elements = x.meta.num_elements();
     x.client

@@ -112,7 +112,7 @@ pub(crate) struct Joint<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> Joint<B> {
-    /// That of the node whose result will be this tensor.
+    /// Starts gathering gradients for the node that will produce `result`.
     pub(crate) fn new(result: &FloatTensor<B>) -> Self {
         Self {
             dtype: result.dtype().into(),

@@ -52,7 +52,7 @@ pub(crate) use sums_kernel::{moments, sums};
 #[cfg(doc)]
 use crate::AmpBackend;
 
-/// A factor is small beside a tensor that has so many times its elements.
+/// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = 16;
 
 /// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a ReLU of it, or of

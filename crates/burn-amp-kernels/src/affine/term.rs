@@ -13,7 +13,7 @@ use crate::{
 pub(super) enum Term<B: AmpBackend> {
     Chain(Chain<B>),
     Moments(Moments<B>),
-    /// That of a reader of the same values in another dtype.
+    /// The gradient of a reader of the same values in another dtype.
     Gradient(FloatTensor<B>),
 }
 

@@ -16,8 +16,8 @@ const MOST_TENSORS: usize = 192;
 /// The launches that a list should take, however long it is.
 const LAUNCHES: usize = 12;
 
-/// Returns how many tensors a launch should take, so that a list of `count` tensors of so many `classes`, none of which
-/// shares a launch with another, takes at most [`LAUNCHES`].
+/// Returns how many tensors a launch should take, so that a list of `count` tensors takes at most [`LAUNCHES`]. The list
+/// has tensors of several `classes`, which share no launch.
 pub(crate) fn wanted_tensors(count: usize, classes: usize) -> usize {
     // Each class may leave one launch that is not full.
     let full = LAUNCHES.saturating_sub(classes).max(1);
@@ -175,7 +175,7 @@ pub(crate) fn geometry<R: CubeRuntime>(
     (cubes(client, longest, dim.num_elems() as usize), dim)
 }
 
-/// Returns the cubes of so many units that stride over tensors together, of which the longest takes `longest` units.
+/// Returns how many cubes, of `units` units each, stride over tensors together. The longest tensor takes `longest` units.
 pub(crate) fn cubes<R: CubeRuntime>(
     client: &ComputeClient<R>,
     longest: usize,
@@ -198,7 +198,7 @@ pub(crate) fn cubes<R: CubeRuntime>(
 mod tests {
     use super::*;
 
-    /// The launches of lists of these lengths, with so many bindings and five buffers per tensor.
+    /// The launches of lists of these lengths, on a device with that many `bindings`, with five buffers per tensor.
     fn launches(lists: &[usize], bindings: usize) -> usize {
         let wanted = wanted_tensors(lists.iter().sum(), lists.len());
         let most = most_tensors(bindings, 5, 4).min(wanted);

@@ -53,7 +53,7 @@ pub(super) const fn codes(place: Place) -> u32 {
     }
 }
 
-/// Returns the words of a tensor with so many elements.
+/// Returns the number of words of a tensor with `elements` elements.
 pub fn words(elements: usize) -> usize {
     elements.div_ceil(BLOCK) * (BLOCK_WORDS + 1)
 }
@@ -116,7 +116,7 @@ pub fn pack(values: &[f32], place: Place, random: impl Fn(usize) -> u32) -> Vec<
     words
 }
 
-/// Returns the numbers of a moment with so many elements.
+/// Returns the numbers of a moment with `elements` elements.
 ///
 /// # Panics
 ///

@@ -53,7 +53,7 @@ impl Place {
 }
 
 impl MomentFormat {
-    /// Returns the U32 words of a moment with so many elements; `None` if it is not kept in words.
+    /// Returns the number of U32 words of a moment with `elements` elements; `None` if it is not kept in words.
     pub fn words(self, elements: usize) -> Option<usize> {
         match self {
             Self::Wide => None,

@@ -92,7 +92,7 @@ pub fn pack(values: impl Iterator<Item = u16>) -> Vec<u32> {
     words
 }
 
-/// Unpacks so many BF16.
+/// Unpacks the bits of `len` numbers in BF16.
 pub fn unpack(words: impl Iterator<Item = u32>, len: usize) -> Vec<u16> {
     let halves = words.flat_map(|word| [word as u16, (word >> 16) as u16]);
     halves.take(len).collect()

@@ -11,7 +11,7 @@ use crate::cube::plan::storage;
 /// The bits of a word.
 const BITS: usize = 32;
 
-/// One unit packs one word, the bits of so many vectors.
+/// Each unit packs one word, which has the bits of several vectors.
 #[cube(launch)]
 fn not_positive_kernel<F: Float, N: Size>(
     x: &Array<Vector<F, N>>,
@@ -61,7 +61,7 @@ fn zeroed_kernel<F: Float, N: Size>(
     output[ABSOLUTE_POS] = result;
 }
 
-/// The elements of a vector in which a tensor of so many elements is read and written.
+/// Returns the elements per vector in which `x` is read and written.
 fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>) -> usize {
     let elements = x.meta.num_elements();
     x.client

@@ -37,7 +37,7 @@ pub enum SignMask<B: Backend> {
     Bools(BoolTensor<B>),
 }
 
-/// The words that hold one bit for each of so many elements.
+/// The number of words that hold one bit for each of `elements` elements.
 #[cfg(any(feature = "flex", feature = "cubecl", feature = "fusion"))]
 pub(crate) fn words(elements: usize) -> usize {
     elements.div_ceil(32)

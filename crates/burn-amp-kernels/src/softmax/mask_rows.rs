@@ -37,7 +37,7 @@ impl Default for Run {
 }
 
 impl<R: CubeRuntime> MaskRows<R> {
-    /// Takes a mask in place if its rows allow it, and a contiguous copy otherwise. Vectors of so many elements can be read.
+    /// Takes a mask in place if its rows allow it, and a contiguous copy otherwise. `vector_size`: elements per read.
     pub fn new(mask: CubeTensor<R>, operand: &Shape, vector_size: usize) -> Self {
         let of = |mask: &CubeTensor<R>| {
             runs(
@@ -124,7 +124,7 @@ fn runs(
     runs.try_into().ok()
 }
 
-/// Passes the place of a row to a kernel that reads vectors of so many elements.
+/// Passes the place of a row to a kernel that reads `vector_size` elements at once.
 pub(super) fn place<R: CubeRuntime>(runs: [Run; RUNS], vector_size: usize) -> PlaceLaunch<R> {
     let [a, b] = runs;
     PlaceLaunch::new(

@@ -19,7 +19,7 @@ use crate::{
     thresholds::{LONGEST, worth_waiting},
 };
 
-/// An operand that is broadcast to so many times its size is small beside the result.
+/// An operand that is broadcast to this many times its size is small beside the result.
 const BROADCAST: usize = 16;
 
 /// The operands of an op, as far as they decide whether its result is recomputed.

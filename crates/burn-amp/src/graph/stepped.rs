@@ -16,7 +16,7 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    /// A tensor of so many elements, computed from gradients of `passes`.
+    /// A tensor with `elements` elements, computed from gradients of `passes`.
     pub(crate) fn by<B: Backend>(passes: &Passes<B>, elements: usize) -> Self {
         Self {
             undecided: !passes.is_empty(),

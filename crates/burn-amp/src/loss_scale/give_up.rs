@@ -25,7 +25,7 @@ pub(crate) struct GivenUp {
 /// A limit of overflows in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
-    /// `loss_scale.patience`, by so many at the smallest scale.
+    /// `loss_scale.patience`; the number is that of the overflows at the smallest scale.
     AtMin(u32),
     /// `loss_scale.max_skips`.
     InARow,

@@ -47,7 +47,7 @@ impl<B: Backend> Passes<B> {
         })))
     }
 
-    /// Adds that this is the gradient of a parameter of so many `elements`, if that is `stored` in half precision.
+    /// Adds that this is the gradient of a parameter with `elements` elements, if that is `stored` in half precision.
     pub(crate) fn of_leaf(self, stored: Precision, elements: usize) -> Self {
         if stored.is_low() {
             self.with_low_leaf(Some(LowLeaf { elements, stored }))
@@ -74,8 +74,9 @@ impl<B: Backend> Passes<B> {
         self
     }
 
-    /// Returns the dtype of a parameter in half precision from whose gradient a tensor of so many elements was computed,
-    /// if it is as large: the factor of a clipping is computed from all gradients, and makes none of another.
+    /// Returns the dtype of a parameter in half precision from whose gradient a tensor with `elements` elements was
+    /// computed, if the parameter is as large: the factor of a clipping is computed from all gradients, and makes none
+    /// of another.
     pub(crate) fn low_leaf_of(&self, elements: usize) -> Option<Precision> {
         let leaf = self.0.as_ref()?.low_leaf?;
         (leaf.elements == elements).then_some(leaf.stored)

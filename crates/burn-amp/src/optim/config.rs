@@ -43,8 +43,8 @@ pub trait OptimizerConfig<B: Backend> {
         Masters::None
     }
 
-    /// Returns the bytes of the moments per element of an F32 parameter with so many elements, which is one of a norm or
-    /// an embedding or not; `None` if they depend on neither.
+    /// Returns the bytes that the moments take per element of an F32 parameter with `elements` elements; `None` if they
+    /// depend on neither argument. `keeps_more` says whether the parameter is one of a norm or an embedding.
     #[doc(hidden)]
     fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
         let _ = (elements, keeps_more);

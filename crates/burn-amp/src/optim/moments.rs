@@ -29,8 +29,8 @@ pub enum Moments {
 const SMALL: usize = 4096;
 
 impl Moments {
-    /// Returns the format of the moments of a parameter with so many elements, which is one of a norm or an embedding or
-    /// not.
+    /// Returns the format of the moments of a parameter with `elements` elements. `keeps_more` says whether it is one of
+    /// a norm or an embedding.
     pub(crate) fn format(self, elements: usize, keeps_more: bool) -> MomentFormat {
         if elements < SMALL || keeps_more {
             return MomentFormat::Wide;

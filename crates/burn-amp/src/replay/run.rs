@@ -73,7 +73,7 @@ pub enum ReplayError {
         call: usize,
         /// The op.
         op: String,
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
 }

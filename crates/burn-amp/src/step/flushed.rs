@@ -8,7 +8,7 @@ use burn_amp_kernels::{
 
 use crate::{loss_scale::Readable, policy::Context, warn};
 
-/// One pass in so many is looked at. It reads a sample of each gradient in F16 and waits for each: even if it takes ten
+/// One pass in this many is looked at. It reads a sample of each gradient in F16 and waits for each: even if it takes ten
 /// times as long as another, that is 1 % of the time of all passes.
 const EVERY: u64 = 1024;
 

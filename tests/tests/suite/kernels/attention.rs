@@ -15,7 +15,7 @@ const BATCH: usize = 2;
 const HEADS: usize = 3;
 const WIDTH: usize = 8;
 
-/// An attention of so many queries to so many keys.
+/// An attention, with its numbers of queries and keys in `positions`.
 struct Case {
     name: &'static str,
     positions: [usize; 2],
