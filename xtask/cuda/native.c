@@ -16,7 +16,7 @@ enum { MAX_PATH = 4096 };
 extern char **environ;
 
 // Each operation of a kernel is one of the host, without the fused multiplications that NVRTC forms.
-#define OPTIONS "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing"
+#define OPTIONS "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-pipe"
 
 static const char *folder(void) { return getenv("STAND_IN_KERNELS"); }
 
@@ -150,7 +150,8 @@ bool compile_native(const char *source, const char *hash, const char *entry, cha
     snprintf(output, sizeof output, "%s.%d.log", library, getpid());
     if (!write_source(path, source, entry)) return refuse(entry, "its source cannot be written", log, size);
     compile_headers();
-    const char *const words[] = {"c++", OPTIONS, "-I", folder(), "-I", headers(), "-o", draft, path, NULL};
+    // The C library that a kernel needs is loaded with the program.
+    const char *const words[] = {"c++", OPTIONS, "-nostdlib", "-I", folder(), "-I", headers(), "-o", draft, path, NULL};
     bool is_compiled = succeeds(words, output);
     if (!is_compiled) {
         char line[1024] = "", why[sizeof line + sizeof path + 8];

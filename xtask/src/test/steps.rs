@@ -66,8 +66,8 @@ pub const TEST: &[Step] = &[
     ),
     Step::new(
         "test",
-        "every unit test and integration test, on the CPU backend",
-        Task::Tests(&["test", "--workspace", "--lib", "--bins", "--tests"]),
+        "every unit test and integration test but those of the lab's programs, on the CPU backend",
+        Task::Tests(&["test", "--workspace", "--tests"]),
     ),
     Step::new(
         "cuda-kernels",
@@ -92,6 +92,20 @@ pub const REST: &[Step] = &[
         "msrv",
         "burn-amp compiles with the Rust version that it declares",
         Task::IfPossible("cargo check with that version", msrv::check),
+    ),
+    Step::new(
+        "programs",
+        "the unit tests of the lab's programs, on the CPU backend",
+        Task::Tests(&[
+            "test",
+            "--workspace",
+            "--bin",
+            "bench",
+            "--bin",
+            "compare",
+            "--bin",
+            "footprint",
+        ]),
     ),
     Step::new(
         "clippy-cpu",
