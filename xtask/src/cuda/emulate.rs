@@ -30,11 +30,15 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "hundreds of steps, with the kernels of `kernels::optimizer`",
     ),
     ("long_runs::", "hundreds of steps"),
+    ("random::", "minutes; `cargo xtask cuda emulate random::` runs them"),
     (
         "resume::",
         "starts a process for each of many interrupted runs",
     ),
 ];
+
+/// The modules of the suite that have test binaries of their own.
+const PARTS: &[&str] = &["kernels", "random"];
 
 /// The options of `cargo xtask cuda emulate`.
 #[derive(Args, Default)]
@@ -54,11 +58,11 @@ impl Options {
 
     /// The smallest test binary with all tests that the filters choose.
     fn target(&self) -> &'static str {
-        let of_kernels = |filter: &String| filter.starts_with("kernels::");
-        match !self.filters.is_empty() && self.filters.iter().all(of_kernels) {
-            true => "kernels",
-            false => "suite",
-        }
+        let has_all = |part: &&str| {
+            let is_of_part = |filter: &String| filter.starts_with(&format!("{part}::"));
+            !self.filters.is_empty() && self.filters.iter().all(is_of_part)
+        };
+        PARTS.iter().copied().find(has_all).unwrap_or("suite")
     }
 
     fn chooses(&self, name: &str) -> bool {
@@ -175,12 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_of_kernels_have_a_binary_of_their_own() {
+    fn some_parts_of_the_suite_have_a_binary_of_their_own() {
         let target = |filters: &[&str]| {
             let filters = filters.iter().map(ToString::to_string).collect();
             Options { filters }.target()
         };
         assert_eq!(target(&["kernels::softmax", "kernels::cat"]), "kernels");
+        assert_eq!(target(&["random::"]), "random");
+        assert_eq!(target(&["kernels::", "random::"]), "suite");
         assert_eq!(target(&["kernels::", "norms::"]), "suite");
         assert_eq!(target(&["softmax"]), "suite");
         assert_eq!(target(&[]), "suite");
