@@ -16,7 +16,7 @@ impl Default for Limits {
         Self {
             elements: 6000,
             steps: 24,
-            everywhere: true,
+            everywhere: !cfg!(feature = "cubecl"),
         }
     }
 }

@@ -161,13 +161,13 @@ impl<P: Tested, C: CheckpointStrategy> Subject for Under<P, C> {
     fn optimizer(optimizer: Optimizer) -> Option<Stepper<Self::B>> {
         match optimizer {
             Optimizer::None => None,
-            Optimizer::Sgd => Some(stepper(AmpOptimizer::new(SgdConfig::new()).init())),
-            Optimizer::Momentum => Some(stepper(AmpOptimizer::new(momentum()).init())),
+            Optimizer::Sgd => Some(stepper(P::optimizer(SgdConfig::new()).init())),
+            Optimizer::Momentum => Some(stepper(P::optimizer(momentum()).init())),
             Optimizer::BurnsAdam if !P::CHECKS_LATE => plain_optimizer(optimizer),
             Optimizer::Adam | Optimizer::BurnsAdam => {
-                Some(stepper(AmpOptimizer::new(AdamConfig::new()).init()))
+                Some(stepper(P::optimizer(AdamConfig::new()).init()))
             }
-            Optimizer::AdamW => Some(stepper(AmpOptimizer::new(AdamWConfig::new()).init())),
+            Optimizer::AdamW => Some(stepper(P::optimizer(AdamWConfig::new()).init())),
         }
     }
 }
@@ -175,6 +175,10 @@ impl<P: Tested, C: CheckpointStrategy> Subject for Under<P, C> {
 /// A policy under which random programs run.
 pub trait Tested: ConfigSource + Clone + std::fmt::Debug + Default {
     const CHECKS_LATE: bool = false;
+
+    fn optimizer<C>(config: C) -> AmpOptimizer<C> {
+        AmpOptimizer::new(config)
+    }
 }
 
 /// F16 with a loss scale that starts at once, so that a run does not depend on those before it.
@@ -214,7 +218,17 @@ policy!(
     in_f16(false)
 );
 
-impl Tested for O0 {}
+impl Tested for O0 {
+    /// The kernel over all parameters rounds a product and a sum once, and Burn's ops twice. Its reference has their bits.
+    fn optimizer<C>(config: C) -> AmpOptimizer<C> {
+        let optimizer = AmpOptimizer::new(config);
+        if cfg!(feature = "cubecl") {
+            optimizer.unfused()
+        } else {
+            optimizer
+        }
+    }
+}
 impl Tested for Bf16 {}
 impl Tested for F16 {}
 impl Tested for F16OnDevice {

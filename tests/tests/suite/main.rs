@@ -74,8 +74,6 @@ mod parameters;
 mod policy;
 mod presets;
 mod products;
-// Their oracles are bits of the plain backend, which a tuned one does not repeat.
-#[cfg(not(feature = "cubecl"))]
 mod random;
 mod ranks;
 mod reads;

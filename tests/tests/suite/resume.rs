@@ -403,11 +403,15 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
         GradientsParams::from_grads(model.forward(x).sum().backward(), &model)
     };
     let adam = AmpOptimizer::new(AdamConfig::new());
-    type Loaded =
-        <LossScaleOptimizer<AmpAdaptor<AdamConfig, Layer, B>> as Optimizer<Layer, B>>::Record;
+    type Inner = AmpAdaptor<AdamConfig, Layer, B>;
+    type Whole = LossScaleOptimizer<Inner>;
 
     macro_rules! refused_by {
-        ($recorder:expr, $optimizer:expr) => {{
+        ($recorder:expr, $optimizer:expr) => {
+            refused_by!($recorder, $optimizer, Whole)
+        };
+        ($recorder:expr, $optimizer:expr, $loads:ty) => {{
+            type Loaded = <$loads as Optimizer<Layer, B>>::Record;
             let mut optimizer = $optimizer;
             let _ = optimizer.step(0.1, model.clone(), grads());
             let record = Optimizer::<Layer, B>::to_record(&optimizer);
@@ -420,7 +424,9 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
     }
     let plain: fn() -> OptimizerAdaptor<burn::optim::Adam, Layer, B> = || AdamConfig::new().init();
     let momentum = burn::optim::momentum::MomentumConfig::new();
-    let sgd = AmpOptimizer::new(burn::optim::SgdConfig::new().with_momentum(Some(momentum)));
+    let sgd = burn::optim::SgdConfig::new().with_momentum(Some(momentum));
+    let plain_sgd = || sgd.init::<B, Layer>();
+    let sgd = AmpOptimizer::new(sgd.clone());
     let sgd = || sgd.init::<B, Layer>();
     let messages = [
         refused_by!(DefaultRecorder::new(), plain()),
@@ -450,6 +456,26 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
             "{message}"
         );
         assert!(message.contains("and `Adam` is to load it"), "{message}");
+    }
+    // The file of a plain optimizer does not say of which one.
+    let messages = [
+        refused_by!(DefaultRecorder::new(), plain_sgd(), Inner),
+        refused_by!(
+            BinFileRecorder::<FullPrecisionSettings>::new(),
+            plain_sgd(),
+            Inner
+        ),
+        refused_by!(
+            PrettyJsonFileRecorder::<FullPrecisionSettings>::new(),
+            plain_sgd(),
+            Inner
+        ),
+    ];
+    for message in messages {
+        assert!(
+            message.contains("this is no state of the optimizer `Adam`"),
+            "{message}"
+        );
     }
 
     // As a record of the plain optimizer it is loaded.

@@ -4,10 +4,9 @@
 use std::{
     collections::BTreeSet,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{self, Command},
     sync::atomic::{AtomicUsize, Ordering},
-    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +16,10 @@ use super::{
     compiled,
     stand_in::{self, StandIn},
 };
-use crate::{test::halves, workspace};
+use crate::{
+    test::modules::{self, Binary},
+    workspace,
+};
 
 /// Tests that do not run unless they are named, by the beginning of their names, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -30,11 +32,15 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "hundreds of steps, with the kernels of `kernels::optimizer`",
     ),
     ("long_runs::", "hundreds of steps"),
+    ("random::", "minutes; `cargo xtask cuda emulate random::` runs them"),
     (
         "resume::",
         "starts a process for each of many interrupted runs",
     ),
 ];
+
+/// The modules of the suite that have test binaries of their own.
+const PARTS: &[&str] = &["kernels", "random"];
 
 /// The options of `cargo xtask cuda emulate`.
 #[derive(Args, Default)]
@@ -54,11 +60,11 @@ impl Options {
 
     /// The smallest test binary with all tests that the filters choose.
     fn target(&self) -> &'static str {
-        let of_kernels = |filter: &String| filter.starts_with("kernels::");
-        match !self.filters.is_empty() && self.filters.iter().all(of_kernels) {
-            true => "kernels",
-            false => "suite",
-        }
+        let has_all = |part: &&str| {
+            let is_of_part = |filter: &String| filter.starts_with(&format!("{part}::"));
+            !self.filters.is_empty() && self.filters.iter().all(is_of_part)
+        };
+        PARTS.iter().copied().find(has_all).unwrap_or("suite")
     }
 
     fn chooses(&self, name: &str) -> bool {
@@ -82,53 +88,33 @@ pub fn run(options: &Options) -> Result<()> {
     let folder = stand_in::work()?.join("emulate");
     let kernels = compiled::folder(&folder)?;
     let suite = build(options.target())?;
-    let process = |arguments: &[&str], log: &Path| {
-        let mut command = Command::new(&suite);
-        command
-            .args(arguments)
-            .current_dir(workspace::root().join("tests"))
-            .env("RUST_TEST_THREADS", "1");
-        stand_in.run_kernels_under(&mut command, &kernels, log);
-        command
-    };
-
-    let list = ["--list", "--format=terse"];
-    let list = workspace::output(&mut process(&list, Path::new("/dev/null")))?;
-    let names: Vec<_> = halves::names(&list)
-        .into_iter()
-        .filter(|name| options.chooses(name))
-        .collect();
-    ensure!(!names.is_empty(), "no test has such a name");
     if options.filters.is_empty() {
         for (left_out, why) in LEFT_OUT {
             println!("left out: {left_out}: {why}");
         }
     }
 
-    let start = Instant::now();
     let before = compiled::count(&kernels)?;
     let processes = AtomicUsize::new(0);
-    let log = |half| folder.join(format!("{}-{half}.log", process::id()));
-    let all_passed = halves::side_by_side(&names, |names| {
-        let half = processes.fetch_add(1, Ordering::Relaxed);
-        let mut command = process(&["--exact"], &log(half));
-        command.args(names);
+    let log = |process| folder.join(format!("{}-{process}.log", process::id()));
+    let command = |binary: &Binary| {
+        let mut command = binary.command();
+        let process = processes.fetch_add(1, Ordering::Relaxed);
+        stand_in.run_kernels_under(&mut command, &kernels, &log(process));
         command
-    })?;
+    };
+    let result = modules::run(&suite, command, |name| options.chooses(name));
     println!(
-        "{} tests in {:.0} s; {} kernels were compiled",
-        names.len(),
-        start.elapsed().as_secs_f64(),
+        "{} kernels were compiled",
         compiled::count(&kernels)? - before
     );
     let refused = (0..processes.into_inner())
-        .map(|half| refused(&log(half)))
+        .map(|process| refused(&log(process)))
         .collect::<Result<Vec<_>>>()?;
     for line in refused.into_iter().flatten().collect::<BTreeSet<_>>() {
         println!("{line}");
     }
-    ensure!(all_passed, "tests failed on CUDA's source");
-    Ok(())
+    result.context("on CUDA's source")
 }
 
 /// Whether there is a C++ compiler.
@@ -146,10 +132,9 @@ pub fn has_compiler() -> Result<()> {
 }
 
 /// Builds a test binary with the features that Burn has in all tests: kernels are not tuned.
-fn build(target: &str) -> Result<PathBuf> {
+fn build(target: &str) -> Result<Vec<Binary>> {
     let mut cargo = workspace::cargo(&[
         "test",
-        "--no-run",
         "--workspace",
         "--test",
         target,
@@ -157,7 +142,7 @@ fn build(target: &str) -> Result<PathBuf> {
         "burn-amp-tests/cuda",
     ]);
     println!("{}", workspace::line(&cargo));
-    workspace::executable(&mut cargo, target)
+    modules::build(&mut cargo)
 }
 
 /// What the driver refused, line by line; removes the log.
@@ -175,12 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_of_kernels_have_a_binary_of_their_own() {
+    fn some_parts_of_the_suite_have_a_binary_of_their_own() {
         let target = |filters: &[&str]| {
             let filters = filters.iter().map(ToString::to_string).collect();
             Options { filters }.target()
         };
         assert_eq!(target(&["kernels::softmax", "kernels::cat"]), "kernels");
+        assert_eq!(target(&["random::"]), "random");
+        assert_eq!(target(&["kernels::", "random::"]), "suite");
         assert_eq!(target(&["kernels::", "norms::"]), "suite");
         assert_eq!(target(&["softmax"]), "suite");
         assert_eq!(target(&[]), "suite");

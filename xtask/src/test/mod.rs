@@ -5,12 +5,12 @@
 //! feature of their own package, which changes nothing below it. The lints share another one.
 //!
 //! * [`steps`]: what runs; [`step`]: the kinds of steps
-//! * [`halves`]: tests in two processes; [`report`]: the outcomes; [`times`]: how long steps took
+//! * [`modules`]: tests in processes, a module in each; [`report`]: the outcomes; [`times`]: how long steps took
 //! * [`manifests`], [`package`], [`msrv`]: steps that are more than a command
 //! * [`tools`]: programs that steps need
 
-pub mod halves;
 mod manifests;
+pub mod modules;
 mod msrv;
 mod package;
 mod report;

@@ -4,7 +4,11 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{halves, report::Outcome, tools};
+use super::{
+    modules::{self, Binary},
+    report::Outcome,
+    tools,
+};
 use crate::{vulkan, workspace};
 
 const DENY_WARNINGS: &str = "-D warnings";
@@ -29,7 +33,7 @@ pub enum Task {
     Clippy(&'static str),
     /// The documentation of the workspace with these features, rustdoc's warnings as errors.
     Doc(&'static str),
-    /// A `cargo test` command, run in [`halves`].
+    /// A `cargo test` command, its tests run by [`modules`].
     Tests(&'static [&'static str]),
     /// The same on the Vulkan software driver.
     Vulkan(&'static [&'static str]),
@@ -45,7 +49,7 @@ impl Step {
         match self.task {
             Task::Check(what, _) | Task::IfPossible(what, _) => what.to_owned(),
             Task::Cargo(args) => format!("cargo {}", args.join(" ")),
-            Task::Tests(args) => format!("cargo {}, in two processes", args.join(" ")),
+            Task::Tests(args) => format!("cargo {}, a process for each module", args.join(" ")),
             Task::Clippy(features) => workspace::line(&clippy(features)),
             Task::Doc(features) => {
                 format!(
@@ -55,7 +59,7 @@ impl Step {
             }
             Task::Vulkan(args) => {
                 let args = args.join(" ");
-                format!("cargo {args}, in two processes on the software driver")
+                format!("cargo {args}, a process for each module, on the software driver")
             }
         }
     }
@@ -69,7 +73,7 @@ impl Step {
             Task::Doc(features) => {
                 workspace::run(doc(features).env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
             }
-            Task::Tests(args) => halves::run(|| workspace::cargo(args)).into(),
+            Task::Tests(args) => tests(args, |_| {}).into(),
             Task::Vulkan(args) => on_vulkan(args),
         }
     }
@@ -92,10 +96,16 @@ fn on_vulkan(args: &[&str]) -> Outcome {
                 .to_owned(),
         );
     };
-    let cargo_test = || {
-        let mut command = workspace::cargo(args);
-        vulkan::force(&mut command, &driver);
+    tests(args, |command| vulkan::force(command, &driver)).into()
+}
+
+/// Builds and runs tests, with what `prepare` adds to the command of each process.
+fn tests(args: &[&str], prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
+    let binaries = modules::build(&mut workspace::cargo(args))?;
+    let command = |binary: &Binary| {
+        let mut command = binary.command();
+        prepare(&mut command);
         command
     };
-    halves::run(cargo_test).into()
+    modules::run(&binaries, command, |_| true)
 }

@@ -72,7 +72,7 @@ pub const TEST: &[Step] = &[
     Step::new(
         "cuda-kernels",
         "the tests of kernels, with the CUDA source that CubeCL writes, compiled for the CPU",
-        Task::IfPossible("cargo xtask cuda emulate kernels::", tools::cuda_emulation),
+        Task::IfPossible("cargo xtask cuda emulate kernels::", tools::emulated_kernels),
     ),
 ];
 
@@ -169,6 +169,11 @@ pub const REST: &[Step] = &[
         "cuda-compile",
         "NVRTC compiles every kernel of these steps for sm_80 and sm_90, and none of ours spills registers",
         Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
+    ),
+    Step::new(
+        "cuda-random",
+        "random programs with the CUDA source that CubeCL writes, compiled for the CPU",
+        Task::IfPossible("cargo xtask cuda emulate random::", tools::emulated_programs),
     ),
     Step::new(
         "driver",

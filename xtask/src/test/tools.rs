@@ -40,10 +40,19 @@ pub fn cuda_kernels() -> Outcome {
     }
 }
 
-/// Runs the suite with kernels compiled for the CPU, if there is a C++ compiler.
-pub fn cuda_emulation() -> Outcome {
+/// Runs the tests of kernels with CUDA's source, compiled for the CPU, if there is a C++ compiler.
+pub fn emulated_kernels() -> Outcome {
+    emulated("kernels::")
+}
+
+/// Runs the random programs so.
+pub fn emulated_programs() -> Outcome {
+    emulated("random::")
+}
+
+fn emulated(part: &str) -> Outcome {
     match cuda::can_emulate() {
-        Ok(()) => cuda::check_emulation().into(),
+        Ok(()) => cuda::check_emulation(part).into(),
         Err(error) => without_means(format!("no kernel for CUDA ran: {error:#}")),
     }
 }

@@ -122,6 +122,14 @@ fn other<E: Error>(saved: &str, expected: &str, reason: Option<E>) -> E {
     ))
 }
 
+/// The error of a state that is not of the form `I`, for this `reason`.
+pub(super) fn not_of<I, E: Error>(reason: E) -> E {
+    E::custom(format!(
+        "this is no state of the optimizer `{}`: {reason}",
+        name_of::<I>()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

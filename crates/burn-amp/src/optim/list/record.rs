@@ -17,10 +17,11 @@ use burn_amp_kernels::{
     optimizer::{Moment, Place},
 };
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     super::{
+        foreign,
         MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, master_state::Master,
     },
     Plain,
@@ -52,7 +53,7 @@ where
 /// [`StateRecord`] in a file.
 #[doc(hidden)]
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(bound = "")]
+#[serde(bound = "", remote = "Self")]
 pub enum StateItem<O, B, S>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
@@ -65,6 +66,30 @@ where
     AmpList(ListItem),
     /// Of an optimizer that steps one parameter after the other, with a separate master.
     AmpOneByOne(AdaptorRecordItem<MasterWeights<SkipOnDevice<O>>, B, S>),
+}
+
+impl<O, B, S> Serialize for StateItem<O, B, S>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    O: SimpleOptimizer<B::InnerBackend>,
+    S: PrecisionSettings,
+{
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        // What serde derives: with `remote`, it is no method of the trait.
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de, O, B, S> Deserialize<'de> for StateItem<O, B, S>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    O: SimpleOptimizer<B::InnerBackend>,
+    S: PrecisionSettings,
+{
+    /// A file of Burn's optimizer does not say which optimizer it is of, so the error names the one that loads it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer).map_err(foreign::not_of::<Self, _>)
+    }
 }
 
 /// Evaluates an expression for the rank of a tensor, as a constant.
