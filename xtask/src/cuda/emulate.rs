@@ -32,7 +32,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "hundreds of steps, with the kernels of `kernels::optimizer`",
     ),
     ("long_runs::", "hundreds of steps"),
-    ("random::", "minutes; `cargo xtask cuda emulate random::` runs them"),
+    (
+        "random::",
+        "minutes; `cargo xtask cuda emulate random::` runs them",
+    ),
     (
         "resume::",
         "starts a process for each of many interrupted runs",

@@ -170,18 +170,17 @@ mod tests {
     fn tests_are_grouped_by_module_and_none_is_lost() {
         let list = "a::one: test\na::two: test\nb::one: test\nalone: test\nc::d::one: test\n\n5 tests, 1 benchmark\n\
                     measure: benchmark\n";
-        let modules = by_module(names(list));
+        let modules: Vec<_> = by_module(names(list)).into_iter().collect();
         let expected = [
             ("", vec!["alone"]),
             ("a", vec!["a::one", "a::two"]),
             ("b", vec!["b::one"]),
             ("c::d", vec!["c::d::one"]),
         ];
-        assert!(
-            modules
-                .iter()
-                .map(|(k, v)| (k.as_str(), v.clone()))
-                .eq(expected)
-        );
+        let owned = |(module, tests): (&str, Vec<&str>)| {
+            let tests = tests.into_iter().map(str::to_owned).collect();
+            (module.to_owned(), tests)
+        };
+        assert_eq!(modules, expected.map(owned));
     }
 }

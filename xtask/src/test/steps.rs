@@ -72,7 +72,10 @@ pub const TEST: &[Step] = &[
     Step::new(
         "cuda-kernels",
         "the tests of kernels, with the CUDA source that CubeCL writes, compiled for the CPU",
-        Task::IfPossible("cargo xtask cuda emulate kernels::", tools::emulated_kernels),
+        Task::IfPossible(
+            "cargo xtask cuda emulate kernels::",
+            tools::emulated_kernels,
+        ),
     ),
 ];
 
@@ -173,7 +176,10 @@ pub const REST: &[Step] = &[
     Step::new(
         "cuda-random",
         "random programs with the CUDA source that CubeCL writes, compiled for the CPU",
-        Task::IfPossible("cargo xtask cuda emulate random::", tools::emulated_programs),
+        Task::IfPossible(
+            "cargo xtask cuda emulate random::",
+            tools::emulated_programs,
+        ),
     ),
     Step::new(
         "driver",

@@ -21,8 +21,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     super::{
-        foreign,
-        MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, master_state::Master,
+        MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, foreign,
+        master_state::Master,
     },
     Plain,
     item::ListItem,
