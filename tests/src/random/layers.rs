@@ -170,6 +170,8 @@ impl LayerSpec {
 
     /// Makes the layer; its parameters are drawn with `seed`.
     pub fn init<B: Backend>(self, to: &Setting<B>, seed: u64) -> Layer<B> {
+        // Burn draws parameters before they are replaced.
+        let _turn = super::turn();
         let device = &to.device;
         let layer = match self {
             Self::Linear {

@@ -200,3 +200,24 @@ fn what_is_known_of_a_tensor_ends_where_the_graph_is_cut() {
     }
     for_each_low_policy!(same);
 }
+
+/// A chain over a product of inputs that no graph tracks, whose backward pass has nothing to do.
+fn backward_from_inputs<B: AutodiffBackend>() {
+    let x = Tensor::<B, 2>::ones([32, 32], &Default::default());
+    let product = x.clone().matmul(x.clone());
+    let centered = product.clone() - product.mean_dim(0);
+    let grads = centered.backward();
+    assert!(x.grad(&grads).is_none());
+}
+
+#[test]
+fn a_pass_from_a_root_that_nothing_tracks_does_nothing_as_on_the_plain_backend() {
+    backward_from_inputs::<PlainAutodiff>();
+    fn under<P: ConfigSource>() {
+        let _policy = burn_amp_tests::enter::<P>();
+        backward_from_inputs::<AmpAutodiff<P>>();
+    }
+    for_each_low_policy!(under);
+    under::<OnDevice>();
+    under::<Off>();
+}

@@ -1,14 +1,18 @@
-//! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once.
+//! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once; under a
+//! policy that lowers nothing, they are those of the plain backend.
 
 use burn::{
     module::Module,
     nn::{Embedding, EmbeddingConfig, Linear, LinearConfig},
-    tensor::{DType, Int, Tensor, TensorData, backend::Backend},
+    tensor::{
+        DType, Int, Tensor, TensorData,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 use burn_amp::{cast_params, config::Preset, storage_dtype};
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    UnscaledF16, computing_in, policy, scaling,
+    PlainAutodiff, UnscaledF16, computing_in, policy, scaling,
 };
 
 /// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
@@ -229,4 +233,33 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
         );
         sums::<O2Bf16>();
     }
+}
+
+policy!(
+    Off,
+    Config {
+        preset: Preset::O0,
+        ..Config::default()
+    }
+);
+
+/// The gradients of an element in F16 that is read many times.
+fn of_one_element_in_f16<B: AutodiffBackend>() -> Vec<TensorData> {
+    let gradient = |read: Reader<B>| {
+        let x = ones::<B, 2>([1, 1]).require_grad();
+        let grads = read(x.clone().cast(DType::F16)).sum().backward();
+        x.grad(&grads).expect("the sum reads it").into_data()
+    };
+    // Those that take no other tensor along.
+    let names = ["select", "gather", "cummin", "unfold"];
+    let readers = readers::<B>().into_iter();
+    let chosen = readers.filter(|(name, _)| names.contains(name));
+    chosen.map(|(_, read)| gradient(read)).collect()
+}
+
+#[test]
+fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
+    let expected = of_one_element_in_f16::<PlainAutodiff>();
+    let _policy = burn_amp_tests::enter::<Off>();
+    assert_eq!(of_one_element_in_f16::<AmpAutodiff<Off>>(), expected);
 }

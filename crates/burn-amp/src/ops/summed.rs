@@ -30,9 +30,7 @@ fn summed<B: AmpBackend, G: Graph<B>>(
     let mut call = Call::new::<G>(op);
     call.float(&tensor);
     let call = call.decide();
-    call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
-        compute(&call, tensor)
-    }))
+    call.summed(tensor, |tensor| compute(&call, tensor))
 }
 
 pub(super) fn embedding<B: AmpBackend, P: ConfigSource, G: Graph<B>>(

@@ -127,9 +127,9 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             let output = tensor.read(Precision::F32, Reader::Cut);
             call.stored(G::Inner::log_softmax_at(output, x, log_sum_exp, indices))
         }
-        _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
+        _ => call.summed(tensor, |tensor| {
             G::Inner::float_gather(dim, tensor, indices)
-        })),
+        }),
     }
 }
 

@@ -6,6 +6,7 @@ use burn_amp_core::{Config, Preset};
 use burn_autodiff::Autodiff;
 use burn_backend::{
     AutodiffBackend, TensorMetadata,
+    ops::FloatTensorOps,
     tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
 };
 
@@ -37,7 +38,11 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         let (context, id) = (root.context, root.recorded.id);
         // A root that waits is computed, as any op would read it.
         let dtype = root.exact_dtype();
-        let inner = root.read(dtype, Reader::Cut);
+        let mut inner = root.read(dtype, Reader::Cut);
+        if context.policy.compute().is_low() && !G::is_tracked(&inner) {
+            // What burn-amp computed beside the graph has no node in it. The result of an op has one, as Burn expects.
+            inner = G::Inner::float_mul_scalar(inner, 1.0.into());
+        }
         watch::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         let stored = precision::of(&inner.primitive);

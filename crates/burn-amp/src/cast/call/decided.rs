@@ -256,6 +256,21 @@ impl<B: AmpBackend> Decided<B> {
         self.recomputes
     }
 
+    /// Runs an op whose backward pass adds gradients onto the elements of `tensor`. They are added in F32 if the policy lowers
+    /// anything, and otherwise as on the plain backend.
+    pub(crate) fn summed<G: Graph<B>>(
+        &self,
+        tensor: AmpTensor<B, G>,
+        op: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+    ) -> AmpTensor<B, G> {
+        let tensor = self.cast(tensor);
+        self.result(if self.lowers {
+            G::sum_gradient_in_f32(tensor, op)
+        } else {
+            op(tensor)
+        })
+    }
+
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
