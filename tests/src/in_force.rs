@@ -17,7 +17,7 @@ pub struct InForce;
 
 /// The source that stands for the policy `Self`.
 pub trait Policy {
-    /// `InForce`, for every policy.
+    /// [`InForce`], for every policy.
     type Source: ConfigSource;
 }
 

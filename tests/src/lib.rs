@@ -14,7 +14,7 @@ pub mod random;
 pub mod trace;
 pub mod warnings;
 
-pub use in_force::{Guard, Policy, enter, within};
+pub use in_force::{Guard, InForce, Policy, enter, within};
 
 pub use burn_amp::config::{
     Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,

@@ -18,6 +18,9 @@ mod shapes;
 mod training;
 mod twins;
 
+/// Mixed precision on Flex, under the policy that was entered: one type, so that the models are compiled for it once.
+type Mixed = burn_amp::Autodiff<burn_amp::Amp<burn::backend::Flex, burn_amp_tests::InForce>>;
+
 /// The plain backend on which overflows are planted: Flex, or with the feature `vulkan` Vulkan without Fusion.
 #[cfg(not(feature = "vulkan"))]
 type Plain = burn::backend::Flex;

@@ -2,12 +2,10 @@
 //! parameter's name.
 
 use burn::{
-    backend::Flex,
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     prelude::*,
 };
 use burn_amp::{
-    Amp, Autodiff,
     config::{
         Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
         LossScaleMode, OverflowConfig,
@@ -15,7 +13,10 @@ use burn_amp::{
     diagnose::{NotFinite, last_overflow},
     scaling::name_parameters,
 };
+use burn_amp_tests::enter;
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
+
+use super::Mixed as B;
 
 struct Searched;
 
@@ -40,8 +41,6 @@ impl ConfigSource for Searched {
         })
     }
 }
-
-type B = Autodiff<Amp<Flex, Searched>>;
 
 /// A number beyond F16, whose square is one of F32.
 const PLANTED: f32 = 1e7;
@@ -158,6 +157,7 @@ impl Planted {
 
 #[test]
 fn a_parameter_beyond_f16_is_found_where_it_is_read() {
+    let _policy = enter::<Searched>();
     let found: usize = ZOO
         .iter()
         .map(|entry| visit(entry.name, Size::Tiny, Planted).unwrap())

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use burn::backend::Flex;
 use burn_amp::{
-    Amp, Autodiff,
     config::{
         Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
         LossScaleMode, OverflowConfig,
@@ -13,7 +12,10 @@ use burn_amp::{
     replay::{Step, replay},
     scaling::name_parameters,
 };
+use burn_amp_tests::enter;
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
+
+use super::Mixed as B;
 
 struct Written;
 
@@ -42,8 +44,6 @@ impl ConfigSource for Written {
         })
     }
 }
-
-type B = Autodiff<Amp<Flex, Written>>;
 
 struct Replayed;
 
@@ -83,6 +83,7 @@ impl Visitor for Replayed {
 
 #[test]
 fn a_step_of_each_model_has_the_same_bits_when_it_is_run_again_and_is_finite_in_f32_and_f64() {
+    let _policy = enter::<Written>();
     let wrong = ZOO
         .iter()
         .filter_map(|entry| visit(entry.name, Size::Tiny, Replayed).unwrap());

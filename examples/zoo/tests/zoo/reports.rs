@@ -2,13 +2,15 @@
 
 use std::{env, fs, path::Path};
 
-use burn::{backend::Flex, prelude::*};
+use burn::prelude::*;
 use burn_amp::{
-    Amp, Autodiff,
     config::{Class, Compute, Config, ConfigError, ConfigSource, Op},
     diagnose::{PrecisionSnapshot, Report, record},
 };
+use burn_amp_tests::enter;
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
+
+use super::Mixed as B;
 
 struct InBf16;
 struct InF16;
@@ -48,27 +50,25 @@ impl ConfigSource for ProductsInF32 {
 }
 
 /// Records a number of training steps after the first one.
-struct Recorded<P> {
+struct Recorded {
     steps: u64,
-    policy: std::marker::PhantomData<P>,
 }
 
-impl<P: ConfigSource> Visitor for Recorded<P> {
+impl Visitor for Recorded {
     type Output = Report;
 
     fn visit<M: ZooModel>(self, entry: &Entry, model: M) -> Report {
-        type B<P> = Autodiff<Amp<Flex, P>>;
         let device = Default::default();
-        B::<P>::seed(&device, 0);
-        let mut net = M::TrainNet::<B<P>>::init(&model, &device);
-        let mut optimizer = adamw().init::<B<P>, M::TrainNet<B<P>>>();
+        B::seed(&device, 0);
+        let mut net = M::TrainNet::<B>::init(&model, &device);
+        let mut optimizer = adamw().init::<B, M::TrainNet<B>>();
         let mut recording = None;
         for step in 0..=self.steps {
             if step == 1 {
-                recording = Some(record::<B<P>>(&device));
+                recording = Some(record::<B>(&device));
             }
             let draw = Draw::train(entry.batch_size(Size::Tiny), step);
-            let batch = model.batch::<B<P>>(draw, &device);
+            let batch = model.batch::<B>(draw, &device);
             (net, _) = M::step(net, &batch, &mut optimizer, LEARNING_RATE);
         }
         recording.expect("there is a second step").finish()
@@ -76,11 +76,8 @@ impl<P: ConfigSource> Visitor for Recorded<P> {
 }
 
 fn recorded<P: ConfigSource>(name: &str, steps: u64) -> Report {
-    let recorded = Recorded::<P> {
-        steps,
-        policy: std::marker::PhantomData,
-    };
-    visit(name, Size::Tiny, recorded).unwrap()
+    let _policy = enter::<P>();
+    visit(name, Size::Tiny, Recorded { steps }).unwrap()
 }
 
 /// `REPORTS=folder` keeps the reports, to be looked at.

@@ -5,12 +5,11 @@ use burn::{
     prelude::*,
     tensor::backend::AutodiffBackend,
 };
-use burn_amp::{
-    Amp,
-    config::{Compute, Config, ConfigError, ConfigSource},
-    extend::Amped,
-};
+use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
+use burn_amp_tests::enter;
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
+
+use super::Mixed;
 
 struct InBf16;
 struct InF16;
@@ -95,15 +94,12 @@ fn plain(name: &str) -> Vec<f64> {
 }
 
 fn mixed<P: ConfigSource>(name: &str) -> Vec<f64> {
-    let losses = Losses::<burn_amp::Autodiff<Amp<Flex, P>>> {
+    let _policy = enter::<P>();
+    let losses = Losses::<Mixed> {
         device: Default::default(),
-        skipped_steps: skipped_steps::<burn_amp::Autodiff<Amp<Flex, P>>>,
+        skipped_steps: |device| burn_amp::loss_scale::<Mixed>(device).skipped_steps(),
     };
     visit(name, Size::Tiny, losses).unwrap()
-}
-
-fn skipped_steps<A: Amped>(device: &A::Device) -> u64 {
-    burn_amp::loss_scale::<A>(device).skipped_steps()
 }
 
 #[test]
