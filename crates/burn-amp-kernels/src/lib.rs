@@ -40,6 +40,7 @@ pub mod finite;
 pub mod flushed;
 #[cfg(feature = "fusion")]
 mod fusion;
+mod graph;
 mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;

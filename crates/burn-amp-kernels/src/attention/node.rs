@@ -1,18 +1,16 @@
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
-};
-use burn_backend::tensor::FloatTensor;
+use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 
 use super::{Attention, AttentionGradients};
-use crate::{AmpBackend, flushed::seen};
+use crate::{
+    AmpBackend,
+    flushed::seen,
+    graph::{Node, Pass, Tracked, record},
+};
 
-/// Computes the op as one node of the graph, which keeps the operands.
+/// Computes the op as one node of the graph, which keeps the operands. It has three of them, or four with a bias.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     operands: Attention<Autodiff<B, C>>,
-) -> FloatTensor<Autodiff<B, C>> {
+) -> Tracked<B, C> {
     let Attention {
         query,
         key,
@@ -20,56 +18,34 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         mask,
         bias,
         options,
-    } = operands;
-    let (bias, bias_node) = match bias {
-        Some(bias) => (Some(bias.primitive), Some(bias.node)),
-        None => (None, None),
+    } = &operands;
+    let values = Attention::<B> {
+        query: query.primitive.clone(),
+        key: key.primitive.clone(),
+        value: value.primitive.clone(),
+        mask: mask.clone(),
+        bias: bias.as_ref().map(|bias| bias.primitive.clone()),
+        options: *options,
     };
-    let operands = Attention::<B> {
-        query: query.primitive,
-        key: key.primitive,
-        value: value.primitive,
-        mask,
-        bias,
-        options,
-    };
-    let output = B::mixed_attention(operands.clone());
-    let nodes = [query.node, key.node, value.node];
-    match bias_node {
-        Some(bias) => {
-            let [query, key, value] = nodes;
-            let prep = AttentionNode.prepare::<C>([query, key, value, bias]);
-            match prep.compute_bound().stateful() {
-                OpsKind::Tracked(prep) => prep.finish(operands, output),
-                OpsKind::UnTracked(prep) => prep.finish(output),
-            }
-        }
-        None => match AttentionNode.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(operands, output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        },
-    }
+    let output = B::mixed_attention(values.clone());
+    let operands: Vec<_> = [query, key, value].into_iter().chain(bias).collect();
+    record::<B, C, _>(&operands, output, |_| values)
 }
 
-/// Has three parents, or four with a bias.
-#[derive(Debug)]
-struct AttentionNode;
-
-impl<B: AmpBackend, const N: usize> Backward<B, N> for AttentionNode {
-    type State = Attention<B>;
-
-    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
+impl<B: AmpBackend> Node<B> for Attention<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let AttentionGradients {
             query,
             key,
             value,
             bias,
-        } = B::mixed_attention_backward(ops.state, grad);
+        } = B::mixed_attention_backward(self, pass.gradient());
         let gradients = [Some(query), Some(key), Some(value), bias];
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, seen::<B>(gradient));
+        for (at, gradient) in gradients.into_iter().enumerate() {
+            if let Some(gradient) = gradient
+                && pass.parent(at).is_some()
+            {
+                pass.register(at, seen::<B>(gradient));
             }
         }
     }

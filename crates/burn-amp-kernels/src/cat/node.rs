@@ -1,64 +1,40 @@
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
+use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
+use burn_backend::{TensorMetadata, ops::FloatTensorOps};
+
+use crate::{
+    AmpBackend,
+    graph::{MOST_OPERANDS, Node, Pass, Tracked, record},
 };
-use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
-use crate::AmpBackend;
-
-/// Concatenates as one node of the graph, which saves nothing. More than 16 parts are Burn's node, as the number of a
-/// node's parents is part of its type.
+/// Concatenates as one node of the graph, which saves nothing. More parts than a node can have are Burn's node.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
-    parts: Vec<FloatTensor<Autodiff<B, C>>>,
+    parts: Vec<Tracked<B, C>>,
     dim: usize,
-) -> FloatTensor<Autodiff<B, C>> {
-    macro_rules! nodes {
-        ($($count:literal)*) => {
-            match parts.len() {
-                $($count => node::<B, C, $count>(exactly(parts), dim),)*
-                _ => Autodiff::<B, C>::float_cat(parts, dim),
-            }
-        };
+) -> Tracked<B, C> {
+    if parts.len() > MOST_OPERANDS {
+        return Autodiff::<B, C>::float_cat(parts, dim);
     }
-    nodes!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+    let values = parts.iter().map(|part| part.primitive.clone()).collect();
+    let whole = B::cat(values, dim);
+    let operands: Vec<_> = parts.iter().collect();
+    record::<B, C, _>(&operands, whole, |_| Cat {
+        dim,
+        sizes: parts.iter().map(|part| part.shape()[dim]).collect(),
+    })
 }
 
-fn exactly<T, const N: usize>(parts: Vec<T>) -> [T; N] {
-    parts
-        .try_into()
-        .unwrap_or_else(|_| unreachable!("the list was matched by its length"))
-}
-
-fn node<B: AmpBackend, C: CheckpointStrategy, const N: usize>(
-    parts: [FloatTensor<Autodiff<B, C>>; N],
+#[derive(Clone, Debug)]
+struct Cat {
     dim: usize,
-) -> FloatTensor<Autodiff<B, C>> {
-    let nodes = parts.each_ref().map(|part| part.node.clone());
-    let sizes = parts.each_ref().map(|part| part.primitive.shape()[dim]);
-    let whole = B::cat(parts.map(|part| part.primitive).into(), dim);
-    match Cat.prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish((dim, sizes), whole),
-        OpsKind::UnTracked(prep) => prep.finish(whole),
-    }
+    /// The sizes of the parts in the dimension.
+    sizes: Vec<usize>,
 }
 
-#[derive(Debug)]
-struct Cat;
-
-impl<B: AmpBackend, const N: usize> Backward<B, N> for Cat {
-    /// The dimension, and the sizes of the parts in it.
-    type State = (usize, [usize; N]);
-
-    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let (dim, sizes) = ops.state;
-        let parts = B::split(grad, &sizes, dim);
-        for (node, part) in ops.parents.into_iter().zip(parts) {
-            if let Some(node) = node {
-                grads.register::<B>(node.id, part);
-            }
+impl<B: AmpBackend> Node<B> for Cat {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let parts = B::split(pass.gradient(), &self.sizes, self.dim);
+        for (at, part) in parts.into_iter().enumerate() {
+            pass.register(at, part);
         }
     }
 }

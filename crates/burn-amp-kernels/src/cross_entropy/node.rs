@@ -1,48 +1,44 @@
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
-};
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::tensor::{FloatTensor, IntTensor};
 
-use crate::{AmpBackend, flushed::seen};
+use crate::{
+    AmpBackend,
+    flushed::seen,
+    graph::{Node, Pass, Recording, Tracked},
+};
 
 /// Computes the op as one node of the graph, which keeps the operand of the log-softmax as it is stored.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
-    output: FloatTensor<Autodiff<B, C>>,
-    x: FloatTensor<Autodiff<B, C>>,
-    log_sum_exp: FloatTensor<Autodiff<B, C>>,
+    output: Tracked<B, C>,
+    x: Tracked<B, C>,
+    log_sum_exp: Tracked<B, C>,
     targets: IntTensor<B>,
-) -> FloatTensor<Autodiff<B, C>> {
-    let log_sum_exp = log_sum_exp.primitive;
+) -> Tracked<B, C> {
+    let saved = Saved::<B> {
+        x: x.primitive.clone(),
+        log_sum_exp: log_sum_exp.primitive,
+        targets,
+    };
     let output = B::log_softmax_at(
         output.primitive,
-        x.primitive.clone(),
-        log_sum_exp.clone(),
-        targets.clone(),
+        saved.x.clone(),
+        saved.log_sum_exp.clone(),
+        saved.targets.clone(),
     );
-    match LogSoftmaxAt
-        .prepare::<C>([x.node])
-        .compute_bound()
-        .stateful()
-    {
-        OpsKind::Tracked(prep) => prep.finish((x.primitive, log_sum_exp, targets), output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    }
+    Recording::<B, C, _, 1>::new([&x], |_| false).finish(output, |_| saved)
 }
 
-#[derive(Debug)]
-struct LogSoftmaxAt;
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    x: FloatTensor<B>,
+    log_sum_exp: FloatTensor<B>,
+    targets: IntTensor<B>,
+}
 
-impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxAt {
-    /// The input, its log-sum-exp, and the targets.
-    type State = (FloatTensor<B>, FloatTensor<B>, IntTensor<B>);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (x, log_sum_exp, targets) = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            seen::<B>(B::log_softmax_at_backward(x, log_sum_exp, targets, grad))
-        });
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let gradient = B::log_softmax_at_backward(self.x, self.log_sum_exp, self.targets, grad);
+        pass.register(0, seen::<B>(gradient));
     }
 }

@@ -1,22 +1,19 @@
-use std::marker::PhantomData;
-
-use burn_autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{
-        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
-        strategy::CheckpointStrategy,
-    },
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
-};
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{FloatDType, TensorMetadata, tensor::FloatTensor};
 
 use super::{LayerNorm, LayerNormGradients};
-use crate::{AmpBackend, affine::Joint, flushed::seen, made, widen::cast};
+use crate::{
+    AmpBackend,
+    affine::Joint,
+    flushed::seen,
+    graph::{Node, Pass, Recording, Tracked, by_length},
+    made,
+    widen::cast,
+};
 
 /// The op in a graph: the output has a node, the rest of the result has none.
 pub(crate) struct Recorded<B: AmpBackend, C: CheckpointStrategy> {
-    pub output: FloatTensor<Autodiff<B, C>>,
+    pub output: Tracked<B, C>,
     pub copy: Option<FloatTensor<B>>,
     pub mean: FloatTensor<B>,
     pub inverse_std: FloatTensor<B>,
@@ -25,9 +22,9 @@ pub(crate) struct Recorded<B: AmpBackend, C: CheckpointStrategy> {
 /// Computes the op as one node of the graph, which keeps the operand as it is stored and two numbers per row. Its backward
 /// pass reads the gradient of a copy of the output, if that is the only one, in the dtype of the copy.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
-    x: FloatTensor<Autodiff<B, C>>,
-    gamma: FloatTensor<Autodiff<B, C>>,
-    beta: Option<FloatTensor<Autodiff<B, C>>>,
+    x: Tracked<B, C>,
+    gamma: Tracked<B, C>,
+    beta: Option<Tracked<B, C>>,
     epsilon: f64,
     copy: Option<FloatDType>,
 ) -> Recorded<B, C> {
@@ -47,48 +44,19 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         made::float::<B>(other);
     }
     let joint = Joint::new(&output);
-    let again = Recompute::<B> {
-        x: x.node.id,
-        gamma: gamma.node.id,
-        beta: beta.as_ref().map(|beta| beta.node.id),
-        epsilon,
-        backend: PhantomData,
-    };
-    let saved = |x| Saved::<B> {
-        x,
+    let saved = Saved::<B> {
         gamma: gamma.primitive.clone(),
         mean: mean.clone(),
         inverse_std: inverse_std.clone(),
         joint: joint.clone(),
     };
-    let output = match &beta {
-        Some(beta) => match LayerNormNode
-            .prepare::<C>([x.node.clone(), gamma.node.clone(), beta.node.clone()])
-            .memory_bound()
-            .retro_forward(again)
-            .parents([&x, &gamma, beta])
-            .stateful()
-        {
-            OpsKind::Tracked(mut prep) => {
-                let x = prep.checkpoint(&x);
-                prep.finish(saved(x), output)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        },
-        None => match LayerNormNode
-            .prepare::<C>([x.node.clone(), gamma.node.clone()])
-            .memory_bound()
-            .retro_forward(again)
-            .parents([&x, &gamma])
-            .stateful()
-        {
-            OpsKind::Tracked(mut prep) => {
-                let x = prep.checkpoint(&x);
-                prep.finish(saved(x), output)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        },
-    };
+    let operands: Vec<_> = [&x, &gamma].into_iter().chain(&beta).collect();
+    let output = by_length!(operands, 2 3; N => {
+        let operands = std::array::from_fn(|at| operands[at]);
+        let again = move |operands| again::<B, N>(operands, epsilon);
+        let node = Recording::<B, C, _, N>::computed_again(operands, |at| at == 0, again);
+        node.finish(output, |_| saved)
+    });
     if output.is_tracked() {
         joint.waits_at(&output);
     }
@@ -100,68 +68,44 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     }
 }
 
-/// Has two parents, or three with a β.
-#[derive(Debug)]
-struct LayerNormNode;
+/// Computes the output again from `x`, γ, and β if there is one.
+fn again<B: AmpBackend, const N: usize>(
+    operands: [FloatTensor<B>; N],
+    epsilon: f64,
+) -> FloatTensor<B> {
+    let mut operands = operands.into_iter();
+    let mut next = || operands.next();
+    let (x, gamma) = next().zip(next()).expect("a layer norm has two operands");
+    B::mixed_layer_norm(x, gamma, next(), epsilon, None).output
+}
 
-/// What a layer norm saves for its backward pass.
+/// What a layer norm saves for its backward pass, besides `x`.
 #[derive(Clone, Debug)]
 struct Saved<B: AmpBackend> {
-    x: NodeId,
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
     joint: Joint<B>,
 }
 
-impl<B: AmpBackend, const N: usize> Backward<B, N> for LayerNormNode {
-    type State = Saved<B>;
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, N>,
-        grads: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let grad = ops.state.joint.gradient(&ops, grads);
-        let Saved {
-            x,
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = self.joint.gradient(&mut pass);
+        let Self {
             gamma,
             mean,
             inverse_std,
             joint: _,
-        } = ops.state;
-        let x = checkpointer.retrieve_node_output(x);
+        } = self;
+        let x = pass.operand(0).expect("the operand is read");
         let dtype = gamma.dtype();
         let LayerNormGradients { x, gamma, beta } =
             B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
         let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let Some(parent) = parent {
-                grads.register::<B>(parent.id, seen::<B>(gradient));
+        for (at, gradient) in gradients.into_iter().enumerate() {
+            if pass.parent(at).is_some() {
+                pass.register(at, seen::<B>(gradient));
             }
         }
-    }
-}
-
-/// Computes the op again from its operands, for Burn's gradient checkpointing.
-#[derive(Debug)]
-struct Recompute<B> {
-    x: NodeId,
-    gamma: NodeId,
-    beta: Option<NodeId>,
-    epsilon: f64,
-    backend: PhantomData<B>,
-}
-
-impl<B: AmpBackend> RetroForward for Recompute<B> {
-    fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
-        let x = states.get_state::<FloatTensor<B>>(&self.x);
-        let gamma = states.get_state::<FloatTensor<B>>(&self.gamma);
-        let beta = self
-            .beta
-            .map(|beta| states.get_state::<FloatTensor<B>>(&beta));
-        let LayerNorm { output, .. } = B::mixed_layer_norm(x, gamma, beta, self.epsilon, None);
-        states.save(out_node, output);
     }
 }

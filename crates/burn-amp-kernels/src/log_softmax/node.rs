@@ -1,49 +1,47 @@
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
-};
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{FloatDType, tensor::FloatTensor};
 
 use super::LogSoftmax;
-use crate::{AmpBackend, flushed::seen, made};
+use crate::{
+    AmpBackend,
+    flushed::seen,
+    graph::{Node, Pass, Recording, Tracked},
+    made,
+};
 
 /// Computes the op as one node of the graph, which keeps the operand as it is stored and one number per row.
 ///
 /// The sums of exponentials are in the result without a node.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
-    x: FloatTensor<Autodiff<B, C>>,
+    x: Tracked<B, C>,
     dim: usize,
     dtype: FloatDType,
-) -> (FloatTensor<Autodiff<B, C>>, FloatTensor<B>) {
+) -> (Tracked<B, C>, FloatTensor<B>) {
     let LogSoftmax {
         output,
         log_sum_exp,
     } = B::mixed_log_softmax(x.primitive.clone(), dim, dtype);
     made::float::<B>(&log_sum_exp);
-    let output = match LogSoftmaxNode
-        .prepare::<C>([x.node])
-        .compute_bound()
-        .stateful()
-    {
-        OpsKind::Tracked(prep) => prep.finish((x.primitive, log_sum_exp.clone(), dim), output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
+    let saved = |_: &FloatTensor<B>| Saved::<B> {
+        x: x.primitive.clone(),
+        log_sum_exp: log_sum_exp.clone(),
+        dim,
     };
+    let output = Recording::<B, C, _, 1>::new([&x], |_| false).finish(output, saved);
     (output, log_sum_exp)
 }
 
-#[derive(Debug)]
-struct LogSoftmaxNode;
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    x: FloatTensor<B>,
+    log_sum_exp: FloatTensor<B>,
+    dim: usize,
+}
 
-impl<B: AmpBackend> Backward<B, 1> for LogSoftmaxNode {
-    /// The input, its log-sum-exp, and the dimension.
-    type State = (FloatTensor<B>, FloatTensor<B>, usize);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (x, log_sum_exp, dim) = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            seen::<B>(B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim))
-        });
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let gradient = B::mixed_log_softmax_backward(self.x, self.log_sum_exp, grad, self.dim);
+        pass.register(0, seen::<B>(gradient));
     }
 }

@@ -1,97 +1,59 @@
 use std::any::TypeId;
 
-use burn_autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{
-        base::Checkpointer,
-        retro_forward::RetroForward,
-        state::BackwardStates,
-        strategy::{CheckpointStrategy, NoCheckpointing},
-    },
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
-};
+use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
 use burn_backend::tensor::{BoolTensor, FloatTensor};
 
 use super::ScaleMask;
-use crate::{AmpBackend, flushed::seen};
+use crate::{
+    AmpBackend,
+    flushed::seen,
+    graph::{Node, Pass, Recording, Tracked},
+};
 
 /// Computes the op as one node of the graph. It keeps the output, or the operand under a checkpointing strategy that
 /// computes results again.
 pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
-    x: FloatTensor<Autodiff<B, C>>,
+    x: Tracked<B, C>,
     dim: usize,
     before: ScaleMask<BoolTensor<B>>,
-) -> FloatTensor<Autodiff<B, C>> {
-    let output = B::scaled_masked_softmax(x.primitive.clone(), dim, before.clone());
+) -> Tracked<B, C> {
     let keeps_output = TypeId::of::<C>() == TypeId::of::<NoCheckpointing>();
-    match Softmax
-        .prepare::<C>([x.node.clone()])
-        .memory_bound()
-        .retro_forward(Recompute::<B> {
-            x: x.node.id,
-            dim,
-            before: before.clone(),
-        })
-        .parents([&x])
-        .stateful()
-    {
-        OpsKind::Tracked(prep) if keeps_output => {
-            prep.finish((Saved::Output(output.clone()), dim, before), output)
-        }
-        OpsKind::Tracked(mut prep) => {
-            let x = prep.checkpoint(&x);
-            prep.finish((Saved::Operand(x), dim, before), output)
-        }
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    }
+    let saved = |output: &FloatTensor<B>| Saved::<B> {
+        output: keeps_output.then(|| output.clone()),
+        dim,
+        before: before.clone(),
+    };
+    let again = {
+        let before = before.clone();
+        move |[x]: [FloatTensor<B>; 1]| B::scaled_masked_softmax(x, dim, before.clone())
+    };
+    let node = Recording::<B, C, _, 1>::computed_again([&x], |_| !keeps_output, again);
+    let output = B::scaled_masked_softmax(x.primitive, dim, before.clone());
+    node.finish(output, saved)
 }
-
-#[derive(Debug)]
-struct Softmax;
 
 #[derive(Clone, Debug)]
-enum Saved<B: AmpBackend> {
-    Output(FloatTensor<B>),
-    Operand(NodeId),
-}
-
-impl<B: AmpBackend> Backward<B, 1> for Softmax {
-    /// What gives the output, the dimension, and what the operand goes through first.
-    type State = (Saved<B>, usize, ScaleMask<BoolTensor<B>>);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, 1>,
-        grads: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let (saved, dim, before) = ops.state;
-        let output = match saved {
-            Saved::Output(output) => output,
-            Saved::Operand(x) => {
-                let x = checkpointer.retrieve_node_output(x);
-                B::scaled_masked_softmax(x, dim, before.clone())
-            }
-        };
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            seen::<B>(B::scaled_masked_softmax_backward(output, grad, dim, before))
-        });
-    }
-}
-
-/// Computes the op again from its operand, for Burn's gradient checkpointing.
-#[derive(Debug)]
-struct Recompute<B: AmpBackend> {
-    x: NodeId,
+struct Saved<B: AmpBackend> {
+    /// The output; `None` if it is computed again.
+    output: Option<FloatTensor<B>>,
     dim: usize,
+    /// What the operand goes through first.
     before: ScaleMask<BoolTensor<B>>,
 }
 
-impl<B: AmpBackend> RetroForward for Recompute<B> {
-    fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
-        let x = states.get_state::<FloatTensor<B>>(&self.x);
-        let output = B::scaled_masked_softmax(x, self.dim, self.before.clone());
-        states.save(out_node, output);
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let Self {
+            output,
+            dim,
+            before,
+        } = self;
+        let output = output.unwrap_or_else(|| {
+            let x = pass.operand(0).expect("the operand is read");
+            B::scaled_masked_softmax(x, dim, before.clone())
+        });
+        let grad = pass.gradient();
+        let gradient = B::scaled_masked_softmax_backward(output, grad, dim, before);
+        pass.register(0, seen::<B>(gradient));
     }
 }
