@@ -8,20 +8,16 @@ use burn_backend::{
 };
 
 use crate::{
-    activation::{self, Activation},
     affine::{self, Affine, Group, Moment, Moments, Rest, Sums},
     attention::{self, Attention, AttentionGradients},
-    cat, cross_entropy, finite,
+    finite,
+    kernel::{Kernel, TensorsOf},
     layer_norm::{self, LayerNorm, LayerNormGradients},
-    log_softmax::{self, LogSoftmax},
     loss_scale,
     made::Memory,
     optimizer::{self, ListStep, Stepped},
-    product,
     reading::Reading,
-    scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax::{self, ScaleMask},
     squares::{self, Squares},
     unscale, weight_product,
 };
@@ -39,6 +35,11 @@ use crate::{
     note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
 )]
 pub trait AmpBackend: Backend {
+    /// Runs an op: by its kernel if the backend has one for it, otherwise by the reference.
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        kernel.reference::<Self>(operands)
+    }
+
     /// Whether the backend makes one kernel of elementwise ops that follow each other, as Burn's Fusion does. Then a cast
     /// costs nothing beside the op that reads its result.
     fn fuses_elementwise() -> bool {
@@ -159,16 +160,6 @@ pub trait AmpBackend: Backend {
         true
     }
 
-    /// An op of a tensor and a scalar in mixed precision; see [`scalar`].
-    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
-        scalar::reference::<Self>(x, op, scalar)
-    }
-
-    /// The product of two tensors, in F32; see [`product`].
-    fn mixed_product(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        product::reference::<Self>(lhs, rhs)
-    }
-
     /// A chain of sums and products of a tensor and small factors in mixed precision, with an optional tensor added before
     /// the ReLU; see [`affine`].
     fn mixed_affine(
@@ -224,24 +215,6 @@ pub trait AmpBackend: Backend {
         affine::reference_moment::<Self>(x, moment)
     }
 
-    /// An activation function in mixed precision, rounded to `dtype`; see [`activation`].
-    fn mixed_activation(
-        x: FloatTensor<Self>,
-        activation: Activation,
-        dtype: FloatDType,
-    ) -> FloatTensor<Self> {
-        activation::reference::<Self>(x, activation, dtype)
-    }
-
-    /// The gradient of [`mixed_activation`](Self::mixed_activation) with respect to `x`, in the dtype of `x`.
-    fn mixed_activation_backward(
-        x: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        activation: Activation,
-    ) -> FloatTensor<Self> {
-        activation::reference_backward::<Self>(x, grad, activation)
-    }
-
     /// The product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias; see
     /// [`weight_product`].
     fn weight_product(
@@ -262,49 +235,6 @@ pub trait AmpBackend: Backend {
         weight_product::reference_sums::<Self>(x)
     }
 
-    /// Puts tensors of one dtype side by side in dimension `dim`; see [`cat`].
-    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
-        cat::reference::<Self>(parts, dim)
-    }
-
-    /// Cuts a tensor into parts of these sizes of dimension `dim`; see [`cat`].
-    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
-        cat::reference_split::<Self>(whole, sizes, dim)
-    }
-
-    /// Softmax in mixed precision; see [`softmax`].
-    fn mixed_softmax(x: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        Self::scaled_masked_softmax(x, dim, ScaleMask::none())
-    }
-
-    /// The gradient of [`mixed_softmax`](Self::mixed_softmax) with respect to its input, from its output.
-    fn mixed_softmax_backward(
-        output: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-    ) -> FloatTensor<Self> {
-        Self::scaled_masked_softmax_backward(output, grad, dim, ScaleMask::none())
-    }
-
-    /// Softmax in mixed precision of a scaled and masked operand; see [`softmax`].
-    fn scaled_masked_softmax(
-        x: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        softmax::reference::<Self>(x, dim, before)
-    }
-
-    /// The gradient of [`scaled_masked_softmax`](Self::scaled_masked_softmax) with respect to `x`, from its output.
-    fn scaled_masked_softmax_backward(
-        output: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        softmax::reference_backward::<Self>(output, grad, dim, before)
-    }
-
     /// Attention in mixed precision; see [`attention`].
     fn mixed_attention(operands: Attention<Self>) -> FloatTensor<Self> {
         attention::reference::<Self>(operands)
@@ -316,42 +246,6 @@ pub trait AmpBackend: Backend {
         grad: FloatTensor<Self>,
     ) -> AttentionGradients<Self> {
         attention::reference_backward::<Self>(operands, grad)
-    }
-
-    /// Log-softmax in mixed precision, rounded to `dtype`; see [`log_softmax`].
-    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
-        log_softmax::reference::<Self>(x, dim, dtype)
-    }
-
-    /// The gradient of [`mixed_log_softmax`](Self::mixed_log_softmax) with respect to `x`.
-    fn mixed_log_softmax_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-    ) -> FloatTensor<Self> {
-        log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim)
-    }
-
-    /// The log-probability of one target per row, from the `output` of the log-softmax of `x`; see [`cross_entropy`].
-    fn log_softmax_at(
-        output: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let _ = (x, log_sum_exp);
-        cross_entropy::reference::<Self>(output, targets)
-    }
-
-    /// The gradient of [`log_softmax_at`](Self::log_softmax_at) with respect to `x`.
-    fn log_softmax_at_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad)
     }
 
     /// Layer normalization in mixed precision, with a copy of the output in another dtype; see [`layer_norm`].

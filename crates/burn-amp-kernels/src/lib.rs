@@ -41,6 +41,7 @@ pub mod flushed;
 #[cfg(feature = "fusion")]
 mod fusion;
 mod graph;
+pub mod kernel;
 mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
@@ -58,5 +59,6 @@ pub mod unscale;
 pub mod weight_product;
 mod widen;
 
+pub use kernel::Kernel;
 pub use kernels::AmpBackend;
 pub use reading::Reading;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     AmpBackend,
-    graph::{Node, Pass, Recording, Tracked, by_length},
+    graph::{self, Node, Pass, Recording, Tracked, by_length},
     made,
     sign_mask::SignMask,
     widen::cast,
@@ -52,7 +52,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     parents.retain(|(_, tensor)| tensor.is_tracked());
     let has_mask = is_sum && mem::take(&mut values.relu);
     if parents.is_empty() {
-        return crate::autodiff::untracked::<B, C>(&x, output);
+        return graph::untracked::<B, C>(&x, output);
     }
     // Without a ReLU and gradients of factors, the backward pass does not read `x`: then the graph keeps nothing of it.
     let is_factor = |role| !matches!(role, Role::X | Role::Plus);

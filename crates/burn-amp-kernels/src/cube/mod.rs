@@ -14,9 +14,7 @@ pub(crate) mod team;
 
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{
-    DType, FloatDType, Shape, TensorMetadata,
-    ops::AttentionModuleOptions,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
+    DType, FloatDType, Shape, TensorMetadata, ops::AttentionModuleOptions, tensor::FloatTensor,
 };
 use burn_cubecl::{
     BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement,
@@ -27,17 +25,14 @@ use burn_cubecl::{
 
 use crate::{
     AmpBackend,
-    activation::{self, Activation},
     affine::{self, Affine, Group, Moments, Rest, Sums},
-    cat, cross_entropy, finite,
+    finite,
+    kernel::{Kernel, TensorsOf},
     layer_norm::{self, LayerNorm, LayerNormGradients},
-    log_softmax::{self, LogSoftmax},
     loss_scale,
     optimizer::{self, ListStep, Stepped},
     reading::Reading,
-    scalar::{self, ScalarOp},
     sign_mask::{self, SignMask},
-    softmax::{self, Mask, ScaleMask},
     squares::{self, Squares},
     unscale, weight_product,
     widen::cast,
@@ -50,6 +45,14 @@ where
     I: IntElement,
     BT: BoolElement,
 {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        if !K::READS_F64 && has_f64(&operands.floats) {
+            return kernel.reference::<Self>(operands);
+        }
+        let launched = kernel.launch::<R>(operands);
+        launched.unwrap_or_else(|operands| kernel.reference::<Self>(operands))
+    }
+
     fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
         if has_f64(&tensors) {
             return finite::reference::<Self>(tensors);
@@ -132,13 +135,6 @@ where
         !has_bias && options.softcap.is_none() && options.scale.is_none()
     }
 
-    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
-        if has_f64([&x]) || x.shape().num_elements() == 0 {
-            return scalar::reference::<Self>(x, op, scalar);
-        }
-        scalar::scalar(x, op, scalar as f32)
-    }
-
     fn mixed_affine(
         x: FloatTensor<Self>,
         affine: Affine<Self>,
@@ -189,28 +185,6 @@ where
             .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept, mean))
     }
 
-    fn mixed_activation(
-        x: FloatTensor<Self>,
-        activation: Activation,
-        dtype: FloatDType,
-    ) -> FloatTensor<Self> {
-        if has_f64([&x]) || dtype == FloatDType::F64 || x.shape().num_elements() == 0 {
-            return activation::reference::<Self>(x, activation, dtype);
-        }
-        activation::activation(x, activation, dtype.into())
-    }
-
-    fn mixed_activation_backward(
-        x: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        activation: Activation,
-    ) -> FloatTensor<Self> {
-        if has_f64([&x, &grad]) || x.shape().num_elements() == 0 {
-            return activation::reference_backward::<Self>(x, grad, activation);
-        }
-        activation::activation_backward(x, grad, activation)
-    }
-
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         if has_f64([&lhs]) {
             return weight_product::reference_matmul::<Self>(lhs, rhs);
@@ -229,82 +203,6 @@ where
             Some(moments) => reshape(moments.sum, Shape::new([columns])),
             None => weight_product::reference_sums::<Self>(x),
         }
-    }
-
-    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
-        match parts.as_slice() {
-            [_] => cat::reference::<Self>(parts, dim),
-            _ => cat::cat(parts, dim),
-        }
-    }
-
-    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
-        cat::split(whole, sizes, dim)
-    }
-
-    fn scaled_masked_softmax(
-        x: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        if has_f64([&x]) {
-            return softmax::reference::<Self>(x, dim, before);
-        }
-        let before = with_last_dim(before, dim);
-        swap_with_last(softmax::softmax(swap_with_last(x, dim), before), dim)
-    }
-
-    fn scaled_masked_softmax_backward(
-        output: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        if has_f64([&output, &grad]) {
-            return softmax::reference_backward::<Self>(output, grad, dim, before);
-        }
-        let [output, grad] = [output, grad].map(|tensor| swap_with_last(tensor, dim));
-        let dx = softmax::softmax_backward(output, grad, with_last_dim(before, dim));
-        swap_with_last(dx, dim)
-    }
-
-    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
-        if has_f64([&x]) || dtype == FloatDType::F64 {
-            return log_softmax::reference::<Self>(x, dim, dtype);
-        }
-        let (output, log_sum_exp) = log_softmax::log_softmax(swap_with_last(x, dim), dtype.into());
-        LogSoftmax {
-            output: swap_with_last(output, dim),
-            log_sum_exp: swap_with_last(log_sum_exp, dim),
-        }
-    }
-
-    fn mixed_log_softmax_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-    ) -> FloatTensor<Self> {
-        if has_f64([&x, &grad]) {
-            return log_softmax::reference_backward::<Self>(x, log_sum_exp, grad, dim);
-        }
-        let operands = [x, log_sum_exp, grad].map(|tensor| swap_with_last(tensor, dim));
-        let [x, log_sum_exp, grad] = operands;
-        let dx = log_softmax::log_softmax_backward(x, log_sum_exp, grad);
-        swap_with_last(dx, dim)
-    }
-
-    fn log_softmax_at_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        if has_f64([&x]) {
-            return cross_entropy::reference_backward::<Self>(x, log_sum_exp, targets, grad);
-        }
-        let grad = cast::<Self>(grad, DType::F32);
-        cross_entropy::log_softmax_at_backward(x, log_sum_exp, targets, grad)
     }
 
     fn mixed_layer_norm(
@@ -350,24 +248,4 @@ where
 /// Returns whether one of the tensors is F64, which only the references compute.
 fn has_f64<'a, R: CubeRuntime>(tensors: impl IntoIterator<Item = &'a CubeTensor<R>>) -> bool {
     tensors.into_iter().any(|tensor| tensor.dtype == DType::F64)
-}
-
-/// Swaps a dimension with the last one, along which the kernels compute, or swaps it back.
-fn swap_with_last<R: CubeRuntime>(mut tensor: CubeTensor<R>, dim: usize) -> CubeTensor<R> {
-    let rank = tensor.rank();
-    tensor.meta.swap(dim, rank - 1);
-    tensor
-}
-
-/// Swaps a dimension of a mask as [`swap_with_last`] does that of the operand.
-fn with_last_dim<R: CubeRuntime>(
-    before: ScaleMask<CubeTensor<R>>,
-    dim: usize,
-) -> ScaleMask<CubeTensor<R>> {
-    let ScaleMask { scale, mask } = before;
-    let mask = mask.map(|Mask { elements, value }| Mask {
-        elements: swap_with_last(elements, dim),
-        value,
-    });
-    ScaleMask { scale, mask }
 }

@@ -1,7 +1,6 @@
 //! The ops under Fusion: each is an operation of the stream that computes on the backend below.
 //!
-//! Elementwise ops (`mixed_activation`, `mixed_scalar`, `mixed_product`, `unscale_unless_overflowed`) keep the reference: Fusion
-//! fuses Burn's ops with their neighbours.
+//! Elementwise ops keep the reference: Fusion fuses Burn's ops with their neighbours.
 
 mod affine;
 mod operation;
@@ -10,29 +9,36 @@ use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
     ops::{AttentionModuleOptions, FloatTensorOps as _},
-    tensor::{BoolTensor, FloatTensor, IntTensor},
+    tensor::FloatTensor,
 };
 use burn_fusion::{Fusion, FusionBackend};
 
 use self::{
     affine::{ChainParts, RestParts, next, two_sums},
-    operation::{Operands, custom, exactly, masked, register, register_mixed, to_int},
+    operation::{Operands, custom, register, register_mixed, to_int},
 };
 use crate::{
     AmpBackend,
     affine::{Affine, Group, Moments, Rest, Sums},
-    cat,
+    kernel::{Kernel, TensorsOf, exactly, like, one_per_row},
     layer_norm::{LayerNorm, LayerNormGradients},
-    log_softmax::LogSoftmax,
     optimizer::{ListStep, Parts, Stepped, Tensors},
     reading::Reading,
     sign_mask::{self, SignMask},
-    softmax::ScaleMask,
     squares::Squares,
     widen::wide_dtype,
 };
 
 impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        if K::IS_FUSED {
+            return kernel.reference::<Self>(operands);
+        }
+        let results = kernel.results(&operands.metas());
+        let compute = move |operands| B::run(kernel.clone(), operands);
+        operation::any::<B>(K::NAME, operands, results, compute)
+    }
+
     fn fuses_elementwise() -> bool {
         true
     }
@@ -307,38 +313,6 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         sums
     }
 
-    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
-        if parts.len() == 1 {
-            return cat::reference::<Self>(parts, dim);
-        }
-        let (mut shape, dtype) = like(&parts[0]);
-        shape[dim] = parts.iter().map(|part| part.shape()[dim]).sum();
-        let compute = move |parts, _| vec![B::cat(parts, dim)];
-        let result = vec![(shape, dtype)];
-        let [whole] = exactly(register::<B>(
-            "burn_amp::cat",
-            floats(parts),
-            result,
-            compute,
-        ));
-        whole
-    }
-
-    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
-        let part = |size: &usize| {
-            let (mut shape, dtype) = like(&whole);
-            shape[dim] = *size;
-            (shape, dtype)
-        };
-        let results = sizes.iter().map(part).collect();
-        let sizes = sizes.to_vec();
-        let compute = move |tensors, _| {
-            let [whole] = exactly(tensors);
-            B::split(whole, &sizes, dim)
-        };
-        register::<B>("burn_amp::split", floats(vec![whole]), results, compute)
-    }
-
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         let dtype = wide_dtype(lhs.dtype());
         let mut shape = lhs.shape();
@@ -351,87 +325,6 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         product
     }
 
-    fn scaled_masked_softmax(
-        x: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let result = like(&x);
-        let (before, mask) = before.split();
-        let compute = move |floats, mask| {
-            let [x] = exactly(floats);
-            B::scaled_masked_softmax(x, dim, before.with_mask(mask))
-        };
-        masked::<B>("burn_amp::softmax", vec![x], mask, result, compute)
-    }
-
-    fn scaled_masked_softmax_backward(
-        output: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let result = like(&output);
-        let (before, mask) = before.split();
-        let compute = move |floats, mask| {
-            let [output, grad] = exactly(floats);
-            B::scaled_masked_softmax_backward(output, grad, dim, before.with_mask(mask))
-        };
-        let name = "burn_amp::softmax_backward";
-        masked::<B>(name, vec![output, grad], mask, result, compute)
-    }
-
-    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
-        let results = [(x.shape(), dtype.into()), one_per_row(&x, dim)];
-        let [output, log_sum_exp] =
-            custom::<B, _, _>("burn_amp::log_softmax", [x], results, move |[x]| {
-                let result = B::mixed_log_softmax(x, dim, dtype);
-                [result.output, result.log_sum_exp]
-            });
-        LogSoftmax {
-            output,
-            log_sum_exp,
-        }
-    }
-
-    fn mixed_log_softmax_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-    ) -> FloatTensor<Self> {
-        let results = [like(&x)];
-        let [dx] = custom::<B, _, _>(
-            "burn_amp::log_softmax_backward",
-            [x, log_sum_exp, grad],
-            results,
-            move |[x, log_sum_exp, grad]| {
-                [B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim)]
-            },
-        );
-        dx
-    }
-
-    fn log_softmax_at_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let results = vec![like(&x)];
-        let operands = Operands {
-            floats: vec![x, log_sum_exp, grad],
-            ints: vec![targets],
-        };
-        let name = "burn_amp::log_softmax_at_backward";
-        let results = register::<B>(name, operands, results, |floats, ints| {
-            let ([x, log_sum_exp, grad], [targets]) = (exactly(floats), exactly(ints));
-            vec![B::log_softmax_at_backward(x, log_sum_exp, targets, grad)]
-        });
-        let [dx] = exactly(results);
-        dx
-    }
-
     fn mixed_layer_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -439,7 +332,7 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         epsilon: f64,
         copy: Option<FloatDType>,
     ) -> LayerNorm<Self> {
-        let row = one_per_row(&x, x.rank() - 1);
+        let row = one_per_row(&like(&x), x.rank() - 1);
         let mut results = vec![like(&x), row.clone(), row];
         results.extend(copy.map(|dtype| (x.shape(), dtype.into())));
         let operands = [x, gamma].into_iter().chain(beta).collect();
@@ -490,16 +383,4 @@ fn floats<B: FusionBackend>(tensors: Vec<FloatTensor<Fusion<B>>>) -> Operands<B>
         floats: tensors,
         ints: Vec::new(),
     }
-}
-
-/// Describes a result of the shape and dtype of a tensor.
-fn like(tensor: &impl TensorMetadata) -> (Shape, DType) {
-    (tensor.shape(), tensor.dtype())
-}
-
-/// Describes a result with one number per row along `dim`, in the dtype in which the op computes.
-fn one_per_row(tensor: &impl TensorMetadata, dim: usize) -> (Shape, DType) {
-    let mut dims = tensor.shape().as_slice().to_vec();
-    dims[dim] = 1;
-    (Shape::from(dims), wide_dtype(tensor.dtype()))
 }

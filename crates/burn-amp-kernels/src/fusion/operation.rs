@@ -6,13 +6,15 @@ use std::{fmt, marker::PhantomData};
 
 use burn_backend::{
     DType, Shape,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
+    tensor::{FloatTensor, IntTensor},
 };
 use burn_fusion::{
     FusionBackend, FusionRuntime, FusionTensor,
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
+
+use crate::kernel::{Meta, Tensors, TensorsOf, exactly};
 
 /// A float, int or bool tensor of `Fusion<B>`.
 type Tensor<B> = FusionTensor<<B as FusionBackend>::FusionRuntime>;
@@ -61,32 +63,18 @@ pub(super) fn register_mixed<B: FusionBackend>(
     compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Results<B> + Send + Sync + 'static,
 ) -> (Vec<Tensor<B>>, Vec<Tensor<B>>) {
     let Operands { floats, ints } = operands;
-    let float_result_count = float_results.len();
-    let results = float_results.into_iter().chain(int_results).collect();
-    let compute = move |inputs: Inputs<B>| compute(inputs.floats, inputs.ints);
-    let mut results = any::<B>(name, [floats, ints, Vec::new()], results, compute);
-    let ints = results.split_off(float_result_count);
-    (results, ints)
-}
-
-/// Registers an op over floats and perhaps a mask, with one result of this shape and dtype.
-pub(super) fn masked<B: FusionBackend>(
-    name: &'static str,
-    floats: Vec<Tensor<B>>,
-    mask: Option<Tensor<B>>,
-    result: (Shape, DType),
-    compute: impl Fn(Vec<FloatTensor<B>>, Option<BoolTensor<B>>) -> FloatTensor<B>
-    + Send
-    + Sync
-    + 'static,
-) -> Tensor<B> {
-    let operands = [floats, Vec::new(), mask.into_iter().collect()];
-    let compute = move |mut inputs: Inputs<B>| {
-        let result = compute(inputs.floats, inputs.bools.pop());
-        (vec![result], Vec::new())
+    let results = Tensors::from(float_results).with_ints(int_results);
+    let compute = move |inputs: TensorsOf<B>| {
+        let (floats, ints) = compute(inputs.floats, inputs.ints);
+        Tensors::from(floats).with_ints(ints)
     };
-    let [result] = exactly(any::<B>(name, operands, vec![result], compute));
-    result
+    let results = any::<B>(
+        name,
+        Tensors::from(floats).with_ints(ints),
+        results,
+        compute,
+    );
+    (results.floats, results.ints)
 }
 
 /// Registers an op with one float operand and one result, an int tensor.
@@ -96,66 +84,62 @@ pub(super) fn to_int<B: FusionBackend>(
     result: (Shape, DType),
     compute: impl Fn(FloatTensor<B>) -> IntTensor<B> + Send + Sync + 'static,
 ) -> Tensor<B> {
-    let operands = [vec![operand], Vec::new(), Vec::new()];
-    let compute = move |inputs: Inputs<B>| {
-        let [operand] = exactly(inputs.floats);
-        (Vec::new(), vec![compute(operand)])
-    };
-    let [result] = exactly(any::<B>(name, operands, vec![result], compute));
+    let compute = move |inputs: TensorsOf<B>| Tensors::from([]).with_ints([compute(inputs.one())]);
+    let results = Tensors::from([]).with_ints([result]);
+    let [result] = exactly(any::<B>(name, [operand].into(), results, compute).ints);
     result
-}
-
-/// The operands of an op on the backend below.
-struct Inputs<B: FusionBackend> {
-    floats: Vec<FloatTensor<B>>,
-    ints: Vec<IntTensor<B>>,
-    bools: Vec<BoolTensor<B>>,
 }
 
 /// The results of an op: floats, and ints.
 pub(super) type Results<B> = (Vec<FloatTensor<B>>, Vec<IntTensor<B>>);
 
-/// Registers an op over floats, ints and bools, with results of these shapes and dtypes: the floats precede the ints.
-fn any<B: FusionBackend>(
+/// Registers an op with results of these shapes and dtypes.
+pub(super) fn any<B: FusionBackend>(
     name: &'static str,
-    operands: [Vec<Tensor<B>>; 3],
-    results: Vec<(Shape, DType)>,
-    compute: impl Fn(Inputs<B>) -> Results<B> + Send + Sync + 'static,
-) -> Vec<Tensor<B>> {
-    let [floats, ints, _] = operands.each_ref().map(Vec::len);
-    let client = operands[0]
-        .first()
-        .expect("an op of the stream has a float operand")
-        .client
-        .clone();
-    let streams = OperationStreams::with_inputs(operands.iter().flatten());
-    let results: Vec<_> = results
-        .into_iter()
-        .map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype))
-        .collect();
-    let operands: Vec<_> = operands
-        .into_iter()
-        .flatten()
-        .map(FusionTensor::into_ir)
-        .collect();
+    operands: Tensors<Tensor<B>>,
+    results: Tensors<Meta>,
+    compute: impl Fn(TensorsOf<B>) -> TensorsOf<B> + Send + Sync + 'static,
+) -> Tensors<Tensor<B>> {
+    let client = operands.floats[0].client.clone();
+    let counts = [operands.floats.len(), operands.ints.len()];
+    let result_counts = [results.floats.len(), results.ints.len()];
+    let operands = all(operands);
+    let streams = OperationStreams::with_inputs(&operands);
+    let uninit = |(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype);
+    let results: Vec<_> = all(results).into_iter().map(uninit).collect();
+    let operands: Vec<_> = operands.into_iter().map(FusionTensor::into_ir).collect();
     let desc = CustomOpIr::new(name, &operands, &results);
     let operation = Custom {
         desc: desc.clone(),
-        floats,
-        ints,
+        counts,
         compute,
         backend: PhantomData::<fn() -> B>,
     };
-    client.register(streams, OperationIr::Custom(desc), operation)
+    let mut floats = client.register(streams, OperationIr::Custom(desc), operation);
+    let mut ints = floats.split_off(result_counts[0]);
+    let bools = ints.split_off(result_counts[1]);
+    Tensors {
+        floats,
+        ints,
+        bools,
+    }
+}
+
+/// The floats, then the ints, then the bools.
+fn all<T>(tensors: Tensors<T>) -> Vec<T> {
+    let Tensors {
+        floats,
+        ints,
+        bools,
+    } = tensors;
+    floats.into_iter().chain(ints).chain(bools).collect()
 }
 
 /// An operation of the stream: its description, and how the backend below computes it.
 struct Custom<B, F> {
     desc: CustomOpIr,
-    /// The number of float operands, which are the first.
-    floats: usize,
-    /// The number of int operands, which follow them; the others are bools.
-    ints: usize,
+    /// The numbers of float operands and of int operands; the others are bools.
+    counts: [usize; 2],
     compute: F,
     backend: PhantomData<fn() -> B>,
 }
@@ -169,15 +153,15 @@ impl<B, F> fmt::Debug for Custom<B, F> {
 impl<B, F> Operation<B::FusionRuntime> for Custom<B, F>
 where
     B: FusionBackend,
-    F: Fn(Inputs<B>) -> Results<B> + Send + Sync,
+    F: Fn(TensorsOf<B>) -> TensorsOf<B> + Send + Sync,
 {
     fn execute(
         &self,
         handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
     ) {
-        let (floats, others) = self.desc.inputs.split_at(self.floats);
-        let (ints, bools) = others.split_at(self.ints);
-        let inputs = Inputs {
+        let (floats, others) = self.desc.inputs.split_at(self.counts[0]);
+        let (ints, bools) = others.split_at(self.counts[1]);
+        let results = (self.compute)(Tensors {
             floats: floats
                 .iter()
                 .map(|operand| handles.get_float_tensor::<B>(operand))
@@ -190,21 +174,16 @@ where
                 .iter()
                 .map(|operand| handles.get_bool_tensor::<B>(operand))
                 .collect(),
-        };
-        let (floats, ints) = (self.compute)(inputs);
-        let (float_places, int_places) = self.desc.outputs.split_at(floats.len());
-        for (place, result) in float_places.iter().zip(floats) {
-            handles.register_float_tensor::<B>(&place.id, result);
+        });
+        let mut places = self.desc.outputs.iter().map(|place| &place.id);
+        for (result, place) in results.floats.into_iter().zip(places.by_ref()) {
+            handles.register_float_tensor::<B>(place, result);
         }
-        for (place, result) in int_places.iter().zip(ints) {
-            handles.register_int_tensor::<B>(&place.id, result);
+        for (result, place) in results.ints.into_iter().zip(places.by_ref()) {
+            handles.register_int_tensor::<B>(place, result);
+        }
+        for (result, place) in results.bools.into_iter().zip(places) {
+            handles.register_bool_tensor::<B>(place, result);
         }
     }
-}
-
-/// Turns a list into an array of the length with which the op was registered.
-pub(super) fn exactly<T, const N: usize>(list: Vec<T>) -> [T; N] {
-    let found = list.len();
-    list.try_into()
-        .unwrap_or_else(|_| panic!("an op that was registered with {N} tensors has {found}"))
 }

@@ -2,4 +2,6 @@
 
 mod node;
 
-pub(crate) use node::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record};
+pub(crate) use node::{
+    MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked,
+};

@@ -11,7 +11,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{Backend, tensor::FloatTensor};
+use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
 /// A float tensor of Burn's `Autodiff`.
 pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
@@ -148,6 +148,18 @@ pub(crate) fn record<B: Backend, C: CheckpointStrategy, O: Node<B>>(
         let operands = std::array::from_fn(|at| operands[at]);
         Recording::<B, C, O, N>::new(operands, |_| false).finish(result, keep)
     })
+}
+
+/// Wraps a tensor that is in no graph.
+///
+/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than a plain backend.
+pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
+    like: &Tracked<B, C>,
+    primitive: FloatTensor<B>,
+) -> Tracked<B, C> {
+    let mut tensor = like.clone();
+    tensor.primitive = primitive;
+    Autodiff::<B, C>::float_set_require_grad(tensor, false)
 }
 
 struct Step<B, O>(PhantomData<fn() -> (B, O)>);

@@ -249,7 +249,7 @@ impl<B: AmpBackend> Rows<B> {
         };
         copies.iter().position(are_these).unwrap_or_else(|| {
             copies.push(Self {
-                all: B::cat(parts.clone(), 0),
+                all: crate::cat::cat::<B>(parts.clone(), 0),
                 parts,
                 column_sums: None,
             });

@@ -51,7 +51,11 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     if call.is_internal() {
         let x = call.as_stored(x);
         let dtype = x.dtype().into();
-        call.stored(G::Inner::mixed_activation(x, Activation::Gelu, dtype))
+        call.stored(burn_amp_kernels::activation::forward::<G::Inner>(
+            x,
+            Activation::Gelu,
+            dtype,
+        ))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -66,7 +70,7 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     if call.is_internal() {
         let (x, before) = scores::operand(&call, x);
-        let result = G::Inner::scaled_masked_softmax(x.clone(), dim, before.clone());
+        let result = burn_amp_kernels::softmax::forward::<G::Inner>(x.clone(), dim, before.clone());
         call.saturating(Saturating::Softmax { dim, before }, x, call.stored(result))
     } else {
         call.result(G::Inner::softmax(call.cast(x), dim))
@@ -97,9 +101,9 @@ pub(super) fn saturating<B: AmpBackend, G: Graph<B>>(
 ) -> FloatTensor<G::Inner> {
     let dtype = x.dtype().into();
     if call.recomputes() {
-        G::Recomputed::mixed_activation(x, activation, dtype)
+        burn_amp_kernels::activation::forward::<G::Recomputed>(x, activation, dtype)
     } else {
-        G::Inner::mixed_activation(x, activation, dtype)
+        burn_amp_kernels::activation::forward::<G::Inner>(x, activation, dtype)
     }
 }
 
@@ -119,7 +123,11 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let LogSoftmax {
         output,
         log_sum_exp,
-    } = G::Inner::mixed_log_softmax(x.clone(), dim, precision::to_float(dtype));
+    } = burn_amp_kernels::log_softmax::forward::<G::Inner>(
+        x.clone(),
+        dim,
+        precision::to_float(dtype),
+    );
     let mut output = call.stored::<G>(output);
     if is_last {
         output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));

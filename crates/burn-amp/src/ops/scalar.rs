@@ -46,7 +46,11 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     {
         scores
     } else if call.rounds_scalar() {
-        call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))
+        call.stored(burn_amp_kernels::scalar::forward::<G::Inner>(
+            call.cast(x),
+            mixed,
+            scalar.elem(),
+        ))
     } else {
         let compute = if call.recomputes() { recomputed } else { plain };
         call.result(compute(call.cast(x), scalar))

@@ -125,7 +125,12 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             let x = call.behind::<G>(operand.x.clone());
             let log_sum_exp = operand.log_sum_exp.clone();
             let output = tensor.read(Precision::F32, Reader::Cut);
-            call.stored(G::Inner::log_softmax_at(output, x, log_sum_exp, indices))
+            call.stored(burn_amp_kernels::cross_entropy::forward::<G::Inner>(
+                output,
+                x,
+                log_sum_exp,
+                indices,
+            ))
         }
         _ => call.result(G::sum_gradient_in_f32(call.cast(tensor), |tensor| {
             G::Inner::float_gather(dim, tensor, indices)

@@ -30,7 +30,8 @@ impl<B: AmpBackend, G: Graph<B>> Product<B, G> {
 
     /// The product in F32. All clones of the tensor share it.
     pub(super) fn in_f32(&self) -> FloatTensor<G::Inner> {
-        let compute = || G::Inner::mixed_product(self.lhs.clone(), self.rhs.clone());
+        let compute =
+            || burn_amp_kernels::product::forward::<G::Inner>(self.lhs.clone(), self.rhs.clone());
         self.in_f32.get_or_init(compute).clone()
     }
 }

@@ -36,8 +36,12 @@ impl<M> Saturating<M> {
         B: AmpBackend + BackendTypes<BoolTensorPrimitive = M>,
     {
         match self {
-            Self::Softmax { dim, before } => B::scaled_masked_softmax(x, dim, before),
-            Self::Activation(activation) => B::mixed_activation(x, activation, FloatDType::F32),
+            Self::Softmax { dim, before } => {
+                burn_amp_kernels::softmax::forward::<B>(x, dim, before)
+            }
+            Self::Activation(activation) => {
+                burn_amp_kernels::activation::forward::<B>(x, activation, FloatDType::F32)
+            }
         }
     }
 }
@@ -90,7 +94,7 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
                     let reader = Reader::alone(&part);
                     part.read(Precision::F32, reader)
                 });
-                G::Inner::cat(parts.collect(), *dim)
+                burn_amp_kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
             }
         };
         self.exact.get_or_init(compute).clone()

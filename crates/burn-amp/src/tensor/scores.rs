@@ -156,7 +156,7 @@ impl Scale {
     fn apply<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B> {
         let Self { op, scalar } = self;
         if scalar::is_rounded(scalar.elem(), precision::of(&x)) {
-            B::mixed_scalar(x, op, scalar.elem())
+            burn_amp_kernels::scalar::forward::<B>(x, op, scalar.elem())
         } else if op == ScalarOp::Div {
             B::float_div_scalar(x, scalar)
         } else {

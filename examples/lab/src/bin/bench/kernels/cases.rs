@@ -71,13 +71,26 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "softmax",
                 LOW + LOW,
-                |o| B::mixed_softmax(o.x.clone(), 1),
+                |o| {
+                    burn_amp_kernels::softmax::forward::<B>(
+                        o.x.clone(),
+                        1,
+                        burn_amp_kernels::softmax::ScaleMask::none(),
+                    )
+                },
                 |o| softmax::reference::<B>(o.x.clone(), 1, ScaleMask::none()),
             ),
             case(
                 "softmax backward",
                 2 * LOW + LOW,
-                |o| B::mixed_softmax_backward(o.softmax.clone(), o.grad.clone(), 1),
+                |o| {
+                    burn_amp_kernels::softmax::backward::<B>(
+                        o.softmax.clone(),
+                        o.grad.clone(),
+                        1,
+                        burn_amp_kernels::softmax::ScaleMask::none(),
+                    )
+                },
                 |o| {
                     let (output, grad) = (o.softmax.clone(), o.grad.clone());
                     softmax::reference_backward::<B>(output, grad, 1, ScaleMask::none())
@@ -86,7 +99,7 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "log-softmax to f32",
                 LOW + F32,
-                |o| B::mixed_log_softmax(o.x.clone(), 1, FloatDType::F32),
+                |o| burn_amp_kernels::log_softmax::forward::<B>(o.x.clone(), 1, FloatDType::F32),
                 |o| log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32),
             ),
             case(
@@ -94,7 +107,7 @@ impl<B: AmpBackend> Case<B> {
                 LOW + F32 + LOW,
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
-                    B::mixed_log_softmax_backward(x, statistics, o.wide.clone(), 1)
+                    burn_amp_kernels::log_softmax::backward::<B>(x, statistics, o.wide.clone(), 1)
                 },
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
@@ -107,7 +120,7 @@ impl<B: AmpBackend> Case<B> {
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
                     let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
-                    B::log_softmax_at_backward(x, statistics, targets, grad)
+                    burn_amp_kernels::cross_entropy::backward::<B>(x, statistics, targets, grad)
                 },
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
@@ -118,13 +131,25 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "GELU",
                 LOW + LOW,
-                |o| B::mixed_activation(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
+                |o| {
+                    burn_amp_kernels::activation::forward::<B>(
+                        o.x.clone(),
+                        Activation::Gelu,
+                        o.x.dtype().into(),
+                    )
+                },
                 |o| activation::reference::<B>(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
             ),
             case(
                 "GELU backward",
                 2 * LOW + LOW,
-                |o| B::mixed_activation_backward(o.x.clone(), o.grad.clone(), Activation::Gelu),
+                |o| {
+                    burn_amp_kernels::activation::backward::<B>(
+                        o.x.clone(),
+                        o.grad.clone(),
+                        Activation::Gelu,
+                    )
+                },
                 |o| {
                     let (x, grad) = (o.x.clone(), o.grad.clone());
                     activation::reference_backward::<B>(x, grad, Activation::Gelu)
@@ -133,13 +158,25 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "sigmoid to f32",
                 LOW + F32,
-                |o| B::mixed_activation(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
+                |o| {
+                    burn_amp_kernels::activation::forward::<B>(
+                        o.x.clone(),
+                        Activation::Sigmoid,
+                        FloatDType::F32,
+                    )
+                },
                 |o| activation::reference::<B>(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
             ),
             case(
                 "sigmoid backward",
                 LOW + F32 + LOW,
-                |o| B::mixed_activation_backward(o.x.clone(), o.wide.clone(), Activation::Sigmoid),
+                |o| {
+                    burn_amp_kernels::activation::backward::<B>(
+                        o.x.clone(),
+                        o.wide.clone(),
+                        Activation::Sigmoid,
+                    )
+                },
                 |o| {
                     let (x, grad) = (o.x.clone(), o.wide.clone());
                     activation::reference_backward::<B>(x, grad, Activation::Sigmoid)
@@ -172,7 +209,7 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "concatenation of 4",
                 4 * (LOW + LOW),
-                |o| B::cat(vec![o.x.clone(); 4], 1),
+                |o| burn_amp_kernels::cat::cat::<B>(vec![o.x.clone(); 4], 1),
                 |o| cat::reference::<B>(vec![o.x.clone(); 4], 1),
             ),
             case(

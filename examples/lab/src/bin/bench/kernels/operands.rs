@@ -64,9 +64,14 @@ impl<B: AmpBackend> Operands<B> {
         let state = [65536.0, 0.0, 1.0, 0.0, 0.0];
         assert_eq!(state.len(), loss_scale::STATE);
         Self {
-            log_sum_exp: B::mixed_log_softmax(x.clone(), 1, FloatDType::F32).log_sum_exp,
+            log_sum_exp: burn_amp_kernels::log_softmax::forward::<B>(x.clone(), 1, FloatDType::F32)
+                .log_sum_exp,
             grad: low(noise([rows, columns])),
-            softmax: B::mixed_softmax(x.clone(), 1),
+            softmax: burn_amp_kernels::softmax::forward::<B>(
+                x.clone(),
+                1,
+                burn_amp_kernels::softmax::ScaleMask::none(),
+            ),
             targets: targets.into_primitive(),
             grad_of_rows: noise([rows, 1]),
             low_list: parts(&x),

@@ -3,15 +3,12 @@
 use burn_amp_core::DynamicLossScale;
 use burn_amp_kernels::{
     AmpBackend,
-    activation::Activation,
     affine::{Affine, Group, Moments, Rest, Sums},
+    kernel::{Kernel, Meta, Tensors, TensorsOf},
     layer_norm::{LayerNorm, LayerNormGradients},
-    log_softmax::LogSoftmax,
     made::Memory,
     optimizer::{ListStep, Master, Moment, Stepped},
-    scalar::ScalarOp,
     sign_mask::SignMask,
-    softmax::ScaleMask,
     squares::Squares,
 };
 use burn_backend::{
@@ -27,6 +24,32 @@ use super::{
 };
 
 impl<B: AmpBackend> AmpBackend for Counting<B> {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        if K::IS_COMPOSED {
+            return kernel.reference::<Self>(operands);
+        }
+        let read = metas(kernel.reads(operands.metas()));
+        let Tensors {
+            floats,
+            ints,
+            bools,
+        } = B::run(
+            kernel,
+            Tensors {
+                floats: operands.floats,
+                ints: operands.ints,
+                bools: operands.bools,
+            },
+        );
+        let results = Tensors {
+            floats,
+            ints,
+            bools,
+        };
+        record(K::NAME, read, metas(results.metas()));
+        results
+    }
+
     fn fuses_elementwise() -> bool {
         B::fuses_elementwise()
     }
@@ -110,11 +133,6 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         B::has_attention_kernel(options, has_bias)
     }
 
-    fn mixed_scalar(x: FloatTensor<Self>, op: ScalarOp, scalar: f64) -> FloatTensor<Self> {
-        let read = Size::default().and(&x);
-        one("mixed_scalar", read, B::mixed_scalar(x, op, scalar))
-    }
-
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
         let read = Size::default().and(&x);
         let mask = match B::not_positive(x) {
@@ -192,26 +210,6 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
         moments
     }
 
-    fn mixed_activation(
-        x: FloatTensor<Self>,
-        activation: Activation,
-        dtype: FloatDType,
-    ) -> FloatTensor<Self> {
-        let read = Size::default().and(&x);
-        let result = B::mixed_activation(x, activation, dtype);
-        one("mixed_activation", read, result)
-    }
-
-    fn mixed_activation_backward(
-        x: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        activation: Activation,
-    ) -> FloatTensor<Self> {
-        let read = Size::default().and(&x).and(&grad);
-        let result = B::mixed_activation_backward(x, grad, activation);
-        one("mixed_activation_backward", read, result)
-    }
-
     fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         let read = Size::default().and(&lhs).and(&rhs);
         one("wide_matmul", read, B::wide_matmul(lhs, rhs))
@@ -220,95 +218,6 @@ impl<B: AmpBackend> AmpBackend for Counting<B> {
     fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let read = Size::default().and(&x);
         one("column_sums", read, B::column_sums(x))
-    }
-
-    fn cat(parts: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
-        let read = Size::default().all(&parts);
-        one("cat", read, B::cat(parts, dim))
-    }
-
-    fn split(whole: FloatTensor<Self>, sizes: &[usize], dim: usize) -> Vec<FloatTensor<Self>> {
-        let read = Size::default().and(&whole);
-        let parts = B::split(whole, sizes, dim);
-        record("split", read, Size::default().all(&parts));
-        parts
-    }
-
-    fn scaled_masked_softmax(
-        x: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let read = Size::default().and(&x).all(elements(&before));
-        let result = B::scaled_masked_softmax(x, dim, before);
-        one("scaled_masked_softmax", read, result)
-    }
-
-    fn scaled_masked_softmax_backward(
-        output: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-        before: ScaleMask<BoolTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let read = Size::default().and(&output).and(&grad);
-        let read = read.all(elements(&before));
-        let result = B::scaled_masked_softmax_backward(output, grad, dim, before);
-        one("scaled_masked_softmax_backward", read, result)
-    }
-
-    fn mixed_log_softmax(x: FloatTensor<Self>, dim: usize, dtype: FloatDType) -> LogSoftmax<Self> {
-        let read = Size::default().and(&x);
-        let LogSoftmax {
-            output,
-            log_sum_exp,
-        } = B::mixed_log_softmax(x, dim, dtype);
-        let written = Size::default().and(&output).and(&log_sum_exp);
-        record("mixed_log_softmax", read, written);
-        LogSoftmax {
-            output,
-            log_sum_exp,
-        }
-    }
-
-    fn mixed_log_softmax_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-        dim: usize,
-    ) -> FloatTensor<Self> {
-        let read = Size::default().and(&x).and(&log_sum_exp).and(&grad);
-        let result = B::mixed_log_softmax_backward(x, log_sum_exp, grad, dim);
-        one("mixed_log_softmax_backward", read, result)
-    }
-
-    /// Reads one element per row, not all of `output`.
-    fn log_softmax_at(
-        output: FloatTensor<Self>,
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let read = Size::default()
-            .and(&log_sum_exp)
-            .and(&log_sum_exp)
-            .and(&targets);
-        let result = B::log_softmax_at(output, x, log_sum_exp, targets);
-        one("log_softmax_at", read, result)
-    }
-
-    fn log_softmax_at_backward(
-        x: FloatTensor<Self>,
-        log_sum_exp: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        let read = Size::default()
-            .and(&x)
-            .and(&log_sum_exp)
-            .and(&targets)
-            .and(&grad);
-        let result = B::log_softmax_at_backward(x, log_sum_exp, targets, grad);
-        one("log_softmax_at_backward", read, result)
     }
 
     fn mixed_layer_norm(
@@ -375,6 +284,14 @@ fn one<T: burn_backend::TensorMetadata>(op: &'static str, read: Size, result: T)
     result
 }
 
+/// The size of all tensors that an op reads or writes.
+fn metas(tensors: Tensors<Meta>) -> Size {
+    let floats_and_ints = tensors.floats.iter().chain(&tensors.ints);
+    floats_and_ints
+        .chain(&tensors.bools)
+        .fold(Size::default(), Size::plus)
+}
+
 /// The size of a mask, in the form that it has.
 fn size<B: AmpBackend>(mask: &SignMask<B>) -> Size {
     match mask {
@@ -395,9 +312,4 @@ fn master_size<B: burn_backend::Backend>(size: Size, master: &Master<B>) -> Size
         Master::F32(tensor) => size.and(tensor),
         Master::Offset(offset) => size.and(offset),
     }
-}
-
-/// The mask that a softmax reads.
-fn elements<M>(before: &ScaleMask<M>) -> Option<&M> {
-    before.mask.as_ref().map(|mask| &mask.elements)
 }
