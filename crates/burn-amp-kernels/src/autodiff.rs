@@ -1,7 +1,6 @@
 //! The ops on Burn's `Autodiff`, as one node of the graph each.
 //!
-//! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves its operands. The node of an op is in `node.rs`
-//! of the op's folder, with what it saves.
+//! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves its operands.
 
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{
@@ -12,12 +11,9 @@ use burn_backend::{
 use crate::{
     AmpBackend,
     affine::{self, Affine, Moment},
-    attention::{self, Attention},
-    graph,
     kernel::{Kernel, TensorsOf},
-    layer_norm::{self, LayerNorm},
     made::Memory,
-    sign_mask, weight_product,
+    sign_mask,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -53,14 +49,6 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         sign_mask::mul::<B, C>(x, mask)
     }
 
-    fn weight_product(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        weight_product::recorded::<B, C>(x, weight, bias)
-    }
-
     fn mixed_affine(
         x: FloatTensor<Self>,
         affine: Affine<Self>,
@@ -72,30 +60,5 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 
     fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {
         affine::recorded_moment::<B, C>(x, moment)
-    }
-
-    fn mixed_attention(operands: Attention<Self>) -> FloatTensor<Self> {
-        attention::recorded::<B, C>(operands)
-    }
-
-    fn mixed_layer_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-        copy: Option<FloatDType>,
-    ) -> LayerNorm<Self> {
-        let layer_norm::Recorded {
-            output,
-            copy,
-            mean,
-            inverse_std,
-        } = layer_norm::recorded::<B, C>(x, gamma, beta, epsilon, copy);
-        LayerNorm {
-            copy: copy.map(|copy| graph::untracked::<B, C>(&output, copy)),
-            mean: graph::untracked::<B, C>(&output, mean),
-            inverse_std: graph::untracked::<B, C>(&output, inverse_std),
-            output,
-        }
     }
 }

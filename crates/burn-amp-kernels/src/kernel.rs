@@ -8,7 +8,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 #[cfg(feature = "cubecl")]
-use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use burn_cubecl::{CubeBackend, CubeRuntime, tensor::CubeTensor};
 
 use crate::{AmpBackend, widen::wide_dtype};
 
@@ -28,7 +28,8 @@ pub trait Kernel: Clone + fmt::Debug + Send + Sync + 'static {
     /// Whether the kernel reads F64. Most compute in F32, and leave F64 to the reference.
     const READS_F64: bool = false;
 
-    /// Describes the results: one like the first operand, unless the op says otherwise.
+    /// Describes the results for Fusion, unless it computes the reference: one like the first operand, if the op does not say
+    /// otherwise.
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         [operands.floats[0].clone()].into()
     }
@@ -80,6 +81,10 @@ pub type Graph<B, C> = TensorsOf<Autodiff<B, C>>;
 /// Tensors of a backend made of burn-cubecl.
 #[cfg(feature = "cubecl")]
 pub type CubeTensors<R> = Tensors<CubeTensor<R>>;
+
+/// A backend made of burn-cubecl. All of them have the same tensors.
+#[cfg(feature = "cubecl")]
+pub(crate) type Cube<R> = CubeBackend<R, f32, i32, u8>;
 
 /// The results of a kernel, or the operands if there is no kernel for them.
 #[cfg(feature = "cubecl")]

@@ -1,6 +1,5 @@
 //! [`AmpBackend`]: the ops of this crate on one backend.
 
-use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     Backend, FloatDType, Shape,
     ops::AttentionModuleOptions,
@@ -9,17 +8,10 @@ use burn_backend::{
 
 use crate::{
     affine::{self, Affine, Group, Moment, Moments, Rest, Sums},
-    attention::{self, Attention, AttentionGradients},
-    finite,
     kernel::{Kernel, TensorsOf},
-    layer_norm::{self, LayerNorm, LayerNormGradients},
-    loss_scale,
     made::Memory,
-    optimizer::{self, ListStep, Stepped},
     reading::Reading,
     sign_mask::{self, SignMask},
-    squares::{self, Squares},
-    unscale, weight_product,
 };
 
 /// A backend with the ops of this crate; every provided method computes with the reference.
@@ -70,50 +62,12 @@ pub trait AmpBackend: Backend {
         None
     }
 
-    /// Flags the tensors that have an inf or a NaN; see [`finite`].
-    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        finite::reference::<Self>(tensors)
-    }
-
     /// Starts to copy a tensor to the host, and returns its values without waiting for the device.
     ///
     /// This default polls the backend's read once. That is enough where a read begins with its first poll and waits in a
     /// later one.
     fn read_later(tensor: FloatTensor<Self>) -> Reading {
         Reading::begin(Self::float_into_data(tensor))
-    }
-
-    /// Multiplies many tensors by one factor in F32, and flags those that are not finite; see [`unscale`].
-    fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
-        unscale::reference::<Self>(tensors, factor)
-    }
-
-    /// Computes the state of the loss scale after a backward pass; see [`loss_scale`].
-    fn next_loss_scale(
-        state: FloatTensor<Self>,
-        flags: FloatTensor<Self>,
-        scaling: DynamicLossScale,
-    ) -> FloatTensor<Self> {
-        loss_scale::reference_next::<Self>(state, flags, scaling)
-    }
-
-    /// Divides a gradient by the scale of its pass, or zeroes it if the pass overflowed; see [`loss_scale`].
-    fn unscale_unless_overflowed(
-        gradient: FloatTensor<Self>,
-        before: FloatTensor<Self>,
-        after: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        loss_scale::reference_unscale::<Self>(gradient, before, after)
-    }
-
-    /// Steps a list of parameters, which has at least one; see [`optimizer`].
-    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
-        optimizer::reference::<Self>(step)
-    }
-
-    /// Returns the sum of the squares of many tensors, as `[1]`; see [`squares`].
-    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
-        squares::reference::<Self>(squares)
     }
 
     /// Makes the mask of the elements that are 0 or less; see [`sign_mask`].
@@ -213,61 +167,6 @@ pub trait AmpBackend: Backend {
     /// One of the [`mixed_moments`](Self::mixed_moments).
     fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {
         affine::reference_moment::<Self>(x, moment)
-    }
-
-    /// The product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias; see
-    /// [`weight_product`].
-    fn weight_product(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        weight_product::reference::<Self>(x, weight, bias)
-    }
-
-    /// The product of two matrices in low precision, in F32; see [`weight_product`].
-    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        weight_product::reference_matmul::<Self>(lhs, rhs)
-    }
-
-    /// The sums of the columns of a matrix, in F32, of shape `[columns]`; see [`weight_product`].
-    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        weight_product::reference_sums::<Self>(x)
-    }
-
-    /// Attention in mixed precision; see [`attention`].
-    fn mixed_attention(operands: Attention<Self>) -> FloatTensor<Self> {
-        attention::reference::<Self>(operands)
-    }
-
-    /// The gradients of [`mixed_attention`](Self::mixed_attention).
-    fn mixed_attention_backward(
-        operands: Attention<Self>,
-        grad: FloatTensor<Self>,
-    ) -> AttentionGradients<Self> {
-        attention::reference_backward::<Self>(operands, grad)
-    }
-
-    /// Layer normalization in mixed precision, with a copy of the output in another dtype; see [`layer_norm`].
-    fn mixed_layer_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-        copy: Option<FloatDType>,
-    ) -> LayerNorm<Self> {
-        layer_norm::reference::<Self>(x, gamma, beta, epsilon, copy)
-    }
-
-    /// The gradients of [`mixed_layer_norm`](Self::mixed_layer_norm).
-    fn mixed_layer_norm_backward(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        inverse_std: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> LayerNormGradients<Self> {
-        layer_norm::reference_backward::<Self>(x, gamma, mean, inverse_std, grad)
     }
 }
 

@@ -12,30 +12,17 @@ pub(crate) mod read;
 pub(crate) mod row;
 pub(crate) mod team;
 
-use burn_amp_core::DynamicLossScale;
-use burn_backend::{
-    DType, FloatDType, Shape, TensorMetadata, ops::AttentionModuleOptions, tensor::FloatTensor,
-};
+use burn_backend::{DType, FloatDType, Shape, ops::AttentionModuleOptions, tensor::FloatTensor};
 use burn_cubecl::{
-    BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement,
-    kernel::matmul::{MatmulStrategy, matmul},
-    ops::reshape,
-    tensor::CubeTensor,
+    BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement, tensor::CubeTensor,
 };
 
 use crate::{
     AmpBackend,
     affine::{self, Affine, Group, Moments, Rest, Sums},
-    finite,
     kernel::{Kernel, TensorsOf},
-    layer_norm::{self, LayerNorm, LayerNormGradients},
-    loss_scale,
-    optimizer::{self, ListStep, Stepped},
     reading::Reading,
     sign_mask::{self, SignMask},
-    squares::{self, Squares},
-    unscale, weight_product,
-    widen::cast,
 };
 
 impl<R, F, I, BT> AmpBackend for CubeBackend<R, F, I, BT>
@@ -53,56 +40,8 @@ where
         launched.unwrap_or_else(|operands| kernel.reference::<Self>(operands))
     }
 
-    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        if has_f64(&tensors) {
-            return finite::reference::<Self>(tensors);
-        }
-        finite::not_finite(tensors)
-    }
-
     fn read_later(tensor: FloatTensor<Self>) -> Reading {
         read::read_later(tensor)
-    }
-
-    fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
-        if has_f64(&tensors) {
-            return unscale::reference::<Self>(tensors, factor);
-        }
-        unscale::unscale(tensors, factor)
-    }
-
-    fn next_loss_scale(
-        state: FloatTensor<Self>,
-        flags: FloatTensor<Self>,
-        scaling: DynamicLossScale,
-    ) -> FloatTensor<Self> {
-        loss_scale::next_loss_scale(state, flags, scaling)
-    }
-
-    fn unscale_unless_overflowed(
-        gradient: FloatTensor<Self>,
-        before: FloatTensor<Self>,
-        after: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        if has_f64([&gradient]) {
-            return loss_scale::reference_unscale::<Self>(gradient, before, after);
-        }
-        loss_scale::unscale_unless_overflowed(gradient, before, after)
-    }
-
-    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
-        let mut tensors = step.parameters.iter();
-        if tensors.any(|listed| has_f64([&listed.parameter, &listed.gradient])) {
-            return optimizer::reference::<Self>(step);
-        }
-        optimizer::optimizer_step(step)
-    }
-
-    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
-        if has_f64(squares.tensors.iter().map(|(tensor, _)| tensor)) {
-            return squares::reference::<Self>(squares);
-        }
-        squares::sum_of_squares(squares)
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
@@ -183,65 +122,6 @@ where
         };
         affine::moments(&x, &centered, &kept, mean)
             .unwrap_or_else(|| affine::reference_moments::<Self>(x, grid, before, kept, mean))
-    }
-
-    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        if has_f64([&lhs]) {
-            return weight_product::reference_matmul::<Self>(lhs, rhs);
-        }
-        matmul(lhs, rhs, None, MatmulStrategy::default(), DType::F32)
-            .expect("a product of matrices has a kernel on every device")
-    }
-
-    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        if let Some(sums) = weight_product::column_sums(&x) {
-            return sums;
-        }
-        let columns = x.shape()[1];
-        let affine = Affine::<Self>::identity(x.shape());
-        match affine::moments(&x, &affine, &Shape::new([1, columns]), false) {
-            Some(moments) => reshape(moments.sum, Shape::new([columns])),
-            None => weight_product::reference_sums::<Self>(x),
-        }
-    }
-
-    fn mixed_layer_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-        copy: Option<FloatDType>,
-    ) -> LayerNorm<Self> {
-        if has_f64([&x]) {
-            return layer_norm::reference::<Self>(x, gamma, beta, epsilon, copy);
-        }
-        let in_f32 = |tensor| cast::<Self>(tensor, DType::F32);
-        let copy = copy.map(DType::from);
-        let (output, copy, [mean, inverse_std]) =
-            layer_norm::layer_norm(x, in_f32(gamma), beta.map(in_f32), epsilon, copy);
-        LayerNorm {
-            output,
-            copy,
-            mean,
-            inverse_std,
-        }
-    }
-
-    fn mixed_layer_norm_backward(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        inverse_std: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> LayerNormGradients<Self> {
-        if has_f64([&x, &grad]) {
-            return layer_norm::reference_backward::<Self>(x, gamma, mean, inverse_std, grad);
-        }
-        let gamma = cast::<Self>(gamma, DType::F32);
-        match layer_norm::layer_norm_backward(&x, &gamma, &mean, &inverse_std, &grad) {
-            Some([x, gamma, beta]) => LayerNormGradients { x, gamma, beta },
-            None => layer_norm::reference_backward::<Self>(x, gamma, mean, inverse_std, grad),
-        }
     }
 }
 

@@ -5,7 +5,6 @@
 mod affine;
 mod operation;
 
-use burn_amp_core::DynamicLossScale;
 use burn_backend::{
     DType, FloatDType, Shape, TensorMetadata,
     ops::{AttentionModuleOptions, FloatTensorOps as _},
@@ -20,13 +19,9 @@ use self::{
 use crate::{
     AmpBackend,
     affine::{Affine, Group, Moments, Rest, Sums},
-    kernel::{Kernel, TensorsOf, exactly, like, one_per_row},
-    layer_norm::{LayerNorm, LayerNormGradients},
-    optimizer::{ListStep, Parts, Stepped, Tensors},
+    kernel::{Kernel, TensorsOf, exactly, like},
     reading::Reading,
     sign_mask::{self, SignMask},
-    squares::Squares,
-    widen::wide_dtype,
 };
 
 impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
@@ -47,89 +42,9 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         one.id == other.id && Self::float_device(one) == Self::float_device(other)
     }
 
-    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        let flags = (Shape::new([tensors.len()]), DType::F32);
-        let results = register::<B>(
-            "burn_amp::not_finite",
-            floats(tensors),
-            vec![flags],
-            |tensors, _| vec![B::not_finite(tensors)],
-        );
-        let [flags] = exactly(results);
-        flags
-    }
-
     fn read_later(tensor: FloatTensor<Self>) -> Reading {
         let client = tensor.client.clone();
         B::read_later(client.resolve_tensor_float::<B>(tensor))
-    }
-
-    fn unscale(tensors: Vec<FloatTensor<Self>>, factor: f32) -> Vec<FloatTensor<Self>> {
-        let results = tensors
-            .iter()
-            .map(|tensor| (tensor.shape(), wide_dtype(tensor.dtype())))
-            .chain([(Shape::new([tensors.len()]), DType::F32)])
-            .collect();
-        register::<B>(
-            "burn_amp::unscale",
-            floats(tensors),
-            results,
-            move |tensors, _| B::unscale(tensors, factor),
-        )
-    }
-
-    fn next_loss_scale(
-        state: FloatTensor<Self>,
-        flags: FloatTensor<Self>,
-        scaling: DynamicLossScale,
-    ) -> FloatTensor<Self> {
-        let results = [like(&state)];
-        let [next] = custom::<B, _, _>(
-            "burn_amp::next_loss_scale",
-            [state, flags],
-            results,
-            move |[state, flags]| [B::next_loss_scale(state, flags, scaling)],
-        );
-        next
-    }
-
-    fn optimizer_step(step: ListStep<Self>) -> Vec<Stepped<Self>> {
-        let (parts, tensors) = Parts::of(step);
-        let results = parts.results(&tensors);
-        let operands = Operands {
-            floats: tensors.floats,
-            ints: tensors.ints,
-        };
-        let compute = {
-            let parts = parts.clone();
-            move |floats, ints| {
-                let step = parts.step::<B>(Tensors { floats, ints });
-                let stepped = Parts::flatten::<B>(B::optimizer_step(step));
-                (stepped.floats, stepped.ints)
-            }
-        };
-        let name = "burn_amp::optimizer_step";
-        let (floats, ints) =
-            register_mixed::<B>(name, operands, results.floats, results.ints, compute);
-        parts.stepped::<Self>(Tensors { floats, ints })
-    }
-
-    fn sum_of_squares(squares: Squares<Self>) -> FloatTensor<Self> {
-        let Squares { tensors, scaled_by } = squares;
-        let (mut tensors, factors): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
-        tensors.extend(scaled_by.into_iter().flatten());
-        let count = factors.len();
-        let compute = move |mut tensors: Vec<FloatTensor<B>>, _| {
-            let scaled_by = tensors.split_off(count);
-            vec![B::sum_of_squares(Squares {
-                tensors: tensors.into_iter().zip(factors.iter().copied()).collect(),
-                scaled_by: scaled_by.try_into().ok(),
-            })]
-        };
-        let result = vec![(Shape::new([1]), DType::F32)];
-        let name = "burn_amp::sum_of_squares";
-        let [sum] = exactly(register::<B>(name, floats(tensors), result, compute));
-        sum
     }
 
     fn not_positive(x: FloatTensor<Self>) -> SignMask<Self> {
@@ -304,77 +219,6 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         let name = "burn_amp::moments";
         let [sum, squares] = exactly(register::<B>(name, floats(tensors), results, compute));
         Moments { sum, squares }
-    }
-
-    fn column_sums(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        let sums = (Shape::new([x.shape()[1]]), wide_dtype(x.dtype()));
-        let name = "burn_amp::column_sums";
-        let [sums] = custom::<B, _, _>(name, [x], [sums], |[x]| [B::column_sums(x)]);
-        sums
-    }
-
-    fn wide_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        let dtype = wide_dtype(lhs.dtype());
-        let mut shape = lhs.shape();
-        let last = shape.num_dims() - 1;
-        shape[last] = rhs.shape()[last];
-        let name = "burn_amp::wide_matmul";
-        let [product] = custom::<B, _, _>(name, [lhs, rhs], [(shape, dtype)], |[lhs, rhs]| {
-            [B::wide_matmul(lhs, rhs)]
-        });
-        product
-    }
-
-    fn mixed_layer_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-        copy: Option<FloatDType>,
-    ) -> LayerNorm<Self> {
-        let row = one_per_row(&like(&x), x.rank() - 1);
-        let mut results = vec![like(&x), row.clone(), row];
-        results.extend(copy.map(|dtype| (x.shape(), dtype.into())));
-        let operands = [x, gamma].into_iter().chain(beta).collect();
-        let name = "burn_amp::layer_norm";
-        let compute = move |floats: Vec<FloatTensor<B>>, _| {
-            let mut floats = floats.into_iter();
-            let (x, gamma) = (next(&mut floats), next(&mut floats));
-            let result = B::mixed_layer_norm(x, gamma, floats.next(), epsilon, copy);
-            let mut results = vec![result.output, result.mean, result.inverse_std];
-            results.extend(result.copy);
-            results
-        };
-        let results = register::<B>(name, floats::<B>(operands), results, compute);
-        let mut results = results.into_iter();
-        LayerNorm {
-            output: next(&mut results),
-            mean: next(&mut results),
-            inverse_std: next(&mut results),
-            copy: results.next(),
-        }
-    }
-
-    fn mixed_layer_norm_backward(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        inverse_std: FloatTensor<Self>,
-        grad: FloatTensor<Self>,
-    ) -> LayerNormGradients<Self> {
-        let n = gamma.shape().num_elements();
-        let parameter = (Shape::new([n]), wide_dtype(x.dtype()));
-        let results = [like(&x), parameter.clone(), parameter];
-        let [x, gamma, beta] = custom::<B, _, _>(
-            "burn_amp::layer_norm_backward",
-            [x, gamma, mean, inverse_std, grad],
-            results,
-            |[x, gamma, mean, inverse_std, grad]| {
-                let gradients = B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad);
-                [gradients.x, gradients.gamma, gradients.beta]
-            },
-        );
-        LayerNormGradients { x, gamma, beta }
     }
 }
 

@@ -73,9 +73,9 @@ impl<B: AmpBackend> Operands<B> {
     pub fn register(self, weight: NodeId, grads: &mut Gradients) {
         let Self { x, grad, bias } = self;
         if let Some(bias) = bias {
-            grads.register::<B>(bias, B::column_sums(grad.clone()));
+            grads.register::<B>(bias, super::column_sums::<B>(grad.clone()));
         }
-        let gradient = B::wide_matmul(B::float_transpose(x), grad);
+        let gradient = super::wide_matmul::<B>(B::float_transpose(x), grad);
         grads.register::<B>(weight, gradient);
     }
 
@@ -228,7 +228,7 @@ fn register<B: AmpBackend>(due: Vec<Uses<B>>, grads: &mut Gradients) {
             grads.register::<B>(bias, sums);
         }
         let [x, grad] = [x, grad].map(|at| copies[at].all.clone());
-        let gradient = B::wide_matmul(B::float_transpose(x), grad);
+        let gradient = super::wide_matmul::<B>(B::float_transpose(x), grad);
         grads.register::<B>(leaf, gradient);
     }
 }
@@ -260,7 +260,7 @@ impl<B: AmpBackend> Rows<B> {
     fn column_sums(&mut self) -> FloatTensor<B> {
         let sums = self
             .column_sums
-            .get_or_insert_with(|| B::column_sums(self.all.clone()));
+            .get_or_insert_with(|| super::column_sums::<B>(self.all.clone()));
         sums.clone()
     }
 }

@@ -151,7 +151,7 @@ impl<B: AmpBackend> Scaling<B> {
             Some(now) => B::float_to_device(now, &device),
             None => before.clone(),
         };
-        let after = B::next_loss_scale(now, flags.clone(), rule);
+        let after = burn_amp_kernels::loss_scale::next::<B>(now, flags.clone(), rule);
         let pass = Arc::new(DeferredPass::new(before, after.clone(), self));
         state.current = Some(after);
         state.pending.push_back(Pending {

@@ -89,10 +89,10 @@ fn flags<B: AmpBackend>(
     };
     let mut flags = Vec::new();
     if !wide.is_empty() {
-        flags.push(B::not_finite(gradients(&wide)));
+        flags.push(burn_amp_kernels::finite::not_finite::<B>(gradients(&wide)));
     }
     if !low.is_empty() {
-        let mut unscaled = B::unscale(gradients(&low), scale.recip());
+        let mut unscaled = burn_amp_kernels::unscale::unscale::<B>(gradients(&low), scale.recip());
         flags.extend(unscaled.pop());
         for (at, gradient) in low.iter().zip(unscaled) {
             leaves[*at].replace(grads, gradient);

@@ -54,7 +54,7 @@ fn flags<B: AmpBackend>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) 
         .filter(|leaves| !leaves.is_empty())
         .map(|leaves| {
             let gradients = leaves.iter().map(|leaf| leaf.gradient.clone()).collect();
-            B::float_to_device(B::not_finite(gradients), device)
+            B::float_to_device(burn_amp_kernels::finite::not_finite::<B>(gradients), device)
         })
         .collect();
     B::float_cat(flags, 0)

@@ -66,7 +66,9 @@ impl<B: AmpBackend> Factors<B> {
         if let Some(pass) = pass {
             let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
             let (before, after) = (here(&pass.before), here(&pass.after));
-            gradient = B::unscale_unless_overflowed(gradient, before, after);
+            gradient = burn_amp_kernels::loss_scale::unscale_unless_overflowed::<B>(
+                gradient, before, after,
+            );
         }
         if let Some(clip) = clip {
             let wide = precision::of(&gradient).join(Precision::F32);

@@ -217,7 +217,8 @@ impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Unscale<
             return;
         };
         let grad = grad.into_primitive().tensor();
-        let results = B::InnerBackend::unscale(vec![grad], self.factor);
+        let results =
+            burn_amp_kernels::unscale::unscale::<B::InnerBackend>(vec![grad], self.factor);
         let [grad, flag] = results
             .try_into()
             .expect("`unscale` gives a tensor for each of its tensors, and the flags");

@@ -38,7 +38,7 @@ where
     module.visit(&mut collect);
     let mut sum: Option<Tensor<Plain<B>, 1>> = None;
     for list in collect.lists {
-        let squares = Plain::<B>::sum_of_squares(list.squares());
+        let squares = burn_amp_kernels::squares::sum::<Plain<B>>(list.squares());
         let squares = Tensor::from_primitive(TensorPrimitive::Float(squares));
         sum = Some(match sum {
             Some(sum) => {

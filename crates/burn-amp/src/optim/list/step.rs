@@ -86,7 +86,7 @@ impl ListOptimizer {
                 parameters,
             } = list;
             let here = |tensor: &FloatTensor<B>| B::float_to_device(tensor.clone(), &device);
-            let stepped = B::optimizer_step(ListStep {
+            let stepped = burn_amp_kernels::optimizer::step::<B>(ListStep {
                 rule: self.rule,
                 lr,
                 scaled_by: factors.pass.map(|pass| here(&pass.before)),

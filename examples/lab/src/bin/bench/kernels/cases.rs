@@ -47,13 +47,13 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "finite check, f32",
                 F32,
-                |o| B::not_finite(o.wide_list.clone()),
+                |o| burn_amp_kernels::finite::not_finite::<B>(o.wide_list.clone()),
                 |o| finite::reference::<B>(o.wide_list.clone()),
             ),
             case(
                 "unscale with check",
                 LOW + F32,
-                |o| B::unscale(o.low_list.clone(), 0.5),
+                |o| burn_amp_kernels::unscale::unscale::<B>(o.low_list.clone(), 0.5),
                 |o| unscale::reference::<B>(o.low_list.clone(), 0.5),
             ),
             case(
@@ -61,7 +61,11 @@ impl<B: AmpBackend> Case<B> {
                 F32 + F32,
                 |o| {
                     let [state, after] = [(); 2].map(|()| o.state.clone());
-                    B::unscale_unless_overflowed(o.wide.clone(), state, after)
+                    burn_amp_kernels::loss_scale::unscale_unless_overflowed::<B>(
+                        o.wide.clone(),
+                        state,
+                        after,
+                    )
                 },
                 |o| {
                     let [state, after] = [(); 2].map(|()| o.state.clone());
@@ -187,7 +191,7 @@ impl<B: AmpBackend> Case<B> {
                 LOW + LOW,
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
-                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, None)
+                    burn_amp_kernels::layer_norm::forward::<B>(x, gamma, Some(beta), 1e-5, None)
                 },
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
@@ -199,7 +203,13 @@ impl<B: AmpBackend> Case<B> {
                 F32 + F32 + LOW,
                 |o| {
                     let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
-                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, Some(o.x.dtype().into()))
+                    burn_amp_kernels::layer_norm::forward::<B>(
+                        x,
+                        gamma,
+                        Some(beta),
+                        1e-5,
+                        Some(o.x.dtype().into()),
+                    )
                 },
                 |o| {
                     let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
@@ -215,7 +225,7 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "column sums",
                 LOW,
-                |o| B::column_sums(o.x.clone()),
+                |o| burn_amp_kernels::weight_product::column_sums::<B>(o.x.clone()),
                 |o| weight_product::reference_sums::<B>(o.x.clone()),
             ),
             case(
@@ -224,7 +234,7 @@ impl<B: AmpBackend> Case<B> {
                 |o| {
                     let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
                     let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
-                    B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad)
+                    burn_amp_kernels::layer_norm::backward::<B>(x, gamma, mean, inverse_std, grad)
                 },
                 |o| {
                     let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());

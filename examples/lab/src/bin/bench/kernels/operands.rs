@@ -48,7 +48,7 @@ impl<B: AmpBackend> Operands<B> {
         let gamma = B::float_ones(Shape::new([columns]), device, FloatDType::F32);
         let LayerNorm {
             mean, inverse_std, ..
-        } = B::mixed_layer_norm(x.clone(), gamma.clone(), None, 1e-5, None);
+        } = burn_amp_kernels::layer_norm::forward::<B>(x.clone(), gamma.clone(), None, 1e-5, None);
         let wide = noise([rows, columns]);
         let parts = |tensor: &FloatTensor<B>| -> Vec<_> {
             let tensor = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(tensor.clone()));
