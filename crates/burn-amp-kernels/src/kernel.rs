@@ -1,16 +1,25 @@
-//! [`Kernel`]: an op of this crate as data.
+//! [`Kernel`]: an op of this crate as data. [`AmpBackend`]: who runs it.
 
 use std::fmt;
 
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{
-    DType, Shape, TensorMetadata,
+    Backend,
+    ops::AttentionModuleOptions,
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 #[cfg(feature = "cubecl")]
-use burn_cubecl::{CubeBackend, CubeRuntime, tensor::CubeTensor};
+use burn_cubecl::CubeRuntime;
+#[cfg(feature = "flex")]
+use burn_flex::Flex;
 
-use crate::{AmpBackend, widen::wide_dtype};
+#[cfg(feature = "cubecl")]
+pub(crate) use crate::tensors::{Cube, has_f64};
+#[cfg(feature = "cubecl")]
+pub use crate::tensors::{CubeTensors, Launched};
+pub use crate::tensors::{Graph, Meta, Tensors, TensorsOf};
+pub(crate) use crate::tensors::{exactly, one_per_row};
+use crate::{memory::Memory, reading::Reading};
 
 /// An op of this crate: its numbers. Its tensors are the operands of [`AmpBackend::run`].
 ///
@@ -19,7 +28,7 @@ pub trait Kernel: Clone + fmt::Debug + Send + Sync + 'static {
     /// The name of the op, for Fusion and in reports.
     const NAME: &'static str;
 
-    /// Whether the op has no kernel.
+    /// Whether the op is no launch of its own, because it has no kernel.
     const IS_COMPOSED: bool = false;
 
     /// Whether Fusion computes the reference, as it makes one kernel of elementwise ops and their neighbours.
@@ -52,131 +61,78 @@ pub trait Kernel: Clone + fmt::Debug + Send + Sync + 'static {
         Err(operands)
     }
 
+    /// Computes on the CPU, over the bytes of the tensors.
+    ///
+    /// # Errors
+    ///
+    /// Returns the operands if the op has no such code, or none for them. Then the reference computes.
+    #[cfg(feature = "flex")]
+    fn on_host(&self, operands: TensorsOf<Flex>) -> Result<TensorsOf<Flex>, TensorsOf<Flex>> {
+        Err(operands)
+    }
+
     /// Computes the op in a graph, as one node. Without a node of its own, the graph has those of the reference.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         self.reference::<Autodiff<B, C>>(operands)
     }
 }
 
-/// The shape and the dtype of a tensor.
-pub type Meta = (Shape, DType);
-
-/// The operands of an op, or its results.
-#[derive(Clone, Debug)]
-pub struct Tensors<F, I = F, B = F> {
-    /// The float tensors.
-    pub floats: Vec<F>,
-    /// The int tensors.
-    pub ints: Vec<I>,
-    /// The bool tensors.
-    pub bools: Vec<B>,
-}
-
-/// Tensors of a backend.
-pub type TensorsOf<B> = Tensors<FloatTensor<B>, IntTensor<B>, BoolTensor<B>>;
-
-/// Tensors of Burn's `Autodiff`.
-pub type Graph<B, C> = TensorsOf<Autodiff<B, C>>;
-
-/// Tensors of a backend made of burn-cubecl.
-#[cfg(feature = "cubecl")]
-pub type CubeTensors<R> = Tensors<CubeTensor<R>>;
-
-/// A backend made of burn-cubecl. All of them have the same tensors.
-#[cfg(feature = "cubecl")]
-pub(crate) type Cube<R> = CubeBackend<R, f32, i32, u8>;
-
-/// The results of a kernel, or the operands if there is no kernel for them.
-#[cfg(feature = "cubecl")]
-pub type Launched<R> = Result<CubeTensors<R>, CubeTensors<R>>;
-
-impl<F, I, B> From<Vec<F>> for Tensors<F, I, B> {
-    fn from(floats: Vec<F>) -> Self {
-        Self {
-            floats,
-            ints: Vec::new(),
-            bools: Vec::new(),
-        }
-    }
-}
-
-impl<F, I, B, const N: usize> From<[F; N]> for Tensors<F, I, B> {
-    fn from(floats: [F; N]) -> Self {
-        Vec::from(floats).into()
-    }
-}
-
-impl<F, I, B> Tensors<F, I, B> {
-    /// Adds int tensors.
-    pub fn with_ints(self, ints: impl IntoIterator<Item = I>) -> Self {
-        Self {
-            ints: ints.into_iter().collect(),
-            ..self
-        }
+/// A backend that runs the ops of this crate. With the provided methods it computes the references.
+#[diagnostic::on_unimplemented(
+    message = "burn-amp does not know the backend `{Self}`",
+    label = "no kernels for this backend",
+    note = "turn on burn-amp's feature for the backend (`flex`, `cuda`, `vulkan`, `cubecl`, `tch`; with Burn's `fusion` also burn-amp's)",
+    note = "or, for a backend of your own: `impl burn_amp::AmpBackend for MyBackend {{}}`",
+    note = "or, in code that is generic over the plain backend: the bound `B: burn_amp::AmpBackend`"
+)]
+pub trait AmpBackend: Backend {
+    /// Runs an op: by its kernel if the backend has one for it, otherwise by the reference.
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        kernel.reference::<Self>(operands)
     }
 
-    /// Adds bool tensors.
-    pub fn with_bools(self, bools: impl IntoIterator<Item = B>) -> Self {
-        Self {
-            bools: bools.into_iter().collect(),
-            ..self
-        }
+    /// Whether the backend makes one kernel of elementwise ops that follow each other, as Burn's Fusion does. Then a cast
+    /// costs nothing beside the op that reads its result.
+    fn fuses_elementwise() -> bool {
+        false
     }
 
-    /// Returns the float tensors, of which there must be `N`.
-    pub fn exactly<const N: usize>(self) -> [F; N] {
-        exactly(self.floats)
+    /// Returns a weak reference to the memory of a float tensor; `None` where the backend has none.
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
     }
 
-    /// Returns the only float tensor.
-    pub fn one(self) -> F {
-        let [one] = self.exactly();
-        one
+    /// Whether both are clones of one tensor. A backend that cannot say so returns `false`.
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        let _ = (one, other);
+        false
     }
 
-    /// Whether the first tensor has no elements.
-    #[cfg(feature = "cubecl")]
-    pub(crate) fn is_empty(&self) -> bool
-    where
-        F: TensorMetadata,
-    {
-        self.floats[0].shape().num_elements() == 0
+    /// Returns the memory of an int tensor, as [`float_memory`](Self::float_memory) does.
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
     }
 
-    /// Describes the tensors.
-    pub fn metas(&self) -> Tensors<Meta>
-    where
-        F: TensorMetadata,
-        I: TensorMetadata,
-        B: TensorMetadata,
-    {
-        Tensors {
-            floats: self.floats.iter().map(like).collect(),
-            ints: self.ints.iter().map(like).collect(),
-            bools: self.bools.iter().map(like).collect(),
-        }
+    /// Returns the memory of a bool tensor, as [`float_memory`](Self::float_memory) does.
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        let _ = tensor;
+        None
     }
-}
 
-/// Describes a tensor.
-pub(crate) fn like(tensor: &impl TensorMetadata) -> Meta {
-    (tensor.shape(), tensor.dtype())
-}
+    /// Starts to copy a tensor to the host, and returns its values without waiting for the device.
+    ///
+    /// This default polls the backend's read once. That is enough where a read begins with its first poll and waits in a
+    /// later one.
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        Reading::begin(Self::float_into_data(tensor))
+    }
 
-/// Describes a result with one number per row along `dim`, in the dtype in which an op computes.
-pub(crate) fn one_per_row((shape, dtype): &Meta, dim: usize) -> Meta {
-    let mut shape = shape.clone();
-    shape[dim] = 1;
-    (shape, wide_dtype(*dtype))
-}
-
-/// Turns a list into an array.
-///
-/// # Panics
-///
-/// Panics if it has another length.
-pub(crate) fn exactly<T, const N: usize>(list: Vec<T>) -> [T; N] {
-    let found = list.len();
-    list.try_into()
-        .unwrap_or_else(|_| panic!("an op that has {N} tensors was given {found}"))
+    /// Whether Burn's `attention` is a kernel of this backend, which accumulates in F32, for calls with these options.
+    /// Otherwise the backend composes it of several ops in the dtype of its operands.
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        let _ = (options, has_bias);
+        true
+    }
 }

@@ -29,9 +29,7 @@
 
 pub mod activation;
 pub mod affine;
-mod at_node;
 pub mod attention;
-mod autodiff;
 pub mod cat;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
@@ -41,12 +39,14 @@ pub mod flushed;
 #[cfg(feature = "fusion")]
 mod fusion;
 mod graph;
+#[cfg(any(feature = "flex", feature = "tch"))]
+mod host;
 pub mod kernel;
-mod kernels;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
 pub mod made;
+mod memory;
 pub mod optimizer;
 pub mod product;
 mod reading;
@@ -55,10 +55,10 @@ pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;
 pub mod squares;
+mod tensors;
 pub mod unscale;
 pub mod weight_product;
 mod widen;
 
-pub use kernel::Kernel;
-pub use kernels::AmpBackend;
+pub use kernel::{AmpBackend, Kernel};
 pub use reading::Reading;

@@ -8,9 +8,8 @@ use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::Floa
 use super::term::{Term, gradient};
 use crate::{
     AmpBackend,
-    at_node::AtNode,
     flushed::seen,
-    graph::{Node, Pass, Recording},
+    graph::{AtNode, Node, Pass, Recording},
     widen::cast,
 };
 

@@ -13,14 +13,14 @@ use burn_backend::{
 use super::{
     Affine, Group, SMALL, Sums,
     joint::contribute,
+    op::{forward, in_order_of, sums},
     reference::summed,
     term::{Chain, Term},
 };
 use crate::{
     AmpBackend,
     graph::{self, Node, Pass, Recording, Tracked, by_length},
-    made,
-    sign_mask::SignMask,
+    sign_mask::{self, SignMask},
     widen::cast,
 };
 
@@ -41,7 +41,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
             .map(|factor| factor.map(|factor| factor.primitive.clone())),
     );
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
-    let output = B::mixed_affine(x.primitive.clone(), values.clone(), summand, dtype);
+    let output = forward::<B>(x.primitive.clone(), values.clone(), summand, dtype);
     let mut parents = vec![(Role::X, x.clone())];
     let roles = [Role::Before, Role::Scale, Role::Rescale, Role::After];
     for (role, factor) in roles.into_iter().zip(affine.factors()) {
@@ -67,10 +67,10 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
-            made::mask(if reads_x {
-                B::not_positive_as(output.clone(), &x.primitive)
+            sign_mask::kept(if reads_x {
+                sign_mask::not_positive_as::<B>(output.clone(), &x.primitive)
             } else {
-                B::not_positive(output.clone())
+                sign_mask::not_positive::<B>(output.clone())
             })
         }),
         ..kept
@@ -84,7 +84,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         let node = if reads_x && !is_sum {
             let again = move |operands: [FloatTensor<B>; N]| {
                 let x = untracked.clone().unwrap_or_else(|| operands[0].clone());
-                B::mixed_affine(x, values.clone(), None, dtype)
+                forward::<B>(x, values.clone(), None, dtype)
             };
             Recording::<B, C, _, N>::computed_again(operands, is_read, again)
         } else {
@@ -152,13 +152,13 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let (x, grad) = match (x, mask) {
             (Some(x), mask) => {
                 let grad = match mask {
-                    Some(mask) => B::zeroed_as(grad, mask, &x),
-                    None => B::in_order_of(grad, &x),
+                    Some(mask) => sign_mask::zeroed_as::<B>(grad, mask, &x),
+                    None => in_order_of::<B>(grad, &x),
                 };
                 (x, grad)
             }
             (None, Some(mask)) => {
-                let grad = B::zeroed(grad, mask);
+                let grad = sign_mask::zeroed::<B>(grad, mask);
                 (grad.clone(), grad)
             }
             (None, None) => (grad.clone(), grad),
@@ -166,7 +166,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let is_wanted = |role| roles.contains(&role);
         let after_is_first = values.rescale.is_none();
         let of_group = |group, wanted: bool| {
-            wanted.then(|| B::mixed_affine_sums(x.clone(), values.clone(), grad.clone(), group))
+            wanted.then(|| sums::<B>(x.clone(), values.clone(), grad.clone(), group))
         };
         let wants_after = is_wanted(Role::After);
         let wants_first =

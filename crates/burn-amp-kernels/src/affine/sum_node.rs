@@ -4,6 +4,7 @@ use burn_backend::{Scalar, Shape, TensorMetadata, tensor::FloatTensor};
 use super::{
     Moment, Moments,
     joint::contribute,
+    op,
     reference::{summed, terms},
     term::{self, Term},
 };
@@ -21,7 +22,7 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
 ) -> Tracked<B, C> {
     let before = moment.before.as_ref();
     let values = before.map(|before| before.primitive.clone());
-    let Moments { sum, squares } = B::mixed_moments(
+    let Moments { sum, squares } = op::moments::<B>(
         x.primitive.clone(),
         moment.grid.clone(),
         values.clone(),

@@ -10,7 +10,7 @@ use std::{any::Any, cell::RefCell, mem, sync::Arc};
 use burn_autodiff::{NodeId, grads::Gradients};
 use burn_backend::{DType, TensorMetadata, tensor::FloatTensor};
 
-use crate::{AmpBackend, at_node::AtNode};
+use crate::{AmpBackend, graph::AtNode};
 
 /// The most uses whose gradients are computed together.
 const MOST_USES: usize = 16;

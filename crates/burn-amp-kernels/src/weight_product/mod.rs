@@ -42,8 +42,8 @@ use crate::{
 };
 #[cfg(feature = "cubecl")]
 use crate::{
-    affine::{self, Affine},
-    kernel::{Cube, CubeTensors, Launched},
+    affine::SumsOfValues,
+    kernel::{CubeTensors, Launched},
 };
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
@@ -114,11 +114,13 @@ impl Kernel for ColumnSums {
             return Ok([sums].into());
         }
         let columns = x.meta.shape()[1];
-        let affine = Affine::<Cube<R>>::identity(x.shape());
-        match affine::moments(&x, &affine, &Shape::new([1, columns]), false) {
-            Some(moments) => Ok([reshape(moments.sum, Shape::new([columns]))].into()),
-            None => Err([x].into()),
-        }
+        let sums = SumsOfValues {
+            grid: x.shape(),
+            kept: Shape::new([1, columns]),
+            mean: false,
+        };
+        let [sum, _] = sums.launch::<R>([x].into())?.exactly();
+        Ok([reshape(sum, Shape::new([columns]))].into())
     }
 }
 

@@ -22,7 +22,7 @@ pub fn reference<B: AmpBackend>(
         after: Some(bias),
         ..Affine::identity(shape)
     };
-    B::mixed_affine(product, plus_bias, None, dtype)
+    crate::affine::forward::<B>(product, plus_bias, None, dtype)
 }
 
 /// Multiplies with Burn's op, which rounds the product to the dtype of its operands, and casts it.

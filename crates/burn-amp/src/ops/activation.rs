@@ -35,7 +35,7 @@ fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let result = if call.recomputes() {
         G::Recomputed::relu(call.cast(x))
     } else if call.lowers() {
-        G::Inner::masked_relu(call.cast(x))
+        burn_amp_kernels::sign_mask::relu::<G::Inner>(call.cast(x))
     } else {
         G::Inner::relu(call.cast(x))
     };

@@ -3,17 +3,12 @@
 //! Burn's `Autodiff` decomposes them into 5 to 8 ops, each of which saves its operands.
 
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-use burn_backend::{
-    FloatDType,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
-};
+use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 
 use crate::{
     AmpBackend,
-    affine::{self, Affine, Moment},
     kernel::{Kernel, TensorsOf},
-    made::Memory,
-    sign_mask,
+    memory::Memory,
 };
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
@@ -39,26 +34,5 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
 
     fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
         B::is_same(&one.primitive, &other.primitive)
-    }
-
-    fn masked_relu(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        sign_mask::relu::<B, C>(x)
-    }
-
-    fn mul_zeros_and_ones(x: FloatTensor<Self>, mask: FloatTensor<Self>) -> FloatTensor<Self> {
-        sign_mask::mul::<B, C>(x, mask)
-    }
-
-    fn mixed_affine(
-        x: FloatTensor<Self>,
-        affine: Affine<Self>,
-        plus: Option<FloatTensor<Self>>,
-        dtype: FloatDType,
-    ) -> FloatTensor<Self> {
-        affine::recorded::<B, C>(x, affine, plus, dtype)
-    }
-
-    fn mixed_moment(x: FloatTensor<Self>, moment: Moment<Self>) -> FloatTensor<Self> {
-        affine::recorded_moment::<B, C>(x, moment)
     }
 }

@@ -1,100 +1,59 @@
-//! Operations of Fusion's stream that compute on the backend below.
+//! The ops under Fusion: each is an operation of the stream that computes on the backend below.
 //!
-//! All are one [`Custom`] operation; the functions register it for the operands and results that an op has.
+//! Elementwise ops keep the reference: Fusion fuses Burn's ops with their neighbours.
 
 use std::{fmt, marker::PhantomData};
 
 use burn_backend::{
-    DType, Shape,
-    tensor::{FloatTensor, IntTensor},
+    ops::{AttentionModuleOptions, FloatTensorOps as _},
+    tensor::FloatTensor,
 };
 use burn_fusion::{
-    FusionBackend, FusionRuntime, FusionTensor,
+    Fusion, FusionBackend, FusionRuntime, FusionTensor,
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 
-use crate::kernel::{Meta, Tensors, TensorsOf, exactly};
+use crate::{
+    AmpBackend,
+    kernel::{Kernel, Meta, Tensors, TensorsOf, has_f64},
+    reading::Reading,
+};
+
+impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        // In F64 the backend below computes the reference, which may have results of other kinds.
+        if K::IS_FUSED || !K::READS_F64 && has_f64(&operands.floats) {
+            return kernel.reference::<Self>(operands);
+        }
+        let results = kernel.results(&operands.metas());
+        let compute = move |operands| B::run(kernel.clone(), operands);
+        register::<B>(K::NAME, operands, results, compute)
+    }
+
+    fn fuses_elementwise() -> bool {
+        true
+    }
+
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        one.id == other.id && Self::float_device(one) == Self::float_device(other)
+    }
+
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        let client = tensor.client.clone();
+        B::read_later(client.resolve_tensor_float::<B>(tensor))
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
+    }
+}
 
 /// A float, int or bool tensor of `Fusion<B>`.
 type Tensor<B> = FusionTensor<<B as FusionBackend>::FusionRuntime>;
 
-/// Registers an op over a fixed number of floats, with a fixed number of results.
-pub(super) fn custom<B: FusionBackend, const N: usize, const M: usize>(
-    name: &'static str,
-    operands: [Tensor<B>; N],
-    results: [(Shape, DType); M],
-    compute: impl Fn([FloatTensor<B>; N]) -> [FloatTensor<B>; M] + Send + Sync + 'static,
-) -> [Tensor<B>; M] {
-    let operands = Operands {
-        floats: operands.into(),
-        ints: Vec::new(),
-    };
-    let compute = move |floats, _| Vec::from(compute(exactly(floats)));
-    exactly(register::<B>(name, operands, results.into(), compute))
-}
-
-/// The operands of an op.
-pub(super) struct Operands<B: FusionBackend> {
-    pub floats: Vec<Tensor<B>>,
-    pub ints: Vec<Tensor<B>>,
-}
-
-/// Registers an op with float results of these shapes and dtypes.
-pub(super) fn register<B: FusionBackend>(
-    name: &'static str,
-    operands: Operands<B>,
-    results: Vec<(Shape, DType)>,
-    compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Vec<FloatTensor<B>>
-    + Send
-    + Sync
-    + 'static,
-) -> Vec<Tensor<B>> {
-    let compute = move |floats, ints| (compute(floats, ints), Vec::new());
-    register_mixed::<B>(name, operands, results, Vec::new(), compute).0
-}
-
-/// Registers an op with float and int results of these shapes and dtypes.
-pub(super) fn register_mixed<B: FusionBackend>(
-    name: &'static str,
-    operands: Operands<B>,
-    float_results: Vec<(Shape, DType)>,
-    int_results: Vec<(Shape, DType)>,
-    compute: impl Fn(Vec<FloatTensor<B>>, Vec<IntTensor<B>>) -> Results<B> + Send + Sync + 'static,
-) -> (Vec<Tensor<B>>, Vec<Tensor<B>>) {
-    let Operands { floats, ints } = operands;
-    let results = Tensors::from(float_results).with_ints(int_results);
-    let compute = move |inputs: TensorsOf<B>| {
-        let (floats, ints) = compute(inputs.floats, inputs.ints);
-        Tensors::from(floats).with_ints(ints)
-    };
-    let results = any::<B>(
-        name,
-        Tensors::from(floats).with_ints(ints),
-        results,
-        compute,
-    );
-    (results.floats, results.ints)
-}
-
-/// Registers an op with one float operand and one result, an int tensor.
-pub(super) fn to_int<B: FusionBackend>(
-    name: &'static str,
-    operand: Tensor<B>,
-    result: (Shape, DType),
-    compute: impl Fn(FloatTensor<B>) -> IntTensor<B> + Send + Sync + 'static,
-) -> Tensor<B> {
-    let compute = move |inputs: TensorsOf<B>| Tensors::from([]).with_ints([compute(inputs.one())]);
-    let results = Tensors::from([]).with_ints([result]);
-    let [result] = exactly(any::<B>(name, [operand].into(), results, compute).ints);
-    result
-}
-
-/// The results of an op: floats, and ints.
-pub(super) type Results<B> = (Vec<FloatTensor<B>>, Vec<IntTensor<B>>);
-
 /// Registers an op with results of these shapes and dtypes.
-pub(super) fn any<B: FusionBackend>(
+fn register<B: FusionBackend>(
     name: &'static str,
     operands: Tensors<Tensor<B>>,
     results: Tensors<Meta>,
