@@ -16,8 +16,9 @@ use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 
 use crate::{
     AmpBackend,
-    kernel::{Kernel, Meta, Tensors, TensorsOf, has_f64},
+    kernel::{Kernel, Meta, Tensors, TensorsOf},
     reading::Reading,
+    tensors::has_f64,
 };
 
 impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {

@@ -14,11 +14,8 @@ use burn_cubecl::CubeRuntime;
 use burn_flex::Flex;
 
 #[cfg(feature = "cubecl")]
-pub(crate) use crate::tensors::{Cube, has_f64};
-#[cfg(feature = "cubecl")]
 pub use crate::tensors::{CubeTensors, Launched};
 pub use crate::tensors::{Graph, Meta, Tensors, TensorsOf};
-pub(crate) use crate::tensors::{exactly, one_per_row};
 use crate::{memory::Memory, reading::Reading};
 
 /// An op of this crate: its numbers. Its tensors are the operands of [`AmpBackend::run`].

@@ -20,8 +20,9 @@
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
-//! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
-//! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
+//! An op is a struct that implements [`Kernel`], and [`AmpBackend::run`] runs it. Each has a folder: its contract and its
+//! node in a graph in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in `reference.rs`. The
+//! floors, from the ground: `tensors`, [`kernel`], `graph` and `cube`, then the ops. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
 //! once for all of them. `bench kernels` measures each kernel against its reference.
 
 #![warn(missing_docs)]
@@ -48,6 +49,7 @@ pub mod loss_scale;
 pub mod made;
 mod memory;
 pub mod optimizer;
+mod prelude;
 pub mod product;
 mod reading;
 pub mod sample;

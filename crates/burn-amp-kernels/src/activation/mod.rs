@@ -16,21 +16,9 @@
 mod kernel;
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{FloatDType, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::{reference, reference_backward};
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, TensorsOf},
-};
+use crate::prelude::*;
 
 /// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -31,6 +31,7 @@ mod op;
 mod parts;
 mod reference;
 mod sum_node;
+mod sums;
 #[cfg(feature = "cubecl")]
 mod sums_kernel;
 mod term;
@@ -39,12 +40,13 @@ use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
-#[cfg(feature = "cubecl")]
-pub(crate) use op::SumsOfValues;
-pub use op::{backward, forward, in_order_of, moment, moments, sums};
+pub use op::{backward, forward, in_order_of};
 pub use reference::{
     reference, reference_backward, reference_moment, reference_moments, reference_sums,
 };
+#[cfg(feature = "cubecl")]
+pub(crate) use sums::SumsOfValues;
+pub use sums::{moment, moments, sums};
 
 /// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = 16;

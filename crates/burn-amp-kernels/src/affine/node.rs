@@ -13,8 +13,9 @@ use burn_backend::{
 use super::{
     Affine, Group, SMALL, Sums,
     joint::contribute,
-    op::{forward, in_order_of, sums},
+    op::{forward, in_order_of},
     reference::summed,
+    sums::sums,
     term::{Chain, Term},
 };
 use crate::{

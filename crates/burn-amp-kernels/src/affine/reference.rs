@@ -2,7 +2,7 @@ use burn_backend::{
     Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
-use super::{Affine, Group, Moment, Moments, Rest, Sums, op};
+use super::{Affine, Group, Moment, Moments, Rest, Sums, sums};
 use crate::{
     AmpBackend,
     widen::{cast, widen},
@@ -127,7 +127,7 @@ pub fn reference_moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> 
         squared,
         mean,
     } = moment;
-    let moments = op::moments::<B>(x, grid, before, kept, mean);
+    let moments = sums::moments::<B>(x, grid, before, kept, mean);
     if squared {
         moments.squares
     } else {

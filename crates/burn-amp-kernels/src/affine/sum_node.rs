@@ -4,8 +4,8 @@ use burn_backend::{Scalar, Shape, TensorMetadata, tensor::FloatTensor};
 use super::{
     Moment, Moments,
     joint::contribute,
-    op,
     reference::{summed, terms},
+    sums,
     term::{self, Term},
 };
 use crate::{
@@ -22,7 +22,7 @@ pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
 ) -> Tracked<B, C> {
     let before = moment.before.as_ref();
     let values = before.map(|before| before.primitive.clone());
-    let Moments { sum, squares } = op::moments::<B>(
+    let Moments { sum, squares } = sums::moments::<B>(
         x.primitive.clone(),
         moment.grid.clone(),
         values.clone(),

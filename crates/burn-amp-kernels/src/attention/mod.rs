@@ -13,21 +13,11 @@
 
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{
-    Backend,
-    ops::AttentionModuleOptions,
-    tensor::{BoolTensor, FloatTensor},
-};
+use burn_backend::ops::AttentionModuleOptions;
 
 pub use reference::{reference, reference_backward};
 
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, record},
-    kernel::{Graph, Kernel, Tensors, TensorsOf},
-};
+use crate::prelude::*;
 
 /// The operands of an attention: queries, keys and values `[batch, heads, positions, width]` of one dtype.
 #[derive(Clone, Debug)]

@@ -12,20 +12,11 @@
 mod kernel;
 mod reference;
 
-use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
+use burn_backend::ops::FloatTensorOps;
 
 pub use reference::{reference, reference_split};
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    graph::{MOST_OPERANDS, Node, Pass, record},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf},
-};
+use crate::prelude::*;
 
 /// Puts tensors of one dtype side by side in dimension `dim`. A single part stays as it is.
 pub fn cat<B: AmpBackend>(mut parts: Vec<FloatTensor<B>>, dim: usize) -> FloatTensor<B> {

@@ -13,24 +13,11 @@
 mod kernel;
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::tensor::{FloatTensor, IntTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::{reference, reference_backward};
 
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf, exactly},
-};
 #[cfg(feature = "cubecl")]
-use crate::{
-    cube::plan::in_f32,
-    kernel::{CubeTensors, Launched},
-};
+use crate::cube::plan::in_f32;
+use crate::prelude::*;
 
 /// Returns the log-probability of one target per row, from the `output` of the log-softmax of `x`.
 pub fn forward<B: AmpBackend>(

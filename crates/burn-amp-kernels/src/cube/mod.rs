@@ -19,8 +19,9 @@ use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElemen
 
 use crate::{
     AmpBackend,
-    kernel::{Kernel, TensorsOf, has_f64},
+    kernel::{Kernel, TensorsOf},
     reading::Reading,
+    tensors::has_f64,
 };
 
 impl<R, F, I, BT> AmpBackend for CubeBackend<R, F, I, BT>

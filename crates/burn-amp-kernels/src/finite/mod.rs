@@ -9,20 +9,11 @@
 mod kernel;
 mod reference;
 
-use burn_backend::{DType, Shape, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{EXPONENT, worst_exponent};
 pub use reference::reference;
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    kernel::{Kernel, Meta, Tensors, TensorsOf},
-};
+use crate::prelude::*;
 
 /// Returns a flag for each tensor, F32: 1 if it has an inf or a NaN, otherwise 0.
 ///

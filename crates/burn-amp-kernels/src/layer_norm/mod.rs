@@ -30,26 +30,15 @@ mod backward_kernel;
 mod kernel;
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::{reference, reference_backward};
 
-use crate::{
-    AmpBackend,
-    affine::Joint,
-    flushed::seen,
-    graph::{Node, Pass, Recording, by_length, untracked},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf, one_per_row},
-    made,
-    widen::{cast, wide_dtype},
-};
 #[cfg(feature = "cubecl")]
+use crate::cube::plan::in_f32;
 use crate::{
-    cube::plan::in_f32,
-    kernel::{CubeTensors, Launched},
+    affine::Joint,
+    made,
+    prelude::*,
+    widen::{cast, wide_dtype},
 };
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.

@@ -21,25 +21,11 @@
 mod kernel;
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{Backend, DType, FloatDType, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::{reference, reference_backward};
 
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, Recording, untracked},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf, one_per_row},
-    made,
-};
 #[cfg(feature = "cubecl")]
-use crate::{
-    cube::plan::swap_with_last,
-    kernel::{CubeTensors, Launched},
-};
+use crate::cube::plan::swap_with_last;
+use crate::{made, prelude::*};
 
 /// The output of log-softmax, and what the backward pass needs in addition to the input.
 #[derive(Debug)]

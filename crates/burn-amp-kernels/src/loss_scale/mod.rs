@@ -17,21 +17,11 @@ mod kernel;
 mod reference;
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Search};
-use burn_backend::{
-    Backend, Slice, get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
+use burn_backend::{Slice, get_device_settings};
 
 pub use reference::{reference_next, reference_unscale};
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    kernel::{Kernel, TensorsOf},
-};
+use crate::prelude::*;
 
 /// The number of numbers in a state.
 pub const STATE: usize = 5;

@@ -1,22 +1,9 @@
 //! A [`ListStep`] as a kernel over flat lists of tensors.
 
-use burn_backend::{
-    Backend, FloatDType,
-    tensor::{FloatTensor, IntTensor},
-};
 #[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
+use super::launch;
 use super::{ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped, reference};
-use crate::{
-    AmpBackend,
-    kernel::{Kernel, Meta, Tensors, TensorsOf},
-};
-#[cfg(feature = "cubecl")]
-use {
-    super::launch,
-    crate::kernel::{Cube, CubeTensors, Launched},
-};
+use crate::prelude::*;
 
 /// What a [`ListStep`] is besides its tensors.
 #[derive(Clone, Debug)]

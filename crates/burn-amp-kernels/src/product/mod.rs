@@ -5,13 +5,10 @@
 //! its operands as they are stored, and rounds their gradients once. It has no kernel of its own: it is elementwise, and
 //! Fusion makes one kernel of it.
 
-use burn_autodiff::{checkpoint::strategy::CheckpointStrategy, ops::broadcast_shape};
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_autodiff::ops::broadcast_shape;
 
 use crate::{
-    AmpBackend,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, Meta, TensorsOf},
+    prelude::*,
     widen::{cast, widen},
 };
 

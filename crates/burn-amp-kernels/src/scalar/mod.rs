@@ -11,24 +11,11 @@
 mod kernel;
 mod reference;
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{
-    get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
+use burn_backend::get_device_settings;
 
 pub use reference::reference;
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, TensorsOf},
-    made,
-};
+use crate::{made, prelude::*};
 
 /// An op of a tensor and a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,33 +15,13 @@ mod reference;
 
 use std::any::TypeId;
 
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
-};
-use burn_backend::{
-    Backend, DType, Shape, TensorMetadata,
-    ops::{ActivationOps, FloatTensorOps},
-    tensor::{BoolTensor, FloatTensor, IntTensor},
-};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-#[cfg(feature = "flex")]
-use burn_flex::Flex;
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 pub use reference::{reference, reference_zeroed};
 
-use crate::{
-    AmpBackend,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf, exactly},
-    made,
-};
 #[cfg(feature = "cubecl")]
-use crate::{
-    cube::layout::{ordered_as, restored_as},
-    kernel::{CubeTensors, Launched},
-};
+use crate::cube::layout::{ordered_as, restored_as};
+use crate::{made, prelude::*};
 
 /// The elements of a tensor that are 0 or less.
 #[derive(Clone, Debug)]

@@ -40,25 +40,12 @@ mod scale_mask;
 
 use std::any::TypeId;
 
-use burn_autodiff::checkpoint::strategy::{CheckpointStrategy, NoCheckpointing};
-use burn_backend::tensor::{BoolTensor, FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::{reference, reference_backward};
 pub use scale_mask::{Mask, ScaleMask};
 
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, Recording},
-    kernel::{Graph, Kernel, Tensors, TensorsOf},
-};
 #[cfg(feature = "cubecl")]
-use crate::{
-    cube::plan::swap_with_last,
-    kernel::{CubeTensors, Launched},
-};
+use crate::cube::plan::swap_with_last;
+use crate::prelude::*;
 
 /// Computes the softmax along `dim`, in the dtype of `x`, of an operand that is scaled and masked `before`.
 pub fn forward<B: AmpBackend>(

@@ -9,18 +9,9 @@
 mod kernel;
 mod reference;
 
-use burn_backend::{Backend, DType, Shape, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::reference;
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{Cube, CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    kernel::{Kernel, Meta, Tensors, TensorsOf},
-};
+use crate::prelude::*;
 
 /// Gradients with their factors, all on one device.
 #[derive(Clone, Debug)]

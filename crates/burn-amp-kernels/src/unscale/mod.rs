@@ -9,19 +9,9 @@
 mod kernel;
 mod reference;
 
-use burn_backend::{DType, Shape, tensor::FloatTensor};
-#[cfg(feature = "cubecl")]
-use burn_cubecl::CubeRuntime;
-
 pub use reference::reference;
 
-#[cfg(feature = "cubecl")]
-use crate::kernel::{CubeTensors, Launched};
-use crate::{
-    AmpBackend,
-    kernel::{Kernel, Meta, Tensors, TensorsOf},
-    widen::wide_dtype,
-};
+use crate::{prelude::*, widen::wide_dtype};
 
 /// Multiplies tensors by a factor in F32. The last result has the flags of those that are not finite.
 ///

@@ -19,13 +19,9 @@ mod deferred;
 mod kernel;
 mod reference;
 
-use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-#[cfg(feature = "cubecl")]
-use burn_backend::{DType, TensorMetadata};
-use burn_backend::{Shape, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::ops::FloatTensorOps;
 #[cfg(feature = "cubecl")]
 use burn_cubecl::{
-    CubeRuntime,
     kernel::matmul::{MatmulStrategy, matmul},
     ops::reshape,
 };
@@ -33,18 +29,9 @@ use burn_cubecl::{
 pub use deferred::{Deferred, Operands, is_worth_deferring, together};
 pub use reference::{reference, reference_matmul, reference_sums};
 
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{Node, Pass, Recording, by_length},
-    kernel::{Graph, Kernel, Meta, Tensors, TensorsOf},
-    widen::wide_dtype,
-};
 #[cfg(feature = "cubecl")]
-use crate::{
-    affine::SumsOfValues,
-    kernel::{CubeTensors, Launched},
-};
+use crate::affine::SumsOfValues;
+use crate::{prelude::*, widen::wide_dtype};
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
 pub fn forward<B: AmpBackend>(
