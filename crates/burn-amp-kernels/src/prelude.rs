@@ -5,7 +5,7 @@ pub(crate) use burn_autodiff::{
     checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
 };
 pub(crate) use burn_backend::{
-    Backend, DType, FloatDType, Shape, TensorMetadata,
+    Backend, DType, FloatDType, Shape, TensorMetadata, get_device_settings,
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 #[cfg(feature = "cubecl")]
@@ -17,7 +17,8 @@ pub(crate) use burn_flex::Flex;
 pub(crate) use crate::tensors::{Cube, CubeTensors, Launched};
 pub(crate) use crate::{
     flushed::seen,
-    graph::{MOST_OPERANDS, Node, Pass, Recording, by_length, record, untracked},
+    graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},
     kernel::{AmpBackend, Graph, Kernel},
     tensors::{Meta, Tensors, TensorsOf, exactly, one_per_row},
+    widen::{cast, wide_dtype, widen},
 };

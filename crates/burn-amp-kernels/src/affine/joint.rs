@@ -2,16 +2,11 @@
 
 use std::{fmt, mem, sync::Arc};
 
-use burn_autodiff::{Autodiff, NodeId, checkpoint::strategy::CheckpointStrategy, grads::Gradients};
-use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_autodiff::{NodeId, grads::Gradients};
+use burn_backend::ops::FloatTensorOps;
 
 use super::term::{Term, gradient};
-use crate::{
-    AmpBackend,
-    flushed::seen,
-    graph::{AtNode, Node, Pass, Recording},
-    widen::cast,
-};
+use crate::{graph::AtNode, prelude::*};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor

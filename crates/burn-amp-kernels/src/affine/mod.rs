@@ -41,9 +41,7 @@ use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 pub use op::{backward, forward, in_order_of};
-pub use reference::{
-    reference, reference_backward, reference_moment, reference_moments, reference_sums,
-};
+pub use reference::{reference, reference_backward, reference_moments, reference_sums};
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;
 pub use sums::{moment, moments, sums};

@@ -1,14 +1,6 @@
 use std::{any::TypeId, mem, sync::Arc};
 
-use burn_autodiff::{
-    Autodiff,
-    checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
-};
-use burn_backend::{
-    DType, FloatDType, TensorMetadata,
-    ops::{ActivationOps, FloatTensorOps},
-    tensor::FloatTensor,
-};
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 use super::{
     Affine, Group, SMALL, Sums,
@@ -19,10 +11,9 @@ use super::{
     term::{Chain, Term},
 };
 use crate::{
-    AmpBackend,
-    graph::{self, Node, Pass, Recording, Tracked, by_length},
+    graph,
+    prelude::*,
     sign_mask::{self, SignMask},
-    widen::cast,
 };
 
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its

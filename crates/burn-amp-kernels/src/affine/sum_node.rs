@@ -1,5 +1,4 @@
-use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
-use burn_backend::{Scalar, Shape, TensorMetadata, tensor::FloatTensor};
+use burn_backend::Scalar;
 
 use super::{
     Moment, Moments,
@@ -8,11 +7,7 @@ use super::{
     sums,
     term::{self, Term},
 };
-use crate::{
-    AmpBackend,
-    graph::{Node, Pass, Recording, Tracked, by_length},
-    made,
-};
+use crate::{made, prelude::*};
 
 /// Computes a sum or a mean as one node of the graph. For squares it keeps `x` as it is stored, `before` and the sum or mean
 /// of the values; for the values nothing.

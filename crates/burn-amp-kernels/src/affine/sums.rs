@@ -5,7 +5,7 @@ use super::sums_kernel;
 use super::{
     Affine, Group, Moment, Moments, Sums,
     parts::{ChainParts, next},
-    reference::{reference_moment, reference_moments, reference_sums},
+    reference::{reference_moments, reference_sums},
     sum_node,
 };
 use crate::prelude::*;
@@ -154,9 +154,10 @@ impl Kernel for OneMoment {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let tensors = &mut operands.floats.into_iter();
-        let x = next(tensors);
-        let moment = self.clone().moment::<B>(tensors.next());
-        [reference_moment::<B>(x, moment)].into()
+        let (x, before) = (next(tensors), tensors.next());
+        let SumsOfValues { grid, kept, mean } = self.sums.clone();
+        let Moments { sum, squares } = moments::<B>(x, grid, before, kept, mean);
+        [if self.squared { squares } else { sum }].into()
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {

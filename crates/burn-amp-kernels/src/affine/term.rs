@@ -1,12 +1,7 @@
 //! What the readers of a tensor contribute to its gradient, and the passes that compute all of it.
 
-use burn_backend::{FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
 use super::{Affine, Rest, op, reference::reshaped};
-use crate::{
-    AmpBackend,
-    widen::{cast, wide_dtype, widen},
-};
+use crate::prelude::*;
 
 /// The contribution of one reader.
 #[derive(Clone, Debug)]

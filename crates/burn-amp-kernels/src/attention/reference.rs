@@ -1,14 +1,10 @@
-use burn_backend::{
-    Shape, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor},
-};
+use burn_backend::tensor::Device;
 
 use super::{Attention, AttentionGradients};
 use crate::{
-    AmpBackend,
+    prelude::*,
     scalar::ScalarOp,
     softmax::{Mask, ScaleMask},
-    widen::{cast, widen},
 };
 
 /// The dimension of the keys in the scores.

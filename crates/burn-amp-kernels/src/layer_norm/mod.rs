@@ -34,12 +34,7 @@ pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::in_f32;
-use crate::{
-    affine::Joint,
-    made,
-    prelude::*,
-    widen::{cast, wide_dtype},
-};
+use crate::{affine::Joint, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]

@@ -17,11 +17,11 @@ mod kernel;
 mod reference;
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Search};
-use burn_backend::{Slice, get_device_settings};
-
-pub use reference::{reference_next, reference_unscale};
+use burn_backend::Slice;
 
 use crate::prelude::*;
+
+pub use reference::{reference_next, reference_unscale};
 
 /// The number of numbers in a state.
 pub const STATE: usize = 5;

@@ -7,10 +7,7 @@
 
 use burn_autodiff::ops::broadcast_shape;
 
-use crate::{
-    prelude::*,
-    widen::{cast, widen},
-};
+use crate::prelude::*;
 
 /// Computes the product of two tensors, in F32.
 pub fn forward<B: AmpBackend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) -> FloatTensor<B> {

@@ -11,11 +11,9 @@
 mod kernel;
 mod reference;
 
-use burn_backend::get_device_settings;
+use crate::{made, prelude::*};
 
 pub use reference::reference;
-
-use crate::{made, prelude::*};
 
 /// An op of a tensor and a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,13 +11,10 @@
 mod host;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
 
 use std::any::TypeId;
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
-
-pub use reference::{reference, reference_zeroed};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::layout::{ordered_as, restored_as};
@@ -120,8 +117,10 @@ impl Kernel for NotPositive {
     }
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
-        let mask = reference::<B>(operands.floats.swap_remove(0));
-        mask.into_tensors(Tensors::from([]))
+        let x = operands.floats.swap_remove(0);
+        let bool_dtype = get_device_settings::<B>(&B::float_device(&x)).bool_dtype;
+        let mask = B::float_lower_equal_elem(x, 0f32.into(), bool_dtype);
+        Tensors::from([]).with_bools([mask])
     }
 
     #[cfg(feature = "cubecl")]
@@ -157,8 +156,14 @@ impl Kernel for Zeroed {
     }
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
-        let mask = SignMask::<B>::of(&mut operands);
-        [reference_zeroed::<B>(operands.floats.swap_remove(0), mask)].into()
+        let mask = operands.bools.pop();
+        let mask = mask.expect("a mask is in bits only if the backend has its own way to apply it");
+        [B::float_mask_fill(
+            operands.floats.swap_remove(0),
+            mask,
+            0f32.into(),
+        )]
+        .into()
     }
 
     #[cfg(feature = "cubecl")]

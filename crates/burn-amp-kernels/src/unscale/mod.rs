@@ -11,7 +11,7 @@ mod reference;
 
 pub use reference::reference;
 
-use crate::{prelude::*, widen::wide_dtype};
+use crate::prelude::*;
 
 /// Multiplies tensors by a factor in F32. The last result has the flags of those that are not finite.
 ///

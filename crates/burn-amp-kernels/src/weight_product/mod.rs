@@ -20,6 +20,9 @@ mod kernel;
 mod reference;
 
 use burn_backend::ops::FloatTensorOps;
+
+use crate::prelude::*;
+
 #[cfg(feature = "cubecl")]
 use burn_cubecl::{
     kernel::matmul::{MatmulStrategy, matmul},
@@ -31,7 +34,6 @@ pub use reference::{reference, reference_matmul, reference_sums};
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
-use crate::{prelude::*, widen::wide_dtype};
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
 pub fn forward<B: AmpBackend>(

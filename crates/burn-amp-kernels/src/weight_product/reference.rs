@@ -1,6 +1,4 @@
-use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
-use crate::{AmpBackend, affine::Affine, widen::widen};
+use crate::{affine::Affine, prelude::*};
 
 /// Multiplies with Burn's op, and adds the bias in F32.
 pub fn reference<B: AmpBackend>(
