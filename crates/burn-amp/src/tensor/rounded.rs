@@ -10,7 +10,7 @@
 use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, activation::Activation, softmax::ScaleMask};
+use burn_amp_kernels::{self as kernels, AmpBackend, activation::Activation, softmax::ScaleMask};
 use burn_backend::{
     BackendTypes, FloatDType, TensorMetadata,
     tensor::{BoolTensor, FloatTensor},
@@ -36,11 +36,9 @@ impl<M> Saturating<M> {
         B: AmpBackend + BackendTypes<BoolTensorPrimitive = M>,
     {
         match self {
-            Self::Softmax { dim, before } => {
-                burn_amp_kernels::softmax::forward::<B>(x, dim, before)
-            }
+            Self::Softmax { dim, before } => kernels::softmax::forward::<B>(x, dim, before),
             Self::Activation(activation) => {
-                burn_amp_kernels::activation::forward::<B>(x, activation, FloatDType::F32)
+                kernels::activation::forward::<B>(x, activation, FloatDType::F32)
             }
         }
     }
@@ -94,7 +92,7 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
                     let reader = Reader::alone(&part);
                     part.read(Precision::F32, reader)
                 });
-                burn_amp_kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
+                kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
             }
         };
         self.exact.get_or_init(compute).clone()
