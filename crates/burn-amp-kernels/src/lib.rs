@@ -20,8 +20,9 @@
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
-//! Each op has a folder: its contract in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in
-//! `reference.rs`. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
+//! An op is a struct that implements [`Kernel`], and [`AmpBackend::run`] runs it. Each has a folder: its contract and its
+//! node in a graph in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in `reference.rs`. The
+//! floors, from the ground: `tensors`, [`kernel`], `graph` and `cube`, then the ops. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
 //! once for all of them. `bench kernels` measures each kernel against its reference.
 
 #![warn(missing_docs)]
@@ -29,9 +30,7 @@
 
 pub mod activation;
 pub mod affine;
-mod at_node;
 pub mod attention;
-mod autodiff;
 pub mod cat;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
@@ -40,12 +39,17 @@ pub mod finite;
 pub mod flushed;
 #[cfg(feature = "fusion")]
 mod fusion;
-mod kernels;
+mod graph;
+#[cfg(any(feature = "flex", feature = "tch"))]
+mod host;
+pub mod kernel;
 pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
 pub mod made;
+mod memory;
 pub mod optimizer;
+mod prelude;
 pub mod product;
 mod reading;
 pub mod sample;
@@ -53,9 +57,10 @@ pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;
 pub mod squares;
+mod tensors;
 pub mod unscale;
 pub mod weight_product;
 mod widen;
 
-pub use kernels::AmpBackend;
+pub use kernel::{AmpBackend, Kernel};
 pub use reading::Reading;

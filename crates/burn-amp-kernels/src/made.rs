@@ -4,13 +4,8 @@
 //! later whether it is still in use.
 
 use std::{
-    any::Any,
     cell::RefCell,
-    fmt,
-    sync::{
-        Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use burn_backend::{
@@ -18,52 +13,8 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use crate::{AmpBackend, sign_mask::SignMask};
-
-/// A weak reference to the memory of a tensor. Views of the tensor share its memory.
-#[derive(Clone)]
-pub struct Memory {
-    holders: Weak<dyn Any + Send + Sync>,
-    bytes: usize,
-}
-
-impl Memory {
-    /// The memory of a tensor on the host.
-    #[cfg(feature = "flex")]
-    pub(crate) fn on_host(tensor: &burn_flex::FlexTensor) -> Self {
-        let data = tensor.data_arc();
-        let bytes = data.len();
-        let data: std::sync::Arc<dyn Any + Send + Sync> = data;
-        Self {
-            holders: std::sync::Arc::downgrade(&data),
-            bytes,
-        }
-    }
-
-    /// Whether a tensor still uses the memory.
-    pub fn is_held(&self) -> bool {
-        self.holders.strong_count() > 0
-    }
-
-    /// Returns an address that no other memory has as long as this value lives.
-    pub fn address(&self) -> usize {
-        self.holders.as_ptr().addr()
-    }
-
-    /// The size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("bytes", &self.bytes)
-            .field("is_held", &self.is_held())
-            .finish()
-    }
-}
+use crate::AmpBackend;
+pub use crate::memory::Memory;
 
 /// A tensor that an op made.
 #[derive(Clone, Debug)]
@@ -111,15 +62,6 @@ pub fn int<B: AmpBackend>(tensor: &IntTensor<B>) {
 /// Records a bool tensor.
 pub fn bool<B: AmpBackend>(tensor: &BoolTensor<B>) {
     record(tensor, B::bool_memory);
-}
-
-/// Records a mask, and returns it.
-pub(crate) fn mask<B: AmpBackend>(mask: SignMask<B>) -> SignMask<B> {
-    match &mask {
-        SignMask::Bits(bits) => int::<B>(bits),
-        SignMask::Bools(bools) => bool::<B>(bools),
-    }
-    mask
 }
 
 #[inline]

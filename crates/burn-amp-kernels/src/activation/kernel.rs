@@ -3,9 +3,9 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::Activation;
-use crate::{
-    affine::{ordered_as, restored_as},
-    cube::plan::{address_type, empty_on_device_of, storage},
+use crate::cube::{
+    layout::{ordered_as, restored_as},
+    plan::{address_type, empty_on_device_of, storage},
 };
 
 /// One unit computes one vector.

@@ -2,8 +2,8 @@
 //!
 //! | op | computes | dtype |
 //! |---|---|---|
-//! | [`mixed_activation`](AmpBackend::mixed_activation) | the function | any that is asked for |
-//! | [`mixed_activation_backward`](AmpBackend::mixed_activation_backward) | its slope at `x` times the gradient | of `x` |
+//! | [`forward`] | the function | any that is asked for |
+//! | [`backward`] | its slope at `x` times the gradient | of `x` |
 //!
 //! The references are Burn's ops between casts. On a GPU these are up to 19 kernels, as Burn composes a sigmoid or a GELU of
 //! elementwise ops; here one kernel reads and writes each element once. Fusion keeps the references, of which it makes one
@@ -14,16 +14,11 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
 mod reference;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use kernel::{activation, activation_backward};
-pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};
 
-#[cfg(doc)]
-use crate::AmpBackend;
+use crate::prelude::*;
 
 /// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,4 +29,85 @@ pub enum Activation {
     Sigmoid,
     /// The hyperbolic tangent.
     Tanh,
+}
+
+/// Computes an activation function in mixed precision, rounded to `dtype`.
+pub fn forward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    activation: Activation,
+    dtype: FloatDType,
+) -> FloatTensor<B> {
+    B::run(Forward { activation, dtype }, [x].into()).one()
+}
+
+/// Computes the gradient of [`forward`] with respect to `x`, in the dtype of `x`.
+pub fn backward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    activation: Activation,
+) -> FloatTensor<B> {
+    B::run(Backward { activation }, [x, grad].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    activation: Activation,
+    dtype: FloatDType,
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::activation";
+    const IS_FUSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [reference::<B>(operands.one(), self.activation, self.dtype)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if self.dtype == FloatDType::F64 || operands.is_empty() {
+            return Err(operands);
+        }
+        let output = kernel::activation(operands.one(), self.activation, self.dtype.into());
+        Ok([output].into())
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let x = operands.one();
+        let compute = move |x: [FloatTensor<B>; 1]| B::run(self, x.into()).one();
+        let node = Recording::<B, C, _, 1>::computed_again([&x], |_| true, compute);
+        [node.finish(compute([x.primitive]), |_| self)].into()
+    }
+}
+
+impl<B: AmpBackend> Node<B> for Forward {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let x = pass.operand(0).expect("the operand is read");
+        let gradient = backward::<B>(x, pass.gradient(), self.activation);
+        pass.register(0, seen::<B>(gradient));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Backward {
+    activation: Activation,
+}
+
+impl Kernel for Backward {
+    const NAME: &'static str = "burn_amp::activation_backward";
+    const IS_FUSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [x, grad] = operands.exactly();
+        [reference_backward::<B>(x, grad, self.activation)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if operands.is_empty() {
+            return Err(operands);
+        }
+        let [x, grad] = operands.exactly();
+        Ok([kernel::activation_backward(x, grad, self.activation)].into())
+    }
 }

@@ -1,7 +1,5 @@
-use burn_backend::{Backend, FloatDType, TensorMetadata, tensor::FloatTensor};
-
 use super::Activation;
-use crate::widen::{cast, widen};
+use crate::prelude::*;
 
 /// Computes with Burn's op, between casts.
 pub fn reference<B: Backend>(

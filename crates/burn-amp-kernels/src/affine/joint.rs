@@ -1,20 +1,12 @@
 //! The node in which the gradients of all chains and sums of one tensor come together.
 
-use std::{fmt, marker::PhantomData, mem, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
-use burn_autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{
-        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
-        strategy::CheckpointStrategy,
-    },
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind},
-};
-use burn_backend::{FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_autodiff::{NodeId, grads::Gradients};
+use burn_backend::ops::FloatTensorOps;
 
 use super::term::{Term, gradient};
-use crate::{AmpBackend, at_node::AtNode, flushed::seen, widen::cast};
+use crate::{graph::AtNode, prelude::*};
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
@@ -26,38 +18,32 @@ pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
         return x;
     }
     let joint = Joint::new(&x.primitive);
-    match JointNode
-        .prepare::<C>([x.node.clone()])
-        .memory_bound()
-        .retro_forward(Same::<B> {
-            of: x.node.id,
-            backend: PhantomData,
-        })
-        .parents([&x])
-        .stateful()
-    {
-        OpsKind::Tracked(prep) => {
-            let joined = prep.finish(joint.clone(), x.primitive);
-            joint.waits_at(&joined);
-            joined
-        }
-        OpsKind::UnTracked(prep) => prep.finish(x.primitive),
-    }
+    let again = |[x]: [FloatTensor<B>; 1]| x;
+    let node = Recording::<B, C, _, 1>::computed_again([&x], |_| false, again);
+    let joined = node.finish(x.primitive, |_| joint.clone());
+    joint.waits_at(&joined);
+    joined
 }
 
-/// Adds a term to the gradient of the node of a tensor, made by [`placeholder`]: at once, or when all terms are known if
-/// the node waits for them.
-pub(super) fn contribute<B: AmpBackend>(
+/// Adds a term to the gradient of an operand, if it is wanted: at once, or when all terms are known if the node of the
+/// operand waits for them.
+pub(super) fn contribute<B: AmpBackend, const N: usize>(
     term: Term<B>,
-    to: FloatTensor<Autodiff<B>>,
-    grads: &mut Gradients,
+    operand: usize,
+    device: &B::Device,
+    pass: &mut Pass<'_, B, N>,
 ) {
+    let Some(parent) = &pass.ops.parents[operand] else {
+        return;
+    };
+    let mut to = placeholder::<B>(device);
+    to.node = parent.clone();
     match Waiting::<B>::find(to.node.id) {
         Some(waiting) => waiting.lock().push(term),
         None => {
-            let plus = grads.remove::<B>(&to);
+            let plus = pass.grads.remove::<B>(&to);
             let sum = gradient::<B>(vec![term], plus, FloatDType::F32);
-            grads.register::<B>(to.node.id, sum);
+            pass.grads.register::<B>(to.node.id, sum);
         }
     }
 }
@@ -77,7 +63,7 @@ pub fn pass_on<B: AmpBackend>(
 }
 
 /// Makes a tensor to be given another one's node: burn-autodiff finds the gradient that a node already has by a tensor.
-pub(super) fn placeholder<B: AmpBackend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
+fn placeholder<B: AmpBackend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
     Autodiff::<B>::float_empty([1].into(), device, FloatDType::F32)
 }
 
@@ -98,9 +84,6 @@ fn push_gradient<B: AmpBackend>(terms: &mut Vec<Term<B>>, gradient: FloatTensor<
         terms.push(Term::Gradient(sum));
     }
 }
-
-#[derive(Debug)]
-struct JointNode;
 
 /// What a node saves that waits for the gradients of its result's readers in other dtypes.
 #[derive(Clone)]
@@ -127,15 +110,11 @@ impl<B: AmpBackend> Joint<B> {
     }
 
     /// Returns the sum of the gradients: one that is the only one in its own dtype, others in that of the result.
-    pub(crate) fn gradient<S, const N: usize>(
-        &self,
-        ops: &Ops<S, N>,
-        grads: &mut Gradients,
-    ) -> FloatTensor<B> {
+    pub(crate) fn gradient<const N: usize>(&self, pass: &mut Pass<'_, B, N>) -> FloatTensor<B> {
         let mut terms = mem::take(&mut *self.waiting.lock());
         let mut this = placeholder::<B>(&self.device);
-        this.node = ops.node.clone();
-        match (grads.remove::<B>(&this), terms.pop()) {
+        this.node = pass.ops.node.clone();
+        match (pass.grads.remove::<B>(&this), terms.pop()) {
             (None, Some(Term::Gradient(only))) if terms.is_empty() => only,
             (plus, last) => {
                 terms.extend(last);
@@ -151,28 +130,11 @@ impl<B: AmpBackend> fmt::Debug for Joint<B> {
     }
 }
 
-impl<B: AmpBackend> Backward<B, 1> for JointNode {
-    type State = Joint<B>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let sum = ops.state.gradient(&ops, grads);
-        let [parent] = ops.parents;
-        if let Some(parent) = parent {
-            pass_on::<B>(sum, parent.id, ops.state.dtype, grads);
+impl<B: AmpBackend> Node<B> for Joint<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let sum = self.gradient(&mut pass);
+        if let Some(parent) = pass.parent(0) {
+            pass_on::<B>(sum, parent, self.dtype, pass.grads);
         }
-    }
-}
-
-/// Hands the values on when Burn's gradient checkpointing computes them again.
-#[derive(Debug)]
-struct Same<B> {
-    of: NodeId,
-    backend: PhantomData<B>,
-}
-
-impl<B: AmpBackend> RetroForward for Same<B> {
-    fn forward(&self, states: &mut BackwardStates, out: NodeId) {
-        let values = states.get_state::<FloatTensor<B>>(&self.of);
-        states.save(out, values);
     }
 }

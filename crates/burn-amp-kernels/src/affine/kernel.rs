@@ -231,7 +231,8 @@ pub(crate) fn affine_backward<R: CubeRuntime, B>(
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
-    let [before, of_squares, of_sum, plus] = rest.tensors();
+    let [before, of_squares, of_sum, plus] =
+        [&rest.before, &rest.of_squares, &rest.of_sum, &rest.plus].map(Option::as_ref);
     let before = before.filter(|_| of_squares.is_some());
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
     let dtype = DType::from(dtype);

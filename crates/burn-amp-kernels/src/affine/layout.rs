@@ -1,7 +1,9 @@
 //! How the kernels go over `x`, decided on the host: in the order of memory, in few dimensions.
 
 use burn_backend::{Shape, TensorMetadata};
-use burn_cubecl::{CubeRuntime, kernel::into_contiguous, ops::permute, tensor::CubeTensor};
+use burn_cubecl::{CubeRuntime, ops::permute, tensor::CubeTensor};
+
+use crate::cube::layout::{contiguous, inverse, order_in_memory};
 
 /// The most dimensions that the kernels distinguish.
 pub(super) const DIMS: usize = 4;
@@ -126,87 +128,6 @@ impl Layout {
     }
 }
 
-/// Copies a tensor into the order of memory of another one of the same shape, unless it is in that order.
-pub(crate) fn in_order_of<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    restored_as(ordered_as(tensor, x), x)
-}
-
-/// Permutes a tensor of the shape of `x` to the order of memory of `x`, and copies it unless it is in that order.
-pub(crate) fn ordered_as<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    in_order(tensor, &order_of(x))
-}
-
-/// Undoes [`ordered_as`].
-pub(crate) fn restored_as<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    out_of_order(tensor, &order_of(x))
-}
-
-/// The order of a tensor's dimensions in memory, outermost first.
-pub(crate) fn order_of<R: CubeRuntime>(x: &CubeTensor<R>) -> Vec<usize> {
-    order_in_memory(x.meta.shape(), x.meta.strides())
-}
-
-/// Permutes a tensor to an order of dimensions, and copies it unless it is in that order.
-pub(crate) fn in_order<R: CubeRuntime>(tensor: CubeTensor<R>, order: &[usize]) -> CubeTensor<R> {
-    contiguous(permute(tensor, order))
-}
-
-/// Undoes [`in_order`].
-pub(crate) fn out_of_order<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    order: &[usize],
-) -> CubeTensor<R> {
-    permute(tensor, &inverse(order))
-}
-
-/// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of
-/// size 1 is another one, as that of a factor `[1, c, 1, 1]` in channels-last order.
-fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
-    if !is_in_order(tensor.meta.shape(), tensor.meta.strides()) {
-        return into_contiguous(tensor);
-    }
-    let shape = tensor.shape();
-    let CubeTensor {
-        client,
-        device,
-        handle,
-        dtype,
-        ..
-    } = tensor;
-    CubeTensor::new_contiguous(client, device, shape, handle, dtype)
-}
-
-/// Whether each element follows the one before.
-fn is_in_order(shape: &[usize], strides: &[usize]) -> bool {
-    let mut next = 1;
-    shape.iter().zip(strides).rev().all(|(size, stride)| {
-        let follows = *size == 1 || *stride == next;
-        next *= size;
-        follows
-    })
-}
-
-/// The dimensions with the largest stride first. Those of size 1 keep their place.
-fn order_in_memory(shape: &[usize], strides: &[usize]) -> Vec<usize> {
-    let moving: Vec<usize> = (0..shape.len()).filter(|dim| shape[*dim] > 1).collect();
-    let mut sorted = moving.clone();
-    sorted.sort_by_key(|dim| std::cmp::Reverse(strides[*dim]));
-    let mut order: Vec<usize> = (0..shape.len()).collect();
-    for (place, dim) in moving.into_iter().zip(sorted) {
-        order[place] = dim;
-    }
-    order
-}
-
 /// The dimensions of the grid that each dimension of `x` is split into; `None` if the grid joins dimensions.
 fn split(shape: &[usize], grid: &[usize]) -> Option<Vec<Vec<usize>>> {
     let mut next = 0;
@@ -230,40 +151,9 @@ fn split(shape: &[usize], grid: &[usize]) -> Option<Vec<Vec<usize>>> {
     (next == grid.len()).then_some(dims)
 }
 
-fn inverse(order: &[usize]) -> Vec<usize> {
-    let mut inverse = vec![0; order.len()];
-    for (place, dim) in order.iter().enumerate() {
-        inverse[*dim] = place;
-    }
-    inverse
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_in_order, order_in_memory, split};
-
-    #[test]
-    fn memory_is_read_in_its_own_order() {
-        assert_eq!(
-            order_in_memory(&[2, 3, 4, 5], &[60, 20, 5, 1]),
-            [0, 1, 2, 3]
-        );
-        // Channels last.
-        assert_eq!(
-            order_in_memory(&[2, 3, 4, 5], &[60, 1, 15, 3]),
-            [0, 2, 3, 1]
-        );
-        // The stride of a dimension of size 1 means nothing.
-        assert_eq!(order_in_memory(&[2, 1, 5], &[5, 99, 1]), [0, 1, 2]);
-    }
-
-    #[test]
-    fn a_stride_of_a_dimension_of_size_1_means_nothing() {
-        assert!(is_in_order(&[1, 1, 1, 8], &[8, 3, 5, 1]));
-        assert!(is_in_order(&[2, 3], &[3, 1]));
-        assert!(!is_in_order(&[2, 3], &[4, 1]));
-        assert!(!is_in_order(&[3, 2], &[1, 3]));
-    }
+    use super::split;
 
     #[test]
     fn a_grid_splits_dimensions() {

@@ -1,15 +1,15 @@
 //! Chains of sums and products of a tensor and small factors, in mixed precision.
 //!
 //! A batch, group, instance or RMS norm is `(x + before) / scale · rescale + after` with factors that are small beside `x`,
-//! and often a ReLU follows. [`AmpBackend::mixed_affine`] computes all of it in F32 registers: it reads `x` as it is stored
+//! and often a ReLU follows. [`forward`] computes all of it in F32 registers: it reads `x` as it is stored
 //! and writes the result in the dtype that the next op reads, F32 for another one that needs F32.
 //!
 //! | op | computes | shape and dtype |
 //! |---|---|---|
-//! | [`mixed_affine`](AmpBackend::mixed_affine) | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
-//! | [`mixed_affine_backward`](AmpBackend::mixed_affine_backward) | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
-//! | [`mixed_affine_sums`](AmpBackend::mixed_affine_sums) | the sums that the gradients of the factors are made of | of the factors; F32 |
-//! | [`mixed_moments`](AmpBackend::mixed_moments) | sums of `x + before` and of its square, or their means | what is kept; F32 |
+//! | [`forward`] | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
+//! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
+//! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
+//! | [`moments`] | sums of `x + before` and of its square, or their means | what is kept; F32 |
 //!
 //! `x` is F16, BF16 or F32. The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in
 //! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
@@ -27,8 +27,11 @@ mod kernel;
 #[cfg(feature = "cubecl")]
 mod layout;
 mod node;
+mod op;
+mod parts;
 mod reference;
 mod sum_node;
+mod sums;
 #[cfg(feature = "cubecl")]
 mod sums_kernel;
 mod term;
@@ -37,20 +40,11 @@ use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
+pub use op::{backward, forward, in_order_of};
+pub use reference::{reference, reference_backward, reference_moments, reference_sums};
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::{affine, affine_backward};
-#[cfg(feature = "cubecl")]
-pub(crate) use layout::{in_order, in_order_of, order_of, ordered_as, out_of_order, restored_as};
-pub(crate) use node::recorded;
-pub use reference::{
-    reference, reference_backward, reference_moment, reference_moments, reference_sums,
-};
-pub(crate) use sum_node::recorded_moment;
-#[cfg(feature = "cubecl")]
-pub(crate) use sums_kernel::{moments, sums};
-
-#[cfg(doc)]
-use crate::AmpBackend;
+pub(crate) use sums::SumsOfValues;
+pub use sums::{moment, moments, sums};
 
 /// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = 16;
@@ -147,23 +141,14 @@ impl<B: Backend> Rest<B> {
     }
 
     /// The tensors: before, of squares, of the sum, plus.
-    pub fn tensors(&self) -> [Option<&FloatTensor<B>>; 4] {
-        [
-            self.before.as_ref(),
-            self.of_squares.as_ref(),
-            self.of_sum.as_ref(),
-            self.plus.as_ref(),
-        ]
-    }
-
-    /// Makes it of tensors in the order of [`tensors`](Self::tensors).
-    pub fn of([before, of_squares, of_sum, plus]: [Option<FloatTensor<B>>; 4]) -> Self {
-        Self {
+    fn into_tensors(self) -> [Option<FloatTensor<B>>; 4] {
+        let Self {
             before,
             of_squares,
             of_sum,
             plus,
-        }
+        } = self;
+        [before, of_squares, of_sum, plus]
     }
 }
 

@@ -1,12 +1,5 @@
-use burn_backend::{
-    Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
-};
-
-use super::{Affine, Group, Moment, Moments, Rest, Sums};
-use crate::{
-    AmpBackend,
-    widen::{cast, widen},
-};
+use super::{Affine, Group, Moments, Rest, Sums};
+use crate::prelude::*;
 
 /// Computes with Burn's ops, between casts.
 pub fn reference<B: Backend>(
@@ -116,23 +109,6 @@ pub fn reference_moments<B: Backend>(
 /// The number of elements of a tensor of shape `shape` that are added to one sum.
 pub(super) fn terms(shape: &Shape, kept: &Shape) -> f64 {
     shape.num_elements() as f64 / kept.num_elements() as f64
-}
-
-/// Computes one of the moments.
-pub fn reference_moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
-    let Moment {
-        grid,
-        before,
-        kept,
-        squared,
-        mean,
-    } = moment;
-    let moments = B::mixed_moments(x, grid, before, kept, mean);
-    if squared {
-        moments.squares
-    } else {
-        moments.sum
-    }
 }
 
 /// `x + before`, in the shape of the grid.

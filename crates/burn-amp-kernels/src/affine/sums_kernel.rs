@@ -3,7 +3,7 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*};
 
 use super::{
-    Affine, Group, Moments, Sums,
+    Affine, Group,
     device::{Chain, Factors, Point, passed, plus, scaled, sizes, times},
     kernel::Launch,
     layout::DIMS,
@@ -244,16 +244,12 @@ pub(crate) fn sums<R: CubeRuntime, B>(
     affine: &Affine<B>,
     grad: &CubeTensor<R>,
     group: Group,
-) -> Option<Sums<CubeTensor<R>>>
+) -> Option<[CubeTensor<R>; 2]>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
     let kept = affine.kept(group)?;
-    let [of_gradient, of_product] = launch(x, affine, Some(grad), &kept, Summands::Of(group), 1.0)?;
-    Some(Sums {
-        of_gradient,
-        of_product,
-    })
+    launch(x, affine, Some(grad), &kept, Summands::Of(group), 1.0)
 }
 
 /// Launches the sums of `x + before` and of its square, or the means; `None` if the kernel cannot compute them.
@@ -262,13 +258,12 @@ pub(crate) fn moments<R: CubeRuntime, B>(
     affine: &Affine<B>,
     kept: &Shape,
     mean: bool,
-) -> Option<Moments<CubeTensor<R>>>
+) -> Option<[CubeTensor<R>; 2]>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
 {
     let divisor = if mean { terms(&x.shape(), kept) } else { 1.0 };
-    let [sum, squares] = launch(x, affine, None, kept, Summands::Moments, divisor as f32)?;
-    Some(Moments { sum, squares })
+    launch(x, affine, None, kept, Summands::Moments, divisor as f32)
 }
 
 fn launch<R: CubeRuntime, B>(

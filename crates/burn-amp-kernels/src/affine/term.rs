@@ -1,12 +1,7 @@
 //! What the readers of a tensor contribute to its gradient, and the passes that compute all of it.
 
-use burn_backend::{FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
-use super::{Affine, Rest, reference::reshaped};
-use crate::{
-    AmpBackend,
-    widen::{cast, wide_dtype, widen},
-};
+use super::{Affine, Rest, op, reference::reshaped};
+use crate::prelude::*;
 
 /// The contribution of one reader.
 #[derive(Clone, Debug)]
@@ -113,7 +108,7 @@ fn plus_gradient<B: AmpBackend>(sum: FloatTensor<B>, gradient: FloatTensor<B>) -
         return B::float_add(cast::<B>(sum, dtype), cast::<B>(gradient, dtype));
     }
     let same = Affine::identity(gradient.shape());
-    B::mixed_affine(gradient, same, Some(sum), dtype.into())
+    op::forward::<B>(gradient, same, Some(sum), dtype.into())
 }
 
 impl<B: AmpBackend> Chain<B> {
@@ -137,7 +132,7 @@ impl<B: AmpBackend> Chain<B> {
                 rest.of_squares = Some(squares.factor);
             }
         }
-        B::mixed_affine_backward(x, affine, grad, rest, dtype)
+        op::backward::<B>(x, affine, grad, rest, dtype)
     }
 }
 
@@ -169,7 +164,7 @@ impl<B: AmpBackend> Moments<B> {
                 after: of_sum,
                 ..Affine::identity(grid)
             };
-            return B::mixed_affine(x, chain, plus, dtype);
+            return op::forward::<B>(x, chain, plus, dtype);
         }
         let of_sum = of_sum.expect("moments have a gradient");
         let dx = match plus {

@@ -1,6 +1,6 @@
 //! Attention in mixed precision, as one op.
 //!
-//! [`AmpBackend::mixed_attention`](crate::AmpBackend::mixed_attention): `softmax(q kᵀ · scale) v` with the options of
+//! [`forward`]: `softmax(q kᵀ · scale) v` with the options of
 //! Burn's `attention`. The matrix products read and write the dtype of the operands; the soft cap, the bias and the
 //! softmax are computed in F32. A row whose scores are all masked gives 0, as in Burn.
 //!
@@ -11,17 +11,13 @@
 //! dv = pᵀ g      dp = g vᵀ      ds = p (dp - sum(dp p) / sum(p))      dq = ds k · scale      dk = dsᵀ q · scale
 //! ```
 
-mod node;
 mod reference;
 
-use burn_backend::{
-    Backend,
-    ops::AttentionModuleOptions,
-    tensor::{BoolTensor, FloatTensor},
-};
+use burn_backend::ops::AttentionModuleOptions;
 
-pub(crate) use node::recorded;
 pub use reference::{reference, reference_backward};
+
+use crate::prelude::*;
 
 /// The operands of an attention: queries, keys and values `[batch, heads, positions, width]` of one dtype.
 #[derive(Clone, Debug)]
@@ -51,4 +47,80 @@ pub struct AttentionGradients<B: Backend> {
     pub value: FloatTensor<B>,
     /// The gradient of the bias.
     pub bias: Option<FloatTensor<B>>,
+}
+
+/// Computes attention in mixed precision.
+pub fn forward<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
+    let Attention {
+        query,
+        key,
+        value,
+        mask,
+        bias,
+        options,
+    } = operands;
+    let floats: Vec<_> = [query, key, value].into_iter().chain(bias).collect();
+    B::run(Forward { options }, Tensors::from(floats).with_bools(mask)).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    options: AttentionModuleOptions,
+}
+
+impl Forward {
+    fn operands<B: Backend>(&self, mut operands: TensorsOf<B>) -> Attention<B> {
+        let bias = operands.floats.drain(3..).next();
+        let mask = operands.bools.pop();
+        let [query, key, value] = operands.exactly();
+        Attention {
+            query,
+            key,
+            value,
+            mask,
+            bias,
+            options: self.options,
+        }
+    }
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::attention";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [reference::<B>(self.operands::<B>(operands))].into()
+    }
+
+    /// The node keeps the operands.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let values = operands
+            .floats
+            .iter()
+            .map(|operand| operand.primitive.clone());
+        let values = Tensors::from(values.collect::<Vec<_>>()).with_bools(operands.bools);
+        let output = B::run(self, values.clone()).one();
+        let operands: Vec<_> = operands.floats.iter().collect();
+        let node = record::<B, C, _>(&operands, output, |_| self.operands::<B>(values));
+        [node].into()
+    }
+}
+
+impl<B: AmpBackend> Node<B> for Attention<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let AttentionGradients {
+            query,
+            key,
+            value,
+            bias,
+        } = reference_backward::<B>(self, pass.gradient());
+        let gradients = [Some(query), Some(key), Some(value), bias];
+        for (at, gradient) in gradients.into_iter().enumerate() {
+            if let Some(gradient) = gradient
+                && pass.parent(at).is_some()
+            {
+                pass.register(at, seen::<B>(gradient));
+            }
+        }
+    }
 }

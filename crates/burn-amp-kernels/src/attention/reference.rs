@@ -1,14 +1,10 @@
-use burn_backend::{
-    Shape, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor},
-};
+use burn_backend::tensor::Device;
 
 use super::{Attention, AttentionGradients};
 use crate::{
-    AmpBackend,
+    prelude::*,
     scalar::ScalarOp,
     softmax::{Mask, ScaleMask},
-    widen::{cast, widen},
 };
 
 /// The dimension of the keys in the scores.
@@ -41,7 +37,7 @@ pub fn reference_backward<B: AmpBackend>(
     let d_probabilities = B::float_matmul(grad, B::float_transpose(value));
     if let Some(before) = before {
         let d_products =
-            B::scaled_masked_softmax_backward(probabilities, d_probabilities, KEYS, before);
+            crate::softmax::backward::<B>(probabilities, d_probabilities, KEYS, before);
         return AttentionGradients {
             query: B::float_matmul(d_products.clone(), key),
             key: B::float_matmul(B::float_transpose(d_products), query),
@@ -49,7 +45,12 @@ pub fn reference_backward<B: AmpBackend>(
             bias: None,
         };
     }
-    let d_scores = B::mixed_softmax_backward(probabilities, d_probabilities, KEYS);
+    let d_scores = crate::softmax::backward::<B>(
+        probabilities,
+        d_probabilities,
+        KEYS,
+        crate::softmax::ScaleMask::none(),
+    );
     let d_bias = bias.map(|bias| {
         let summed = summed_to::<B>(widen::<B>(d_scores.clone()), &bias.shape());
         cast::<B>(summed, bias.dtype())
@@ -58,7 +59,7 @@ pub fn reference_backward<B: AmpBackend>(
         Some(slope) => cast::<B>(B::float_mul(widen::<B>(d_scores), slope), dtype),
         None => d_scores,
     };
-    let d_products = B::mixed_scalar(d_scores, ScalarOp::Mul, scale);
+    let d_products = crate::scalar::forward::<B>(d_scores, ScalarOp::Mul, scale);
     AttentionGradients {
         query: B::float_matmul(d_products.clone(), key),
         key: B::float_matmul(B::float_transpose(d_products), query),
@@ -109,12 +110,12 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
             }),
         };
         return Weights {
-            probabilities: B::scaled_masked_softmax(products, KEYS, before.clone()),
+            probabilities: crate::softmax::forward::<B>(products, KEYS, before.clone()),
             before: Some(before),
             cap_slope: None,
         };
     }
-    let mut scores = B::mixed_scalar(products, ScalarOp::Mul, scale);
+    let mut scores = crate::scalar::forward::<B>(products, ScalarOp::Mul, scale);
     let mut cap_slope = None;
     if let Some(cap) = options.softcap {
         assert!(cap > 0.0, "the soft cap must be positive, and is {cap}");
@@ -138,7 +139,7 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     let probabilities = if may_mask_a_row {
         without_masked_rows::<B>(scores)
     } else {
-        B::mixed_softmax(scores, KEYS)
+        crate::softmax::forward::<B>(scores, KEYS, crate::softmax::ScaleMask::none())
     };
     Weights {
         probabilities: cast::<B>(probabilities, dtype),
@@ -155,7 +156,8 @@ fn without_masked_rows<B: AmpBackend>(scores: FloatTensor<B>) -> FloatTensor<B> 
     let smallest = scores.dtype().finfo().expect("scores are floats").min;
     let highest = B::float_max_dim(scores.clone(), KEYS);
     let is_masked = B::float_lower_equal_elem(highest, smallest.into(), dtype);
-    let probabilities = B::mixed_softmax(scores, KEYS);
+    let probabilities =
+        crate::softmax::forward::<B>(scores, KEYS, crate::softmax::ScaleMask::none());
     B::float_mask_fill(probabilities, B::bool_expand(is_masked, shape), 0f32.into())
 }
 

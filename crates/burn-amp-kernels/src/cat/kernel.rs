@@ -2,12 +2,10 @@ use burn_backend::{Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use crate::{
-    affine::{in_order, order_of, out_of_order},
-    cube::{
-        lists::{geometry, most_tensors},
-        plan::{address_type, empty_on_device_of, storage},
-    },
+use crate::cube::{
+    layout::{in_order, order_of, out_of_order},
+    lists::{geometry, most_tensors},
+    plan::{address_type, empty_on_device_of, storage},
 };
 
 /// The most parts of a launch.

@@ -1,4 +1,6 @@
-use burn_backend::{Backend, Slice, TensorMetadata, tensor::FloatTensor};
+use burn_backend::Slice;
+
+use crate::prelude::*;
 
 /// Concatenates with Burn's op; a single part stays as it is.
 pub fn reference<B: Backend>(mut parts: Vec<FloatTensor<B>>, dim: usize) -> FloatTensor<B> {

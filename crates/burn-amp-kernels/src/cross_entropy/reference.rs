@@ -1,12 +1,4 @@
-use burn_backend::{
-    Backend, TensorMetadata,
-    tensor::{FloatTensor, IntTensor},
-};
-
-use crate::{
-    log_softmax,
-    widen::{cast, wide_dtype},
-};
+use crate::{log_softmax, prelude::*};
 
 /// Gathers the log-probabilities of the targets with Burn's op.
 pub fn reference<B: Backend>(output: FloatTensor<B>, targets: IntTensor<B>) -> FloatTensor<B> {

@@ -2,7 +2,9 @@
 
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{
-    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
+    CubeRuntime,
+    kernel::{cast, into_contiguous},
+    ops::numeric::empty_device_contiguous_dtype,
     tensor::CubeTensor,
 };
 use cubecl::prelude::*;
@@ -42,6 +44,24 @@ impl<R: CubeRuntime> Rows<R> {
         } = self.tensor.clone();
         CubeTensor::new_contiguous(client, device, Shape::new([extent]), handle, dtype)
             .into_array_arg()
+    }
+}
+
+/// Swaps a dimension with the last one, along which the kernels compute, or swaps it back.
+pub(crate) fn swap_with_last<R: CubeRuntime>(
+    mut tensor: CubeTensor<R>,
+    dim: usize,
+) -> CubeTensor<R> {
+    let rank = tensor.rank();
+    tensor.meta.swap(dim, rank - 1);
+    tensor
+}
+
+/// Casts a tensor to F32, unless it is F32.
+pub(crate) fn in_f32<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    match tensor.dtype {
+        DType::F32 => tensor,
+        _ => cast(tensor, DType::F32),
     }
 }
 

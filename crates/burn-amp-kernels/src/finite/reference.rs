@@ -1,6 +1,4 @@
-use burn_backend::{
-    Backend, FloatDType, Shape, TensorMetadata, get_device_settings, tensor::FloatTensor,
-};
+use crate::prelude::*;
 
 /// Checks with Burn's ops that `abs(x) <= largest finite` for all elements. In every backend a comparison with NaN is
 /// false.

@@ -1,6 +1,6 @@
 //! Layer normalization in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`AmpBackend::mixed_layer_norm`](crate::AmpBackend::mixed_layer_norm): `x̂ γ + β` over the last dimension, with
+//! [`forward`]: `x̂ γ + β` over the last dimension, with
 //! `x̂ = (x - mean(x)) / sqrt(var(x) + ε)` and the biased variance, as in Burn's `layer_norm`. The output has the dtype
 //! of `x`; where that is F32, products read a copy in low precision, which the same kernel writes. The backward pass needs
 //! the input and two F32 numbers per row:
@@ -28,15 +28,13 @@
 mod backward_kernel;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
 mod reference;
 
-use burn_backend::{Backend, tensor::FloatTensor};
-
-pub(crate) use node::{Recorded, recorded};
 pub use reference::{reference, reference_backward};
+
 #[cfg(feature = "cubecl")]
-pub(crate) use {backward_kernel::layer_norm_backward, kernel::layer_norm};
+use crate::cube::plan::in_f32;
+use crate::{affine::Joint, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]
@@ -60,4 +58,190 @@ pub struct LayerNormGradients<B: Backend> {
     pub gamma: FloatTensor<B>,
     /// `[n]`, F32.
     pub beta: FloatTensor<B>,
+}
+
+/// Computes a layer norm in mixed precision, and a copy of its output in another dtype.
+pub fn forward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    gamma: FloatTensor<B>,
+    beta: Option<FloatTensor<B>>,
+    epsilon: f64,
+    copy: Option<FloatDType>,
+) -> LayerNorm<B> {
+    let operands: Vec<_> = [x, gamma].into_iter().chain(beta).collect();
+    let mut results = B::run(Forward { epsilon, copy }, operands.into());
+    let copy = results.floats.drain(3..).next();
+    let [output, mean, inverse_std] = results.exactly();
+    LayerNorm {
+        output,
+        copy,
+        mean,
+        inverse_std,
+    }
+}
+
+/// Computes the gradients of [`forward`].
+pub fn backward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    gamma: FloatTensor<B>,
+    mean: FloatTensor<B>,
+    inverse_std: FloatTensor<B>,
+    grad: FloatTensor<B>,
+) -> LayerNormGradients<B> {
+    let operands = [x, gamma, mean, inverse_std, grad];
+    let [x, gamma, beta] = B::run(Backward, operands.into()).exactly();
+    LayerNormGradients { x, gamma, beta }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    epsilon: f64,
+    copy: Option<FloatDType>,
+}
+
+/// Takes `x`, γ, and β if there is one out of a list.
+fn operands<T>(list: Vec<T>) -> (T, T, Option<T>) {
+    let mut list = list.into_iter();
+    let mut next = || list.next();
+    let (x, gamma) = next().zip(next()).expect("a layer norm has two operands");
+    (x, gamma, next())
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::layer_norm";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let x = &operands.floats[0];
+        let row = one_per_row(x, x.0.num_dims() - 1);
+        let copy = self.copy.map(|dtype| (x.0.clone(), dtype.into()));
+        let results = [x.clone(), row.clone(), row].into_iter().chain(copy);
+        results.collect::<Vec<_>>().into()
+    }
+
+    fn reference<B: AmpBackend>(&self, tensors: TensorsOf<B>) -> TensorsOf<B> {
+        let (x, gamma, beta) = operands(tensors.floats);
+        let LayerNorm {
+            output,
+            copy,
+            mean,
+            inverse_std,
+        } = reference::<B>(x, gamma, beta, self.epsilon, self.copy);
+        let results = [output, mean, inverse_std].into_iter().chain(copy);
+        results.collect::<Vec<_>>().into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, tensors: CubeTensors<R>) -> Launched<R> {
+        let (x, gamma, beta) = operands(tensors.floats);
+        let copy = self.copy.map(Into::into);
+        let (output, copy, [mean, inverse_std]) =
+            kernel::layer_norm(x, in_f32(gamma), beta.map(in_f32), self.epsilon, copy);
+        let results = [output, mean, inverse_std].into_iter().chain(copy);
+        Ok(results.collect::<Vec<_>>().into())
+    }
+
+    /// The node keeps the operand as it is stored and two numbers per row. Its backward pass reads the gradient of a copy of
+    /// the output, if that is the only one, in the dtype of the copy.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let operands = operands.floats;
+        let values: Vec<_> = operands
+            .iter()
+            .map(|operand| operand.primitive.clone())
+            .collect();
+        let mut results = B::run(self, values.into()).floats;
+        let output = results.remove(0);
+        // In the order in which reports have them.
+        for other in results.iter().skip(2).chain(&results[..2]) {
+            made::float::<B>(other);
+        }
+        let joint = Joint::new(&output);
+        let saved = Saved::<B> {
+            gamma: operands[1].primitive.clone(),
+            mean: results[0].clone(),
+            inverse_std: results[1].clone(),
+            joint: joint.clone(),
+        };
+        let again = move |operands: Vec<FloatTensor<B>>| {
+            let without_copy = Self { copy: None, ..self };
+            B::run(without_copy, operands.into()).floats.swap_remove(0)
+        };
+        let output = by_length!(operands, 2 3; N => {
+            let operands = std::array::from_fn(|at| &operands[at]);
+            let again = move |operands: [FloatTensor<B>; N]| again(operands.into());
+            let node = Recording::<B, C, _, N>::computed_again(operands, |at| at == 0, again);
+            node.finish(output, |_| saved)
+        });
+        if output.is_tracked() {
+            joint.waits_at(&output);
+        }
+        let others = results
+            .into_iter()
+            .map(|other| untracked::<B, C>(&output, other));
+        let others: Vec<_> = others.collect();
+        [output]
+            .into_iter()
+            .chain(others)
+            .collect::<Vec<_>>()
+            .into()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Backward;
+
+impl Kernel for Backward {
+    const NAME: &'static str = "burn_amp::layer_norm_backward";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let [x, gamma] = [&operands.floats[0], &operands.floats[1]];
+        let parameter = (Shape::new([gamma.0.num_elements()]), wide_dtype(x.1));
+        [x.clone(), parameter.clone(), parameter].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [x, gamma, mean, inverse_std, grad] = operands.exactly();
+        let gradients = reference_backward::<B>(x, gamma, mean, inverse_std, grad);
+        let LayerNormGradients { x, gamma, beta } = gradients;
+        [x, gamma, beta].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let [x, gamma, mean, inverse_std, grad] = operands.exactly();
+        let wide = in_f32(gamma.clone());
+        backward_kernel::layer_norm_backward(&x, &wide, &mean, &inverse_std, &grad)
+            .map(Tensors::from)
+            .ok_or_else(|| [x, gamma, mean, inverse_std, grad].into())
+    }
+}
+
+/// What a layer norm saves for its backward pass, besides `x`.
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    gamma: FloatTensor<B>,
+    mean: FloatTensor<B>,
+    inverse_std: FloatTensor<B>,
+    joint: Joint<B>,
+}
+
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = self.joint.gradient(&mut pass);
+        let Self {
+            gamma,
+            mean,
+            inverse_std,
+            joint: _,
+        } = self;
+        let x = pass.operand(0).expect("the operand is read");
+        let dtype = gamma.dtype();
+        let LayerNormGradients { x, gamma, beta } =
+            backward::<B>(x, gamma, mean, inverse_std, grad);
+        let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
+        for (at, gradient) in gradients.into_iter().enumerate() {
+            if pass.parent(at).is_some() {
+                pass.register(at, seen::<B>(gradient));
+            }
+        }
+    }
 }

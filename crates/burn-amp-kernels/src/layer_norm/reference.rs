@@ -1,7 +1,5 @@
-use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
 use super::{LayerNorm, LayerNormGradients};
-use crate::widen::{cast, wide_dtype, widen};
+use crate::prelude::*;
 
 /// Computes the layer norm with Burn's ops, and a copy of it in another dtype.
 pub fn reference<B: Backend>(

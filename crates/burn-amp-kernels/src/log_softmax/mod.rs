@@ -1,6 +1,6 @@
 //! Log-softmax in mixed precision: reads the operand's dtype, computes in F32, writes the dtype that is asked for.
 //!
-//! [`AmpBackend::mixed_log_softmax`](crate::AmpBackend::mixed_log_softmax): `x - log(sum(exp(x)))` along `dim`, for any
+//! [`forward`]: `x - log(sum(exp(x)))` along `dim`, for any
 //! shape. The backward pass needs the input and one F32 number per row. It computes probabilities from the input, not
 //! from the output, which may be rounded:
 //!
@@ -19,15 +19,13 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
 mod reference;
 
-use burn_backend::{Backend, tensor::FloatTensor};
+pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::{log_softmax, log_softmax_backward};
-pub(crate) use node::recorded;
-pub use reference::{reference, reference_backward};
+use crate::cube::plan::swap_with_last;
+use crate::{made, prelude::*};
 
 /// The output of log-softmax, and what the backward pass needs in addition to the input.
 #[derive(Debug)]
@@ -36,4 +34,108 @@ pub struct LogSoftmax<B: Backend> {
     pub output: FloatTensor<B>,
     /// Has the shape of the input with 1 at `dim`; F32.
     pub log_sum_exp: FloatTensor<B>,
+}
+
+/// Computes the log-softmax along `dim`, rounded to `dtype`.
+pub fn forward<B: AmpBackend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -> LogSoftmax<B> {
+    let [output, log_sum_exp] = B::run(Forward { dim, dtype }, [x].into()).exactly();
+    LogSoftmax {
+        output,
+        log_sum_exp,
+    }
+}
+
+/// Computes the gradient of [`forward`] with respect to `x`, in the dtype of `x`.
+pub fn backward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    log_sum_exp: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    dim: usize,
+) -> FloatTensor<B> {
+    B::run(Backward { dim }, [x, log_sum_exp, grad].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    dim: usize,
+    dtype: FloatDType,
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::log_softmax";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let x = &operands.floats[0];
+        let output = (x.0.clone(), DType::from(self.dtype));
+        [output, one_per_row(x, self.dim)].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let LogSoftmax {
+            output,
+            log_sum_exp,
+        } = reference::<B>(operands.one(), self.dim, self.dtype);
+        [output, log_sum_exp].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if self.dtype == FloatDType::F64 {
+            return Err(operands);
+        }
+        let in_last = |tensor| swap_with_last(tensor, self.dim);
+        let (output, log_sum_exp) = kernel::log_softmax(in_last(operands.one()), self.dtype.into());
+        Ok([output, log_sum_exp].map(in_last).into())
+    }
+
+    /// The node keeps the operand as it is stored and one number per row. The sums of exponentials have no node.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let x = operands.one();
+        let [output, log_sum_exp] = B::run(self, [x.primitive.clone()].into()).exactly();
+        made::float::<B>(&log_sum_exp);
+        let saved = |_: &FloatTensor<B>| Saved::<B> {
+            x: x.primitive.clone(),
+            log_sum_exp: log_sum_exp.clone(),
+            dim: self.dim,
+        };
+        let output = Recording::<B, C, _, 1>::new([&x], |_| false).finish(output, saved);
+        let log_sum_exp = untracked::<B, C>(&output, log_sum_exp);
+        [output, log_sum_exp].into()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    x: FloatTensor<B>,
+    log_sum_exp: FloatTensor<B>,
+    dim: usize,
+}
+
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let gradient = backward::<B>(self.x, self.log_sum_exp, grad, self.dim);
+        pass.register(0, seen::<B>(gradient));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Backward {
+    dim: usize,
+}
+
+impl Kernel for Backward {
+    const NAME: &'static str = "burn_amp::log_softmax_backward";
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [x, log_sum_exp, grad] = operands.exactly();
+        [reference_backward::<B>(x, log_sum_exp, grad, self.dim)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let in_last = |tensor| swap_with_last(tensor, self.dim);
+        let [x, log_sum_exp, grad] = operands.exactly().map(in_last);
+        Ok([in_last(kernel::log_softmax_backward(x, log_sum_exp, grad))].into())
+    }
 }

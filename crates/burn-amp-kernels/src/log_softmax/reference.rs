@@ -1,7 +1,5 @@
-use burn_backend::{Backend, FloatDType, TensorMetadata, tensor::FloatTensor};
-
 use super::LogSoftmax;
-use crate::widen::{cast, wide_dtype, widen};
+use crate::prelude::*;
 
 /// Computes log-softmax with Burn's ops.
 pub fn reference<B: Backend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -> LogSoftmax<B> {

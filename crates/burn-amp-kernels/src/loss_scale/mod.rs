@@ -5,26 +5,23 @@
 //! the first scale (over 0, down 1, up 2). [`state`] makes one on the host, [`scale_of`] and [`overflowed`] read one on
 //! the device.
 //!
-//! * [`AmpBackend::next_loss_scale`](crate::AmpBackend::next_loss_scale): the state after a backward pass, from the state
+//! * [`next`]: the state after a backward pass, from the state
 //!   before it and the flags of the [finite check](crate::finite). It is
 //!   [`LossScaling::next`](burn_amp_core::LossScaling::next) bit for bit, as long as `growth_interval` is below 2^24:
 //!   steps are counted in F32.
-//! * [`AmpBackend::unscale_unless_overflowed`](crate::AmpBackend::unscale_unless_overflowed): a gradient divided by the scale
+//! * [`unscale_unless_overflowed`]: a gradient divided by the scale
 //!   of its pass, in F32, or zeros if the pass overflowed. The gradient is read once, the result written once.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
 mod reference;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use kernel::{next_loss_scale, unscale_unless_overflowed};
-pub use reference::{reference_next, reference_unscale};
+use burn_amp_core::{DynamicLossScale, LossScaleState, Search};
+use burn_backend::Slice;
 
-use burn_amp_core::{LossScaleState, Search};
-use burn_backend::{
-    Backend, Slice, get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
+use crate::prelude::*;
+
+pub use reference::{reference_next, reference_unscale};
 
 /// The number of numbers in a state.
 pub const STATE: usize = 5;
@@ -79,4 +76,62 @@ fn number<B: Backend>(state: FloatTensor<B>, at: usize) -> FloatTensor<B> {
 fn is_positive<B: Backend>(tensor: FloatTensor<B>) -> BoolTensor<B> {
     let bool_dtype = get_device_settings::<B>(&B::float_device(&tensor)).bool_dtype;
     B::float_greater_elem(tensor, 0f32.into(), bool_dtype)
+}
+
+/// Computes the state of the loss scale after a backward pass, from the state before it and the flags of its gradients.
+pub fn next<B: AmpBackend>(
+    state: FloatTensor<B>,
+    flags: FloatTensor<B>,
+    scaling: DynamicLossScale,
+) -> FloatTensor<B> {
+    B::run(Next { scaling }, [state, flags].into()).one()
+}
+
+/// Divides a gradient by the scale of its pass, or zeroes it if the pass overflowed. The states are those `before` and
+/// `after` the pass.
+pub fn unscale_unless_overflowed<B: AmpBackend>(
+    gradient: FloatTensor<B>,
+    before: FloatTensor<B>,
+    after: FloatTensor<B>,
+) -> FloatTensor<B> {
+    B::run(UnscaleUnlessOverflowed, [gradient, before, after].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    scaling: DynamicLossScale,
+}
+
+impl Kernel for Next {
+    const NAME: &'static str = "burn_amp::next_loss_scale";
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [state, flags] = operands.exactly();
+        [reference_next::<B>(state, flags, self.scaling)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let [state, flags] = operands.exactly();
+        Ok([kernel::next_loss_scale(state, flags, self.scaling)].into())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnscaleUnlessOverflowed;
+
+impl Kernel for UnscaleUnlessOverflowed {
+    const NAME: &'static str = "burn_amp::unscale_unless_overflowed";
+    const IS_FUSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [gradient, before, after] = operands.exactly();
+        [reference_unscale::<B>(gradient, before, after)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let [gradient, before, after] = operands.exactly();
+        Ok([kernel::unscale_unless_overflowed(gradient, before, after)].into())
+    }
 }

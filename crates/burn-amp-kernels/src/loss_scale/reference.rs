@@ -1,13 +1,10 @@
 use burn_amp_core::DynamicLossScale;
-use burn_backend::{
-    Backend, FloatDType, Scalar, Shape, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
+use burn_backend::Scalar;
 
 use super::{
     DOWN, HYSTERESIS, OVER, SCALE, SEARCH, STREAK, UP, is_positive, number, overflowed, scale_of,
 };
-use crate::widen::{cast, empty_wide_like, widen};
+use crate::{prelude::*, widen::empty_wide_like};
 
 /// Computes the numbers of both outcomes, during and after the search, with Burn's ops, and selects between them.
 pub fn reference_next<B: Backend>(

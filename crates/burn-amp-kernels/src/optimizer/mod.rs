@@ -1,6 +1,6 @@
 //! One step of an optimizer over a list of parameters.
 //!
-//! [`AmpBackend::optimizer_step`](crate::AmpBackend::optimizer_step) takes a [`ListStep`]. For every parameter of the
+//! [`step`] takes a [`ListStep`]. For every parameter of the
 //! list it reads the gradient, the parameter or its F32 master, and the moments, once each; computes in F32 (F64 for
 //! F64); and writes the parameter, the master and the moments, once each, and on request a copy of the parameter in low
 //! precision. With a kernel, one launch takes 16 parameters, or more if there are so many that they would take more than
@@ -29,22 +29,26 @@ mod launch;
 mod master;
 mod moment;
 pub mod offset;
-#[cfg(feature = "fusion")]
 mod parts;
 mod reference;
 pub mod rounding;
 mod rule;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use launch::optimizer_step;
 pub use master::Master;
 pub use moment::{Moment, MomentFormat, Place};
-#[cfg(feature = "fusion")]
-pub(crate) use parts::{Parts, Tensors};
 pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 
 use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+
+use crate::AmpBackend;
+
+/// Steps a list of parameters, which has at least one.
+pub fn step<B: AmpBackend>(step: ListStep<B>) -> Vec<Stepped<B>> {
+    let (parts, tensors) = parts::Parts::of(step);
+    let results = B::run(parts.clone(), tensors);
+    parts.stepped::<B>(results)
+}
 
 /// A step of an optimizer over a list of parameters.
 #[derive(Clone, Debug)]

@@ -1,15 +1,13 @@
-//! A [`ListStep`] as flat lists of tensors, and back: the form in which it passes through Fusion's stream.
+//! A [`ListStep`] as a kernel over flat lists of tensors.
 
-use burn_backend::{
-    Backend, DType, FloatDType, Shape, TensorMetadata,
-    tensor::{FloatTensor, IntTensor},
-};
-
-use super::{ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped};
+#[cfg(feature = "cubecl")]
+use super::launch;
+use super::{ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped, reference};
+use crate::prelude::*;
 
 /// What a [`ListStep`] is besides its tensors.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts {
+pub(super) struct Parts {
     rule: Rule,
     lr: f64,
     scaled_by: bool,
@@ -35,43 +33,28 @@ enum MasterForm {
     Offset,
 }
 
-/// Float and int tensors.
-pub(crate) struct Tensors<F, I> {
-    pub floats: Vec<F>,
-    pub ints: Vec<I>,
-}
-
-impl<F, I> Tensors<F, I> {
-    fn none() -> Self {
-        Self {
-            floats: Vec::new(),
-            ints: Vec::new(),
-        }
+/// Appends a master and moments to the tensors.
+fn push<B: Backend>(
+    tensors: &mut TensorsOf<B>,
+    master: Option<Master<B>>,
+    moments: Vec<Moment<B>>,
+) {
+    match master {
+        None => {}
+        Some(Master::F32(master)) => tensors.floats.push(master),
+        Some(Master::Offset(offset)) => tensors.ints.push(offset),
     }
-
-    fn push<B>(&mut self, master: Option<Master<B>>, moments: Vec<Moment<B>>)
-    where
-        B: Backend<FloatTensorPrimitive = F, IntTensorPrimitive = I>,
-    {
-        match master {
-            None => {}
-            Some(Master::F32(master)) => self.floats.push(master),
-            Some(Master::Offset(offset)) => self.ints.push(offset),
-        }
-        for moment in moments {
-            match moment {
-                Moment::Wide(tensor) => self.floats.push(tensor),
-                Moment::Bf16(words) | Moment::Bits8(words) => self.ints.push(words),
-            }
+    for moment in moments {
+        match moment {
+            Moment::Wide(tensor) => tensors.floats.push(tensor),
+            Moment::Bf16(words) | Moment::Bits8(words) => tensors.ints.push(words),
         }
     }
 }
 
 impl Parts {
     /// Takes a step apart.
-    pub(crate) fn of<B: Backend>(
-        step: ListStep<B>,
-    ) -> (Self, Tensors<FloatTensor<B>, IntTensor<B>>) {
+    pub(super) fn of<B: Backend>(step: ListStep<B>) -> (Self, TensorsOf<B>) {
         let ListStep {
             rule,
             lr,
@@ -88,7 +71,7 @@ impl Parts {
             clip: clip.is_some(),
             parameters: Vec::with_capacity(listed.len()),
         };
-        let mut tensors = Tensors::none();
+        let mut tensors = Tensors::from([]);
         let common = [scaled_by, unless_overflowed, clip];
         tensors.floats.extend(common.into_iter().flatten());
         for listed in listed {
@@ -116,16 +99,13 @@ impl Parts {
                 low,
             });
             tensors.floats.extend([gradient, parameter]);
-            tensors.push::<B>(master, moments);
+            push::<B>(&mut tensors, master, moments);
         }
         (parts, tensors)
     }
 
     /// Puts a step together, with tensors of the same or of another backend.
-    pub(crate) fn step<B: Backend>(
-        &self,
-        tensors: Tensors<FloatTensor<B>, IntTensor<B>>,
-    ) -> ListStep<B> {
+    pub(super) fn step<B: Backend>(&self, tensors: TensorsOf<B>) -> ListStep<B> {
         let mut floats = tensors.floats.into_iter();
         let mut ints = tensors.ints.into_iter();
         let mut next = || {
@@ -157,41 +137,20 @@ impl Parts {
         }
     }
 
-    /// Describes the tensors of the result, from those of the step.
-    pub(crate) fn results<F: TensorMetadata, I: TensorMetadata>(
-        &self,
-        tensors: &Tensors<F, I>,
-    ) -> Tensors<(Shape, DType), (Shape, DType)> {
+    /// The parameters, and where the float tensors of each begin: gradient, parameter, master, moments.
+    fn places(&self) -> impl Iterator<Item = (&Part, usize)> {
         let globals = [self.scaled_by, self.unless_overflowed, self.clip];
-        let mut at = globals.into_iter().filter(|is_there| *is_there).count();
-        let mut floats = Vec::new();
-        for part in &self.parameters {
-            let wide = part.moments.iter();
-            let wide = wide.filter(|format| **format == MomentFormat::Wide).count();
-            let own = 1 + usize::from(part.master == Some(MasterForm::F32)) + wide;
-            let changed = &tensors.floats[at + 1..=at + own];
-            floats.extend(
-                changed
-                    .iter()
-                    .map(|tensor| (tensor.shape(), tensor.dtype())),
-            );
-            floats.extend(part.low.map(|low| (changed[0].shape(), low.into())));
-            at += 1 + own;
-        }
-        let ints = tensors.ints.iter();
-        Tensors {
-            floats,
-            ints: ints
-                .map(|tensor| (tensor.shape(), tensor.dtype()))
-                .collect(),
-        }
+        let mut next = globals.into_iter().filter(|is_there| *is_there).count();
+        self.parameters.iter().map(move |part| {
+            let at = next;
+            next += 1 + part.floats();
+            (part, at)
+        })
     }
 
     /// Takes a result apart.
-    pub(crate) fn flatten<B: Backend>(
-        stepped: Vec<Stepped<B>>,
-    ) -> Tensors<FloatTensor<B>, IntTensor<B>> {
-        let mut tensors = Tensors::none();
+    pub(super) fn flatten<B: Backend>(stepped: Vec<Stepped<B>>) -> TensorsOf<B> {
+        let mut tensors = Tensors::from([]);
         for stepped in stepped {
             let Stepped {
                 parameter,
@@ -200,17 +159,14 @@ impl Parts {
                 low,
             } = stepped;
             tensors.floats.push(parameter);
-            tensors.push::<B>(master, moments);
+            push::<B>(&mut tensors, master, moments);
             tensors.floats.extend(low);
         }
         tensors
     }
 
     /// Puts a result together.
-    pub(crate) fn stepped<B: Backend>(
-        &self,
-        tensors: Tensors<FloatTensor<B>, IntTensor<B>>,
-    ) -> Vec<Stepped<B>> {
+    pub(super) fn stepped<B: Backend>(&self, tensors: TensorsOf<B>) -> Vec<Stepped<B>> {
         let mut floats = tensors.floats.into_iter();
         let mut ints = tensors.ints.into_iter();
         let mut next = || {
@@ -228,7 +184,55 @@ impl Parts {
     }
 }
 
+impl Kernel for Parts {
+    const NAME: &'static str = "burn_amp::optimizer_step";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let mut floats = Vec::new();
+        for (part, at) in self.places() {
+            let own = part.floats();
+            let changed = &operands.floats[at + 1..=at + own];
+            floats.extend(changed.iter().cloned());
+            floats.extend(part.low.map(|low| (changed[0].0.clone(), low.into())));
+        }
+        Tensors::from(floats).with_ints(operands.ints.iter().cloned())
+    }
+
+    /// A master in F32 is read in place of the parameter.
+    fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
+        let places = self.places().filter(|(part, _)| part.has_f32_master());
+        let parameters: Vec<_> = places.map(|(_, at)| at + 1).collect();
+        for at in parameters.into_iter().rev() {
+            operands.floats.remove(at);
+        }
+        operands
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        Self::flatten::<B>(reference::<B>(self.step::<B>(operands)))
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let step = self.step::<Cube<R>>(operands);
+        Ok(Self::flatten::<Cube<R>>(launch::optimizer_step(step)))
+    }
+}
+
 impl Part {
+    fn has_f32_master(&self) -> bool {
+        self.master == Some(MasterForm::F32)
+    }
+
+    /// The number of float tensors besides the gradient.
+    fn floats(&self) -> usize {
+        let moments = self.moments.iter();
+        let wide = moments
+            .filter(|format| **format == MomentFormat::Wide)
+            .count();
+        1 + usize::from(self.has_f32_master()) + wide
+    }
+
     fn master<B: Backend>(
         &self,
         float: &mut impl FnMut() -> FloatTensor<B>,

@@ -1,10 +1,6 @@
 //! The step in Burn's ops, parameter by parameter, in the order of Burn's own optimizers.
 
-use burn_backend::{
-    Backend, DType, Scalar, Shape, TensorData, TensorMetadata, bf16, get_device_settings,
-    read_sync,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
-};
+use burn_backend::{Scalar, TensorData, bf16, read_sync};
 
 use super::{
     AdamRule, Decay, ListStep, Listed, Master, Moment, Place, Rule, SgdMomentum, SgdRule, Stepped,
@@ -13,7 +9,7 @@ use super::{
 };
 use crate::{
     loss_scale::{overflowed, scale_of},
-    widen::{cast, widen},
+    prelude::*,
 };
 
 /// Steps one parameter after the other.

@@ -1,12 +1,56 @@
 //! The product of two tensors in low precision, in F32.
 //!
-//! [`AmpBackend::mixed_product`](crate::AmpBackend::mixed_product) multiplies in F32 (F64 for F64) and does not round the
+//! [`forward`] multiplies in F32 (F64 for F64) and does not round the
 //! result. In F16 a product overflows where both operands are above 256. On Burn's `Autodiff` it is one node, which saves
 //! its operands as they are stored, and rounds their gradients once. It has no kernel of its own: it is elementwise, and
 //! Fusion makes one kernel of it.
 
-mod node;
-mod reference;
+use burn_autodiff::ops::broadcast_shape;
 
-pub(crate) use node::recorded;
-pub use reference::reference;
+use crate::prelude::*;
+
+/// Computes the product of two tensors, in F32.
+pub fn forward<B: AmpBackend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) -> FloatTensor<B> {
+    B::run(Product, [lhs, rhs].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Product;
+
+impl Kernel for Product {
+    const NAME: &'static str = "burn_amp::product";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [lhs, rhs] = operands.exactly();
+        [B::float_mul(widen::<B>(lhs), widen::<B>(rhs))].into()
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let [lhs, rhs] = operands.exactly();
+        let operands = [&lhs, &rhs];
+        let saved = Saved(operands.map(|operand| (operand.shape(), operand.dtype())));
+        // Each operand is read for the gradient of the other one.
+        let node = Recording::<B, C, _, 2>::new(operands, |at| operands[1 - at].is_tracked());
+        let product = forward::<B>(lhs.primitive, rhs.primitive);
+        [node.finish(product, |_| saved)].into()
+    }
+}
+
+/// The shapes and the dtypes of the operands.
+#[derive(Clone, Debug)]
+struct Saved([Meta; 2]);
+
+impl<B: AmpBackend> Node<B> for Saved {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let [lhs, rhs] = [0, 1].map(|at| pass.operand(at));
+        for (at, ((shape, dtype), other)) in self.0.into_iter().zip([rhs, lhs]).enumerate() {
+            if let Some(other) = other {
+                let gradient = B::float_mul(grad.clone(), widen::<B>(other));
+                let gradient = broadcast_shape::<B>(gradient, &shape);
+                pass.register(at, cast::<B>(gradient, dtype));
+            }
+        }
+    }
+}

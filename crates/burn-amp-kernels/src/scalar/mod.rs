@@ -1,6 +1,6 @@
 //! Ops of a tensor and a scalar in mixed precision: they read and write the operand's dtype, and compute in F32.
 //!
-//! [`AmpBackend::mixed_scalar`](crate::AmpBackend::mixed_scalar) computes `x op scalar` in F32 (F64 for F64) and rounds the
+//! [`forward`] computes `x op scalar` in F32 (F64 for F64) and rounds the
 //! result once, to the dtype of `x`. Burn's own ops round the scalar to that dtype first: in BF16 they multiply by 0.9883
 //! instead of 0.99. The kernel reads and writes each element once, in any layout. Empty tensors launch nothing.
 //!
@@ -9,12 +9,10 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
 mod reference;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use kernel::scalar;
-pub(crate) use node::recorded;
+use crate::{made, prelude::*};
+
 pub use reference::reference;
 
 /// An op of a tensor and a scalar.
@@ -30,4 +28,77 @@ pub enum ScalarOp {
     Div,
     /// `x * scalar` where `x < 0`, else `x`
     LeakyRelu,
+}
+
+/// Computes an op of a tensor and a scalar in mixed precision, in the dtype of `x`.
+pub fn forward<B: AmpBackend>(x: FloatTensor<B>, op: ScalarOp, scalar: f64) -> FloatTensor<B> {
+    B::run(Forward { op, scalar }, [x].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Forward {
+    op: ScalarOp,
+    scalar: f64,
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::scalar";
+    const IS_FUSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [reference::<B>(operands.one(), self.op, self.scalar)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if operands.is_empty() {
+            return Err(operands);
+        }
+        let output = kernel::scalar(operands.one(), self.op, self.scalar as f32);
+        Ok([output].into())
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let x = operands.one();
+        let keeps_signs = self.op == ScalarOp::LeakyRelu && x.is_tracked();
+        let saved = Saved::<B> {
+            op: self,
+            negative: keeps_signs.then(|| negative::<B>(&x.primitive)),
+        };
+        let compute = move |x: [FloatTensor<B>; 1]| B::run(self, x.into()).one();
+        let node = Recording::<B, C, _, 1>::computed_again([&x], |_| false, compute);
+        [node.finish(compute([x.primitive]), |_| saved)].into()
+    }
+}
+
+/// Returns where a tensor is negative.
+fn negative<B: AmpBackend>(x: &FloatTensor<B>) -> BoolTensor<B> {
+    let dtype = get_device_settings::<B>(&B::float_device(x)).bool_dtype;
+    let negative = B::float_lower_elem(x.clone(), 0f32.into(), dtype);
+    made::bool::<B>(&negative);
+    negative
+}
+
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    op: Forward,
+    /// Where the operand of a leaky ReLU is negative.
+    negative: Option<BoolTensor<B>>,
+}
+
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let Forward { op, scalar } = self.op;
+        let gradient = match (op, self.negative) {
+            (ScalarOp::Add | ScalarOp::Sub, _) => grad,
+            (ScalarOp::Mul | ScalarOp::Div, _) => forward::<B>(grad, op, scalar),
+            (ScalarOp::LeakyRelu, negative) => {
+                let negative = negative.expect("the node of a leaky ReLU saves the signs");
+                let scaled = forward::<B>(grad.clone(), ScalarOp::Mul, scalar);
+                B::float_mask_where(grad, negative, scaled)
+            }
+        };
+        pass.register(0, gradient);
+    }
 }

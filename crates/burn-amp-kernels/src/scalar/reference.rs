@@ -1,7 +1,7 @@
-use burn_backend::{Backend, Scalar, TensorMetadata, tensor::FloatTensor};
+use burn_backend::Scalar;
 
 use super::ScalarOp;
-use crate::widen::{cast, widen};
+use crate::prelude::*;
 
 /// Computes with Burn's ops, between casts.
 pub fn reference<B: Backend>(x: FloatTensor<B>, op: ScalarOp, scalar: f64) -> FloatTensor<B> {

@@ -1,12 +1,12 @@
 //! On the CPU, over the bytes of the tensors.
 
 use burn_backend::{DType, TensorData, bf16, f16};
-use burn_flex::{Flex, FlexTensor};
+use burn_flex::FlexTensor;
 
-use super::{SignMask, words};
+use super::words;
 
 /// Packs the mask.
-pub(crate) fn not_positive(x: FlexTensor) -> SignMask<Flex> {
+pub(super) fn not_positive(x: FlexTensor) -> FlexTensor {
     let data = x.into_data();
     let bits = match data.dtype {
         DType::F64 => pack(data.as_slice::<f64>(), |x| *x <= 0.0),
@@ -16,7 +16,7 @@ pub(crate) fn not_positive(x: FlexTensor) -> SignMask<Flex> {
         other => unreachable!("a float tensor has a float dtype, not {other:?}"),
     };
     let shape = [bits.len()];
-    SignMask::Bits(FlexTensor::from_data(TensorData::new(bits, shape)))
+    FlexTensor::from_data(TensorData::new(bits, shape))
 }
 
 fn pack<T, E: std::fmt::Debug>(
@@ -33,11 +33,8 @@ fn pack<T, E: std::fmt::Debug>(
 }
 
 /// Applies the mask. All bits of a floating-point zero are 0, so the dtype does not matter.
-pub(crate) fn zeroed(x: FlexTensor, mask: SignMask<Flex>) -> FlexTensor {
-    let mask = match mask {
-        SignMask::Bits(mask) => mask.into_data(),
-        SignMask::Bools(_) => return super::reference_zeroed::<Flex>(x, mask),
-    };
+pub(super) fn zeroed(x: FlexTensor, bits: FlexTensor) -> FlexTensor {
+    let mask = bits.into_data();
     let words = mask.as_slice::<u32>().expect("the words of a mask are u32");
     let size = x.dtype().size();
     let mut data = x.into_data();

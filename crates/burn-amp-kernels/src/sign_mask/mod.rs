@@ -2,8 +2,7 @@
 //!
 //! The backward passes of a dropout and of a ReLU need nothing else of their operands. A ReLU in low precision keeps its
 //! output instead, which the next op keeps too.
-//! [`AmpBackend::not_positive`](crate::AmpBackend::not_positive) makes the mask,
-//! [`AmpBackend::zeroed`](crate::AmpBackend::zeroed) applies it to a gradient. Where the backend has a kernel for them,
+//! [`not_positive`] makes the mask, [`zeroed`] applies it to a gradient. Where the backend has a kernel for them,
 //! a mask takes 1/16 of the bytes of a BF16 tensor; otherwise it is a bool tensor.
 //!
 //! NaN is not 0 or less: a gradient passes where Burn's `relu` lets it pass.
@@ -12,21 +11,14 @@
 mod host;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
-mod reference;
 
-#[cfg(feature = "flex")]
-pub(crate) use host::{not_positive as not_positive_on_host, zeroed as zeroed_on_host};
+use std::any::TypeId;
+
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
+
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::{not_positive, zeroed};
-
-pub(crate) use node::{mul, relu};
-pub use reference::{reference, reference_zeroed};
-
-use burn_backend::{
-    Backend,
-    tensor::{BoolTensor, IntTensor},
-};
+use crate::cube::layout::{ordered_as, restored_as};
+use crate::{made, prelude::*};
 
 /// The elements of a tensor that are 0 or less.
 #[derive(Clone, Debug)]
@@ -37,8 +29,234 @@ pub enum SignMask<B: Backend> {
     Bools(BoolTensor<B>),
 }
 
+impl<B: Backend> SignMask<B> {
+    /// Appends the mask to the operands or the results of an op.
+    fn into_tensors(self, tensors: TensorsOf<B>) -> TensorsOf<B> {
+        match self {
+            Self::Bits(bits) => tensors.with_ints([bits]),
+            Self::Bools(bools) => tensors.with_bools([bools]),
+        }
+    }
+
+    /// Takes the mask out of them.
+    fn of(tensors: &mut TensorsOf<B>) -> Self {
+        let bits = tensors.ints.pop().map(Self::Bits);
+        bits.or_else(|| tensors.bools.pop().map(Self::Bools))
+            .expect("a mask has bits or bools")
+    }
+}
+
 /// The number of words that hold one bit for each of `elements` elements.
-#[cfg(any(feature = "flex", feature = "cubecl", feature = "fusion"))]
-pub(crate) fn words(elements: usize) -> usize {
+fn words(elements: usize) -> usize {
     elements.div_ceil(32)
+}
+
+/// Makes the mask of the elements that are 0 or less.
+pub fn not_positive<B: AmpBackend>(x: FloatTensor<B>) -> SignMask<B> {
+    SignMask::of(&mut B::run(NotPositive, [x].into()))
+}
+
+/// Sets the elements to 0 that a mask marks, in the dtype of `x`.
+pub fn zeroed<B: AmpBackend>(x: FloatTensor<B>, mask: SignMask<B>) -> FloatTensor<B> {
+    B::run(Zeroed, mask.into_tensors([x].into())).one()
+}
+
+/// Makes the mask of a tensor of the shape of `x`, for [`zeroed_as`] with the same `x`: a backend may pack it in the order
+/// in which `x` lies in memory.
+pub fn not_positive_as<B: AmpBackend>(tensor: FloatTensor<B>, x: &FloatTensor<B>) -> SignMask<B> {
+    SignMask::of(&mut B::run(NotPositive, [tensor, x.clone()].into()))
+}
+
+/// Sets the elements to 0 that a mask made by [`not_positive_as`] marks.
+pub fn zeroed_as<B: AmpBackend>(
+    tensor: FloatTensor<B>,
+    mask: SignMask<B>,
+    x: &FloatTensor<B>,
+) -> FloatTensor<B> {
+    let operands = [tensor, x.clone()].into();
+    B::run(Zeroed, mask.into_tensors(operands)).one()
+}
+
+/// Computes Burn's `relu`, of which a graph keeps the output in low precision or a mask.
+pub fn relu<B: AmpBackend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    B::run(Relu, [x].into()).one()
+}
+
+/// Computes the product of `x` and a tensor of zeros and ones, of which a graph keeps a mask.
+pub fn mul_zeros_and_ones<B: AmpBackend>(
+    x: FloatTensor<B>,
+    zeros_and_ones: FloatTensor<B>,
+) -> FloatTensor<B> {
+    B::run(MulZerosAndOnes, [x, zeros_and_ones].into()).one()
+}
+
+/// Makes a mask, and shows it to who reports what a graph keeps.
+pub(crate) fn kept<B: AmpBackend>(mask: SignMask<B>) -> SignMask<B> {
+    match &mask {
+        SignMask::Bits(bits) => made::int::<B>(bits),
+        SignMask::Bools(bools) => made::bool::<B>(bools),
+    }
+    mask
+}
+
+/// Takes a tensor, and perhaps one in whose order of memory the mask is packed.
+#[derive(Clone, Copy, Debug)]
+struct NotPositive;
+
+impl Kernel for NotPositive {
+    const NAME: &'static str = "burn_amp::not_positive";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let words = words(operands.floats[0].0.num_elements());
+        Tensors::from([]).with_ints([(Shape::new([words]), DType::U32)])
+    }
+
+    fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
+        operands.floats.truncate(1);
+        operands
+    }
+
+    fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
+        let x = operands.floats.swap_remove(0);
+        let bool_dtype = get_device_settings::<B>(&B::float_device(&x)).bool_dtype;
+        let mask = B::float_lower_equal_elem(x, 0f32.into(), bool_dtype);
+        Tensors::from([]).with_bools([mask])
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let mut floats = operands.floats.into_iter();
+        let (tensor, x) = (floats.next(), floats.next());
+        let tensor = tensor.expect("there is a tensor to compare");
+        let bits = kernel::not_positive(match x {
+            Some(x) => ordered_as(tensor, &x),
+            None => tensor,
+        });
+        Ok(Tensors::from([]).with_ints([bits]))
+    }
+
+    #[cfg(feature = "flex")]
+    fn on_host(&self, mut operands: TensorsOf<Flex>) -> Result<TensorsOf<Flex>, TensorsOf<Flex>> {
+        let bits = host::not_positive(operands.floats.swap_remove(0));
+        Ok(Tensors::from([]).with_ints([bits]))
+    }
+}
+
+/// Takes a tensor, a mask, and perhaps a tensor in whose order of memory the mask is packed.
+#[derive(Clone, Copy, Debug)]
+struct Zeroed;
+
+impl Kernel for Zeroed {
+    const NAME: &'static str = "burn_amp::zeroed";
+    const READS_F64: bool = true;
+
+    fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
+        operands.floats.truncate(1);
+        operands
+    }
+
+    fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
+        let mask = operands.bools.pop();
+        let mask = mask.expect("a mask is in bits only if the backend has its own way to apply it");
+        [B::float_mask_fill(
+            operands.floats.swap_remove(0),
+            mask,
+            0f32.into(),
+        )]
+        .into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, mut operands: CubeTensors<R>) -> Launched<R> {
+        let Some(bits) = operands.ints.pop() else {
+            return Err(operands);
+        };
+        let mut floats = operands.floats.into_iter();
+        let (tensor, x) = (floats.next(), floats.next());
+        let tensor = tensor.expect("there is a tensor to mask");
+        let output = match x {
+            Some(x) => restored_as(kernel::zeroed(ordered_as(tensor, &x), bits), &x),
+            None => kernel::zeroed(tensor, bits),
+        };
+        Ok([output].into())
+    }
+
+    #[cfg(feature = "flex")]
+    fn on_host(&self, mut operands: TensorsOf<Flex>) -> Result<TensorsOf<Flex>, TensorsOf<Flex>> {
+        match operands.ints.pop() {
+            Some(bits) => Ok([host::zeroed(operands.floats.swap_remove(0), bits)].into()),
+            None => Err(operands),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Relu;
+
+impl Kernel for Relu {
+    const NAME: &'static str = "burn_amp::relu";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [B::relu(operands.one())].into()
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let x = operands.one();
+        // Any other strategy recomputes results, and a mask would cut the chain of recomputed ops.
+        if TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
+            return [Autodiff::<B, C>::relu(x)].into();
+        }
+        let node = Recording::<B, C, _, 1>::new([&x], |_| false);
+        let keep = |output: &FloatTensor<B>| match output.dtype() {
+            DType::F16 | DType::BF16 => Passed::Output::<B>(output.clone()),
+            _ => Passed::Mask(kept(not_positive::<B>(output.clone()))),
+        };
+        [node.finish(B::relu(x.primitive), keep)].into()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MulZerosAndOnes;
+
+impl Kernel for MulZerosAndOnes {
+    const NAME: &'static str = "burn_amp::mul_zeros_and_ones";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [x, zeros_and_ones] = exactly(operands.floats);
+        [B::float_mul(x, zeros_and_ones)].into()
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let [x, zeros_and_ones] = exactly(operands.floats);
+        if zeros_and_ones.is_tracked() || x.shape() != zeros_and_ones.shape() {
+            return [Autodiff::<B, C>::float_mul(x, zeros_and_ones)].into();
+        }
+        let node = Recording::<B, C, _, 1>::new([&x], |_| false);
+        let zeros_and_ones = zeros_and_ones.primitive;
+        let output = B::float_mul(x.primitive, zeros_and_ones.clone());
+        let keep = |_: &FloatTensor<B>| Passed::Mask(kept(not_positive::<B>(zeros_and_ones)));
+        [node.finish(output, keep)].into()
+    }
+}
+
+/// Where a gradient passes unchanged; elsewhere it does not pass at all.
+#[derive(Clone, Debug)]
+enum Passed<B: AmpBackend> {
+    /// Where the mask has no element.
+    Mask(SignMask<B>),
+    /// Where the output of a ReLU is positive. An output in low precision is what the next op keeps too.
+    Output(FloatTensor<B>),
+}
+
+impl<B: AmpBackend> Node<B> for Passed<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        let gradient = match self {
+            Self::Mask(mask) => zeroed::<B>(grad, mask),
+            Self::Output(output) => B::relu_backward(output, grad),
+        };
+        pass.register(0, gradient);
+    }
 }

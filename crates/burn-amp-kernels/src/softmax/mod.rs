@@ -1,6 +1,6 @@
 //! Softmax in mixed precision: reads and writes the operand's dtype, computes in F32.
 //!
-//! [`AmpBackend::mixed_softmax`](crate::AmpBackend::mixed_softmax): `exp(x - max) / sum(exp(x - max))` along `dim`, for any
+//! [`forward`]: `exp(x - max) / sum(exp(x - max))` along `dim`, for any
 //! shape, in the dtype of `x`. A row whose elements are all -inf gives NaN, as in Burn. The backward pass needs only
 //! the output `y`:
 //!
@@ -12,7 +12,7 @@
 //! common would not cancel: it would leave its product with the error of the sum, which is larger than the gradient
 //! where the scores matter little, as those of attention to positions that are nearly alike.
 //!
-//! [`AmpBackend::scaled_masked_softmax`](crate::AmpBackend::scaled_masked_softmax) multiplies `x` by a factor and masks it
+//! A [`ScaleMask`] multiplies `x` by a factor and masks it
 //! on the way, as attention does: without another pass over the scores, and without rounding them in between. Its
 //! gradient is `dx` times the factor, and 0 where the mask is.
 //!
@@ -35,12 +35,132 @@
 mod kernel;
 #[cfg(feature = "cubecl")]
 mod mask_rows;
-mod node;
 mod reference;
 mod scale_mask;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use kernel::{softmax, softmax_backward};
-pub(crate) use node::recorded;
+use std::any::TypeId;
+
 pub use reference::{reference, reference_backward};
 pub use scale_mask::{Mask, ScaleMask};
+
+#[cfg(feature = "cubecl")]
+use crate::cube::plan::swap_with_last;
+use crate::prelude::*;
+
+/// Computes the softmax along `dim`, in the dtype of `x`, of an operand that is scaled and masked `before`.
+pub fn forward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    dim: usize,
+    before: ScaleMask<BoolTensor<B>>,
+) -> FloatTensor<B> {
+    let (before, mask) = before.split();
+    let operands = Tensors::from([x]).with_bools(mask);
+    B::run(Forward { dim, before }, operands).one()
+}
+
+/// Computes the gradient of [`forward`] with respect to `x`, from its output, in the dtype of the output.
+pub fn backward<B: AmpBackend>(
+    output: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    dim: usize,
+    before: ScaleMask<BoolTensor<B>>,
+) -> FloatTensor<B> {
+    let (before, mask) = before.split();
+    let operands = Tensors::from([output, grad]).with_bools(mask);
+    B::run(Backward { dim, before }, operands).one()
+}
+
+#[derive(Clone, Debug)]
+struct Forward {
+    dim: usize,
+    before: ScaleMask<()>,
+}
+
+impl Kernel for Forward {
+    const NAME: &'static str = "burn_amp::softmax";
+
+    fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
+        let before = self.before.with_mask(operands.bools.pop());
+        [reference::<B>(operands.one(), self.dim, before)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, mut operands: CubeTensors<R>) -> Launched<R> {
+        let in_last = |tensor| swap_with_last(tensor, self.dim);
+        let before = self.before.with_mask(operands.bools.pop().map(in_last));
+        let output = kernel::softmax(in_last(operands.one()), before);
+        Ok([in_last(output)].into())
+    }
+
+    /// The node keeps the output, or the operand under a checkpointing strategy that computes results again.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(
+        self,
+        mut operands: Graph<B, C>,
+    ) -> Graph<B, C> {
+        let before = self.before.with_mask(operands.bools.pop());
+        let (x, dim) = (operands.one(), self.dim);
+        let keeps_output = TypeId::of::<C>() == TypeId::of::<NoCheckpointing>();
+        let saved = |output: &FloatTensor<B>| Saved::<B> {
+            output: keeps_output.then(|| output.clone()),
+            dim,
+            before: before.clone(),
+        };
+        let again = {
+            let before = before.clone();
+            move |[x]: [FloatTensor<B>; 1]| forward::<B>(x, dim, before.clone())
+        };
+        let node = Recording::<B, C, _, 1>::computed_again([&x], |_| !keeps_output, again);
+        let output = forward::<B>(x.primitive, dim, before.clone());
+        [node.finish(output, saved)].into()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Saved<B: AmpBackend> {
+    /// The output; `None` if it is computed again.
+    output: Option<FloatTensor<B>>,
+    dim: usize,
+    /// What the operand goes through first.
+    before: ScaleMask<BoolTensor<B>>,
+}
+
+impl<B: AmpBackend> Node<B> for Saved<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let Self {
+            output,
+            dim,
+            before,
+        } = self;
+        let output = output.unwrap_or_else(|| {
+            let x = pass.operand(0).expect("the operand is read");
+            forward::<B>(x, dim, before.clone())
+        });
+        let grad = pass.gradient();
+        let gradient = backward::<B>(output, grad, dim, before);
+        pass.register(0, seen::<B>(gradient));
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Backward {
+    dim: usize,
+    before: ScaleMask<()>,
+}
+
+impl Kernel for Backward {
+    const NAME: &'static str = "burn_amp::softmax_backward";
+
+    fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
+        let before = self.before.with_mask(operands.bools.pop());
+        let [output, grad] = operands.exactly();
+        [reference_backward::<B>(output, grad, self.dim, before)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, mut operands: CubeTensors<R>) -> Launched<R> {
+        let in_last = |tensor| swap_with_last(tensor, self.dim);
+        let before = self.before.with_mask(operands.bools.pop().map(in_last));
+        let [output, grad] = operands.exactly().map(in_last);
+        Ok([in_last(kernel::softmax_backward(output, grad, before))].into())
+    }
+}

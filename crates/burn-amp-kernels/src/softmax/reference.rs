@@ -1,10 +1,7 @@
-use burn_backend::{
-    Backend, BoolDType, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, FloatTensor},
-};
+use burn_backend::BoolDType;
 
 use super::ScaleMask;
-use crate::widen::{cast, wide_dtype, widen};
+use crate::prelude::*;
 
 /// Computes the op with Burn's, between casts.
 pub fn reference<B: Backend>(

@@ -30,8 +30,7 @@ impl<M> ScaleMask<M> {
     }
 
     /// Takes the mask's elements out.
-    #[cfg(feature = "fusion")]
-    pub(crate) fn split(self) -> (ScaleMask<()>, Option<M>) {
+    pub(super) fn split(self) -> (ScaleMask<()>, Option<M>) {
         let Self { scale, mask } = self;
         let (mask, elements) = mask
             .map(|Mask { elements, value }| {
@@ -79,10 +78,9 @@ impl<M> ScaleMask<M> {
     }
 }
 
-#[cfg(feature = "fusion")]
 impl ScaleMask<()> {
     /// Puts the mask's elements back; the inverse of [`split`](ScaleMask::split).
-    pub(crate) fn with_mask<M>(&self, elements: Option<M>) -> ScaleMask<M> {
+    pub(super) fn with_mask<M>(&self, elements: Option<M>) -> ScaleMask<M> {
         let mask = self.mask.as_ref().zip(elements);
         ScaleMask {
             scale: self.scale,

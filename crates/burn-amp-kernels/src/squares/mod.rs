@@ -1,6 +1,6 @@
 //! The sum of the squares of many gradients, from which their global norm follows.
 //!
-//! [`AmpBackend::sum_of_squares`](crate::AmpBackend::sum_of_squares) takes a list of tensors of any float dtypes, shapes
+//! [`sum`] takes a list of tensors of any float dtypes, shapes
 //! and layouts with a factor for each, and returns one F32 number, as `[1]`: the sum of the squares of all elements
 //! times their factors. Each tensor is read once. The kernel adds in F32, in an order that depends on the shapes and the
 //! layouts alone, so the sum has the same bits every time.
@@ -9,11 +9,9 @@
 mod kernel;
 mod reference;
 
-#[cfg(feature = "cubecl")]
-pub(crate) use kernel::sum_of_squares;
 pub use reference::reference;
 
-use burn_backend::{Backend, tensor::FloatTensor};
+use crate::prelude::*;
 
 /// Gradients with their factors, all on one device.
 #[derive(Clone, Debug)]
@@ -23,4 +21,46 @@ pub struct Squares<B: Backend> {
     /// The states of the loss scale before and after the backward pass of all tensors, which are divided by its scale; see
     /// [`loss_scale`](crate::loss_scale). If the pass overflowed, the sum is 0.
     pub scaled_by: Option<[FloatTensor<B>; 2]>,
+}
+
+/// Returns the sum of the squares of many tensors, as `[1]`, F32.
+pub fn sum<B: AmpBackend>(squares: Squares<B>) -> FloatTensor<B> {
+    let Squares { tensors, scaled_by } = squares;
+    let (mut tensors, factors): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
+    tensors.extend(scaled_by.into_iter().flatten());
+    B::run(Sum { factors }, tensors.into()).one()
+}
+
+/// The factors of the tensors, which two states may follow.
+#[derive(Clone, Debug)]
+struct Sum {
+    factors: Vec<f32>,
+}
+
+impl Sum {
+    fn squares<B: Backend>(&self, mut tensors: Vec<FloatTensor<B>>) -> Squares<B> {
+        let scaled_by = tensors.split_off(self.factors.len());
+        Squares {
+            tensors: tensors.into_iter().zip(self.factors.clone()).collect(),
+            scaled_by: scaled_by.try_into().ok(),
+        }
+    }
+}
+
+impl Kernel for Sum {
+    const NAME: &'static str = "burn_amp::sum_of_squares";
+
+    fn results(&self, _: &Tensors<Meta>) -> Tensors<Meta> {
+        [(Shape::new([1]), DType::F32)].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [reference::<B>(self.squares::<B>(operands.floats))].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let squares = self.squares::<Cube<R>>(operands.floats);
+        Ok([kernel::sum_of_squares(squares)].into())
+    }
 }

@@ -1,10 +1,5 @@
-use burn_backend::{Backend, DType, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
 use super::Squares;
-use crate::{
-    loss_scale::reference_unscale,
-    widen::{cast, widen},
-};
+use crate::{loss_scale::reference_unscale, prelude::*};
 
 /// Multiplies, squares and sums with Burn's ops, tensor by tensor.
 pub fn reference<B: Backend>(squares: Squares<B>) -> FloatTensor<B> {

@@ -1,6 +1,4 @@
-use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
-
-use crate::{finite, widen};
+use crate::{finite, prelude::*, widen::empty_wide_like};
 
 /// Casts and multiplies with Burn's ops; flags with the [reference](finite::reference) of the finite check.
 ///
@@ -14,9 +12,9 @@ pub fn reference<B: Backend>(tensors: Vec<FloatTensor<B>>, factor: f32) -> Vec<F
         .map(|tensor| {
             // burn-cubecl 0.21.0 computes a negative size for an empty operand.
             if tensor.shape().num_elements() == 0 {
-                widen::empty_wide_like::<B>(&tensor)
+                empty_wide_like::<B>(&tensor)
             } else {
-                B::float_mul_scalar(widen::widen::<B>(tensor), factor.into())
+                B::float_mul_scalar(widen::<B>(tensor), factor.into())
             }
         })
         .chain([flags])

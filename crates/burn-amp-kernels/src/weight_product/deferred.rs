@@ -10,7 +10,7 @@ use std::{any::Any, cell::RefCell, mem, sync::Arc};
 use burn_autodiff::{NodeId, grads::Gradients};
 use burn_backend::{DType, TensorMetadata, tensor::FloatTensor};
 
-use crate::{AmpBackend, at_node::AtNode};
+use crate::{AmpBackend, graph::AtNode};
 
 /// The most uses whose gradients are computed together.
 const MOST_USES: usize = 16;
@@ -73,9 +73,9 @@ impl<B: AmpBackend> Operands<B> {
     pub fn register(self, weight: NodeId, grads: &mut Gradients) {
         let Self { x, grad, bias } = self;
         if let Some(bias) = bias {
-            grads.register::<B>(bias, B::column_sums(grad.clone()));
+            grads.register::<B>(bias, super::column_sums::<B>(grad.clone()));
         }
-        let gradient = B::wide_matmul(B::float_transpose(x), grad);
+        let gradient = super::wide_matmul::<B>(B::float_transpose(x), grad);
         grads.register::<B>(weight, gradient);
     }
 
@@ -228,7 +228,7 @@ fn register<B: AmpBackend>(due: Vec<Uses<B>>, grads: &mut Gradients) {
             grads.register::<B>(bias, sums);
         }
         let [x, grad] = [x, grad].map(|at| copies[at].all.clone());
-        let gradient = B::wide_matmul(B::float_transpose(x), grad);
+        let gradient = super::wide_matmul::<B>(B::float_transpose(x), grad);
         grads.register::<B>(leaf, gradient);
     }
 }
@@ -249,7 +249,7 @@ impl<B: AmpBackend> Rows<B> {
         };
         copies.iter().position(are_these).unwrap_or_else(|| {
             copies.push(Self {
-                all: B::cat(parts.clone(), 0),
+                all: crate::cat::cat::<B>(parts.clone(), 0),
                 parts,
                 column_sums: None,
             });
@@ -260,7 +260,7 @@ impl<B: AmpBackend> Rows<B> {
     fn column_sums(&mut self) -> FloatTensor<B> {
         let sums = self
             .column_sums
-            .get_or_insert_with(|| B::column_sums(self.all.clone()));
+            .get_or_insert_with(|| super::column_sums::<B>(self.all.clone()));
         sums.clone()
     }
 }

@@ -1,10 +1,10 @@
 //! Products with weights in low precision, whose gradient is F32.
 //!
-//! [`AmpBackend::weight_product`](crate::AmpBackend::weight_product) is `x weight + bias` of matrices in low precision, where
+//! [`forward`] is `x weight + bias` of matrices in low precision, where
 //! `weight` was cast from an F32 parameter, and `bias` is F32. On Burn's `Autodiff` it is one node. The gradient of the
 //! weights is `xᵀ g`, that of the bias the sum of the rows of `g`; both are sums over all rows of a batch, and go to F32
-//! parameters. [`AmpBackend::wide_matmul`](crate::AmpBackend::wide_matmul) and
-//! [`AmpBackend::column_sums`](crate::AmpBackend::column_sums) write them in F32: the kernels, which add in F32, do so
+//! parameters. [`wide_matmul`] and
+//! [`column_sums`] write them in F32: the kernels, which add in F32, do so
 //! without rounding them first, and without casts of the size of the parameters.
 //!
 //! Columns of up to 16384 rows, or 4096 where a cube has 256 units, are added in one launch: a unit adds some of the rows of
@@ -17,11 +17,166 @@
 mod deferred;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod node;
 mod reference;
 
-pub use deferred::{Deferred, Operands, is_worth_deferring, together};
+use burn_backend::ops::FloatTensorOps;
+
+use crate::prelude::*;
+
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::column_sums;
-pub(crate) use node::recorded;
+use burn_cubecl::{
+    kernel::matmul::{MatmulStrategy, matmul},
+    ops::reshape,
+};
+
+pub use deferred::{Deferred, Operands, is_worth_deferring, together};
 pub use reference::{reference, reference_matmul, reference_sums};
+
+#[cfg(feature = "cubecl")]
+use crate::affine::SumsOfValues;
+
+/// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
+pub fn forward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    bias: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
+    let operands: Vec<_> = [x, weight].into_iter().chain(bias).collect();
+    B::run(WeightProduct, operands.into()).one()
+}
+
+/// Computes the product of two matrices in low precision, in F32.
+pub fn wide_matmul<B: AmpBackend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) -> FloatTensor<B> {
+    B::run(WideMatmul, [lhs, rhs].into()).one()
+}
+
+/// Computes the sums of the columns of a matrix, in F32, of shape `[columns]`.
+pub fn column_sums<B: AmpBackend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    B::run(ColumnSums, [x].into()).one()
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WideMatmul;
+
+impl Kernel for WideMatmul {
+    const NAME: &'static str = "burn_amp::wide_matmul";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let [(mut shape, dtype), (rhs, _)] = operands.clone().exactly();
+        let last = shape.num_dims() - 1;
+        shape[last] = rhs[last];
+        [(shape, wide_dtype(dtype))].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [lhs, rhs] = operands.exactly();
+        [reference_matmul::<B>(lhs, rhs)].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let [lhs, rhs] = operands.exactly();
+        let product = matmul(lhs, rhs, None, MatmulStrategy::default(), DType::F32);
+        Ok([product.expect("a product of matrices has a kernel on every device")].into())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ColumnSums;
+
+impl Kernel for ColumnSums {
+    const NAME: &'static str = "burn_amp::column_sums";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let (shape, dtype) = &operands.floats[0];
+        [(Shape::new([shape[1]]), wide_dtype(*dtype))].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        [reference_sums::<B>(operands.one())].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let x = operands.one();
+        if let Some(sums) = kernel::column_sums(&x) {
+            return Ok([sums].into());
+        }
+        let columns = x.meta.shape()[1];
+        let sums = SumsOfValues {
+            grid: x.shape(),
+            kept: Shape::new([1, columns]),
+            mean: false,
+        };
+        let [sum, _] = sums.launch::<R>([x].into())?.exactly();
+        Ok([reshape(sum, Shape::new([columns]))].into())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WeightProduct;
+
+impl Kernel for WeightProduct {
+    const NAME: &'static str = "burn_amp::weight_product";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let mut operands = operands.floats.into_iter();
+        let mut next = || operands.next();
+        let (x, weight) = next().zip(next()).expect("a product has two operands");
+        [reference::<B>(x, weight, next())].into()
+    }
+
+    /// The node keeps the operands that the gradients need.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let operands = operands.floats;
+        let values: Vec<_> = operands
+            .iter()
+            .map(|operand| operand.primitive.clone())
+            .collect();
+        let output = B::run(self, values.into()).one();
+        let bias = operands.get(2);
+        let saved = Saved {
+            bias_is_leaf: bias.is_some_and(Autodiff::<B, C>::float_is_require_grad),
+        };
+        // `x` and the weights are read for the gradient of each other.
+        let reads = |at: usize| at < 2 && operands[1 - at].is_tracked();
+        [by_length!(operands, 2 3; N => {
+            let operands = std::array::from_fn(|at| &operands[at]);
+            Recording::<B, C, _, N>::new(operands, reads).finish(output, |_| saved)
+        })]
+        .into()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Saved {
+    bias_is_leaf: bool,
+}
+
+impl<B: AmpBackend> Node<B> for Saved {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = seen::<B>(pass.gradient());
+        let [x, weight] = [0, 1].map(|at| pass.operand(at));
+        let mut bias = pass.parent(2);
+        // The gradient of the bias is the first op: a backend that fuses ends the kernel of `grad` there, which else would
+        // read the transposed operands of the products.
+        if let Some(bias) = bias.take_if(|_| !self.bias_is_leaf || x.is_none()) {
+            let gradient = column_sums::<B>(grad.clone());
+            pass.grads.register::<B>(bias, gradient);
+        }
+        if let (Some(node), Some(x)) = (pass.parent(1), x) {
+            let operands = Operands::<B> {
+                x,
+                grad: grad.clone(),
+                bias,
+            };
+            if let Err(operands) = Deferred::leave(node, operands) {
+                operands.register(node, pass.grads);
+            }
+        }
+        if let Some(weight) = weight {
+            pass.register(0, B::float_matmul(grad, B::float_transpose(weight)));
+        }
+    }
+}

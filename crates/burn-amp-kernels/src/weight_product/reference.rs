@@ -1,6 +1,4 @@
-use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
-
-use crate::{AmpBackend, affine::Affine, widen::widen};
+use crate::{affine::Affine, prelude::*};
 
 /// Multiplies with Burn's op, and adds the bias in F32.
 pub fn reference<B: AmpBackend>(
@@ -22,7 +20,7 @@ pub fn reference<B: AmpBackend>(
         after: Some(bias),
         ..Affine::identity(shape)
     };
-    B::mixed_affine(product, plus_bias, None, dtype)
+    crate::affine::forward::<B>(product, plus_bias, None, dtype)
 }
 
 /// Multiplies with Burn's op, which rounds the product to the dtype of its operands, and casts it.

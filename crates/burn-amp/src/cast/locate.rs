@@ -7,7 +7,7 @@ use burn_amp_core::{
     overflow::{Cause, Made, NotFinite, Operand, Range},
     report::Site,
 };
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
@@ -188,7 +188,9 @@ impl Searched {
 
 /// Whether all values are finite. Incurs a device-to-host read.
 pub(crate) fn is_finite<B: AmpBackend>(values: &FloatTensor<B>) -> bool {
-    let flags = read_sync(B::float_into_data(B::not_finite(vec![values.clone()])));
+    let flags = read_sync(B::float_into_data(kernels::finite::not_finite::<B>(vec![
+        values.clone(),
+    ])));
     let flags = flags.unwrap_or_else(|error| {
         panic!("cannot read from the device whether a tensor is finite: {error}")
     });

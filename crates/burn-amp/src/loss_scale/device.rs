@@ -13,7 +13,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
-use burn_amp_kernels::{AmpBackend, loss_scale};
+use burn_amp_kernels::{self as kernels, AmpBackend, loss_scale};
 use burn_backend::{Backend, TensorData, tensor::FloatTensor};
 use parking_lot::Mutex;
 
@@ -151,7 +151,7 @@ impl<B: AmpBackend> Scaling<B> {
             Some(now) => B::float_to_device(now, &device),
             None => before.clone(),
         };
-        let after = B::next_loss_scale(now, flags.clone(), rule);
+        let after = kernels::loss_scale::next::<B>(now, flags.clone(), rule);
         let pass = Arc::new(DeferredPass::new(before, after.clone(), self));
         state.current = Some(after);
         state.pending.push_back(Pending {

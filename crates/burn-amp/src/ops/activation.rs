@@ -1,7 +1,9 @@
 //! `ActivationOps`.
 
 use burn_amp_core::{Op, activation_ops};
-use burn_amp_kernels::{AmpBackend, activation::Activation, log_softmax::LogSoftmax};
+use burn_amp_kernels::{
+    self as kernels, AmpBackend, activation::Activation, log_softmax::LogSoftmax,
+};
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
 use super::{lazy, scalar::leaky_relu, scores};
@@ -35,7 +37,7 @@ fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let result = if call.recomputes() {
         G::Recomputed::relu(call.cast(x))
     } else if call.lowers() {
-        G::Inner::masked_relu(call.cast(x))
+        kernels::sign_mask::relu::<G::Inner>(call.cast(x))
     } else {
         G::Inner::relu(call.cast(x))
     };
@@ -51,7 +53,11 @@ fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     if call.is_internal() {
         let x = call.as_stored(x);
         let dtype = x.dtype().into();
-        call.stored(G::Inner::mixed_activation(x, Activation::Gelu, dtype))
+        call.stored(kernels::activation::forward::<G::Inner>(
+            x,
+            Activation::Gelu,
+            dtype,
+        ))
     } else {
         call.result(G::Inner::gelu(call.cast(x)))
     }
@@ -66,7 +72,7 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     if call.is_internal() {
         let (x, before) = scores::operand(&call, x);
-        let result = G::Inner::scaled_masked_softmax(x.clone(), dim, before.clone());
+        let result = kernels::softmax::forward::<G::Inner>(x.clone(), dim, before.clone());
         call.saturating(Saturating::Softmax { dim, before }, x, call.stored(result))
     } else {
         call.result(G::Inner::softmax(call.cast(x), dim))
@@ -97,9 +103,9 @@ pub(super) fn saturating<B: AmpBackend, G: Graph<B>>(
 ) -> FloatTensor<G::Inner> {
     let dtype = x.dtype().into();
     if call.recomputes() {
-        G::Recomputed::mixed_activation(x, activation, dtype)
+        kernels::activation::forward::<G::Recomputed>(x, activation, dtype)
     } else {
-        G::Inner::mixed_activation(x, activation, dtype)
+        kernels::activation::forward::<G::Inner>(x, activation, dtype)
     }
 }
 
@@ -119,7 +125,7 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let LogSoftmax {
         output,
         log_sum_exp,
-    } = G::Inner::mixed_log_softmax(x.clone(), dim, precision::to_float(dtype));
+    } = kernels::log_softmax::forward::<G::Inner>(x.clone(), dim, precision::to_float(dtype));
     let mut output = call.stored::<G>(output);
     if is_last {
         output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::{Op, Precision};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::lazy::{continued, with_summand};
@@ -125,7 +125,7 @@ pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (x, mask) = (call.cast(x), call.cast(mask));
     call.result(if call.lowers() {
-        G::Inner::mul_zeros_and_ones(x, mask)
+        kernels::sign_mask::mul_zeros_and_ones::<G::Inner>(x, mask)
     } else {
         G::Inner::float_mul(x, mask)
     })

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::{Op, Precision, scalar};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, cat::cat};
 use burn_backend::{
     FloatDType, Scalar, Shape, Slice, TensorMetadata,
     ops::FloatTensorOps,
@@ -146,7 +146,12 @@ pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         .map(|tensor| call.cast(tensor))
         .collect();
     if call.lowers() {
-        return call.result(computed!([F], call, cat(tensors, dim)));
+        let whole = if call.recomputes() {
+            cat::<G::Recomputed>(tensors, dim)
+        } else {
+            cat::<G::Inner>(tensors, dim)
+        };
+        return call.result(whole);
     }
     call.result(G::Inner::float_cat(tensors, dim))
 }
@@ -171,7 +176,7 @@ fn rounded_cat<B: AmpBackend, G: Graph<B>>(
         return None;
     }
     let low = parts.iter().map(|part| call.cast_low(part.clone()));
-    let mut whole = call.stored(G::Inner::cat(low.collect(), dim));
+    let mut whole = call.stored(cat::<G::Inner>(low.collect(), dim));
     whole.logical = Precision::F32;
     whole.nature = Nature::Rounded(Arc::new(Rounded::cat(parts.to_vec(), dim)));
     Some(whole)

@@ -2,7 +2,8 @@
 
 use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{
-    AmpBackend, attention::Attention, layer_norm::LayerNorm, weight_product::is_worth_deferring,
+    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm,
+    weight_product::is_worth_deferring,
 };
 use burn_backend::{
     TensorMetadata,
@@ -69,11 +70,14 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         Some(bias) if bias.stored() != Precision::F32 => {
             let row = [1, bias.shape().num_elements()];
             let bias = G::Inner::float_reshape(call.cast(bias), row.into());
-            G::Inner::float_add(G::Inner::weight_product(x, weight, None), bias)
+            G::Inner::float_add(
+                kernels::weight_product::forward::<G::Inner>(x, weight, None),
+                bias,
+            )
         }
         bias => {
             let bias = bias.map(|bias| call.as_stored(bias));
-            G::Inner::weight_product(x, weight, bias)
+            kernels::weight_product::forward::<G::Inner>(x, weight, bias)
         }
     };
     if is_matrix {
@@ -124,7 +128,7 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let stored = query.stored();
     let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
     if !has_kernel && call.casts.computes_in(stored).is_low() {
-        return call.result(G::Inner::mixed_attention(Attention {
+        return call.result(kernels::attention::forward::<G::Inner>(Attention {
             query: call.cast(query),
             key: call.cast(key),
             value: call.cast(value),
@@ -159,7 +163,7 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         let copy = call.low_copy(&x).map(precision::to_float);
         let x = call.as_stored(x);
         let LayerNorm { output, copy, .. } =
-            G::Inner::mixed_layer_norm(x, gamma, beta, epsilon, copy);
+            kernels::layer_norm::forward::<G::Inner>(x, gamma, beta, epsilon, copy);
         let output: FloatTensor<Amp<B, P, G>> = call.stored(output);
         if let Some(copy) = copy {
             output.recorded.add_low(G::values(&copy));

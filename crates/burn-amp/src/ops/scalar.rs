@@ -5,7 +5,7 @@
 //! dtype would round the scalar, the ops below compute as PyTorch's; where it would not, they are Burn's own.
 
 use burn_amp_core::Op;
-use burn_amp_kernels::{AmpBackend, scalar::ScalarOp};
+use burn_amp_kernels::{self as kernels, AmpBackend, scalar::ScalarOp};
 use burn_backend::{
     Scalar, get_device_settings,
     ops::{ActivationOps, FloatTensorOps},
@@ -46,7 +46,11 @@ fn arithmetic<B: AmpBackend, G: Graph<B>>(
     {
         scores
     } else if call.rounds_scalar() {
-        call.stored(G::Inner::mixed_scalar(call.cast(x), mixed, scalar.elem()))
+        call.stored(kernels::scalar::forward::<G::Inner>(
+            call.cast(x),
+            mixed,
+            scalar.elem(),
+        ))
     } else {
         let compute = if call.recomputes() { recomputed } else { plain };
         call.result(compute(call.cast(x), scalar))

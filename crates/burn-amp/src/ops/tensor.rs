@@ -1,7 +1,7 @@
 //! `FloatTensorOps`.
 
 use burn_amp_core::{Op, Precision, float_tensor_ops};
-use burn_amp_kernels::{AmpBackend, activation::Activation};
+use burn_amp_kernels::{self as kernels, AmpBackend, activation::Activation};
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData, TensorMetadata,
@@ -125,7 +125,12 @@ fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             let x = call.behind::<G>(operand.x.clone());
             let log_sum_exp = operand.log_sum_exp.clone();
             let output = tensor.read(Precision::F32, Reader::Cut);
-            call.stored(G::Inner::log_softmax_at(output, x, log_sum_exp, indices))
+            call.stored(kernels::cross_entropy::forward::<G::Inner>(
+                output,
+                x,
+                log_sum_exp,
+                indices,
+            ))
         }
         _ => call.summed(tensor, |tensor| {
             G::Inner::float_gather(dim, tensor, indices)

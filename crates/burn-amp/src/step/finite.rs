@@ -1,7 +1,7 @@
 //! The check of the gradients: one flag for each leaf (a parameter of the model), and one read for all flags of a
 //! device.
 
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_autodiff::grads::Gradients;
 use burn_backend::{Backend, read_sync, tensor::FloatTensor};
 
@@ -89,10 +89,10 @@ fn flags<B: AmpBackend>(
     };
     let mut flags = Vec::new();
     if !wide.is_empty() {
-        flags.push(B::not_finite(gradients(&wide)));
+        flags.push(kernels::finite::not_finite::<B>(gradients(&wide)));
     }
     if !low.is_empty() {
-        let mut unscaled = B::unscale(gradients(&low), scale.recip());
+        let mut unscaled = kernels::unscale::unscale::<B>(gradients(&low), scale.recip());
         flags.extend(unscaled.pop());
         for (at, gradient) in low.iter().zip(unscaled) {
             leaves[*at].replace(grads, gradient);

@@ -1,7 +1,7 @@
 //! A scaled backward pass whose outcome stays on the device: `loss_scale.sync = false`.
 
 use burn_amp_core::DynamicLossScale;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor};
 
@@ -54,7 +54,7 @@ fn flags<B: AmpBackend>(by_device: &[Vec<LeafGradient<B>>], device: &B::Device) 
         .filter(|leaves| !leaves.is_empty())
         .map(|leaves| {
             let gradients = leaves.iter().map(|leaf| leaf.gradient.clone()).collect();
-            B::float_to_device(B::not_finite(gradients), device)
+            B::float_to_device(kernels::finite::not_finite::<B>(gradients), device)
         })
         .collect();
     B::float_cat(flags, 0)

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
-    AmpBackend,
+    self as kernels, AmpBackend,
     affine::{Affine, Moment, broadcast},
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
@@ -323,7 +323,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             squared,
             mean,
         };
-        let moment = G::Inner::mixed_moment(self.with_f32_gradient(), moment);
+        let moment = kernels::affine::moment::<G::Inner>(self.with_f32_gradient(), moment);
         let sizes = self.shape();
         let sizes = sizes.as_slice().iter().enumerate();
         let shape: Vec<usize> = sizes
@@ -374,7 +374,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         I: AmpBackend<FloatTensorPrimitive = FloatTensor<G::Inner>>,
     {
         let factors = self.chain.factors().map(|factor| factor.cloned());
-        let values = I::mixed_affine(
+        let values = kernels::affine::forward::<I>(
             self.with_f32_gradient(),
             self.chain.with_factors(factors),
             self.summand.clone(),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{AmpTensor, Nature, Reader};
@@ -66,7 +66,7 @@ impl<B: AmpBackend> Factors<B> {
         if let Some(pass) = pass {
             let here = |state: &FloatTensor<B>| B::float_to_device(state.clone(), &device);
             let (before, after) = (here(&pass.before), here(&pass.after));
-            gradient = B::unscale_unless_overflowed(gradient, before, after);
+            gradient = kernels::loss_scale::unscale_unless_overflowed::<B>(gradient, before, after);
         }
         if let Some(clip) = clip {
             let wide = precision::of(&gradient).join(Precision::F32);

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::tensor::FloatTensor;
 
 use crate::graph::Graph;
@@ -30,7 +30,7 @@ impl<B: AmpBackend, G: Graph<B>> Product<B, G> {
 
     /// The product in F32. All clones of the tensor share it.
     pub(super) fn in_f32(&self) -> FloatTensor<G::Inner> {
-        let compute = || G::Inner::mixed_product(self.lhs.clone(), self.rhs.clone());
+        let compute = || kernels::product::forward::<G::Inner>(self.lhs.clone(), self.rhs.clone());
         self.in_f32.get_or_init(compute).clone()
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, activation::Activation, softmax::ScaleMask};
+use burn_amp_kernels::{self as kernels, AmpBackend, activation::Activation, softmax::ScaleMask};
 use burn_backend::{
     BackendTypes, FloatDType, TensorMetadata,
     tensor::{BoolTensor, FloatTensor},
@@ -36,8 +36,10 @@ impl<M> Saturating<M> {
         B: AmpBackend + BackendTypes<BoolTensorPrimitive = M>,
     {
         match self {
-            Self::Softmax { dim, before } => B::scaled_masked_softmax(x, dim, before),
-            Self::Activation(activation) => B::mixed_activation(x, activation, FloatDType::F32),
+            Self::Softmax { dim, before } => kernels::softmax::forward::<B>(x, dim, before),
+            Self::Activation(activation) => {
+                kernels::activation::forward::<B>(x, activation, FloatDType::F32)
+            }
         }
     }
 }
@@ -90,7 +92,7 @@ impl<B: AmpBackend, G: Graph<B>> Rounded<B, G> {
                     let reader = Reader::alone(&part);
                     part.read(Precision::F32, reader)
                 });
-                G::Inner::cat(parts.collect(), *dim)
+                kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
             }
         };
         self.exact.get_or_init(compute).clone()

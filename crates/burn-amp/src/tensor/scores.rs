@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use burn_amp_core::scalar;
 use burn_amp_kernels::{
-    AmpBackend,
+    self as kernels, AmpBackend,
     scalar::ScalarOp,
     softmax::{Mask, ScaleMask},
 };
@@ -156,7 +156,7 @@ impl Scale {
     fn apply<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B> {
         let Self { op, scalar } = self;
         if scalar::is_rounded(scalar.elem(), precision::of(&x)) {
-            B::mixed_scalar(x, op, scalar.elem())
+            kernels::scalar::forward::<B>(x, op, scalar.elem())
         } else if op == ScalarOp::Div {
             B::float_div_scalar(x, scalar)
         } else {

@@ -1,7 +1,10 @@
 //! Activation functions, compared with the host in F64, and GELU with Burn's.
 
 use burn::tensor::{DType, TensorData, TensorMetadata, bf16, f16, ops::FloatTensorOps};
-use burn_amp_kernels::{AmpBackend, activation::Activation};
+use burn_amp_kernels::{
+    AmpBackend,
+    activation::{self, Activation},
+};
 use burn_amp_tests::Plain;
 
 use super::rows::{Float, assert_near, dtypes, layouts, noisy, read, tensor};
@@ -93,7 +96,7 @@ fn every_number_in_half_precision_has_its_value_and_its_slope() {
         for activation in ACTIVATIONS {
             for output in [dtype, DType::F32] {
                 let what = format!("{activation:?} of {dtype:?} in {output:?}");
-                let result = Plain::mixed_activation(x.clone(), activation, output.into());
+                let result = activation::forward::<Plain>(x.clone(), activation, output.into());
                 assert_eq!(
                     (result.dtype(), result.shape()),
                     (output, x.shape()),
@@ -108,7 +111,7 @@ fn every_number_in_half_precision_has_its_value_and_its_slope() {
             }
             let what = format!("slope of {activation:?} in {dtype:?}");
             let grad = tensor(&vec![3.0; numbers.len()], &[numbers.len()], DType::F32);
-            let dx = Plain::mixed_activation_backward(x.clone(), grad, activation);
+            let dx = activation::backward::<Plain>(x.clone(), grad, activation);
             assert_eq!((dx.dtype(), dx.shape()), (dtype, x.shape()), "{what}");
             let expected: Vec<_> = numbers
                 .iter()
@@ -128,7 +131,7 @@ fn infinities_saturate_and_nan_stays() {
     for dtype in dtypes() {
         let ends = tensor(&[f64::NEG_INFINITY, f64::INFINITY, f64::NAN], &[3], dtype);
         for (activation, low) in [(Activation::Sigmoid, 0.0), (Activation::Tanh, -1.0)] {
-            let result = read(&Plain::mixed_activation(
+            let result = read(&activation::forward::<Plain>(
                 ends.clone(),
                 activation,
                 dtype.into(),
@@ -136,7 +139,7 @@ fn infinities_saturate_and_nan_stays() {
             assert_eq!(result[..2], [low, 1.0], "{activation:?} in {dtype:?}");
             assert!(is_nan(result[2]), "{activation:?} in {dtype:?}");
             let grad = tensor(&[1.0; 3], &[3], dtype);
-            let dx = read(&Plain::mixed_activation_backward(
+            let dx = read(&activation::backward::<Plain>(
                 ends.clone(),
                 grad,
                 activation,
@@ -156,12 +159,12 @@ fn the_layouts_of_operand_and_gradient_do_not_matter() {
         {
             let [flat_x, flat_grad] = [&x, &grad].map(|of| tensor(&read(of), &[72], dtype));
             for activation in ACTIVATIONS {
-                let value = Plain::mixed_activation(x.clone(), activation, dtype.into());
-                let flat = Plain::mixed_activation(flat_x.clone(), activation, dtype.into());
+                let value = activation::forward::<Plain>(x.clone(), activation, dtype.into());
+                let flat = activation::forward::<Plain>(flat_x.clone(), activation, dtype.into());
                 assert_eq!(read(&value), read(&flat), "{activation:?} in {dtype:?}");
-                let dx = Plain::mixed_activation_backward(x.clone(), grad.clone(), activation);
+                let dx = activation::backward::<Plain>(x.clone(), grad.clone(), activation);
                 let flat =
-                    Plain::mixed_activation_backward(flat_x.clone(), flat_grad.clone(), activation);
+                    activation::backward::<Plain>(flat_x.clone(), flat_grad.clone(), activation);
                 assert_eq!(
                     read(&dx),
                     read(&flat),
@@ -180,11 +183,11 @@ fn every_length_is_computed_in_full() {
             let (numbers, gradients) = (read(&x), read(&grad));
             for activation in ACTIVATIONS {
                 let what = format!("{activation:?} of {n} in {dtype:?}");
-                let result = Plain::mixed_activation(x.clone(), activation, DType::F32.into());
+                let result = activation::forward::<Plain>(x.clone(), activation, DType::F32.into());
                 let expected: Vec<_> = numbers.iter().map(|x| value(activation, *x)).collect();
                 let allowed = |i: usize| tolerance(numbers[i], expected[i]);
                 assert_near(&what, &result, &expected, allowed);
-                let dx = Plain::mixed_activation_backward(x.clone(), grad.clone(), activation);
+                let dx = activation::backward::<Plain>(x.clone(), grad.clone(), activation);
                 if activation == Activation::Gelu && !has_exact_slope_of_gelu() {
                     continue;
                 }
@@ -205,9 +208,9 @@ fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
         let empty = || Plain::float_empty([0, 5].into(), &Default::default(), dtype.into());
         for activation in ACTIVATIONS {
-            let value = Plain::mixed_activation(empty(), activation, DType::F32.into());
+            let value = activation::forward::<Plain>(empty(), activation, DType::F32.into());
             assert_eq!(value.shape().as_slice(), [0, 5]);
-            let dx = Plain::mixed_activation_backward(empty(), empty(), activation);
+            let dx = activation::backward::<Plain>(empty(), empty(), activation);
             assert_eq!((dx.dtype(), dx.shape().as_slice()), (dtype, &[0, 5][..]));
         }
     }

@@ -2,10 +2,7 @@
 
 use burn::tensor::{DType, FloatDType, Shape, TensorData};
 use burn_amp::config::Precision;
-use burn_amp_kernels::{
-    AmpBackend,
-    affine::{Affine, Group, Rest},
-};
+use burn_amp_kernels::affine::{Affine, Group, Rest};
 use burn_amp_tests::Plain;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
@@ -262,7 +259,12 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                     })
                     .collect();
                 let (x, affine) = (operands.x.clone(), operands.affine.clone());
-                let found = Plain::mixed_affine(x, affine, summand, FloatDType::from(to));
+                let found = burn_amp_kernels::affine::forward::<Plain>(
+                    x,
+                    affine,
+                    summand,
+                    FloatDType::from(to),
+                );
                 assert_eq!(
                     (found.dtype(), found.shape()),
                     (to, shape.clone()),
@@ -297,7 +299,7 @@ fn gradients_are_those_of_the_host() {
             })
             .collect();
         let in_f32 = |values: &[f64], shape| Some(tensor(values, shape, DType::F32));
-        let found = Plain::mixed_affine_backward(
+        let found = burn_amp_kernels::affine::backward::<Plain>(
             operands.x.clone(),
             operands.affine.clone(),
             grad.clone(),
@@ -330,7 +332,7 @@ fn gradients_are_those_of_the_host() {
                 Group::First | Group::All => gradient(at) * operands.centered(at),
                 Group::Second => gradient(at) * operands.centered(at) * operands.scale(at),
             };
-            let sums = Plain::mixed_affine_sums(
+            let sums = burn_amp_kernels::affine::sums::<Plain>(
                 operands.x.clone(),
                 operands.affine.clone(),
                 grad.clone(),
@@ -369,7 +371,7 @@ fn moments_are_those_of_the_host() {
                 false,
             );
             let moments = |mean| {
-                Plain::mixed_moments(
+                burn_amp_kernels::affine::moments::<Plain>(
                     operands.x.clone(),
                     shape.to_vec().into(),
                     operands.affine.before.clone(),
@@ -417,11 +419,16 @@ fn elements_keep_their_places_whatever_the_layout() {
         let expected: Vec<f64> = (0..192)
             .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)
             .collect();
-        let found = Plain::mixed_affine(x.clone(), affine.clone(), None, FloatDType::F32);
+        let found = burn_amp_kernels::affine::forward::<Plain>(
+            x.clone(),
+            affine.clone(),
+            None,
+            FloatDType::F32,
+        );
         assert_near(&read(found), &expected, DType::F32, 1, "the chain");
         let grad = tensor(&noise(192, 3), &shape, dtype);
         let grads = read(grad.clone());
-        let sums = Plain::mixed_affine_sums(x, affine, grad, Group::First);
+        let sums = burn_amp_kernels::affine::sums::<Plain>(x, affine, grad, Group::First);
         let mut expected = [0.0; 4];
         for at in 0..192 {
             expected[place(at, &shape, &[1, 4, 1, 1])] += grads[at] * values[at];

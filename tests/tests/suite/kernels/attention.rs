@@ -5,7 +5,7 @@ use burn::tensor::{
     backend::{AutodiffBackend, Backend},
     ops::{AttentionModuleOptions, FloatTensor, attention::attention_fallback},
 };
-use burn_amp_kernels::{AmpBackend, attention::Attention};
+use burn_amp_kernels::attention::Attention;
 use burn_amp_tests::PlainAutodiff;
 
 /// The backend of the reference. On burn-cubecl 0.21.0, the composition has other gradients where a query has no keys.
@@ -182,7 +182,11 @@ fn outputs_and_gradients_are_those_of_burns_composition_in_f32() {
             if dtype == DType::F64 {
                 continue;
             }
-            let actual = results::<PlainAutodiff>(&case, dtype, PlainAutodiff::mixed_attention);
+            let actual = results::<PlainAutodiff>(
+                &case,
+                dtype,
+                burn_amp_kernels::attention::forward::<PlainAutodiff>,
+            );
             assert_eq!(actual.len(), expected.len());
             for (i, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
                 // CUDA's matrix units round F32 operands to the 11 bits of TF32.
@@ -208,7 +212,11 @@ fn a_query_without_keys_gets_nothing_and_gives_no_gradient() {
     let case = cases().remove(2);
     let [queries, _] = case.positions;
     for dtype in super::rows::dtypes() {
-        let results = results::<PlainAutodiff>(&case, dtype, PlainAutodiff::mixed_attention);
+        let results = results::<PlainAutodiff>(
+            &case,
+            dtype,
+            burn_amp_kernels::attention::forward::<PlainAutodiff>,
+        );
         for tensor in &results[..2] {
             let rows = tensor.chunks(WIDTH).enumerate();
             let masked = rows.filter(|(i, _)| i % queries == queries - 1);

@@ -10,7 +10,7 @@ use burn::{
     },
 };
 use burn_amp::config::{Class, Op};
-use burn_amp_kernels::{AmpBackend, cross_entropy};
+use burn_amp_kernels::cross_entropy;
 use burn_amp_tests::{
     AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, policy, within,
 };
@@ -45,16 +45,26 @@ fn assert_at(x: &Float) {
     let rows: usize = of_rows.iter().product();
     let targets = targets(rows, n);
     let grad = noise(rows, 9);
-    let statistics =
-        || Plain::mixed_log_softmax(x.clone(), of_rows.len() - 1, DType::F32.into()).log_sum_exp;
+    let statistics = || {
+        burn_amp_kernels::log_softmax::forward::<Plain>(
+            x.clone(),
+            of_rows.len() - 1,
+            DType::F32.into(),
+        )
+        .log_sum_exp
+    };
     let indices = || on_device(&targets, &of_rows);
     let g = || tensor(&grad, &of_rows, DType::F32);
     let values = read(x);
     let slack = slack(DType::F32, n);
 
-    let output =
-        Plain::mixed_log_softmax(x.clone(), of_rows.len() - 1, wide(x.dtype()).into()).output;
-    let found = Plain::log_softmax_at(output, x.clone(), statistics(), indices());
+    let output = burn_amp_kernels::log_softmax::forward::<Plain>(
+        x.clone(),
+        of_rows.len() - 1,
+        wide(x.dtype()).into(),
+    )
+    .output;
+    let found = cross_entropy::forward::<Plain>(output, x.clone(), statistics(), indices());
     assert_eq!(
         (found.dtype(), found.shape().as_slice()),
         (wide(x.dtype()), &of_rows[..])
@@ -81,7 +91,7 @@ fn assert_at(x: &Float) {
         })
         .collect();
     for dx in [
-        Plain::log_softmax_at_backward(x.clone(), statistics(), indices(), g()),
+        cross_entropy::backward::<Plain>(x.clone(), statistics(), indices(), g()),
         cross_entropy::reference_backward::<Plain>(x.clone(), statistics(), indices(), g()),
     ] {
         assert_eq!((dx.dtype(), dx.shape()), (x.dtype(), x.shape()));

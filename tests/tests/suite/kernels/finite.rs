@@ -1,7 +1,7 @@
 //! The flags of lists of tensors, compared with those that the host computes.
 
 use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
-use burn_amp_kernels::{AmpBackend, finite, unscale};
+use burn_amp_kernels::{finite, unscale};
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 
@@ -44,9 +44,9 @@ fn read(tensor: Float) -> TensorData {
 fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     let list = || tensors.to_vec();
     [
-        Plain::not_finite(list()),
+        finite::not_finite::<Plain>(list()),
         finite::reference::<Plain>(list()),
-        Plain::unscale(list(), 0.5).pop().unwrap(),
+        unscale::unscale::<Plain>(list(), 0.5).pop().unwrap(),
         unscale::reference::<Plain>(list(), 0.5).pop().unwrap(),
     ]
     .map(|flags| {

@@ -4,7 +4,7 @@ use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
     ops::{FloatTensor, FloatTensorOps, ModuleOps},
 };
-use burn_amp_kernels::{AmpBackend, layer_norm};
+use burn_amp_kernels::layer_norm;
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{
@@ -52,7 +52,7 @@ fn assert_forward(what: &str, x: &Float, parameters: [Float; 2]) {
     let spread: Vec<_> = rows.iter().map(|x| 1.0 + 4.0 * statistics(x)[1]).collect();
     for has_beta in [true, false] {
         let beta = has_beta.then(|| beta.clone());
-        let found = Plain::mixed_layer_norm(x.clone(), gamma.clone(), beta, EPSILON, None);
+        let found = layer_norm::forward::<Plain>(x.clone(), gamma.clone(), beta, EPSILON, None);
         assert_eq!(
             (found.output.dtype(), found.output.shape()),
             (x.dtype(), shape.clone())
@@ -99,7 +99,7 @@ fn assert_backward(x: &Float, g: &Float) {
         let values: Vec<_> = statistics.iter().map(|row| row[i]).collect();
         tensor(&values, &of_rows, wide(dtype))
     });
-    let found = Plain::mixed_layer_norm_backward(x.clone(), gamma, mean, inverse_std, g.clone());
+    let found = layer_norm::backward::<Plain>(x.clone(), gamma, mean, inverse_std, g.clone());
 
     let mut dx = Vec::with_capacity(values.len());
     let [mut dgamma, mut dbeta, mut gamma_size, mut beta_size] = [(); 4].map(|()| vec![0.0; n]);
@@ -192,7 +192,7 @@ fn a_mean_far_from_zero_costs_no_variance() {
     // Computed as E[x²] - E[x]², the variance could be 0 or less: 1e8 is rounded to multiples of 8 in F32.
     let x: Vec<_> = noise(100, 1).iter().map(|x| 10_000.0 + x.round()).collect();
     let x = tensor(&x, &[1, 100], DType::F32);
-    let found = Plain::mixed_layer_norm(
+    let found = layer_norm::forward::<Plain>(
         x.clone(),
         tensor(&[1.0; 100], &[100], DType::F32),
         None,
@@ -214,7 +214,7 @@ fn infinities_and_nan_are_as_in_the_reference() {
                 layer_norm(x.clone(), gamma.clone(), Some(beta.clone()), EPSILON, None)
             };
             let reference = run(layer_norm::reference::<Plain>);
-            let found = run(Plain::mixed_layer_norm);
+            let found = run(layer_norm::forward::<Plain>);
             for (found, reference) in [
                 (found.output, reference.output),
                 (found.mean, reference.mean),
@@ -234,7 +234,8 @@ fn a_copy_is_the_output_rounded_once() {
         for n in [1, 3, 64, 768, 5000] {
             let x = noisy(&[3, n], 7, DType::F32);
             let [gamma, beta] = parameters(n, DType::F32);
-            let found = Plain::mixed_layer_norm(x, gamma, Some(beta), EPSILON, Some(copy.into()));
+            let found =
+                layer_norm::forward::<Plain>(x, gamma, Some(beta), EPSILON, Some(copy.into()));
             let expected = Plain::float_cast(found.output, copy.into());
             let copied = found.copy.expect("it was asked for");
             assert_eq!(copied.dtype(), copy);
@@ -248,12 +249,12 @@ fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
         let x = || tensor(&[], &[0, 5], dtype);
         let [gamma, beta] = parameters(5, wide(dtype));
-        let found = Plain::mixed_layer_norm(x(), gamma.clone(), Some(beta), EPSILON, None);
+        let found = layer_norm::forward::<Plain>(x(), gamma.clone(), Some(beta), EPSILON, None);
         for of_rows in [&found.mean, &found.inverse_std] {
             assert_eq!(of_rows.shape().as_slice(), [0, 1]);
         }
         let (mean, inverse_std) = (found.mean, found.inverse_std);
-        let gradients = Plain::mixed_layer_norm_backward(x(), gamma, mean, inverse_std, x());
+        let gradients = layer_norm::backward::<Plain>(x(), gamma, mean, inverse_std, x());
         for tensor in [found.output, gradients.x] {
             assert_eq!(
                 (tensor.dtype(), tensor.shape().as_slice()),
@@ -311,7 +312,7 @@ fn in_f32(
     gamma: FloatTensor<PlainAutodiff>,
     beta: Option<FloatTensor<PlainAutodiff>>,
 ) -> FloatTensor<PlainAutodiff> {
-    PlainAutodiff::mixed_layer_norm(x, gamma, beta, EPSILON, None).output
+    layer_norm::forward::<PlainAutodiff>(x, gamma, beta, EPSILON, None).output
 }
 
 fn burns(

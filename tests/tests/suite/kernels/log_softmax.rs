@@ -4,7 +4,7 @@ use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
     ops::{ActivationOps, FloatTensor},
 };
-use burn_amp_kernels::{AmpBackend, log_softmax};
+use burn_amp_kernels::log_softmax;
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{
@@ -44,7 +44,7 @@ fn with_one_at(shape: &[usize], dim: usize) -> Vec<usize> {
 
 fn assert_forward(what: &str, x: &Float, dim: usize, dtype: DType) {
     let shape = x.shape();
-    let found = Plain::mixed_log_softmax(x.clone(), dim, dtype.into());
+    let found = log_softmax::forward::<Plain>(x.clone(), dim, dtype.into());
     assert_eq!(
         (found.output.dtype(), found.output.shape()),
         (dtype, shape.clone()),
@@ -75,8 +75,8 @@ fn assert_forward(what: &str, x: &Float, dim: usize, dtype: DType) {
 
 fn assert_backward(x: &Float, g: &Float) {
     let (n, dim) = (last(x), x.shape().num_dims() - 1);
-    let log_sum_exp = Plain::mixed_log_softmax(x.clone(), dim, x.dtype().into()).log_sum_exp;
-    let dx = Plain::mixed_log_softmax_backward(x.clone(), log_sum_exp, g.clone(), dim);
+    let log_sum_exp = log_softmax::forward::<Plain>(x.clone(), dim, x.dtype().into()).log_sum_exp;
+    let dx = log_softmax::backward::<Plain>(x.clone(), log_sum_exp, g.clone(), dim);
     assert_eq!((dx.dtype(), dx.shape()), (x.dtype(), x.shape()));
     let slack = slack(DType::F32, n);
     let (x, g) = (read(x), read(g));
@@ -146,8 +146,8 @@ fn along_other_dimensions_gradients_are_those_of_the_transposed() {
     let transposed =
         |values: &[f64]| -> Vec<f64> { (0..35).map(|i| values[i % 5 * 7 + i / 5]).collect() };
     let expected = backward_on_host(&transposed(&read(&x)), &transposed(&read(&g)), 5);
-    let log_sum_exp = Plain::mixed_log_softmax(x.clone(), 0, DType::F32.into()).log_sum_exp;
-    let dx = Plain::mixed_log_softmax_backward(x, log_sum_exp, g, 0);
+    let log_sum_exp = log_softmax::forward::<Plain>(x.clone(), 0, DType::F32.into()).log_sum_exp;
+    let dx = log_softmax::backward::<Plain>(x, log_sum_exp, g, 0);
     assert_eq!(dx.shape().as_slice(), [5, 7]);
     let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
     assert_near("dim 0", &dx, &expected, |_| slack(DType::F32, 5) * 24.0);
@@ -164,7 +164,7 @@ fn masks_infinities_and_nan_are_as_in_burn() {
             assert_forward("special", &x, 1, output);
             let reference = log_softmax::reference::<Plain>(x.clone(), 1, output.into());
             let reference = read(&reference.output);
-            let found = Plain::mixed_log_softmax(x, 1, output.into()).output;
+            let found = log_softmax::forward::<Plain>(x, 1, output.into()).output;
             let slack = slack(dtype, n);
             let tolerance = |i: usize| slack * reference[i].abs().max(16.0);
             assert_near("reference", &found, &reference, tolerance);
@@ -181,9 +181,9 @@ fn nothing_comes_of_nothing() {
             let x = || tensor(&[], shape, dtype);
             let dim = shape.len() - 1;
             let of_rows = with_one_at(shape, dim);
-            let found = Plain::mixed_log_softmax(x(), dim, DType::F32.into());
+            let found = log_softmax::forward::<Plain>(x(), dim, DType::F32.into());
             assert_eq!(found.log_sum_exp.shape().as_slice(), of_rows);
-            let dx = Plain::mixed_log_softmax_backward(x(), found.log_sum_exp, x(), dim);
+            let dx = log_softmax::backward::<Plain>(x(), found.log_sum_exp, x(), dim);
             for (tensor, dtype) in [(dx, dtype), (found.output, DType::F32)] {
                 assert_eq!((tensor.dtype(), tensor.shape().as_slice()), (dtype, shape));
                 assert!(read(&tensor).is_empty());
@@ -231,12 +231,12 @@ fn gradient(
 }
 
 fn in_f32(x: FloatTensor<PlainAutodiff>) -> FloatTensor<PlainAutodiff> {
-    PlainAutodiff::mixed_log_softmax(x, 1, DType::F32.into()).output
+    log_softmax::forward::<PlainAutodiff>(x, 1, DType::F32.into()).output
 }
 
 fn in_own_dtype(x: FloatTensor<PlainAutodiff>) -> FloatTensor<PlainAutodiff> {
     let dtype = x.dtype().into();
-    PlainAutodiff::mixed_log_softmax(x, 1, dtype).output
+    log_softmax::forward::<PlainAutodiff>(x, 1, dtype).output
 }
 
 #[test]

@@ -5,7 +5,7 @@ use burn_amp::{
     config::{DynamicLossScale, LossScaling},
     scaling::Outcome,
 };
-use burn_amp_kernels::{AmpBackend, loss_scale};
+use burn_amp_kernels::loss_scale;
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 
@@ -65,7 +65,7 @@ fn moves_as_on_the_host(scaling: DynamicLossScale, steps: impl Iterator<Item = b
             *flags.last_mut().unwrap() = 1.0;
         }
         expected = host.next(expected, Outcome::of(overflows));
-        kernel = Plain::next_loss_scale(kernel, tensor(&flags), scaling);
+        kernel = loss_scale::next::<Plain>(kernel, tensor(&flags), scaling);
         reference = loss_scale::reference_next::<Plain>(reference, tensor(&flags), scaling);
         let mut expected = loss_scale::state(expected);
         expected[3] = f32::from(u8::from(overflows));
@@ -117,7 +117,11 @@ fn gradients_are_unscaled_or_zeros() {
                 let values: Vec<_> = (0..elements).map(|at| at as f64 - 7.0).collect();
                 let gradient = || float(&values, shape, dtype);
                 for unscaled in [
-                    Plain::unscale_unless_overflowed(gradient(), before.clone(), after.clone()),
+                    loss_scale::unscale_unless_overflowed::<Plain>(
+                        gradient(),
+                        before.clone(),
+                        after.clone(),
+                    ),
                     loss_scale::reference_unscale::<Plain>(
                         gradient(),
                         before.clone(),
@@ -138,7 +142,8 @@ fn gradients_are_unscaled_or_zeros() {
             }
             // After an overflow, inf and NaN become zeros too.
             let bad = float(&[f64::INFINITY, f64::NAN, 1.0], [3], dtype);
-            let unscaled = Plain::unscale_unless_overflowed(bad, before.clone(), after);
+            let unscaled =
+                loss_scale::unscale_unless_overflowed::<Plain>(bad, before.clone(), after);
             let expected = [f32::INFINITY, f32::NAN, 1.0].map(|x| match overflowed == 1.0 {
                 true => 0.0,
                 false => x / 64.0,

@@ -1,10 +1,7 @@
 //! Softmax of a scaled and masked operand, and its gradient, compared with the host.
 
 use burn::tensor::{Bool, DType, Tensor, TensorData, TensorMetadata, ops::BoolTensor};
-use burn_amp_kernels::{
-    AmpBackend,
-    softmax::{Mask, ScaleMask},
-};
+use burn_amp_kernels::softmax::{self, Mask, ScaleMask};
 use burn_amp_tests::Plain;
 
 use super::rows::{Float, along, assert_near, dtypes, noisy, read, slack};
@@ -106,7 +103,7 @@ fn assert_as_on_host(x: &Float, dim: usize, case: Option<&Case>, scale: f32, val
     let what = format!("{name}, {:?}, along {dim}, {value}", x.dtype());
     let shape = x.shape();
     let before = || before(case, scale, value);
-    let y = Plain::scaled_masked_softmax(x.clone(), dim, before());
+    let y = softmax::forward::<Plain>(x.clone(), dim, before());
     assert_eq!((y.dtype(), y.shape()), (x.dtype(), shape.clone()), "{what}");
     let scores = scores(&read(x), scale, case, value);
     let expected = along(&scores, shape.as_slice(), dim, on_host);
@@ -115,7 +112,7 @@ fn assert_as_on_host(x: &Float, dim: usize, case: Option<&Case>, scale: f32, val
     assert_near(&what, &y, &expected, |i| tolerance * expected[i]);
 
     let g = noisy(shape.as_slice(), 2, x.dtype());
-    let dx = Plain::scaled_masked_softmax_backward(y.clone(), g.clone(), dim, before());
+    let dx = softmax::backward::<Plain>(y.clone(), g.clone(), dim, before());
     assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()), "{what}");
     let (y, g) = (read(&y), read(&g));
     let products: Vec<f64> = y.iter().zip(&g).map(|(y, g)| y * g).collect();
@@ -195,12 +192,12 @@ fn hidden_rows_are_as_in_burn() {
         assert_as_on_host(&x, 3, Some(&case), SCALE, -1e4);
 
         let before = || before(Some(&case), SCALE, f32::NEG_INFINITY);
-        let y = Plain::scaled_masked_softmax(x.clone(), 3, before());
+        let y = softmax::forward::<Plain>(x.clone(), 3, before());
         let values = read(&y);
         assert!(values[..8].iter().all(|y| y.is_nan()), "{values:?}");
         assert!(values[8..].iter().all(|y| y.is_finite()), "{values:?}");
         let g = noisy(&[1, 1, 2, 8], 2, dtype);
-        let dx = read(&Plain::scaled_masked_softmax_backward(y, g, 3, before()));
+        let dx = read(&softmax::backward::<Plain>(y, g, 3, before()));
         assert_eq!(dx[..8], [0.0; 8], "{dtype:?}");
         assert!(dx[8..].iter().all(|dx| dx.is_finite()), "{dx:?}");
     }

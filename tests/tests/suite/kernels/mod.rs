@@ -12,6 +12,7 @@ mod log_softmax;
 mod loss_scale;
 mod masked_softmax;
 mod optimizer;
+mod own;
 mod rows;
 mod scalar;
 mod sign_mask;

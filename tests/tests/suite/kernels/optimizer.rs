@@ -12,7 +12,7 @@ use burn::{
 };
 use burn_amp::optim::OptimizerConfig;
 use burn_amp_kernels::{
-    AmpBackend, loss_scale,
+    loss_scale,
     optimizer::{
         self, ListStep, Listed, Master, Moment, MomentFormat, Place, Rule, Stepped, rounding,
     },
@@ -147,7 +147,7 @@ fn same_steps<C: Burns, const N: usize>(config: &C, shapes: [[usize; 2]; N], las
             });
             step(rule, lr, listed.collect())
         };
-        let kernel = Plain::optimizer_step(list());
+        let kernel = optimizer::step::<Plain>(list());
         // Where there is a kernel, a long run is one of the kernel.
         let has_reference = last < 300 || cfg!(not(feature = "cubecl"));
         let reference = has_reference.then(|| optimizer::reference::<Plain>(list()));
@@ -258,7 +258,7 @@ fn after_an_overflow_nothing_changes() {
         };
         for stepped in [
             optimizer::reference::<Plain>(list.clone()),
-            Plain::optimizer_step(list),
+            optimizer::step::<Plain>(list),
         ] {
             let Stepped {
                 parameter, moments, ..
@@ -321,7 +321,7 @@ fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
                 let unchanged = data(&parameter);
                 for stepped in [
                     optimizer::reference::<Plain>(list.clone()),
-                    Plain::optimizer_step(list),
+                    optimizer::step::<Plain>(list),
                 ] {
                     let what = format!("{stored:?}, master: {has_master}");
                     let stepped = &stepped[0];
@@ -390,7 +390,7 @@ fn a_copy_of_a_parameter_is_rounded_from_what_is_stored() {
             };
             for stepped in [
                 optimizer::reference::<Plain>(list.clone()),
-                Plain::optimizer_step(list),
+                optimizer::step::<Plain>(list),
             ] {
                 let copy = stepped[0].low.as_ref().unwrap();
                 let parameter = stepped[0].parameter.clone();
@@ -437,7 +437,7 @@ fn gradients_have_any_layout_and_any_number() {
         lists.push(step(adam(), 0.1, parameters.collect()));
     }
     let [strided, contiguous] = <[_; 2]>::try_from(lists).unwrap();
-    let found = Plain::optimizer_step(strided);
+    let found = optimizer::step::<Plain>(strided);
     let expected = optimizer::reference::<Plain>(contiguous);
     assert_eq!(found.len(), 100);
     for (found, expected) in found.iter().zip(&expected) {
@@ -534,7 +534,7 @@ fn moments_are_rounded_by_the_same_draws_everywhere() {
                 step(rule, 0.01, listed.collect())
             };
             let reference = optimizer::reference::<Plain>(list());
-            let kernel = Plain::optimizer_step(list());
+            let kernel = optimizer::step::<Plain>(list());
             let [mut same, mut all] = [0, 0];
             for ((found, expected), shape) in kernel.iter().zip(&reference).zip(SHAPES) {
                 let what = format!("{rule:?}, {format:?}, step {time}");
@@ -586,7 +586,7 @@ fn right_on_average(format: MomentFormat) {
         key: rounding::mixed(99),
         ..listed(parameter, gradient, Vec::new(), 2)
     };
-    let kept = Plain::optimizer_step(step(adam(), 0.01, vec![list])).remove(0);
+    let kept = optimizer::step::<Plain>(step(adam(), 0.01, vec![list])).remove(0);
     let low = (1 << low_bits(format)) - 1;
     for (at, (kept, exact)) in kept.moments.into_iter().zip(&exact.moments).enumerate() {
         let kept = kept.widened(shape.into(), DType::F32, Place::at(at));
@@ -638,7 +638,7 @@ fn rounded_moments_survive_an_overflow() {
         };
         for stepped in [
             optimizer::reference::<Plain>(list.clone()),
-            Plain::optimizer_step(list),
+            optimizer::step::<Plain>(list),
         ] {
             assert!([0, 1].map(|at: usize| words(&stepped[0].moments[at])) == before);
         }
@@ -683,9 +683,9 @@ fn split_masters_step_as_f32_masters() {
             };
             let parameter = float(&upper, shape, stored);
             let in_f32 = Master::F32(float(&values, shape, DType::F32));
-            let expected = Plain::optimizer_step(list(parameter.clone(), in_f32)).remove(0);
+            let expected = optimizer::step::<Plain>(list(parameter.clone(), in_f32)).remove(0);
             let expected = expected.master.as_ref().map(unsplit).unwrap();
-            let mut found = vec![Plain::optimizer_step(list(
+            let mut found = vec![optimizer::step::<Plain>(list(
                 parameter.clone(),
                 split.clone(),
             ))];
@@ -735,7 +735,7 @@ fn a_parameter_in_bf16_moves_on_average() {
                 rounds_stochastically,
                 ..listed(parameter, ones.clone(), Vec::new(), time)
             };
-            parameter = Plain::optimizer_step(step(rule, 1e-4, vec![list]))
+            parameter = optimizer::step::<Plain>(step(rule, 1e-4, vec![list]))
                 .remove(0)
                 .parameter;
         }

@@ -2,10 +2,7 @@
 
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp::config::Precision;
-use burn_amp_kernels::{
-    AmpBackend,
-    scalar::{self, ScalarOp},
-};
+use burn_amp_kernels::scalar::{self, ScalarOp};
 use burn_amp_tests::Plain;
 use burn_backend::{TensorMetadata, read_sync, tensor::FloatTensor};
 
@@ -65,7 +62,7 @@ fn every_element_is_computed_in_f32_and_rounded_once() {
             for op in OPS {
                 let scalar = 0.99;
                 for result in [
-                    Plain::mixed_scalar(x.clone(), op, scalar),
+                    scalar::forward::<Plain>(x.clone(), op, scalar),
                     scalar::reference::<Plain>(x.clone(), op, scalar),
                 ] {
                     assert_eq!((result.dtype(), result.shape()), (dtype, x.shape()));
@@ -101,7 +98,7 @@ fn elements_keep_their_places_whatever_the_layout() {
             let expected: Vec<f64> = case.to_data().iter().map(|x: f64| 2.0 * x).collect();
             let x = case.into_primitive().tensor();
             assert_eq!(
-                read(Plain::mixed_scalar(x, ScalarOp::Mul, 2.0)),
+                read(scalar::forward::<Plain>(x, ScalarOp::Mul, 2.0)),
                 expected,
                 "{dtype:?}"
             );

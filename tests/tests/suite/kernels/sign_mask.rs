@@ -4,7 +4,6 @@ use burn::tensor::{
     DType, TensorData, bf16, f16,
     ops::{ActivationOps, FloatTensorOps},
 };
-use burn_amp_kernels::AmpBackend;
 use burn_amp_tests::Plain;
 
 use super::rows::{Float, dtypes, layouts, noisy, read};
@@ -12,7 +11,10 @@ use super::rows::{Float, dtypes, layouts, noisy, read};
 /// Checks that the gradient passes where Burn lets it pass.
 fn assert_as_burn(what: &str, x: Float, gradient: Float) {
     let expected = read(&Plain::relu_backward(x.clone(), gradient.clone()));
-    let masked = read(&Plain::zeroed(gradient, Plain::not_positive(x.clone())));
+    let masked = read(&burn_amp_kernels::sign_mask::zeroed::<Plain>(
+        gradient,
+        burn_amp_kernels::sign_mask::not_positive::<Plain>(x.clone()),
+    ));
     let results = read(&x).into_iter().zip(masked.into_iter().zip(expected));
     for (x, (masked, expected)) in results {
         // Burn's backends disagree on the gradient of NaN.
@@ -72,9 +74,12 @@ fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
     for dtype in dtypes() {
         for x in layouts(1, dtype) {
             for (like, gradient) in layouts(2, dtype).into_iter().zip(layouts(3, dtype)) {
-                let expected = Plain::zeroed(gradient.clone(), Plain::not_positive(x.clone()));
-                let mask = Plain::not_positive_as(x.clone(), &like);
-                let masked = Plain::zeroed_as(gradient, mask, &like);
+                let expected = burn_amp_kernels::sign_mask::zeroed::<Plain>(
+                    gradient.clone(),
+                    burn_amp_kernels::sign_mask::not_positive::<Plain>(x.clone()),
+                );
+                let mask = burn_amp_kernels::sign_mask::not_positive_as::<Plain>(x.clone(), &like);
+                let masked = burn_amp_kernels::sign_mask::zeroed_as::<Plain>(gradient, mask, &like);
                 assert_eq!(read(&masked), read(&expected), "{dtype:?}");
             }
         }
@@ -84,9 +89,9 @@ fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
 #[test]
 fn empty_tensors_are_masked() {
     for dtype in dtypes() {
-        let masked = Plain::zeroed(
+        let masked = burn_amp_kernels::sign_mask::zeroed::<Plain>(
             noisy(&[0], 1, dtype),
-            Plain::not_positive(noisy(&[0], 2, dtype)),
+            burn_amp_kernels::sign_mask::not_positive::<Plain>(noisy(&[0], 2, dtype)),
         );
         assert_eq!(read(&masked), [0.0; 0]);
     }

@@ -4,10 +4,7 @@ use burn::tensor::{
     DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
     ops::{ActivationOps, FloatTensor},
 };
-use burn_amp_kernels::{
-    AmpBackend,
-    softmax::{self, ScaleMask},
-};
+use burn_amp_kernels::softmax::{self, ScaleMask};
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{
@@ -49,7 +46,7 @@ fn sizes(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
 
 fn assert_forward(what: &str, x: &Float, dim: usize) {
     let shape = x.shape();
-    let y = Plain::mixed_softmax(x.clone(), dim);
+    let y = softmax::forward::<Plain>(x.clone(), dim, ScaleMask::none());
     assert_eq!((y.dtype(), y.shape()), (x.dtype(), shape.clone()), "{what}");
     let expected = along(&read(x), shape.as_slice(), dim, on_host);
     let slack = slack(x.dtype(), shape[dim]);
@@ -69,7 +66,11 @@ fn rows_of_any_length_and_number_are_as_the_host_computes() {
 fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
     for dtype in dtypes() {
         for shape in SHAPES {
-            let y = Plain::mixed_softmax(noisy(shape, 1, dtype), shape.len() - 1);
+            let y = softmax::forward::<Plain>(
+                noisy(shape, 1, dtype),
+                shape.len() - 1,
+                ScaleMask::none(),
+            );
             assert_backward(&y, &noisy(shape, 2, dtype));
         }
     }
@@ -77,7 +78,12 @@ fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
 
 fn assert_backward(y: &Float, g: &Float) {
     let n = last(y);
-    let dx = Plain::mixed_softmax_backward(y.clone(), g.clone(), y.shape().num_dims() - 1);
+    let dx = softmax::backward::<Plain>(
+        y.clone(),
+        g.clone(),
+        y.shape().num_dims() - 1,
+        ScaleMask::none(),
+    );
     assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()));
     let slack = slack(y.dtype(), n);
     let (y, g) = (read(y), read(g));
@@ -92,9 +98,9 @@ fn assert_backward(y: &Float, g: &Float) {
 fn what_a_row_of_the_gradient_has_in_common_cancels() {
     for dtype in dtypes() {
         for n in [2, 16, 33, 1000, 20_000] {
-            let y = Plain::mixed_softmax(noisy(&[3, n], 1, dtype), 1);
+            let y = softmax::forward::<Plain>(noisy(&[3, n], 1, dtype), 1, ScaleMask::none());
             let g = tensor(&vec![3.0; 3 * n], &[3, n], dtype);
-            let dx = Plain::mixed_softmax_backward(y.clone(), g, 1);
+            let dx = softmax::backward::<Plain>(y.clone(), g, 1, ScaleMask::none());
             let (y, slack) = (read(&y), slack(dtype, n));
             assert_near("in common", &dx, &vec![0.0; 3 * n], |i| 3.0 * slack * y[i]);
         }
@@ -105,7 +111,7 @@ fn what_a_row_of_the_gradient_has_in_common_cancels() {
 fn a_row_without_weights_has_no_gradient() {
     for dtype in dtypes() {
         let zeros = tensor(&[0.0; 10], &[2, 5], dtype);
-        let dx = Plain::mixed_softmax_backward(zeros, noisy(&[2, 5], 1, dtype), 1);
+        let dx = softmax::backward::<Plain>(zeros, noisy(&[2, 5], 1, dtype), 1, ScaleMask::none());
         assert_eq!(read(&dx), [0.0; 10], "{dtype:?}");
     }
 }
@@ -137,7 +143,7 @@ fn layouts_and_dimensions_do_not_matter() {
 #[test]
 fn a_gradient_may_have_another_dtype_than_the_output() {
     for dtype in dtypes() {
-        let y = Plain::mixed_softmax(noisy(&[3, 40], 1, DType::F32), 1);
+        let y = softmax::forward::<Plain>(noisy(&[3, 40], 1, DType::F32), 1, ScaleMask::none());
         assert_backward(&y, &noisy(&[3, 40], 2, dtype));
     }
 }
@@ -150,7 +156,7 @@ fn along_other_dimensions_gradients_are_those_of_the_transposed() {
     let (y_rows, g_rows) = (transposed(&read(&y)), transposed(&read(&g)));
     let expected = backward_on_host(&y_rows, &g_rows, 5);
     let sizes = sizes(&y_rows, &g_rows, 5);
-    let dx = Plain::mixed_softmax_backward(y, g, 0);
+    let dx = softmax::backward::<Plain>(y, g, 0, ScaleMask::none());
     assert_eq!(dx.shape().as_slice(), [5, 7]);
     let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
     assert_near("dim 0", &dx, &expected, |i| {
@@ -171,7 +177,7 @@ fn masks_infinities_and_nan_are_as_in_burn() {
                 ScaleMask::none(),
             ));
             let slack = slack(dtype, n);
-            let y = Plain::mixed_softmax(x, 1);
+            let y = softmax::forward::<Plain>(x, 1, ScaleMask::none());
             assert_near("reference", &y, &reference, |i| slack * reference[i]);
         }
     }
@@ -185,8 +191,8 @@ fn nothing_comes_of_nothing() {
         for (shape, dim) in [(&[0][..], 0), (&[0, 5], 1), (&[3, 0, 5], 2), (&[0, 5], 0)] {
             let x = || tensor(&[], shape, dtype);
             for y in [
-                Plain::mixed_softmax(x(), dim),
-                Plain::mixed_softmax_backward(x(), x(), dim),
+                softmax::forward::<Plain>(x(), dim, ScaleMask::none()),
+                softmax::backward::<Plain>(x(), x(), dim, ScaleMask::none()),
             ] {
                 assert_eq!((y.dtype(), y.shape().as_slice()), (dtype, shape));
                 assert!(read(&y).is_empty());
@@ -218,6 +224,10 @@ fn weights() -> [Vec<f64>; 2] {
     [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
 }
 
+fn in_graph(x: FloatTensor<PlainAutodiff>, dim: usize) -> FloatTensor<PlainAutodiff> {
+    softmax::forward::<PlainAutodiff>(x, dim, ScaleMask::none())
+}
+
 /// The gradient of the loss.
 fn gradient(
     softmax: fn(FloatTensor<PlainAutodiff>, usize) -> FloatTensor<PlainAutodiff>,
@@ -238,7 +248,7 @@ fn the_gradient_is_that_of_finite_differences() {
     for dtype in dtypes() {
         let x = read(&noisy(&SHAPE, 9, dtype));
         let expected = derivatives(|x| loss_on_host(&along(x, &SHAPE, 1, on_host)), &x);
-        let dx = gradient(PlainAutodiff::mixed_softmax, &x, dtype);
+        let dx = gradient(in_graph, &x, dtype);
         assert_eq!(dx.dtype(), dtype);
         // The output and its gradient are rounded to the dtype, and the loss is computed in F32.
         let tolerance = 1.5 * (2.0 * epsilon(dtype) + slack(DType::F32, 5));
@@ -254,7 +264,7 @@ fn the_gradient_is_that_of_burns_softmax() {
         &x,
         DType::F32,
     );
-    let dx = gradient(PlainAutodiff::mixed_softmax, &x, DType::F32);
+    let dx = gradient(in_graph, &x, DType::F32);
     assert_near("Burn's", &dx, &read(&expected), |_| {
         slack(DType::F32, 5) * 1.5
     });
@@ -264,7 +274,7 @@ fn the_gradient_is_that_of_burns_softmax() {
 fn of_an_untracked_input_nothing_is_tracked() {
     let data = TensorData::new(noise(15, 9), SHAPE);
     let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
-    let y = PlainAutodiff::mixed_softmax(x.into_primitive().tensor(), 1);
+    let y = softmax::forward::<PlainAutodiff>(x.into_primitive().tensor(), 1, ScaleMask::none());
     let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
     // Another factor is tracked and has a gradient, so the loss has a backward pass.
     let factor = y.clone().detach().require_grad();

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp::config::LossScaling;
 use burn_amp_kernels::{
-    AmpBackend, loss_scale,
+    loss_scale,
     squares::{self, Squares},
 };
 use burn_amp_tests::Plain;
@@ -21,7 +21,7 @@ fn state(scale: f32, overflowed: bool) -> FloatTensor<Plain> {
 /// The sum by the kernel and by the reference.
 fn sums(squares: &Squares<Plain>) -> [f64; 2] {
     let sums = [
-        Plain::sum_of_squares(squares.clone()),
+        squares::sum::<Plain>(squares.clone()),
         squares::reference::<Plain>(squares.clone()),
     ];
     sums.map(|sum| {

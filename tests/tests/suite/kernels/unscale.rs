@@ -1,7 +1,7 @@
 //! Unscaled tensors, compared bit for bit with products on the host.
 
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensorOps};
-use burn_amp_kernels::{AmpBackend, unscale};
+use burn_amp_kernels::unscale;
 use burn_amp_tests::Plain;
 use burn_backend::read_sync;
 
@@ -24,7 +24,7 @@ fn every_element_is_the_product_in_f32() {
                 })
                 .collect();
             for unscaled in [
-                Plain::unscale(tensors.clone(), factor),
+                unscale::unscale::<Plain>(tensors.clone(), factor),
                 unscale::reference::<Plain>(tensors.clone(), factor),
             ] {
                 assert_eq!(unscaled.len(), tensors.len() + 1);
@@ -68,7 +68,7 @@ fn a_tensor_keeps_its_places_whatever_its_layout() {
         let list = cases
             .iter()
             .map(|case| case.clone().into_primitive().tensor());
-        let unscaled = Plain::unscale(list.collect(), 2.0);
+        let unscaled = unscale::unscale::<Plain>(list.collect(), 2.0);
         for (case, unscaled) in cases.into_iter().zip(unscaled) {
             let unscaled = Tensor::<Plain, 2>::from_primitive(TensorPrimitive::Float(unscaled));
             assert_eq!(unscaled.dims(), case.dims());

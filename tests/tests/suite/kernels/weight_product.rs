@@ -5,7 +5,6 @@ use burn::tensor::{
     backend::AutodiffBackend,
     ops::{FloatTensor, FloatTensorOps},
 };
-use burn_amp_kernels::AmpBackend;
 use burn_amp_tests::{Plain, PlainAutodiff};
 
 use super::rows::{Float, assert_near, dtypes, epsilon, noise, noisy, read};
@@ -50,7 +49,8 @@ fn a_wide_product_is_added_and_written_in_f32() {
         ] {
             let what = format!("{m} × {k} × {n} in {dtype:?}");
             let (lhs, rhs) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
-            let product = Plain::wide_matmul(lhs.clone(), rhs.clone());
+            let product =
+                burn_amp_kernels::weight_product::wide_matmul::<Plain>(lhs.clone(), rhs.clone());
             let wide = if dtype == DType::F64 {
                 DType::F64
             } else {
@@ -65,7 +65,10 @@ fn a_wide_product_is_added_and_written_in_f32() {
             // As a gradient is computed: of a transposed operand.
             let x = noisy(&[k, m], 3, dtype);
             let transposed = Plain::float_transpose(x);
-            let product = Plain::wide_matmul(transposed.clone(), rhs.clone());
+            let product = burn_amp_kernels::weight_product::wide_matmul::<Plain>(
+                transposed.clone(),
+                rhs.clone(),
+            );
             assert_product(&format!("transposed, {what}"), &product, &transposed, &rhs);
         }
     }
@@ -88,7 +91,11 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
         let bias = TensorData::new(noise(7, 6), [7]).convert_dtype(wide);
         let bias = PlainAutodiff::float_from_data(bias, &Default::default());
         let bias = PlainAutodiff::float_set_require_grad(bias, true);
-        let y = PlainAutodiff::weight_product(x.clone(), weight.clone(), Some(bias.clone()));
+        let y = burn_amp_kernels::weight_product::forward::<PlainAutodiff>(
+            x.clone(),
+            weight.clone(),
+            Some(bias.clone()),
+        );
         assert_eq!(y.primitive.dtype(), dtype);
         let grads = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y))
             .sum()
@@ -119,8 +126,10 @@ fn the_bias_is_added_in_f32() {
                     DType::F32
                 },
             );
-            let product = Plain::weight_product(x.clone(), weight.clone(), None);
-            let sum = Plain::weight_product(x, weight, Some(bias.clone()));
+            let product =
+                burn_amp_kernels::weight_product::forward::<Plain>(x.clone(), weight.clone(), None);
+            let sum =
+                burn_amp_kernels::weight_product::forward::<Plain>(x, weight, Some(bias.clone()));
             assert_eq!(sum.dtype(), dtype, "{what}");
             let bias = read(&bias);
             let expected: Vec<_> = read(&product)
@@ -148,7 +157,7 @@ fn columns_are_added_in_f32() {
             [64, 4096],
         ] {
             let x = noisy(&[rows, columns], 1, dtype);
-            let sums = Plain::column_sums(x.clone());
+            let sums = burn_amp_kernels::weight_product::column_sums::<Plain>(x.clone());
             assert_eq!(sums.shape().as_slice(), [columns]);
             let (mut expected, mut magnitudes) = (vec![0.0; columns], vec![0.0; columns]);
             for (at, value) in read(&x).into_iter().enumerate() {

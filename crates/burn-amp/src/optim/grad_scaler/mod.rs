@@ -20,7 +20,7 @@ use burn::{
     },
 };
 use burn_amp_core::{ConfigError, DynamicLossScale, LossScaling, Outcome};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{self as kernels, AmpBackend};
 
 use crate::{
     loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale},
@@ -217,7 +217,7 @@ impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Unscale<
             return;
         };
         let grad = grad.into_primitive().tensor();
-        let results = B::InnerBackend::unscale(vec![grad], self.factor);
+        let results = kernels::unscale::unscale::<B::InnerBackend>(vec![grad], self.factor);
         let [grad, flag] = results
             .try_into()
             .expect("`unscale` gives a tensor for each of its tensors, and the flags");

@@ -8,7 +8,7 @@ use burn::{
     optim::GradientsParams,
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
-use burn_amp_kernels::{AmpBackend, squares::Squares};
+use burn_amp_kernels::{self as kernels, AmpBackend, squares::Squares};
 use burn_backend::{
     ops::FloatTensorOps,
     tensor::{Device, FloatTensor},
@@ -38,7 +38,7 @@ where
     module.visit(&mut collect);
     let mut sum: Option<Tensor<Plain<B>, 1>> = None;
     for list in collect.lists {
-        let squares = Plain::<B>::sum_of_squares(list.squares());
+        let squares = kernels::squares::sum::<Plain<B>>(list.squares());
         let squares = Tensor::from_primitive(TensorPrimitive::Float(squares));
         sum = Some(match sum {
             Some(sum) => {

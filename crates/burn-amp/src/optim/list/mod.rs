@@ -49,7 +49,7 @@ type OneByOne<O, M, B> = OptimizerAdaptor<MasterWeights<SkipOnDevice<O>>, M, B>;
 
 /// The optimizer inside an [`AmpOptimizer`](super::AmpOptimizer): that of the configuration `C`, for the module `M`.
 ///
-/// Adam, AdamW and SGD step all parameters together, by [`optimizer_step`](burn_amp_kernels::AmpBackend::optimizer_step):
+/// Adam, AdamW and SGD step all parameters together, by [`optimizer::step`](burn_amp_kernels::optimizer::step):
 /// where the backend has a kernel, a launch takes many parameters. Other optimizers step one parameter after the other,
 /// as Burn's `OptimizerAdaptor` does; [`is_fused`](Self::is_fused) says which it is.
 // Rustdoc 1.95 panics where it looks for the auto traits of this type.

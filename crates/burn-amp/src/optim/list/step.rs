@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::{module::ParamId, optim::LearningRate};
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
-    AmpBackend,
+    self as kernels, AmpBackend,
     optimizer::{
         ListStep, Listed, Master, Moment, MomentFormat, Place, Rule, Stepped, offset,
         rounding::mixed,
@@ -86,7 +86,7 @@ impl ListOptimizer {
                 parameters,
             } = list;
             let here = |tensor: &FloatTensor<B>| B::float_to_device(tensor.clone(), &device);
-            let stepped = B::optimizer_step(ListStep {
+            let stepped = kernels::optimizer::step::<B>(ListStep {
                 rule: self.rule,
                 lr,
                 scaled_by: factors.pass.map(|pass| here(&pass.before)),

@@ -10,6 +10,7 @@ use burn_amp_core::{
     Op, activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops,
     q_tensor_ops, transaction_ops,
 };
+use burn_amp_kernels::{Kernel, finite::NotFinite, kernel::TensorsOf};
 use burn_backend::{
     AutodiffBackend, Backend, BackendTypes, BoolDType, DType, DTypeUsageSet, Distribution,
     ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData, TensorPrimitive,
@@ -67,8 +68,12 @@ impl<B: Backend, H: Hook<B>> Backend for Hooked<B, H> {
 
 /// The finite check is not hooked: it is how an overflow is looked for.
 impl<B: AmpBackend, H: Hook<B>> AmpBackend for Hooked<B, H> {
-    fn not_finite(tensors: Vec<FloatTensor<Self>>) -> FloatTensor<Self> {
-        B::not_finite(tensors)
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        if K::NAME == NotFinite::NAME {
+            B::run(kernel, operands)
+        } else {
+            kernel.reference::<Self>(operands)
+        }
     }
 }
 

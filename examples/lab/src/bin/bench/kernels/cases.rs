@@ -47,13 +47,13 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "finite check, f32",
                 F32,
-                |o| B::not_finite(o.wide_list.clone()),
+                |o| burn_amp_kernels::finite::not_finite::<B>(o.wide_list.clone()),
                 |o| finite::reference::<B>(o.wide_list.clone()),
             ),
             case(
                 "unscale with check",
                 LOW + F32,
-                |o| B::unscale(o.low_list.clone(), 0.5),
+                |o| burn_amp_kernels::unscale::unscale::<B>(o.low_list.clone(), 0.5),
                 |o| unscale::reference::<B>(o.low_list.clone(), 0.5),
             ),
             case(
@@ -61,7 +61,11 @@ impl<B: AmpBackend> Case<B> {
                 F32 + F32,
                 |o| {
                     let [state, after] = [(); 2].map(|()| o.state.clone());
-                    B::unscale_unless_overflowed(o.wide.clone(), state, after)
+                    burn_amp_kernels::loss_scale::unscale_unless_overflowed::<B>(
+                        o.wide.clone(),
+                        state,
+                        after,
+                    )
                 },
                 |o| {
                     let [state, after] = [(); 2].map(|()| o.state.clone());
@@ -71,13 +75,26 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "softmax",
                 LOW + LOW,
-                |o| B::mixed_softmax(o.x.clone(), 1),
+                |o| {
+                    burn_amp_kernels::softmax::forward::<B>(
+                        o.x.clone(),
+                        1,
+                        burn_amp_kernels::softmax::ScaleMask::none(),
+                    )
+                },
                 |o| softmax::reference::<B>(o.x.clone(), 1, ScaleMask::none()),
             ),
             case(
                 "softmax backward",
                 2 * LOW + LOW,
-                |o| B::mixed_softmax_backward(o.softmax.clone(), o.grad.clone(), 1),
+                |o| {
+                    burn_amp_kernels::softmax::backward::<B>(
+                        o.softmax.clone(),
+                        o.grad.clone(),
+                        1,
+                        burn_amp_kernels::softmax::ScaleMask::none(),
+                    )
+                },
                 |o| {
                     let (output, grad) = (o.softmax.clone(), o.grad.clone());
                     softmax::reference_backward::<B>(output, grad, 1, ScaleMask::none())
@@ -86,7 +103,7 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "log-softmax to f32",
                 LOW + F32,
-                |o| B::mixed_log_softmax(o.x.clone(), 1, FloatDType::F32),
+                |o| burn_amp_kernels::log_softmax::forward::<B>(o.x.clone(), 1, FloatDType::F32),
                 |o| log_softmax::reference::<B>(o.x.clone(), 1, FloatDType::F32),
             ),
             case(
@@ -94,7 +111,7 @@ impl<B: AmpBackend> Case<B> {
                 LOW + F32 + LOW,
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
-                    B::mixed_log_softmax_backward(x, statistics, o.wide.clone(), 1)
+                    burn_amp_kernels::log_softmax::backward::<B>(x, statistics, o.wide.clone(), 1)
                 },
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
@@ -107,7 +124,7 @@ impl<B: AmpBackend> Case<B> {
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
                     let (targets, grad) = (o.targets.clone(), o.grad_of_rows.clone());
-                    B::log_softmax_at_backward(x, statistics, targets, grad)
+                    burn_amp_kernels::cross_entropy::backward::<B>(x, statistics, targets, grad)
                 },
                 |o| {
                     let (x, statistics) = (o.x.clone(), o.log_sum_exp.clone());
@@ -118,13 +135,25 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "GELU",
                 LOW + LOW,
-                |o| B::mixed_activation(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
+                |o| {
+                    burn_amp_kernels::activation::forward::<B>(
+                        o.x.clone(),
+                        Activation::Gelu,
+                        o.x.dtype().into(),
+                    )
+                },
                 |o| activation::reference::<B>(o.x.clone(), Activation::Gelu, o.x.dtype().into()),
             ),
             case(
                 "GELU backward",
                 2 * LOW + LOW,
-                |o| B::mixed_activation_backward(o.x.clone(), o.grad.clone(), Activation::Gelu),
+                |o| {
+                    burn_amp_kernels::activation::backward::<B>(
+                        o.x.clone(),
+                        o.grad.clone(),
+                        Activation::Gelu,
+                    )
+                },
                 |o| {
                     let (x, grad) = (o.x.clone(), o.grad.clone());
                     activation::reference_backward::<B>(x, grad, Activation::Gelu)
@@ -133,13 +162,25 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "sigmoid to f32",
                 LOW + F32,
-                |o| B::mixed_activation(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
+                |o| {
+                    burn_amp_kernels::activation::forward::<B>(
+                        o.x.clone(),
+                        Activation::Sigmoid,
+                        FloatDType::F32,
+                    )
+                },
                 |o| activation::reference::<B>(o.x.clone(), Activation::Sigmoid, FloatDType::F32),
             ),
             case(
                 "sigmoid backward",
                 LOW + F32 + LOW,
-                |o| B::mixed_activation_backward(o.x.clone(), o.wide.clone(), Activation::Sigmoid),
+                |o| {
+                    burn_amp_kernels::activation::backward::<B>(
+                        o.x.clone(),
+                        o.wide.clone(),
+                        Activation::Sigmoid,
+                    )
+                },
                 |o| {
                     let (x, grad) = (o.x.clone(), o.wide.clone());
                     activation::reference_backward::<B>(x, grad, Activation::Sigmoid)
@@ -150,7 +191,7 @@ impl<B: AmpBackend> Case<B> {
                 LOW + LOW,
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
-                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, None)
+                    burn_amp_kernels::layer_norm::forward::<B>(x, gamma, Some(beta), 1e-5, None)
                 },
                 |o| {
                     let (x, gamma, beta) = (o.x.clone(), o.gamma.clone(), o.gamma.clone());
@@ -162,7 +203,13 @@ impl<B: AmpBackend> Case<B> {
                 F32 + F32 + LOW,
                 |o| {
                     let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
-                    B::mixed_layer_norm(x, gamma, Some(beta), 1e-5, Some(o.x.dtype().into()))
+                    burn_amp_kernels::layer_norm::forward::<B>(
+                        x,
+                        gamma,
+                        Some(beta),
+                        1e-5,
+                        Some(o.x.dtype().into()),
+                    )
                 },
                 |o| {
                     let (x, gamma, beta) = (o.wide.clone(), o.gamma.clone(), o.gamma.clone());
@@ -172,13 +219,13 @@ impl<B: AmpBackend> Case<B> {
             case(
                 "concatenation of 4",
                 4 * (LOW + LOW),
-                |o| B::cat(vec![o.x.clone(); 4], 1),
+                |o| burn_amp_kernels::cat::cat::<B>(vec![o.x.clone(); 4], 1),
                 |o| cat::reference::<B>(vec![o.x.clone(); 4], 1),
             ),
             case(
                 "column sums",
                 LOW,
-                |o| B::column_sums(o.x.clone()),
+                |o| burn_amp_kernels::weight_product::column_sums::<B>(o.x.clone()),
                 |o| weight_product::reference_sums::<B>(o.x.clone()),
             ),
             case(
@@ -187,7 +234,7 @@ impl<B: AmpBackend> Case<B> {
                 |o| {
                     let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());
                     let (mean, inverse_std) = (o.mean.clone(), o.inverse_std.clone());
-                    B::mixed_layer_norm_backward(x, gamma, mean, inverse_std, grad)
+                    burn_amp_kernels::layer_norm::backward::<B>(x, gamma, mean, inverse_std, grad)
                 },
                 |o| {
                     let (x, gamma, grad) = (o.x.clone(), o.gamma.clone(), o.grad.clone());

@@ -48,7 +48,7 @@ impl<B: AmpBackend> Operands<B> {
         let gamma = B::float_ones(Shape::new([columns]), device, FloatDType::F32);
         let LayerNorm {
             mean, inverse_std, ..
-        } = B::mixed_layer_norm(x.clone(), gamma.clone(), None, 1e-5, None);
+        } = burn_amp_kernels::layer_norm::forward::<B>(x.clone(), gamma.clone(), None, 1e-5, None);
         let wide = noise([rows, columns]);
         let parts = |tensor: &FloatTensor<B>| -> Vec<_> {
             let tensor = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(tensor.clone()));
@@ -64,9 +64,14 @@ impl<B: AmpBackend> Operands<B> {
         let state = [65536.0, 0.0, 1.0, 0.0, 0.0];
         assert_eq!(state.len(), loss_scale::STATE);
         Self {
-            log_sum_exp: B::mixed_log_softmax(x.clone(), 1, FloatDType::F32).log_sum_exp,
+            log_sum_exp: burn_amp_kernels::log_softmax::forward::<B>(x.clone(), 1, FloatDType::F32)
+                .log_sum_exp,
             grad: low(noise([rows, columns])),
-            softmax: B::mixed_softmax(x.clone(), 1),
+            softmax: burn_amp_kernels::softmax::forward::<B>(
+                x.clone(),
+                1,
+                burn_amp_kernels::softmax::ScaleMask::none(),
+            ),
             targets: targets.into_primitive(),
             grad_of_rows: noise([rows, 1]),
             low_list: parts(&x),

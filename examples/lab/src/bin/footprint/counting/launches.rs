@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use burn_amp_kernels::kernel::Meta;
 use burn_backend::{DType, TensorMetadata};
 use lab::machine::Meter;
 
@@ -120,10 +121,14 @@ pub(super) struct Size {
 
 impl Size {
     /// Adds a tensor: its logical elements, so that a broadcast one counts in full.
-    pub(super) fn and<T: TensorMetadata>(mut self, tensor: &T) -> Self {
-        let dtype = tensor.dtype();
-        self.bytes += (tensor.shape().num_elements() * dtype.size()) as u64;
-        self.dtype.get_or_insert(dtype);
+    pub(super) fn and<T: TensorMetadata>(self, tensor: &T) -> Self {
+        self.plus(&(tensor.shape(), tensor.dtype()))
+    }
+
+    /// Adds a tensor of this shape and dtype.
+    pub(super) fn plus(mut self, (shape, dtype): &Meta) -> Self {
+        self.bytes += (shape.num_elements() * dtype.size()) as u64;
+        self.dtype.get_or_insert(*dtype);
         self
     }
 

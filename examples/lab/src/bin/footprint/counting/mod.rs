@@ -11,7 +11,6 @@
 mod kernels;
 mod launches;
 mod ops;
-mod optimizer;
 
 use std::marker::PhantomData;
 

@@ -1,0 +1,168 @@
+//! The sums over chains and over values, as kernels.
+
+#[cfg(feature = "cubecl")]
+use super::sums_kernel;
+use super::{
+    Affine, Group, Moment, Moments, Sums,
+    parts::{ChainParts, next},
+    reference::{reference_moments, reference_sums},
+    sum_node,
+};
+use crate::prelude::*;
+
+/// Computes the sums that the gradients of a group of factors are made of. The group must not be empty.
+pub fn sums<B: AmpBackend>(
+    x: FloatTensor<B>,
+    affine: Affine<B>,
+    grad: FloatTensor<B>,
+    group: Group,
+) -> Sums<FloatTensor<B>> {
+    let kept = affine.kept(group).expect("the group has a factor");
+    let mut tensors = vec![x, grad];
+    let chain = ChainParts::of(affine, &mut tensors);
+    let op = SumsOfGradient { chain, group, kept };
+    let [of_gradient, of_product] = B::run(op, tensors.into()).exactly();
+    Sums {
+        of_gradient,
+        of_product,
+    }
+}
+
+/// Computes the sums, or the means, of `x + before` and of its square, of the shape `kept`.
+pub fn moments<B: AmpBackend>(
+    x: FloatTensor<B>,
+    grid: Shape,
+    before: Option<FloatTensor<B>>,
+    kept: Shape,
+    mean: bool,
+) -> Moments<FloatTensor<B>> {
+    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
+    let op = SumsOfValues { grid, kept, mean };
+    let [sum, squares] = B::run(op, tensors.into()).exactly();
+    Moments { sum, squares }
+}
+
+/// Computes one of the [`moments`].
+pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
+    let Moment {
+        grid,
+        before,
+        kept,
+        squared,
+        mean,
+    } = moment;
+    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
+    let sums = SumsOfValues { grid, kept, mean };
+    B::run(OneMoment { sums, squared }, tensors.into()).one()
+}
+
+/// Two sums of a shape.
+fn two_sums(shape: &Shape) -> Tensors<Meta> {
+    [(shape.clone(), DType::F32), (shape.clone(), DType::F32)].into()
+}
+
+/// Takes `x`, the gradient, and a chain.
+#[derive(Clone, Debug)]
+struct SumsOfGradient {
+    chain: ChainParts,
+    group: Group,
+    kept: Shape,
+}
+
+impl Kernel for SumsOfGradient {
+    const NAME: &'static str = "burn_amp::affine_sums";
+
+    fn results(&self, _: &Tensors<Meta>) -> Tensors<Meta> {
+        two_sums(&self.kept)
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, grad) = (next(tensors), next(tensors));
+        let sums = reference_sums::<B>(x, self.chain.chain(tensors), grad, self.group);
+        [sums.of_gradient, sums.of_product].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let tensors = &mut operands.floats.clone().into_iter();
+        let (x, grad) = (next(tensors), next(tensors));
+        let affine = self.chain.chain::<Cube<R>>(tensors);
+        let sums = sums_kernel::sums(&x, &affine, &grad, self.group);
+        Ok(sums.ok_or(operands)?.into())
+    }
+}
+
+/// Takes `x`, and perhaps what is added to it.
+#[derive(Clone, Debug)]
+pub(crate) struct SumsOfValues {
+    /// The shape in which `x` is read.
+    pub(crate) grid: Shape,
+    pub(crate) kept: Shape,
+    pub(crate) mean: bool,
+}
+
+impl Kernel for SumsOfValues {
+    const NAME: &'static str = "burn_amp::moments";
+
+    fn results(&self, _: &Tensors<Meta>) -> Tensors<Meta> {
+        two_sums(&self.kept)
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, before) = (next(tensors), tensors.next());
+        let Self { grid, kept, mean } = self.clone();
+        let Moments { sum, squares } = reference_moments::<B>(x, grid, before, kept, mean);
+        [sum, squares].into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let centered = Affine::<Cube<R>> {
+            before: operands.floats.get(1).cloned(),
+            ..Affine::identity(self.grid.clone())
+        };
+        let sums = sums_kernel::moments(&operands.floats[0], &centered, &self.kept, self.mean);
+        Ok(sums.ok_or(operands)?.into())
+    }
+}
+
+/// One of the sums of values, which is a node in a graph.
+#[derive(Clone, Debug)]
+struct OneMoment {
+    sums: SumsOfValues,
+    squared: bool,
+}
+
+impl OneMoment {
+    fn moment<B: AmpBackend>(self, before: Option<FloatTensor<B>>) -> Moment<B> {
+        let SumsOfValues { grid, kept, mean } = self.sums;
+        Moment {
+            grid,
+            before,
+            kept,
+            squared: self.squared,
+            mean,
+        }
+    }
+}
+
+impl Kernel for OneMoment {
+    const NAME: &'static str = "burn_amp::moment";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, before) = (next(tensors), tensors.next());
+        let SumsOfValues { grid, kept, mean } = self.sums.clone();
+        let Moments { sum, squares } = moments::<B>(x, grid, before, kept, mean);
+        [if self.squared { squares } else { sum }].into()
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, before) = (next(tensors), tensors.next());
+        [sum_node::recorded_moment::<B, C>(x, self.moment(before))].into()
+    }
+}

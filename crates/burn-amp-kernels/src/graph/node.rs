@@ -1,0 +1,300 @@
+//! One node of Burn's graph for any op. An op says what it keeps, and how gradients come from that.
+
+use std::{fmt, marker::PhantomData};
+
+use burn_autodiff::{
+    Autodiff, NodeId,
+    checkpoint::{
+        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
+        strategy::CheckpointStrategy,
+    },
+    grads::Gradients,
+    ops::{Backward, Ops, OpsKind},
+};
+use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
+
+/// A float tensor of Burn's `Autodiff`.
+pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
+
+/// What an op keeps for its backward pass, besides the operands that the graph keeps for it.
+pub(crate) trait Node<B: Backend>: Clone + fmt::Debug + Send + 'static {
+    /// Registers the gradients of the operands.
+    fn backward<const N: usize>(self, pass: Pass<'_, B, N>);
+}
+
+/// A node in a backward pass.
+pub(crate) struct Pass<'a, B: Backend, const N: usize> {
+    /// The node, and those of the operands that are wanted.
+    pub ops: Ops<(), N>,
+    /// The gradients of the pass.
+    pub grads: &'a mut Gradients,
+    read: [Option<NodeId>; N],
+    checkpointer: &'a mut Checkpointer,
+    backend: PhantomData<B>,
+}
+
+impl<B: Backend, const N: usize> Pass<'_, B, N> {
+    /// Takes the gradient of the result.
+    pub(crate) fn gradient(&mut self) -> FloatTensor<B> {
+        self.grads.consume::<B>(&self.ops.node)
+    }
+
+    /// Returns an operand; `None` if the node does not read it.
+    pub(crate) fn operand(&mut self, at: usize) -> Option<FloatTensor<B>> {
+        let node = self.read[at]?;
+        Some(self.checkpointer.retrieve_node_output(node))
+    }
+
+    /// Returns the node of an operand; `None` if there is no such operand, or its gradient is not wanted.
+    pub(crate) fn parent(&self, at: usize) -> Option<NodeId> {
+        Some(self.ops.parents.get(at)?.as_ref()?.id)
+    }
+
+    /// Registers the gradient of an operand if it is wanted.
+    pub(crate) fn register(&mut self, at: usize, gradient: FloatTensor<B>) {
+        if let Some(parent) = self.parent(at) {
+            self.grads.register::<B>(parent, gradient);
+        }
+    }
+}
+
+/// The node of an op whose result is not computed yet.
+pub(crate) struct Recording<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> {
+    kind: OpsKind<Step<B, O>, B, Saved<O, N>, C, N>,
+    read: [Option<NodeId>; N],
+}
+
+impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B, C, O, N> {
+    /// Begins the node of an op that is not computed again. The graph keeps, or computes again, the operands that the
+    /// backward pass `reads`.
+    pub(crate) fn new(operands: [&Tracked<B, C>; N], reads: impl Fn(usize) -> bool) -> Self {
+        let nodes = operands.map(|operand| operand.node.clone());
+        let prep = Step::<B, O>(PhantomData).prepare::<C>(nodes);
+        Self::of(prep.compute_bound().stateful(), operands, reads)
+    }
+
+    /// Begins the node of an op that Burn's gradient checkpointing computes `again` from all its operands.
+    pub(crate) fn computed_again(
+        operands: [&Tracked<B, C>; N],
+        reads: impl Fn(usize) -> bool,
+        again: impl Fn([FloatTensor<B>; N]) -> FloatTensor<B> + Send + 'static,
+    ) -> Self {
+        let nodes = operands.map(|operand| operand.node.clone());
+        let again = Again {
+            operands: operands.map(|operand| operand.node.id),
+            compute: again,
+            backend: PhantomData::<fn() -> B>,
+        };
+        let prep = Step::<B, O>(PhantomData).prepare::<C>(nodes);
+        let prep = prep.memory_bound().retro_forward(again).parents(operands);
+        Self::of(prep.stateful(), operands, reads)
+    }
+
+    fn of(
+        mut kind: OpsKind<Step<B, O>, B, Saved<O, N>, C, N>,
+        operands: [&Tracked<B, C>; N],
+        reads: impl Fn(usize) -> bool,
+    ) -> Self {
+        let read = std::array::from_fn(|at| match &mut kind {
+            OpsKind::Tracked(prep) => reads(at).then(|| prep.checkpoint(operands[at])),
+            OpsKind::UnTracked(_) => None,
+        });
+        Self { kind, read }
+    }
+
+    /// Makes the node. If it is tracked it keeps what `keep` returns for the result.
+    pub(crate) fn finish(
+        self,
+        result: FloatTensor<B>,
+        keep: impl FnOnce(&FloatTensor<B>) -> O,
+    ) -> Tracked<B, C> {
+        match self.kind {
+            OpsKind::Tracked(prep) => {
+                let op = keep(&result);
+                let read = self.read;
+                prep.finish(Saved { op, read }, result)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(result),
+        }
+    }
+}
+
+/// The most operands of a node that [`record`] makes.
+pub(crate) const MOST_OPERANDS: usize = 16;
+
+/// Evaluates an expression for the length of a list, at most [`MOST_OPERANDS`]. A macro, because the number of a node's
+/// parents is part of its type.
+macro_rules! by_length {
+    ($list:ident, $($length:literal)*; $N:ident => $then:expr) => {
+        match $list.len() {
+            $($length => {
+                const $N: usize = $length;
+                $then
+            })*
+            length => unreachable!("a node has no list of {length} operands"),
+        }
+    };
+}
+
+pub(crate) use by_length;
+
+/// Makes a node for a list of operands, none of which the backward pass reads.
+pub(crate) fn record<B: Backend, C: CheckpointStrategy, O: Node<B>>(
+    operands: &[&Tracked<B, C>],
+    result: FloatTensor<B>,
+    keep: impl FnOnce(&FloatTensor<B>) -> O,
+) -> Tracked<B, C> {
+    by_length!(operands, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; N => {
+        let operands = std::array::from_fn(|at| operands[at]);
+        Recording::<B, C, O, N>::new(operands, |_| false).finish(result, keep)
+    })
+}
+
+/// Wraps a tensor that is in no graph.
+///
+/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than a plain backend.
+pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
+    like: &Tracked<B, C>,
+    primitive: FloatTensor<B>,
+) -> Tracked<B, C> {
+    let mut tensor = like.clone();
+    tensor.primitive = primitive;
+    Autodiff::<B, C>::float_set_require_grad(tensor, false)
+}
+
+struct Step<B, O>(PhantomData<fn() -> (B, O)>);
+
+impl<B, O> fmt::Debug for Step<B, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<O>())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Saved<O, const N: usize> {
+    op: O,
+    /// The nodes of the operands that the backward pass reads.
+    read: [Option<NodeId>; N],
+}
+
+impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for Step<B, O> {
+    type State = Saved<O, N>;
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, N>,
+        grads: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let Saved { op, read } = ops.state;
+        op.backward(Pass {
+            ops: Ops::new(ops.parents, ops.node, ()),
+            grads,
+            read,
+            checkpointer,
+            backend: PhantomData,
+        });
+    }
+}
+
+/// Computes an op again, for Burn's gradient checkpointing.
+struct Again<B, F, const N: usize> {
+    operands: [NodeId; N],
+    compute: F,
+    backend: PhantomData<B>,
+}
+
+impl<B, F, const N: usize> fmt::Debug for Again<B, F, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Again").field(&self.operands).finish()
+    }
+}
+
+impl<B, F, const N: usize> RetroForward for Again<fn() -> B, F, N>
+where
+    B: Backend,
+    F: Fn([FloatTensor<B>; N]) -> FloatTensor<B> + Send + 'static,
+{
+    fn forward(&self, states: &mut BackwardStates, out: NodeId) {
+        // Every operand counts as read, also one that the op does without.
+        let operands = self.operands.map(|operand| states.get_state(&operand));
+        let output = (self.compute)(operands);
+        states.save(out, output);
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn_autodiff::checkpoint::strategy::{BalancedCheckpointing, NoCheckpointing};
+    use burn_backend::{AutodiffBackend, TensorData, ops::FloatTensorOps, read_sync};
+    use burn_flex::Flex;
+
+    use super::*;
+
+    /// A product, which reads each operand for the gradient of the other one.
+    #[derive(Clone, Debug)]
+    struct Product;
+
+    impl<B: Backend> Node<B> for Product {
+        fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+            let grad = pass.gradient();
+            for at in 0..N {
+                if let Some(other) = pass.operand(1 - at) {
+                    pass.register(at, B::float_mul(grad.clone(), other));
+                }
+            }
+        }
+    }
+
+    fn product<C: CheckpointStrategy>(
+        lhs: &Tracked<Flex, C>,
+        rhs: &Tracked<Flex, C>,
+    ) -> Tracked<Flex, C> {
+        let output = Flex::float_mul(lhs.primitive.clone(), rhs.primitive.clone());
+        let operands = [lhs, rhs];
+        let reads = |at: usize| operands[1 - at].is_tracked();
+        let again = |[lhs, rhs]: [FloatTensor<Flex>; 2]| Flex::float_mul(lhs, rhs);
+        Recording::<Flex, C, _, 2>::computed_again(operands, reads, again)
+            .finish(output, |_| Product)
+    }
+
+    /// The value and the gradients of `(a · b) · a`, by the node or by Burn's product.
+    fn values<C: CheckpointStrategy>(
+        mul: impl Fn(&Tracked<Flex, C>, &Tracked<Flex, C>) -> Tracked<Flex, C>,
+        tracked: [bool; 2],
+    ) -> Vec<Option<Vec<f32>>> {
+        type Graph<C> = Autodiff<Flex, C>;
+        let numbers = [[1.5f32, -2.0, 0.25], [3.0, 0.5, -1.0]];
+        let [a, b] = [0, 1].map(|at| {
+            let tensor = Graph::<C>::float_from_data(numbers[at].into(), &Default::default());
+            Graph::<C>::float_set_require_grad(tensor, tracked[at])
+        });
+        let y = mul(&mul(&a, &b), &a);
+        let list = |tensor| {
+            let data: TensorData = read_sync(Flex::float_into_data(tensor)).unwrap();
+            data.to_vec::<f32>().unwrap()
+        };
+        let value = list(y.primitive.clone());
+        let mut results = vec![Some(value)];
+        if y.is_tracked() {
+            let grads = Graph::<C>::backward(y);
+            results.extend([a, b].map(|leaf| Graph::<C>::grad(&leaf, &grads).map(list)));
+        }
+        results
+    }
+
+    #[test]
+    fn a_node_has_the_gradients_of_burns_op() {
+        fn check<C: CheckpointStrategy>(tracked: [bool; 2]) {
+            let burns = values::<C>(
+                |lhs, rhs| Autodiff::<Flex, C>::float_mul(lhs.clone(), rhs.clone()),
+                tracked,
+            );
+            assert_eq!(values::<C>(product::<C>, tracked), burns, "{tracked:?}");
+        }
+        for tracked in [[true, true], [true, false], [false, true], [false, false]] {
+            check::<NoCheckpointing>(tracked);
+            check::<BalancedCheckpointing>(tracked);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What the files of ops import, all of it.
+
+pub(crate) use burn_autodiff::{
+    Autodiff,
+    checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
+};
+pub(crate) use burn_backend::{
+    Backend, DType, FloatDType, Shape, TensorMetadata, get_device_settings,
+    tensor::{BoolTensor, FloatTensor, IntTensor},
+};
+#[cfg(feature = "cubecl")]
+pub(crate) use burn_cubecl::CubeRuntime;
+#[cfg(feature = "flex")]
+pub(crate) use burn_flex::Flex;
+
+#[cfg(feature = "cubecl")]
+pub(crate) use crate::tensors::{Cube, CubeTensors, Launched};
+pub(crate) use crate::{
+    flushed::seen,
+    graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},
+    kernel::{AmpBackend, Graph, Kernel},
+    tensors::{Meta, Tensors, TensorsOf, exactly, one_per_row},
+    widen::{cast, wide_dtype, widen},
+};
