@@ -139,12 +139,18 @@ fn kernels_launch_less_than_their_references() {
     // `Trace` uses the references instead of the kernels.
     type References = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, Decomposed>>;
     let references = step::<References, _>(&log, adam().init());
-    type Kernels<P> = AmpAutodiff<P>;
-    let burns = step::<Kernels<WithKernels>, _>(&log, adam().init());
-    let kernels = step::<Kernels<WithKernels>, _>(&log, AmpOptimizer::new(adam()).init());
-    let clipped = AmpOptimizer::new(adam()).with_clipping(Clipping::GlobalNorm(1.0));
-    let clipped = step::<Kernels<WithKernels>, _>(&log, clipped.init());
-    let deferred = step::<Kernels<Deferred>, _>(&log, AmpOptimizer::new(adam()).init());
+    let [burns, kernels, clipped] = {
+        let _policy = enter::<WithKernels>();
+        type B = AmpAutodiff<WithKernels>;
+        let clipped = AmpOptimizer::new(adam()).with_clipping(Clipping::GlobalNorm(1.0));
+        [
+            step::<B, _>(&log, adam().init()),
+            step::<B, _>(&log, AmpOptimizer::new(adam()).init()),
+            step::<B, _>(&log, clipped.init()),
+        ]
+    };
+    let _policy = enter::<Deferred>();
+    let deferred = step::<AmpAutodiff<Deferred>, _>(&log, AmpOptimizer::new(adam()).init());
     println!(
         "launches per step: f32 {plain:?}, f16 with references {references:?}, f16 with kernels and Burn's Adam \
          {burns:?}, with AmpOptimizer {kernels:?}, with clipping {clipped:?}, without waiting {deferred:?}"
