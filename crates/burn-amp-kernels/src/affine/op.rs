@@ -7,10 +7,9 @@ use super::{
     parts::{ChainParts, next, rest},
     reference::{reference, reference_backward},
 };
-use crate::prelude::*;
-
 #[cfg(feature = "cubecl")]
 use crate::cube::layout;
+use crate::prelude::*;
 
 /// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
 /// to `dtype`.

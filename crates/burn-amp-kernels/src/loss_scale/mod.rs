@@ -19,9 +19,9 @@ mod reference;
 use burn_amp_core::{DynamicLossScale, LossScaleState, Search};
 use burn_backend::Slice;
 
-use crate::prelude::*;
-
 pub use reference::{reference_next, reference_unscale};
+
+use crate::prelude::*;
 
 /// The number of numbers in a state.
 pub const STATE: usize = 5;

@@ -11,9 +11,9 @@
 mod kernel;
 mod reference;
 
-use crate::{made, prelude::*};
-
 pub use reference::reference;
+
+use crate::{made, prelude::*};
 
 /// An op of a tensor and a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

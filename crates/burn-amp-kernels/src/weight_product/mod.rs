@@ -1,11 +1,10 @@
 //! Products with weights in low precision, whose gradient is F32.
 //!
-//! [`forward`] is `x weight + bias` of matrices in low precision, where
-//! `weight` was cast from an F32 parameter, and `bias` is F32. On Burn's `Autodiff` it is one node. The gradient of the
-//! weights is `xᵀ g`, that of the bias the sum of the rows of `g`; both are sums over all rows of a batch, and go to F32
-//! parameters. [`wide_matmul`] and
-//! [`column_sums`] write them in F32: the kernels, which add in F32, do so
-//! without rounding them first, and without casts of the size of the parameters.
+//! [`forward`] is `x weight + bias` of matrices in low precision, where `weight` was cast from an F32 parameter, and `bias`
+//! is F32. On Burn's `Autodiff` it is one node. The gradient of the weights is `xᵀ g`, that of the bias the sum of the rows
+//! of `g`; both are sums over all rows of a batch, and go to F32 parameters. [`wide_matmul`] and [`column_sums`] write
+//! them in F32: the kernels, which add in F32, do so without rounding them first, and without casts of the size of the
+//! parameters.
 //!
 //! Columns of up to 16384 rows, or 4096 where a cube has 256 units, are added in one launch: a unit adds some of the rows of
 //! one vector of columns, and the units of a cube then add up their sums. Longer columns are added as those of
@@ -20,9 +19,6 @@ mod kernel;
 mod reference;
 
 use burn_backend::ops::FloatTensorOps;
-
-use crate::prelude::*;
-
 #[cfg(feature = "cubecl")]
 use burn_cubecl::{
     kernel::matmul::{MatmulStrategy, matmul},
@@ -34,6 +30,7 @@ pub use reference::{reference, reference_matmul, reference_sums};
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
+use crate::prelude::*;
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
 pub fn forward<B: AmpBackend>(
