@@ -1,12 +1,12 @@
 //! A backend that counts what a pass launches and moves, and lets another backend compute.
 //!
-//! Every op of the inner backend is one launch, which reads its operands and writes its results once. So a method of
-//! [`AmpBackend`](burn_amp_kernels::AmpBackend) that is forwarded here is one launch too, as on a GPU, although the inner backend may compose it of
-//! several ops; a method that is not forwarded counts as the ops of its reference.
+//! Every op of the inner backend is one launch, which reads its operands and writes its results once. So is a
+//! [`Kernel`](burn_amp_kernels::kernel::Kernel), as on a GPU, although the inner backend may compose it of several ops;
+//! one that is always composed counts as the ops of its reference.
 //!
 //! * [`launches`]: the record of a thread
 //! * [`ops`]: the op traits of Burn, generated from the table of all ops
-//! * [`kernels`]: the ops of burn-amp-kernels; [`optimizer`]: the step of an optimizer for the inner backend
+//! * [`kernels`]: the ops of burn-amp-kernels
 
 mod kernels;
 mod launches;
