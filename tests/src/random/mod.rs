@@ -14,7 +14,7 @@
 //!
 //! The oracles:
 //!
-//! 1. Preset `o0` computes the bits of plain Burn; under Fusion, which does not repeat bits, 2. in F32.
+//! 1. Preset `o0` computes the bits of plain Burn; on CubeCL, which does not repeat bits, 2. in F32.
 //! 2. In low precision each result is as near to the exact one, which is computed in F64, as those of casts by hand
 //!    are: in F64, with each operand and result rounded where the policy casts it, to the nearest and a few times to a
 //!    neighbour by chance. Nothing is deferred there.

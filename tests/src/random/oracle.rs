@@ -53,10 +53,11 @@ const LARGEST: f64 = 1e4;
 /// The smallest loss scale.
 const SMALLEST_SCALE: f64 = 1.0 / (1 << 24) as f64;
 
-/// Whether the plain backend computes the same bits for the same ops. Fusion does not: it joins the ops that wait when one is
-/// read, and rounds a product and a sum in one kernel once. What is read in between, and when a tensor is dropped,
-/// decides which ops these are. There preset `o0` is compared as low precision is, with casts by hand in F32.
-pub const REPEATS_BITS: bool = !cfg!(feature = "fusion");
+/// Whether the plain backend computes the same bits for the same ops. Backends on CubeCL do not: their `sum` adds the parts
+/// of several cubes atomically, in any order, and Fusion rounds a product and a sum in one kernel once, where what is
+/// read in between decides which ops share a kernel. There preset `o0` is compared as low precision is, with casts by hand
+/// in F32.
+pub const REPEATS_BITS: bool = !cfg!(feature = "cubecl");
 
 /// No program has more backward passes.
 const MOST_PASSES: usize = 8;

@@ -7,7 +7,7 @@
 #[cfg(not(feature = "cubecl"))]
 mod generator;
 
-// Fusion does not repeat bits, and without it, 200 runs take minutes on a software driver.
+// CubeCL does not repeat bits.
 #[cfg(not(feature = "cubecl"))]
 mod side_by_side;
 
