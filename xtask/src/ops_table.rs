@@ -31,8 +31,8 @@ traits (`float_matmul` is a tensor's `matmul`), and its key in `[ops]` of `amp.t
 | `keep` | as they are | as they are |
 
 In a shape `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors; `Wide` is a float result that stays in
-F32 whatever dtype it was computed in. The last column gives the reason where burn-amp has a function of its own for an
-op.
+F32 whatever dtype it was computed in. The last column says what else burn-amp does with an op, by a rule or in a
+function of its own.
 
 ";
 
@@ -56,17 +56,17 @@ fn file() -> Result<Generated> {
 fn page() -> Result<String> {
     let mut page = HEADER.to_owned();
     by_class(&mut page)?;
-    page.push_str("\n## All ops\n\n| op | F16 | BF16 | shape | by hand |\n|---|---|---|---|---|\n");
+    page.push_str("\n## All ops\n\n| op | F16 | BF16 | shape | besides |\n|---|---|---|---|---|\n");
     for op in Op::ALL {
         let (Some(f16), Some(bf16)) = (op.class(Precision::F16), op.class(Precision::BF16)) else {
             continue;
         };
         let name = op.name();
         let shape = shape::tidy(op.shape()).context(name)?;
-        let by_hand = op.by_hand().unwrap_or_default();
+        let besides = op.by_rule().or(op.by_hand()).unwrap_or_default();
         writeln!(
             page,
-            "| `{name}` | {} | {} | `{shape}` | {by_hand} |",
+            "| `{name}` | {} | {} | `{shape}` | {besides} |",
             Class::name(f16),
             Class::name(bf16),
         )?;

@@ -79,6 +79,9 @@ fn text(op: Op, settings: &Settings) -> String {
     if let Some(reason) = op.class_reason() {
         let _ = writeln!(text, "\nWhy: {reason}.");
     }
+    if let Some(rule) = op.by_rule() {
+        let _ = writeln!(text, "\nburn-amp has a rule for it: {rule}.");
+    }
     if let Some(reason) = op.by_hand() {
         let _ = writeln!(
             text,
@@ -144,6 +147,7 @@ fn to_json(op: Op, settings: &Settings) -> Value {
         "from": settings.origin_of_op(op),
         "policies": policies.collect::<Value>(),
         "why": op.class_reason(),
+        "by_rule": op.by_rule(),
         "by_hand": op.by_hand(),
     })
 }

@@ -24,13 +24,16 @@ macro_rules! bf16_class {
     };
 }
 
-/// The reason that a row `by hand` gives, or `None` for other rows.
-macro_rules! reason {
-    () => {
-        None
-    };
-    ($why:literal) => {
+/// The words behind `by hand`, or behind `by rule`, or `None` for other rows.
+macro_rules! words {
+    (hand hand $why:literal) => {
         Some($why)
+    };
+    (rule rule $why:literal) => {
+        Some($why)
+    };
+    ($($other:tt)*) => {
+        None
     };
 }
 
@@ -43,7 +46,7 @@ macro_rules! ops {
         $Ops:ident {
             $(
                 $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
-                -> $ret:tt $(<$($of:ident),+>)? $(by hand $why:literal)?;
+                -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
             )*
         }
         [$($done:tt)*] $($next:ident $($more:ident)*)?
@@ -51,7 +54,7 @@ macro_rules! ops {
         ops!(@next [
             $($done)*
             $(
-                $op $Ops [$f16 $($bf16)?] [$($why)?] concat!(
+                $op $Ops [$f16 $($bf16)?] [$($how $why)?] concat!(
                     $(stringify!($async), " ",)? "(", stringify!($($operands)*), ") -> ",
                     stringify!($ret $(<$($of),+>)?),
                 );
@@ -61,7 +64,7 @@ macro_rules! ops {
     (@next [$($done:tt)*] $next:ident $($more:ident)*) => {
         crate::$next! { raw ops! [$($done)*] $($more)* }
     };
-    (@next [$($op:ident $Ops:ident [$f16:ident $($bf16:ident)?] [$($why:literal)?] $shape:expr;)*]) => {
+    (@next [$($op:ident $Ops:ident [$f16:ident $($bf16:ident)?] [$($how:ident $why:literal)?] $shape:expr;)*]) => {
         /// A method of Burn's op traits, by its upstream name.
         #[allow(non_camel_case_types, reason = "one spelling in trait, table, config, logs and errors")]
         #[allow(missing_docs, reason = "the names are Burn's, and so is their documentation")]
@@ -79,7 +82,8 @@ macro_rules! ops {
             const TRAITS: &'static [&'static str] = &[$(stringify!($Ops),)*];
             const SHAPES: &'static [&'static str] = &[$($shape,)*];
             const BACKWARD: &'static [bool] = &[$(is_backward(stringify!($op)),)*];
-            const BY_HAND: &'static [Option<&'static str>] = &[$(reason!($($why)?),)*];
+            const BY_HAND: &'static [Option<&'static str>] = &[$(words!(hand $($how $why)?),)*];
+            const BY_RULE: &'static [Option<&'static str>] = &[$(words!(rule $($how $why)?),)*];
         }
     };
 }
@@ -161,6 +165,11 @@ impl Op {
     pub const fn by_hand(self) -> Option<&'static str> {
         Self::BY_HAND[self as usize]
     }
+
+    /// What else happens to this op in `Amp`, by a rule of the generated method; `None` without such a rule.
+    pub const fn by_rule(self) -> Option<&'static str> {
+        Self::BY_RULE[self as usize]
+    }
 }
 
 impl fmt::Display for Op {
@@ -216,6 +225,18 @@ mod tests {
             Op::softmax.by_hand(),
             Some("one kernel reads x as it is stored")
         );
+        assert_eq!(Op::softmax.by_rule(), None);
+        assert_eq!(Op::relu.by_hand(), None);
+        assert_eq!(
+            Op::relu.by_rule(),
+            Some("a graph keeps one bit per element")
+        );
+    }
+
+    #[test]
+    fn few_ops_are_written_by_hand() {
+        let by_hand = Op::ALL.iter().filter(|op| op.by_hand().is_some());
+        assert!(by_hand.count() <= 20);
     }
 
     #[test]

@@ -31,7 +31,7 @@
 //! ```text
 //! macro_rules! count {
 //!     ($op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
-//!         -> $ret:ty as $result:tt $(by $hand:ident)?) => {
+//!         -> $ret:ty as $result:tt $(by $how:ident)?) => {
 //!         $($async)? fn $op($($x: $type),*) -> $ret {
 //!             let read = [$(bytes!($kind $x)),*].iter().sum();
 //!             counted!($result B::$op($($x),*)$(.$await)?, read)
@@ -57,11 +57,11 @@ macro_rules! read_rows {
     ([$then:ident!] $Ops:ident {
         $(
             $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
-            -> $ret:tt $(<$($of:ident),+>)? $(by hand $why:literal)?;
+            -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
         )*
     }) => {
         $($crate::read_rows! {
-            @operands $then [$($operands)*] $op [$($async.await)?] () [$ret $(<$($of),+>)?] $(by hand $why)?
+            @operands $then [$($operands)*] $op [$($async.await)?] () [$ret $(<$($of),+>)?] $(by $how)?
         })*
     };
 
@@ -88,8 +88,8 @@ macro_rules! read_rows {
         ) $($end)* }
     };
     (@operands $then:ident [] $op:ident $async:tt $operands:tt
-        [$($ret:tt)*] $($by:ident $hand:ident $why:literal)?) => {
-        $then! { $op $async $operands -> $crate::type_of!($($ret)*) as [$($ret)*] $($by $hand)? }
+        [$($ret:tt)*] $(by $how:ident)?) => {
+        $then! { $op $async $operands -> $crate::type_of!($($ret)*) as [$($ret)*] $(by $how)? }
     };
 }
 
@@ -126,9 +126,9 @@ mod tests {
     /// Writes a method per row that returns the row's words: the operands, the result, and the marks of the row.
     macro_rules! words {
         ($op:ident [$($async:ident.$await:ident)?] ($($x:ident: $type:ty as $kind:tt,)*)
-            -> $ret:ty as $result:tt $(by $hand:ident)?) => {
+            -> $ret:ty as $result:tt $(by $how:ident)?) => {
             fn $op() -> Vec<String> {
-                [$(stringify!($kind),)* "->", stringify!($result), $(stringify!($async),)? $(stringify!($hand),)?]
+                [$(stringify!($kind),)* "->", stringify!($result), $(stringify!($async),)? $(stringify!($how),)?]
                     .map(|word| word.replace(' ', ""))
                     .to_vec()
             }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_whether_it_is_async_and_whether_it_is_by_hand() {
+    fn a_row_says_whether_it_is_async_and_how_else_it_is_written() {
         assert_eq!(
             Signatures::bool_into_data(),
             [
@@ -177,5 +177,6 @@ mod tests {
             Signatures::layer_norm(),
             ["[F]", "[F]", "[Option<F>]", "[f64]", "->", "[F]", "hand"]
         );
+        assert_eq!(Signatures::embedding(), ["[F]", "[I]", "->", "[F]", "rule"]);
     }
 }

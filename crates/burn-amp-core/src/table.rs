@@ -10,8 +10,8 @@
 //!
 //! A row is a cast class, Burn's name of the method and the shape of its signature. `Full/Widest` means `Full` under
 //! F16 and `Widest` under BF16. `Pass` is not a cast class: the op does no float arithmetic, or its caller chooses the
-//! dtype. A row `by hand` gives the reason why `Amp`, the decorator, has a handwritten function for the op instead of a
-//! generated method.
+//! dtype. A row `by rule` says what else happens to the op in `Amp`, the decorator, which has a rule for it; a row `by hand`
+//! gives the reason why it has a handwritten function instead of a generated method.
 //!
 //! The words of a shape: `F`, `I`, `Bool` and `Q` are float, int, bool and quantized tensors, `Primitive` is a float or
 //! quantized tensor, and `Wide` is a float result that stays in F32 whatever dtype it was computed in. A type that
@@ -28,13 +28,13 @@
 macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] FloatTensorOps {
     Pass        float_from_data                  (TensorData, &Device) -> F;
     Pass        float_random                     (Shape, Distribution, &Device, FloatDType) -> F
-                by hand "a Bernoulli tensor is known to hold zeros and ones";
+                by rule "a Bernoulli tensor is known to hold zeros and ones";
     Pass        float_zeros                      (Shape, &Device, FloatDType) -> F
-                by hand "a tensor that is filled with one number is known to be";
+                by rule "a tensor that is filled with one number is known to be";
     Pass        float_ones                       (Shape, &Device, FloatDType) -> F
-                by hand "a tensor that is filled with one number is known to be";
+                by rule "a tensor that is filled with one number is known to be";
     Pass        float_full                       (Shape, Scalar, &Device, FloatDType) -> F
-                by hand "a tensor that is filled with one number is known to be";
+                by rule "a tensor that is filled with one number is known to be";
     Pass        float_into_data                  async (F) -> Result<TensorData, ExecutionError>
                 by hand "the data has the logical dtype";
     Pass        float_device                     (&F) -> Device;
@@ -42,30 +42,30 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "the policy is that of the target device";
     Keep        float_into_int                   (F, IntDType) -> I;
     Pass        float_empty                      (Shape, &Device, FloatDType) -> F
-                by hand "a tensor that is filled with one number is known to be";
+                by rule "a tensor that is filled with one number is known to be";
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
     Widest      float_add                        (F, F) -> F
-                by hand "an F32 tensor of one element does not widen the other operand";
+                by rule "an F32 tensor of one element does not widen the other operand";
     Keep        float_add_scalar                 (F, Scalar) -> F
-                by hand "a scalar that the dtype of x would round acts in F32";
+                by rule "a scalar that the dtype of x would round acts in F32";
     Keep        float_clamp_min                  (F, Scalar) -> F
-                by hand "the bounds are compared with x in F32";
+                by rule "the bounds are compared with x in F32";
     Keep        float_clamp_max                  (F, Scalar) -> F
-                by hand "the bounds are compared with x in F32";
+                by rule "the bounds are compared with x in F32";
     Keep        float_clamp                      (F, Scalar, Scalar) -> F
-                by hand "the bounds are compared with x in F32";
+                by rule "the bounds are compared with x in F32";
     Widest      float_sub                        (F, F) -> F
-                by hand "an F32 tensor of one element does not widen the other operand";
+                by rule "an F32 tensor of one element does not widen the other operand";
     Keep        float_sub_scalar                 (F, Scalar) -> F
-                by hand "a scalar that the dtype of x would round acts in F32";
+                by rule "a scalar that the dtype of x would round acts in F32";
     Widest      float_mul                        (F, F) -> F
                 by hand "zeros and ones, and an F32 tensor of one element, do not widen the other operand";
     Keep        float_mul_scalar                 (F, Scalar) -> F
-                by hand "a scalar that the dtype of x would round acts in F32";
+                by rule "a scalar that the dtype of x would round acts in F32";
     Full/Widest float_div                        (F, F) -> F
-                by hand "an F32 tensor of one element does not widen the other operand";
+                by rule "an F32 tensor of one element does not widen the other operand";
     Keep        float_div_scalar                 (F, Scalar) -> F
-                by hand "a scalar that the dtype of x would round acts in F32";
+                by rule "a scalar that the dtype of x would round acts in F32";
     Full        float_remainder                  (F, F) -> F;
     Full        float_remainder_scalar           (F, Scalar) -> F;
     Low         float_matmul                     (F, F) -> F;
@@ -73,30 +73,30 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_neg                        (F) -> F;
     Full        float_recip                      (F) -> F;
     Keep        float_transpose                  (F) -> F
-                by hand "a view of a tensor in low precision may be read as it is";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_swap_dims                  (F, usize, usize) -> F
-                by hand "a view of a tensor in low precision may be read as it is";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_permute                    (F, &[usize]) -> F
-                by hand "a view of a tensor in low precision may be read as it is";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F
-                by hand "a view of a tensor in low precision may be read as it is";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_gather                     (usize, F, I) -> F
-                by hand "reading one log-probability per row avoids the gradient of the whole log-softmax";
+                by rule "reading one log-probability per row avoids the gradient of the whole log-softmax";
     Full        float_scatter_add                (usize, F, I, F) -> F;
     Full        float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Keep        float_select                     (F, usize, I) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Full        float_select_add                 (F, usize, I, F) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
     Widest      float_slice_assign               (F, &[Slice], F) -> F
-                by hand "a tensor that is filled with one number does not widen the others";
+                by rule "a tensor that is filled with one number does not widen the others";
     Widest      float_mask_where                 (F, Bool, F) -> F
-                by hand "a tensor that is filled with one number does not widen the others";
+                by rule "a tensor that is filled with one number does not widen the others";
     Keep        float_mask_fill                  (F, Bool, Scalar) -> F
-                by hand "it waits for a softmax, which masks on its way";
+                by rule "it waits for a softmax, which masks on its way";
     Widest      float_equal                      (F, F, BoolDType) -> Bool;
     Widest      float_not_equal                  (F, F, BoolDType) -> Bool;
     Keep        float_equal_elem                 (F, Scalar, BoolDType) -> Bool;
@@ -115,21 +115,21 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by hand "makes a leaf, whose gradient is checked and whose casts are shared";
     Pass        float_is_require_grad            (&F) -> bool;
     Full        float_sum                        (F) -> F
-                by hand "one kernel reads x as it is stored";
+                by rule "one kernel reads x as it is stored";
     Full        float_sum_dim                    (F, usize) -> F
-                by hand "one kernel reads x as it is stored";
+                by rule "one kernel reads x as it is stored";
     Full        float_prod                       (F) -> F;
     Full        float_prod_dim                   (F, usize) -> F;
     Full        float_mean                       (F) -> F
-                by hand "one kernel reads x as it is stored";
+                by rule "one kernel reads x as it is stored";
     Full        float_mean_dim                   (F, usize) -> F
-                by hand "one kernel reads x as it is stored";
+                by rule "one kernel reads x as it is stored";
     Full        float_cumsum                     (F, usize) -> F;
     Full        float_cumprod                    (F, usize) -> F;
     Keep        float_cummin                     (F, usize) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Keep        float_cummax                     (F, usize) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Pass        float_cast                       (F, FloatDType) -> F
                 by hand "sets the logical dtype too";
     Full        float_exp                        (F) -> F;
@@ -138,7 +138,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_powf                       (F, F) -> F;
     Full        float_powi                       (F, I) -> F;
     Full        float_powi_scalar                (F, Scalar) -> F
-                by hand "a square is computed by the sum that reads it";
+                by rule "a square is computed by the sum that reads it";
     Full        float_powi_scalar_impl           (F, Scalar) -> F;
     Full        float_powf_scalar                (F, Scalar) -> F;
     Full        float_powf_scalar_impl           (F, Scalar) -> F;
@@ -150,7 +150,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_cosh                       (F) -> F;
     Full        float_sinh                       (F) -> F;
     Keep        float_tanh                       (F) -> F
-                by hand "a result in low precision remembers its operand";
+                by rule "a result in low precision remembers its operand";
     Full        float_acos                       (F) -> F;
     Full        float_acosh                      (F) -> F;
     Full        float_asin                       (F) -> F;
@@ -171,11 +171,11 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_argmin                     (F, usize, IntDType) -> I;
     Keep        float_max                        (F) -> F;
     Keep        float_max_dim                    (F, usize) -> F
-                by hand "a report sees the indices that a graph keeps";
+                by rule "a report sees the indices that a graph keeps";
     Keep        float_max_dim_with_indices       (F, usize, IntDType) -> (F,I);
     Keep        float_min                        (F) -> F;
     Keep        float_min_dim                    (F, usize) -> F
-                by hand "a report sees the indices that a graph keeps";
+                by rule "a report sees the indices that a graph keeps";
     Keep        float_min_dim_with_indices       (F, usize, IntDType) -> (F,I);
     Keep        float_max_abs                    (F) -> F;
     Keep        float_max_abs_dim                (F, usize) -> F;
@@ -184,15 +184,15 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_all                        (F, BoolDType) -> Bool;
     Keep        float_all_dim                    (F, usize, BoolDType) -> Bool;
     Keep        float_sign                       (F) -> F
-                by hand "the signs of a gradient are no gradient";
+                by rule "the signs of a gradient are no gradient";
     Keep        float_expand                     (F, Shape) -> F;
     Keep        float_sort                       (F, usize, bool) -> F
-                by hand "a report sees the indices that a graph keeps";
+                by rule "a report sees the indices that a graph keeps";
     Keep        float_sort_with_indices          (F, usize, bool, IntDType) -> (F,I);
     Keep        float_argsort                    (F, usize, bool, IntDType) -> I;
     Widest      float_grid_sample_2d             (F, F, GridSampleOptions) -> F;
     Keep        float_unfold                     (F, usize, usize, usize) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Keep        float_is_nan                     (F, BoolDType) -> Bool;
     Keep        float_is_inf                     (F, BoolDType) -> Bool;
 } } } }
@@ -354,7 +354,7 @@ macro_rules! bool_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then
 #[macro_export]
 macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ModuleOps {
     Keep        embedding                        (F, I) -> F
-                by hand "its gradient is summed in F32";
+                by rule "its gradient is summed in F32";
     Full        embedding_backward               (F, F, I) -> F;
     Low         linear                           (F, F, Option<F>) -> F
                 by hand "its weight gradient is one product over all rows, rounded once";
@@ -398,11 +398,11 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Internal    adaptive_avg_pool1d              (F, usize) -> F;
     Internal    adaptive_avg_pool1d_backward     (F, F) -> F;
     Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F
-                by hand "a report sees the indices that a graph keeps";
+                by rule "a report sees the indices that a graph keeps";
     Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool) -> MaxPool1dWithIndices;
     Widest      max_pool1d_with_indices_backward (F, usize, usize, usize, usize, bool, F, I) -> MaxPool1dBackward;
     Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F
-                by hand "a report sees the indices that a graph keeps";
+                by rule "a report sees the indices that a graph keeps";
     Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)
                                                  -> MaxPool2dWithIndices;
     Widest      max_pool2d_with_indices_backward (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, F, I)
@@ -424,16 +424,16 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
 #[macro_export]
 macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] ActivationOps {
     Keep        leaky_relu                       (F, Scalar) -> F
-                by hand "a scalar that the dtype of x would round acts in F32";
+                by rule "a scalar that the dtype of x would round acts in F32";
     Keep        relu                             (F) -> F
-                by hand "a graph keeps one bit per element";
+                by rule "a graph keeps one bit per element";
     Keep        relu_backward                    (F, F) -> F;
     Internal    gelu                             (F) -> F
                 by hand "one kernel reads x as it is stored";
     Low         prelu                            (F, F) -> F;
     Internal    gelu_backward                    (F, F) -> F;
     Keep        sigmoid                          (F) -> F
-                by hand "a result in low precision remembers its operand";
+                by rule "a result in low precision remembers its operand";
     Keep        sigmoid_backward                 (F, F) -> F;
     Keep        hard_sigmoid                     (F, Scalar, Scalar) -> F;
     Full        log_sigmoid                      (F) -> F;

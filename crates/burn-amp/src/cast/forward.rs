@@ -1,8 +1,8 @@
 //! The methods of [`Amp`](crate::backend::Amp), made from the rows of the table.
 //!
 //! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes one method per row: look at the operands, decide,
-//! cast, call the inner backend, wrap the result. The method of a row marked `by hand` calls the function of the same
-//! name in the module of the `impl`.
+//! cast, call the inner backend, wrap the result. That of a row marked `by rule` asks [`rule!`](crate::ops) at three of
+//! these steps, and that of a row marked `by hand` calls the function of the same name in the module of the `impl`.
 
 /// Writes the method of one row.
 ///
@@ -36,6 +36,27 @@ macro_rules! forward {
                     [F], call, $op($($crate::cast::forward::operand!($kind, call, $x)),*)
                 );
                 $crate::cast::forward::compared!(shadow, call.result(result))
+            })
+        }
+    };
+    (
+        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] by rule
+    ) => {
+        #[inline]
+        fn $op($($x: $type),*) -> $ret {
+            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
+            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
+            $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {
+                $crate::ops::rules::rule!(look call $op($($kind $x),*));
+                let call = call.decide();
+                let result = match $crate::ops::rules::rule!(first call $op($($x),*)) {
+                    Some(result) => result,
+                    None => {
+                        $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
+                        $crate::ops::rules::rule!(compute call $op($($x),*))
+                    }
+                };
+                $crate::cast::forward::compared!(shadow, result)
             })
         }
     };

@@ -6,42 +6,21 @@ use burn_amp_kernels::{
 };
 use burn_backend::{Scalar, TensorMetadata, ops::ActivationOps, tensor::FloatTensor};
 
-use super::{lazy, scalar::leaky_relu, scores};
+use super::scores;
 use crate::{
     backend::Amp,
     cast::{
         call::{Call, Decided},
-        forward::{computed, forward},
+        forward::forward,
     },
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{LogSoftmaxOperand, Nature, Saturating},
+    tensor::{AmpTensor, LogSoftmaxOperand, Nature, Saturating},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
     activation_ops! { forward! }
-}
-
-/// The graph keeps the output in low precision, which the next op keeps too, or one bit per element of an F32 output,
-/// unless it recomputes the operand.
-fn relu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    x: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::relu);
-    call.float(&x);
-    let call = call.decide();
-    if let Some(chain) = lazy::relu(&call, &x) {
-        return chain;
-    }
-    let result = if call.recomputes() {
-        G::Recomputed::relu(call.cast(x))
-    } else if call.lowers() {
-        kernels::sign_mask::relu::<G::Inner>(call.cast(x))
-    } else {
-        G::Inner::relu(call.cast(x))
-    };
-    call.result(result)
 }
 
 fn gelu<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
@@ -79,34 +58,23 @@ fn softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
 }
 
-fn sigmoid<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    x: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::sigmoid);
-    call.float(&x);
-    let call = call.decide();
-    let x = call.cast(x);
-    let result = if call.lowers() && precision::of(&x).is_low() {
-        saturating::<B, G>(&call, x.clone(), Activation::Sigmoid)
-    } else {
-        computed!([F], call, sigmoid(x.clone()))
-    };
-    let result = call.result(result);
-    call.saturating(Saturating::Activation(Activation::Sigmoid), x, result)
-}
-
-/// The result of a saturating function of a low operand, in the operand's dtype.
+/// A saturating function of each element, which remembers its operand. `op` is that of the inner backend.
 pub(super) fn saturating<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: FloatTensor<G::Inner>,
     activation: Activation,
-) -> FloatTensor<G::Inner> {
+    op: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+) -> AmpTensor<B, G> {
+    let operand = x.clone();
     let dtype = x.dtype().into();
-    if call.recomputes() {
-        kernels::activation::forward::<G::Recomputed>(x, activation, dtype)
+    let result = if !call.lowers() || !precision::of(&x).is_low() {
+        op(operand)
+    } else if call.recomputes() {
+        kernels::activation::forward::<G::Recomputed>(operand, activation, dtype)
     } else {
-        kernels::activation::forward::<G::Inner>(x, activation, dtype)
-    }
+        kernels::activation::forward::<G::Inner>(operand, activation, dtype)
+    };
+    call.saturating(Saturating::Activation(activation), x, call.result(result))
 }
 
 /// Along the last dimension, the result keeps its operand, so that [`float_gather`](super::tensor) can use it.

@@ -24,7 +24,7 @@ use crate::{
 /// An F32 tensor of one element, such as a learned temperature, does not widen a tensor in low precision: the op reads
 /// both in F32, and its result is stored as the larger operand is. In PyTorch, a tensor without dimensions does not
 /// take part in promotion.
-fn look<B: AmpBackend, G: Graph<B>>(
+pub(super) fn look<B: AmpBackend, G: Graph<B>>(
     call: &mut Call<B>,
     lhs: &AmpTensor<B, G>,
     rhs: &AmpTensor<B, G>,
@@ -54,53 +54,19 @@ fn is_one_element_beside<B: AmpBackend, G: Graph<B>>(
         && low.shape().num_elements() > 1
 }
 
-pub(super) fn float_add<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_add);
-    look(&mut call, &lhs, &rhs);
-    let call = call.decide();
-    if call.lowers() {
-        let sum = continued(&call, &lhs, &rhs, Lazy::plus);
-        let sum = sum
-            .or_else(|| continued(&call, &rhs, &lhs, Lazy::plus))
-            .or_else(|| with_summand(&call, &lhs, &rhs))
-            .or_else(|| with_summand(&call, &rhs, &lhs));
-        if let Some(sum) = sum {
-            return sum;
-        }
+/// A sum that continues a chain.
+pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    lhs: &AmpTensor<B, G>,
+    rhs: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    if !call.lowers() {
+        return None;
     }
-    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    call.result(computed!([F], call, float_add(lhs, rhs)))
-}
-
-pub(super) fn float_sub<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_sub);
-    look(&mut call, &lhs, &rhs);
-    let call = call.decide();
-    if let Some(difference) = continued(&call, &lhs, &rhs, Lazy::minus) {
-        return difference;
-    }
-    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    call.result(computed!([F], call, float_sub(lhs, rhs)))
-}
-
-pub(super) fn float_div<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_div);
-    look(&mut call, &lhs, &rhs);
-    let call = call.decide();
-    if let Some(quotient) = continued(&call, &lhs, &rhs, Lazy::divided_by) {
-        return quotient;
-    }
-    let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    call.result(computed!([F], call, float_div(lhs, rhs)))
+    continued(call, lhs, rhs, Lazy::plus)
+        .or_else(|| continued(call, rhs, lhs, Lazy::plus))
+        .or_else(|| with_summand(call, lhs, rhs))
+        .or_else(|| with_summand(call, rhs, lhs))
 }
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,

@@ -8,31 +8,21 @@ use std::sync::Arc;
 
 use burn_amp_core::{Op, Precision, scalar};
 use burn_amp_kernels::{AmpBackend, cat::cat};
-use burn_backend::{
-    FloatDType, Scalar, Shape, Slice, TensorMetadata,
-    ops::FloatTensorOps,
-    tensor::{BoolTensor, Device, FloatTensor},
-};
+use burn_backend::{Scalar, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::{
     backend::Amp,
-    cast::{
-        call::{Call, Decided},
-        forward::computed,
-    },
+    cast::call::{Call, Decided},
     graph::Graph,
     policy::ConfigSource,
     tensor::{AmpTensor, Nature, Rounded},
 };
 
-/// Wraps a tensor that is filled with `value`, or whose values are undefined.
-fn filled<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    op: Op,
-    values: FloatTensor<G::Inner>,
+/// Makes a tensor that is filled with `value`, or whose values are undefined, known to be.
+pub(super) fn filled<B: AmpBackend, G: Graph<B>>(
+    mut tensor: AmpTensor<B, G>,
     value: Option<Scalar>,
-    device: &Device<B>,
 ) -> AmpTensor<B, G> {
-    let mut tensor = made::<B, P, G>(op, values, device);
     let low = tensor.context.policy.compute();
     let is_exact = value.is_none_or(|value| !scalar::is_rounded(value.elem(), low));
     if low.is_low() && is_exact && tensor.logical == Precision::F32 {
@@ -41,60 +31,22 @@ fn filled<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor
 }
 
-pub(super) fn float_zeros<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    shape: Shape,
-    device: &Device<B>,
-    dtype: FloatDType,
-) -> FloatTensor<Amp<B, P, G>> {
-    let zeros = G::Inner::float_zeros(shape, device, dtype);
-    filled::<B, P, G>(Op::float_zeros, zeros, Some(0f32.into()), device)
-}
-
-pub(super) fn float_ones<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    shape: Shape,
-    device: &Device<B>,
-    dtype: FloatDType,
-) -> FloatTensor<Amp<B, P, G>> {
-    let ones = G::Inner::float_ones(shape, device, dtype);
-    filled::<B, P, G>(Op::float_ones, ones, Some(1f32.into()), device)
-}
-
-pub(super) fn float_full<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    shape: Shape,
-    value: Scalar,
-    device: &Device<B>,
-    dtype: FloatDType,
-) -> FloatTensor<Amp<B, P, G>> {
-    let full = G::Inner::float_full(shape, value, device, dtype);
-    filled::<B, P, G>(Op::float_full, full, Some(value), device)
-}
-
-pub(super) fn float_empty<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    shape: Shape,
-    device: &Device<B>,
-    dtype: FloatDType,
-) -> FloatTensor<Amp<B, P, G>> {
-    let empty = G::Inner::float_empty(shape, device, dtype);
-    filled::<B, P, G>(Op::float_empty, empty, None, device)
-}
-
-/// Wraps a tensor that an op on no float tensor has made.
-pub(super) fn made<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    op: Op,
-    values: FloatTensor<G::Inner>,
-    device: &Device<B>,
+/// Makes a mask known to be one.
+pub(super) fn zeros_and_ones<B: AmpBackend, G: Graph<B>>(
+    mut tensor: AmpTensor<B, G>,
+    is_mask: bool,
 ) -> AmpTensor<B, G> {
-    let mut call = Call::new::<G>(op);
-    call.device::<P, _>(|| device);
-    call.decide().result(values)
+    if is_mask {
+        tensor.nature = Nature::ZerosAndOnes;
+    }
+    tensor
 }
 
-/// Begins a call of an op that moves values of `tensors`.
-fn moving<'a, B: AmpBackend, G: Graph<B>>(
-    op: Op,
+/// Shows a call the operands of an op that moves their values: those that are filled after the others.
+pub(super) fn look<'a, B: AmpBackend, G: Graph<B>>(
+    call: &mut Call<B>,
     tensors: impl IntoIterator<Item = &'a AmpTensor<B, G>> + Clone,
-) -> Call<B> {
-    let mut call = Call::new::<G>(op);
+) {
     let is_filled = |tensor: &&AmpTensor<B, G>| {
         matches!(tensor.nature, Nature::Filled) && tensor.stored() == Precision::F32
     };
@@ -106,38 +58,15 @@ fn moving<'a, B: AmpBackend, G: Graph<B>>(
     filled
         .filter(is_filled)
         .for_each(|tensor| call.filled(tensor));
-    call
-}
-
-pub(super) fn float_slice_assign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    slices: &[Slice],
-    value: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = moving(Op::float_slice_assign, [&tensor, &value]).decide();
-    let (tensor, value) = (call.cast(tensor), call.cast(value));
-    call.result(computed!(
-        [F],
-        call,
-        float_slice_assign(tensor, slices, value)
-    ))
-}
-
-pub(super) fn float_mask_where<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    mask: BoolTensor<B>,
-    value: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = moving(Op::float_mask_where, [&tensor, &value]).decide();
-    let (tensor, value) = (call.cast(tensor), call.cast(value));
-    call.result(computed!([F], call, float_mask_where(tensor, mask, value)))
 }
 
 pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensors: Vec<FloatTensor<Amp<B, P, G>>>,
     dim: usize,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let call = moving(Op::float_cat, &tensors).decide();
+    let mut call = Call::new::<G>(Op::float_cat);
+    look(&mut call, &tensors);
+    let call = call.decide();
     if let Some(rounded) = rounded_cat(&call, &tensors, dim) {
         return rounded;
     }
@@ -145,15 +74,13 @@ pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         .into_iter()
         .map(|tensor| call.cast(tensor))
         .collect();
-    if call.lowers() {
-        let whole = if call.recomputes() {
-            cat::<G::Recomputed>(tensors, dim)
-        } else {
-            cat::<G::Inner>(tensors, dim)
-        };
-        return call.result(whole);
-    }
-    call.result(G::Inner::float_cat(tensors, dim))
+    call.result(if !call.lowers() {
+        G::Inner::float_cat(tensors, dim)
+    } else if call.recomputes() {
+        cat::<G::Recomputed>(tensors, dim)
+    } else {
+        cat::<G::Inner>(tensors, dim)
+    })
 }
 
 /// The concatenation of parts in F32 and in low precision, stored in low precision with its F32 values within reach: if

@@ -3,18 +3,13 @@
 //! An op is part of a chain if it computes in F32 what it stores in F32, or keeps what it is given, under a policy that
 //! lowers other ops. Everything else goes its usual way, and so do operands for which a chain has no place.
 
-use burn_amp_core::{Class, Op, Precision};
+use burn_amp_core::{Class, Precision};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{Scalar, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::{
-    backend::Amp,
-    cast::{
-        call::{Call, Decided},
-        forward::computed,
-    },
+    cast::call::{Call, Decided},
     graph::Graph,
-    policy::ConfigSource,
     tensor::{AmpTensor, Lazy, Nature},
 };
 
@@ -98,159 +93,61 @@ pub(super) fn widened<B: AmpBackend, G: Graph<B>>(x: &AmpTensor<B, G>) -> Option
     Some(result)
 }
 
-pub(super) fn float_powi_scalar<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    lhs: FloatTensor<Amp<B, P, G>>,
-    rhs: Scalar,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_powi_scalar);
-    call.float(&lhs);
-    call.scalar(rhs);
-    let call = call.decide();
-    if rhs.elem::<i64>() == 2
-        && call.stays_in_f32()
-        && let Some(squares) = chained(&lhs, Lazy::squared)
-    {
-        return call.lazy(squares);
-    }
-    let lhs = call.cast(lhs);
-    call.result(computed!(
-        [F],
-        call,
-        float_powi_scalar(lhs, call.scalar(rhs))
-    ))
-}
-
-/// The sum or the mean over some of the dimensions, from the low tensor itself.
-fn reduced<B: AmpBackend, G: Graph<B>>(
+/// The square of a chain.
+pub(super) fn squared<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
-    is_reduced: impl Fn(usize) -> bool,
+    power: Scalar,
+) -> Option<AmpTensor<B, G>> {
+    let is_square = power.elem::<i64>() == 2 && call.stays_in_f32();
+    let squares = is_square.then(|| chained(x, Lazy::squared)).flatten()?;
+    Some(call.lazy(squares))
+}
+
+/// The sum or the mean over a dimension, or over all of them, from the low tensor itself.
+pub(super) fn reduced<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    dim: Option<usize>,
     mean: bool,
-) -> Option<FloatTensor<G::Inner>> {
+) -> Option<AmpTensor<B, G>> {
     if !call.stays_in_f32() {
         return None;
     }
-    chained(x, |lazy| lazy.moment(is_reduced, mean))
+    let is_reduced = |other| dim.is_none_or(|dim| dim == other);
+    let moment = chained(x, |lazy| lazy.moment(is_reduced, mean))?;
+    Some(call.result(match dim {
+        Some(_) => moment,
+        None => G::Inner::float_reshape(moment, [1].into()),
+    }))
 }
 
-fn reduction<B: AmpBackend, G: Graph<B>>(op: Op, x: &AmpTensor<B, G>) -> Decided<B> {
-    let mut call = Call::new::<G>(op);
-    call.float(x);
-    call.decide()
-}
-
-pub(super) fn float_sum<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = reduction(Op::float_sum, &tensor);
-    call.result(match reduced(&call, &tensor, |_| true, false) {
-        Some(sum) => G::Inner::float_reshape(sum, [1].into()),
-        None => computed!([F], call, float_sum(call.cast(tensor))),
-    })
-}
-
-pub(super) fn float_sum_dim<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    dim: usize,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = reduction(Op::float_sum_dim, &tensor);
-    call.result(match reduced(&call, &tensor, |other| other == dim, false) {
-        Some(sum) => sum,
-        None => computed!([F], call, float_sum_dim(call.cast(tensor), dim)),
-    })
-}
-
-pub(super) fn float_mean<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = reduction(Op::float_mean, &tensor);
-    call.result(match reduced(&call, &tensor, |_| true, true) {
-        Some(mean) => G::Inner::float_reshape(mean, [1].into()),
-        None => computed!([F], call, float_mean(call.cast(tensor))),
-    })
-}
-
-pub(super) fn float_mean_dim<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    dim: usize,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = reduction(Op::float_mean_dim, &tensor);
-    call.result(match reduced(&call, &tensor, |other| other == dim, true) {
-        Some(mean) => mean,
-        None => computed!([F], call, float_mean_dim(call.cast(tensor), dim)),
-    })
-}
-
-/// Decides a call of an op that moves values, and permutes the chain of a low tensor instead of computing it.
-fn permuted<B: AmpBackend, G: Graph<B>>(
-    op: Op,
+/// A chain with its dimensions in another order.
+pub(super) fn permuted<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
     x: &AmpTensor<B, G>,
-    axes: impl FnOnce() -> Vec<usize>,
-) -> (Decided<B>, Option<AmpTensor<B, G>>) {
-    let call = reduction(op, x);
-    let lazy = call
-        .keeps()
-        .then(|| chained(x, |lazy| lazy.permuted(&axes())))
-        .flatten();
-    let lazy = lazy.map(|lazy| call.lazy(lazy));
-    (call, lazy)
+    axes: impl FnOnce(usize) -> Vec<usize>,
+) -> Option<AmpTensor<B, G>> {
+    let permute = || chained(x, |lazy| lazy.permuted(&axes(x.rank())));
+    let lazy = call.keeps().then(permute).flatten()?;
+    Some(call.lazy(lazy))
 }
 
 /// The order of the dimensions after two of them were swapped.
-fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
+pub(super) fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(dim1, dim2);
     axes
 }
 
-pub(super) fn float_transpose<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let rank = tensor.rank();
-    let axes = || swapped(rank, rank - 2, rank - 1);
-    match permuted(Op::float_transpose, &tensor, axes) {
-        (_, Some(lazy)) => lazy,
-        (call, None) => call.result(computed!([F], call, float_transpose(call.cast(tensor)))),
+/// A chain in another shape. A tensor of which no view is known is reshaped at once: that copies nothing.
+pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    shape: &Shape,
+) -> Option<AmpTensor<B, G>> {
+    match &x.nature {
+        Nature::Lazy(lazy) if call.keeps() => Some(call.lazy(lazy.reshaped(shape)?)),
+        _ => None,
     }
-}
-
-pub(super) fn float_swap_dims<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    dim1: usize,
-    dim2: usize,
-) -> FloatTensor<Amp<B, P, G>> {
-    let rank = tensor.rank();
-    match permuted(Op::float_swap_dims, &tensor, || swapped(rank, dim1, dim2)) {
-        (_, Some(lazy)) => lazy,
-        (call, None) => {
-            let tensor = call.cast(tensor);
-            call.result(computed!([F], call, float_swap_dims(tensor, dim1, dim2)))
-        }
-    }
-}
-
-pub(super) fn float_permute<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    axes: &[usize],
-) -> FloatTensor<Amp<B, P, G>> {
-    match permuted(Op::float_permute, &tensor, || axes.to_vec()) {
-        (_, Some(lazy)) => lazy,
-        (call, None) => call.result(computed!([F], call, float_permute(call.cast(tensor), axes))),
-    }
-}
-
-/// A tensor of which no view is known is reshaped at once: that copies nothing.
-pub(super) fn float_reshape<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    shape: Shape,
-) -> FloatTensor<Amp<B, P, G>> {
-    let call = reduction(Op::float_reshape, &tensor);
-    if let Nature::Lazy(lazy) = &tensor.nature
-        && call.keeps()
-        && let Some(lazy) = lazy.reshaped(&shape)
-    {
-        return call.lazy(lazy);
-    }
-    let tensor = call.cast(tensor);
-    call.result(computed!([F], call, float_reshape(tensor, shape)))
 }

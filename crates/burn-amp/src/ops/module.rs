@@ -15,10 +15,6 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
-use super::{
-    indexed::{max_pool1d, max_pool2d},
-    summed::embedding,
-};
 use crate::{
     backend::Amp,
     cast::{call::Call, forward::forward},

@@ -1,21 +1,14 @@
 //! The ops of attention's scores, which wait for their softmax; see [`Scores`].
 
-use burn_amp_core::Op;
 use burn_amp_kernels::{AmpBackend, scalar::ScalarOp, softmax::ScaleMask};
 use burn_backend::{
     Scalar, TensorMetadata,
-    ops::FloatTensorOps,
     tensor::{BoolTensor, FloatTensor},
 };
 
 use crate::{
-    backend::Amp,
-    cast::{
-        call::{Call, Decided},
-        forward::computed,
-    },
+    cast::call::Decided,
     graph::Graph,
-    policy::ConfigSource,
     tensor::{AmpTensor, Nature, Scores},
     thresholds::worth_waiting,
 };
@@ -32,8 +25,7 @@ pub(super) fn scaled<B: AmpBackend, G: Graph<B>>(
     op: ScalarOp,
     scalar: Scalar,
 ) -> Option<AmpTensor<B, G>> {
-    let is_scores = matches!(op, ScalarOp::Mul | ScalarOp::Div)
-        && x.recorded.is_product
+    let is_scores = x.recorded.is_product
         && matches!(x.nature, Nature::Plain)
         && scalar.elem::<f32>().is_normal()
         && may_wait(call, x);
@@ -41,28 +33,21 @@ pub(super) fn scaled<B: AmpBackend, G: Graph<B>>(
 }
 
 /// What hides elements from a softmax waits for it.
-pub(super) fn float_mask_fill<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-    mask: BoolTensor<B>,
+pub(super) fn masked<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    mask: &BoolTensor<B>,
     value: Scalar,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_mask_fill);
-    call.float(&tensor);
-    call.scalar(value);
-    let call = call.decide();
-    if may_wait(&call, &tensor) {
-        let shape = tensor.shape();
-        let scores = match &tensor.nature {
-            Nature::Plain => Scores::masked(&shape, mask.clone(), value),
-            Nature::Scores(scores) => scores.and_masked(&shape, mask.clone(), value),
-            _ => None,
-        };
-        if let Some(scores) = scores {
-            return call.scores(tensor, scores);
-        }
+) -> Option<AmpTensor<B, G>> {
+    if !may_wait(call, x) {
+        return None;
     }
-    let (tensor, value) = (call.cast(tensor), call.scalar(value));
-    call.result(computed!([F], call, float_mask_fill(tensor, mask, value)))
+    let scores = match &x.nature {
+        Nature::Plain => Scores::masked(&x.shape(), mask.clone(), value),
+        Nature::Scores(scores) => scores.and_masked(&x.shape(), mask.clone(), value),
+        _ => None,
+    };
+    Some(call.scores(x.clone(), scores?))
 }
 
 /// The operand of a softmax: that of the scores, and what is still to be done with it.

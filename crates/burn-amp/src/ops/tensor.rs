@@ -1,7 +1,7 @@
 //! `FloatTensorOps`.
 
-use burn_amp_core::{Op, Precision, float_tensor_ops};
-use burn_amp_kernels::{self as kernels, AmpBackend, activation::Activation};
+use burn_amp_core::{Precision, float_tensor_ops};
+use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
     TensorData, TensorMetadata,
@@ -9,54 +9,18 @@ use burn_backend::{
     tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor},
 };
 
-use super::{
-    activation,
-    binary::{float_add, float_div, float_mul, float_sub},
-    filled::{
-        float_cat, float_empty, float_full, float_mask_where, float_ones, float_slice_assign,
-        float_zeros, made,
-    },
-    indexed::{float_max_dim, float_min_dim, float_sort},
-    lazy::{
-        float_mean, float_mean_dim, float_permute, float_powi_scalar, float_reshape, float_sum,
-        float_sum_dim, float_swap_dims, float_transpose, widened,
-    },
-    scalar::{
-        float_add_scalar, float_clamp, float_clamp_max, float_clamp_min, float_div_scalar,
-        float_mul_scalar, float_sub_scalar,
-    },
-    scores::float_mask_fill,
-    summed::{float_cummax, float_cummin, float_gather_nd, float_select, float_unfold},
-};
+use super::{binary::float_mul, filled::float_cat, lazy::widened};
 use crate::{
     backend::Amp,
-    cast::{
-        call::Call,
-        forward::{computed, forward},
-        stepped,
-    },
+    cast::{call::Decided, forward::forward, stepped},
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Parts, Reader, Saturating},
+    tensor::{AmpTensor, Nature, Parts, Reader},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
     float_tensor_ops! { forward! }
-}
-
-fn float_random<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    shape: Shape,
-    distribution: Distribution,
-    device: &Device<B>,
-    dtype: FloatDType,
-) -> FloatTensor<Amp<B, P, G>> {
-    let values = G::Inner::float_random(shape, distribution, device, dtype);
-    let mut tensor = made::<B, P, G>(Op::float_random, values, device);
-    if let Distribution::Bernoulli(_) = distribution {
-        tensor.nature = Nature::ZerosAndOnes;
-    }
-    tensor
 }
 
 /// The exact values of a tensor, as one of its uses, for an op that moves or casts them.
@@ -91,51 +55,27 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     })
 }
 
-fn float_tanh<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_tanh);
-    call.float(&tensor);
-    let call = call.decide();
-    let x = call.cast(tensor);
-    let result = if call.lowers() && precision::of(&x).is_low() {
-        activation::saturating::<B, G>(&call, x.clone(), Activation::Tanh)
-    } else {
-        computed!([F], call, float_tanh(x.clone()))
-    };
-    let result = call.result(result);
-    call.saturating(Saturating::Activation(Activation::Tanh), x, result)
-}
-
 /// A cross entropy reads one log-probability per row of a log-softmax. Its gradient is computed from the operand of the
 /// log-softmax, so the backward pass needs no tensor of the gradients of all log-probabilities.
-fn float_gather<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+pub(super) fn picked<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    tensor: &AmpTensor<B, G>,
     dim: usize,
-    tensor: FloatTensor<Amp<B, P, G>>,
-    indices: IntTensor<B>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_gather);
-    call.float(&tensor);
-    let call = call.decide();
+    indices: &IntTensor<B>,
+) -> Option<AmpTensor<B, G>> {
     let stays_f32 = call.casts.operands.is_none() && tensor.stored() == Precision::F32;
-    match &tensor.nature {
-        Nature::LogSoftmax(operand)
-            if stays_f32 && is_one_per_row(&tensor, dim, &indices.shape()) =>
-        {
-            let x = call.behind::<G>(operand.x.clone());
-            let log_sum_exp = operand.log_sum_exp.clone();
-            let output = tensor.read(Precision::F32, Reader::Cut);
-            call.stored(kernels::cross_entropy::forward::<G::Inner>(
-                output,
-                x,
-                log_sum_exp,
-                indices,
-            ))
-        }
-        _ => call.summed(tensor, |tensor| {
-            G::Inner::float_gather(dim, tensor, indices)
-        }),
+    let Nature::LogSoftmax(operand) = &tensor.nature else {
+        return None;
+    };
+    if !stays_f32 || !is_one_per_row(tensor, dim, &indices.shape()) {
+        return None;
     }
+    Some(call.stored(kernels::cross_entropy::forward::<G::Inner>(
+        tensor.clone().read(Precision::F32, Reader::Cut),
+        call.behind::<G>(operand.x.clone()),
+        operand.log_sum_exp.clone(),
+        indices.clone(),
+    )))
 }
 
 /// Whether indices of shape `indices` pick one element per row, along the last dimension `dim`.
@@ -161,13 +101,7 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 
 /// A sign has no digits to lose, so ops on the signs of a gradient follow the policy again: an input that was moved along
 /// them is evaluated as any other.
-fn float_sign<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
-    tensor: FloatTensor<Amp<B, P, G>>,
-) -> FloatTensor<Amp<B, P, G>> {
-    let mut call = Call::new::<G>(Op::float_sign);
-    call.float(&tensor);
-    let call = call.decide();
-    let mut signs = call.result::<G>(computed!([F], call, float_sign(call.cast(tensor))));
+pub(super) fn signs<B: AmpBackend, G: Graph<B>>(mut signs: AmpTensor<B, G>) -> AmpTensor<B, G> {
     signs.nature = Nature::Plain;
     signs
 }

@@ -289,7 +289,7 @@ macro_rules! found {
     ($Ops:ident {
         $(
             $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
-            -> $ret:tt $(<$($of:ident),+>)? $(by hand $why:literal)?;
+            -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
         )*
     } $wanted:ident $Backend:ident) => {
         match $wanted {

@@ -260,10 +260,9 @@ impl<B: AmpBackend> Decided<B> {
     /// anything, and otherwise as on the plain backend.
     pub(crate) fn summed<G: Graph<B>>(
         &self,
-        tensor: AmpTensor<B, G>,
+        tensor: FloatTensor<G::Inner>,
         op: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
     ) -> AmpTensor<B, G> {
-        let tensor = self.cast(tensor);
         self.result(if self.lowers {
             G::sum_gradient_in_f32(tensor, op)
         } else {
