@@ -87,7 +87,7 @@ impl<A: Amped> ModuleVisitor<A> for Tell<'_> {
             return;
         };
         if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-            && let Some(origin) = tensor.nature.origin()
+            && let Some(origin) = tensor.role.origin()
         {
             origin.name().set(name);
             let rules = &tensor.context.config.parameters;

@@ -3,10 +3,7 @@
 use burn_amp_core::{Class, Op, Precision};
 use burn_amp_kernels::AmpBackend;
 
-use crate::{
-    graph::Graph,
-    tensor::{AmpTensor, Nature},
-};
+use crate::{graph::Graph, tensor::AmpTensor};
 
 /// The op that is called.
 #[derive(Clone, Copy)]
@@ -30,8 +27,8 @@ impl Callee {
     /// The dtype in which an operand counts for the policy, and in which an op that keeps dtypes reads it.
     #[inline]
     pub(super) fn stored<B: AmpBackend, G: Graph<B>>(self, tensor: &AmpTensor<B, G>) -> Precision {
-        match &tensor.nature {
-            Nature::Rounded(_) if !self.reads_rounded() => Precision::F32,
+        match tensor.recipe() {
+            Some(recipe) if recipe.is_rounded() && !self.reads_rounded() => Precision::F32,
             _ => tensor.stored(),
         }
     }

@@ -65,7 +65,7 @@ impl Search {
         let values = operand.clone().read(operand.stored(), Reader::Cut);
         let values = G::values(&values);
         self.operands.push(Kept {
-            parameter: operand.nature.origin().map(|origin| origin.name().clone()),
+            parameter: operand.role.origin().map(|origin| origin.name().clone()),
             tensor: Tensor::of(&values),
             range: read_range::<B>(values),
             made: operand.node().and_then(|node| self.locator.maker(node)),

@@ -10,7 +10,7 @@ use crate::{graph::Graph, tensor::AmpTensor};
 pub(super) fn class_of_readers<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
 ) -> Option<Class> {
-    match tensor.nature.origin() {
+    match tensor.role.origin() {
         Some(origin) => origin.class(&tensor.context.config.parameters),
         None => tensor.recorded.class,
     }

@@ -17,7 +17,7 @@ use crate::{
     graph::Graph,
     policy::{Context, Key, Outside, Stored, next_id},
     precision, site,
-    tensor::{AmpTensor, Nature, Reader},
+    tensor::{AmpTensor, Reader, Recipe, Role},
 };
 
 thread_local! {
@@ -116,8 +116,8 @@ impl<B: AmpBackend> Taken<B> {
         if !context.is_recording() {
             return None;
         }
-        let key = match &tensor.nature {
-            Nature::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
+        let key = match &tensor.role {
+            Role::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
             _ => tensor.node().map(Key::Node),
         };
         Some(Use {
@@ -136,7 +136,7 @@ impl<B: AmpBackend> Taken<B> {
             return;
         };
         let is_outside = |result: &&mut AmpTensor<B, G>| {
-            matches!(result.nature, Nature::Leaf(_)) || !std::ptr::eq(result.context, context)
+            matches!(result.role, Role::Leaf(_)) || !std::ptr::eq(result.context, context)
         };
         // A leaf is a tensor from outside, and so is a tensor from another device.
         if results.iter().any(is_outside) {
@@ -183,29 +183,24 @@ fn outside<B: AmpBackend, G: Graph<B>>(
     id: u64,
     data: usize,
 ) -> (Outside<B>, FloatTensor<B>) {
-    let leaf = match &tensor.nature {
-        Nature::Leaf(leaf) => Some(leaf.clone()),
+    let leaf = match &tensor.role {
+        Role::Leaf(leaf) => Some(leaf.clone()),
         _ => None,
     };
     let outside = Outside {
         id,
         data,
         logical: tensor.logical,
-        nature: match &tensor.nature {
-            Nature::Leaf(_) => Kind::Leaf,
-            Nature::Parameter(_) => Kind::Parameter,
-            Nature::Gradient(_) | Nature::Pending(_) => Kind::Gradient,
-            Nature::ZerosAndOnes => Kind::ZerosAndOnes,
-            Nature::Filled => Kind::Filled,
-            Nature::Plain
-            | Nature::Rounded(_)
-            | Nature::Product(_)
-            | Nature::Lazy(_)
-            | Nature::Scores(_)
-            | Nature::LogSoftmax(_) => Kind::Plain,
+        nature: match (&tensor.role, tensor.recipe()) {
+            (Role::Leaf(_), _) => Kind::Leaf,
+            (Role::Parameter(_), _) => Kind::Parameter,
+            (Role::Gradient(_), _) => Kind::Gradient,
+            (Role::Activation, Some(Recipe::ZerosAndOnes)) => Kind::ZerosAndOnes,
+            (Role::Activation, Some(Recipe::Filled)) => Kind::Filled,
+            (Role::Activation, _) => Kind::Plain,
         },
         is_cut: leaf.is_none() && tensor.is_tracked(),
-        origin: tensor.nature.origin().cloned(),
+        origin: tensor.role.origin().cloned(),
         handle: tensor.handle(),
         leaf,
     };

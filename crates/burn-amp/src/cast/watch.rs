@@ -25,7 +25,7 @@ use super::{
 use crate::{
     graph::{Graph, Probe},
     precision,
-    tensor::{AmpTensor, Nature, Reader},
+    tensor::{AmpTensor, Reader, Recipe, Role},
     watching,
 };
 
@@ -165,8 +165,8 @@ impl Watch {
             }
             seen.call.operands.push(Tensor::seen(operand));
             seen.memory.extend(operand.memory());
-            seen.call.reads_rounded |= matches!(operand.nature, Nature::Rounded(_));
-            seen.only_parameters &= !G::RECORDS && matches!(operand.nature, Nature::Parameter(_));
+            seen.call.reads_rounded |= operand.recipe().is_some_and(Recipe::is_rounded);
+            seen.only_parameters &= !G::RECORDS && matches!(operand.role, Role::Parameter(_));
         }
     }
 
@@ -414,18 +414,8 @@ fn why(operands: Operands, casts: Casts, class: Option<Class>, full_precision: b
 
 /// Whether the cast of an operand to `to` is made already, for another use.
 fn is_shared<B: AmpBackend, G: Graph<B>>(operand: &AmpTensor<B, G>, to: Precision) -> bool {
-    match &operand.nature {
-        Nature::Leaf(leaf) => leaf.has_cast(to),
-        Nature::Plain
-        | Nature::Parameter(_)
-        | Nature::Gradient(_)
-        | Nature::Pending(_)
-        | Nature::ZerosAndOnes
-        | Nature::Filled
-        | Nature::Rounded(_)
-        | Nature::Product(_)
-        | Nature::Lazy(_)
-        | Nature::Scores(_)
-        | Nature::LogSoftmax(_) => operand.recorded.has_low(to),
+    match &operand.role {
+        Role::Leaf(leaf) => leaf.has_cast(to),
+        Role::Activation | Role::Parameter(_) | Role::Gradient(_) => operand.recorded.has_low(to),
     }
 }

@@ -54,7 +54,7 @@ where
             unsafe { G::Inner::all_reduce(parts.values, op, device_ids).assume_resolved() };
         CollectiveTensor::new(AmpTensor::of(Parts {
             values,
-            nature: parts.nature.after_move(),
+            role: parts.role.after_move(),
             recorded: Recorded::nothing(),
             ..parts
         }))

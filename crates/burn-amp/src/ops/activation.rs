@@ -16,7 +16,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, LogSoftmaxOperand, Nature, Saturating},
+    tensor::{AmpTensor, Recipe, Saturating},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ActivationOps<Self> for Amp<B, P, G> {
@@ -94,9 +94,10 @@ fn log_softmax<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         output,
         log_sum_exp,
     } = kernels::log_softmax::forward::<G::Inner>(x.clone(), dim, precision::to_float(dtype));
-    let mut output = call.stored::<G>(output);
+    let output = call.stored::<G>(output);
     if is_last {
-        output.nature = Nature::LogSoftmax(Box::new(LogSoftmaxOperand { x, log_sum_exp }));
+        output.with_recipe(Recipe::LogSoftmax { x, log_sum_exp })
+    } else {
+        output
     }
-    output
 }

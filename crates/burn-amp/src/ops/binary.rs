@@ -1,7 +1,5 @@
 //! Sums, differences, products and quotients of two tensors.
 
-use std::sync::Arc;
-
 use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
@@ -16,7 +14,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, Lazy, Nature, Product},
+    tensor::{AmpTensor, Lazy, Recipe},
 };
 
 /// Shows two operands to a call.
@@ -72,15 +70,15 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
 /// and the graph keeps one bit per element of it.
 ///
-/// A product in F16 remembers its operands; see [`Product`](crate::tensor::Product).
+/// A product in F16 remembers its operands; see [`Recipe::Product`].
 pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     lhs: FloatTensor<Amp<B, P, G>>,
     rhs: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let mut call = Call::new::<G>(Op::float_mul);
-    let (x, mask) = match (&lhs.nature, &rhs.nature) {
-        (_, Nature::ZerosAndOnes) => (lhs, rhs),
-        (Nature::ZerosAndOnes, _) => (rhs, lhs),
+    let (x, mask) = match (lhs.recipe(), rhs.recipe()) {
+        (_, Some(Recipe::ZerosAndOnes)) => (lhs, rhs),
+        (Some(Recipe::ZerosAndOnes), _) => (rhs, lhs),
         _ => {
             look(&mut call, &lhs, &rhs);
             return product(call.decide(), lhs, rhs);
@@ -107,28 +105,17 @@ fn product<B: AmpBackend, G: Graph<B>>(
         return product;
     }
     // A factor of at most 1 makes no product overflow.
-    let is_bounded = |x: &AmpTensor<B, G>| match &x.nature {
-        Nature::Rounded(rounded) => rounded.is_bounded(),
-        _ => false,
-    };
+    let is_bounded = |x: &AmpTensor<B, G>| matches!(x.recipe(), Some(Recipe::Saturated(..)));
     let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
     if !is_bounded && call.lowers() && precision::of(&lhs) == Precision::F16 {
         let product = computed!([F], call, float_mul(lhs.clone(), rhs.clone()));
-        let product = call.result(product);
-        return remembered(product, lhs, rhs);
+        let product: AmpTensor<B, G> = call.result(product);
+        return if product.is_plain() {
+            product.with_recipe(Recipe::Product(lhs, rhs))
+        } else {
+            product
+        };
     }
     call.result(computed!([F], call, float_mul(lhs, rhs)))
-}
-
-/// Makes a product remember its operands, unless it is a gradient.
-fn remembered<B: AmpBackend, G: Graph<B>>(
-    mut product: AmpTensor<B, G>,
-    lhs: FloatTensor<G::Inner>,
-    rhs: FloatTensor<G::Inner>,
-) -> AmpTensor<B, G> {
-    if matches!(product.nature, Nature::Plain) {
-        product.nature = Nature::Product(Arc::new(Product::new(lhs, rhs)));
-    }
-    product
 }

@@ -4,8 +4,6 @@
 //! Ops that only move values lose no digit if they take such a number in the dtype of the other values. So it does not
 //! widen them.
 
-use std::sync::Arc;
-
 use burn_amp_core::{Op, Precision, scalar};
 use burn_amp_kernels::{AmpBackend, cat::cat};
 use burn_backend::{Scalar, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
@@ -15,31 +13,33 @@ use crate::{
     cast::call::{Call, Decided},
     graph::Graph,
     policy::ConfigSource,
-    tensor::{AmpTensor, Nature, Rounded},
+    tensor::{AmpTensor, Recipe},
 };
 
 /// Makes a tensor that is filled with `value`, or whose values are undefined, known to be.
 pub(super) fn filled<B: AmpBackend, G: Graph<B>>(
-    mut tensor: AmpTensor<B, G>,
+    tensor: AmpTensor<B, G>,
     value: Option<Scalar>,
 ) -> AmpTensor<B, G> {
     let low = tensor.context.policy.compute();
     let is_exact = value.is_none_or(|value| !scalar::is_rounded(value.elem(), low));
     if low.is_low() && is_exact && tensor.logical == Precision::F32 {
-        tensor.nature = Nature::Filled;
+        tensor.with_recipe(Recipe::Filled)
+    } else {
+        tensor
     }
-    tensor
 }
 
 /// Makes a mask known to be one.
 pub(super) fn zeros_and_ones<B: AmpBackend, G: Graph<B>>(
-    mut tensor: AmpTensor<B, G>,
+    tensor: AmpTensor<B, G>,
     is_mask: bool,
 ) -> AmpTensor<B, G> {
     if is_mask {
-        tensor.nature = Nature::ZerosAndOnes;
+        tensor.with_recipe(Recipe::ZerosAndOnes)
+    } else {
+        tensor
     }
-    tensor
 }
 
 /// Shows a call the operands of an op that moves their values: those that are filled after the others.
@@ -48,7 +48,7 @@ pub(super) fn look<'a, B: AmpBackend, G: Graph<B>>(
     tensors: impl IntoIterator<Item = &'a AmpTensor<B, G>> + Clone,
 ) {
     let is_filled = |tensor: &&AmpTensor<B, G>| {
-        matches!(tensor.nature, Nature::Filled) && tensor.stored() == Precision::F32
+        matches!(tensor.recipe(), Some(Recipe::Filled)) && tensor.stored() == Precision::F32
     };
     let others = tensors.clone().into_iter();
     others
@@ -91,20 +91,20 @@ fn rounded_cat<B: AmpBackend, G: Graph<B>>(
     dim: usize,
 ) -> Option<AmpTensor<B, G>> {
     let is_low = |part: &&AmpTensor<B, G>| part.stored().is_low();
-    let is_chain = |part: &&AmpTensor<B, G>| matches!(part.nature, Nature::Lazy(_));
+    let is_chain = |part: &&AmpTensor<B, G>| part.chain().is_some();
     let elements = |part: &AmpTensor<B, G>| part.shape().num_elements();
     let low = parts.iter().filter(|part| is_low(part) || is_chain(part));
     let is_mostly_low =
         2 * low.map(elements).sum::<usize>() >= parts.iter().map(elements).sum::<usize>();
     let is_mixed = is_mostly_low && parts.iter().any(|part| is_low(&part));
     // A part that remembers its own parts would keep all of them, those of a loop that appends rows without end.
-    let is_nested = parts.iter().any(AmpTensor::remembers_parts);
+    let is_cat = |part: &AmpTensor<B, G>| matches!(part.recipe(), Some(Recipe::Cat(..)));
+    let is_nested = parts.iter().any(is_cat);
     if !is_mixed || is_nested || !call.stays_in_f32() || !call.promotes() {
         return None;
     }
     let low = parts.iter().map(|part| call.cast_low(part.clone()));
     let mut whole = call.stored(cat::<G::Inner>(low.collect(), dim));
     whole.logical = Precision::F32;
-    whole.nature = Nature::Rounded(Arc::new(Rounded::cat(parts.to_vec(), dim)));
-    Some(whole)
+    Some(whole.with_recipe(Recipe::Cat(parts.to_vec(), dim)))
 }

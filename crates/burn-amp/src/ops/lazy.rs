@@ -10,7 +10,7 @@ use burn_backend::{Scalar, Shape, TensorMetadata, ops::FloatTensorOps, tensor::F
 use crate::{
     cast::call::{Call, Decided},
     graph::Graph,
-    tensor::{AmpTensor, Lazy, Nature},
+    tensor::{AmpTensor, Lazy},
 };
 
 /// Calls a method of the chain of a tensor: the one that it has, or a new one of a tensor in low precision.
@@ -18,9 +18,9 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
     x: &AmpTensor<B, G>,
     next: impl FnOnce(&Lazy<B, G>) -> Option<T>,
 ) -> Option<T> {
-    match &x.nature {
-        Nature::Lazy(lazy) => next(lazy),
-        _ => next(&Lazy::new(x)?),
+    match x.chain() {
+        Some(lazy) => next(lazy),
+        None => next(&Lazy::new(x)?),
     }
 }
 
@@ -50,10 +50,8 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
     x: &AmpTensor<B, G>,
     summand: &AmpTensor<B, G>,
 ) -> Option<AmpTensor<B, G>> {
-    match &x.nature {
-        Nature::Lazy(lazy)
-            if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) =>
-        {
+    match x.chain() {
+        Some(lazy) if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) => {
             let sum = lazy.with_summand(call.cast(summand.clone()));
             Some(call.lazy(sum))
         }
@@ -66,8 +64,8 @@ pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
 ) -> Option<AmpTensor<B, G>> {
-    match &x.nature {
-        Nature::Lazy(lazy) if call.keeps() || call.stays_in_f32() => {
+    match x.chain() {
+        Some(lazy) if call.keeps() || call.stays_in_f32() => {
             let relu = lazy.relu()?;
             Some(if relu.is_sum() {
                 // Other blocks read it in F32, and products in low precision: it is computed once, for both.
@@ -146,8 +144,8 @@ pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     x: &AmpTensor<B, G>,
     shape: &Shape,
 ) -> Option<AmpTensor<B, G>> {
-    match &x.nature {
-        Nature::Lazy(lazy) if call.keeps() => Some(call.lazy(lazy.reshaped(shape)?)),
+    match x.chain() {
+        Some(lazy) if call.keeps() => Some(call.lazy(lazy.reshaped(shape)?)),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     graph::Graph,
     policy::ConfigSource,
     precision,
-    tensor::{AmpTensor, Nature},
+    tensor::{AmpTensor, Role},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> ModuleOps<Self> for Amp<B, P, G> {
@@ -96,10 +96,10 @@ fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
         let shape: [usize; 2] = weight.shape().dims();
         is_worth_deferring(x.shape().num_elements() / shape[0].max(1), shape)
     };
-    let is_cast_for_this_op = match &weight.nature {
-        Nature::Leaf(leaf) => !B::fuses_elementwise() || !leaf.is_in_use() || is_deferred(),
-        Nature::Plain | Nature::Parameter(_) => true,
-        _ => false,
+    let is_cast_for_this_op = match &weight.role {
+        Role::Leaf(leaf) => !B::fuses_elementwise() || !leaf.is_in_use() || is_deferred(),
+        Role::Activation | Role::Parameter(_) => weight.recipe().is_none(),
+        Role::Gradient(_) => false,
     };
     is_cast_for_this_op && weight.stored() == Precision::F32
 }

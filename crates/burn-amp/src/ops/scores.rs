@@ -9,7 +9,7 @@ use burn_backend::{
 use crate::{
     cast::call::Decided,
     graph::Graph,
-    tensor::{AmpTensor, Nature, Scores},
+    tensor::{AmpTensor, Recipe, Scores},
     thresholds::worth_waiting,
 };
 
@@ -26,7 +26,7 @@ pub(super) fn scaled<B: AmpBackend, G: Graph<B>>(
     scalar: Scalar,
 ) -> Option<AmpTensor<B, G>> {
     let is_scores = x.recorded.is_product
-        && matches!(x.nature, Nature::Plain)
+        && x.is_plain()
         && scalar.elem::<f32>().is_normal()
         && may_wait(call, x);
     is_scores.then(|| call.scores(x.clone(), Scores::scaled(op, scalar)))
@@ -42,9 +42,9 @@ pub(super) fn masked<B: AmpBackend, G: Graph<B>>(
     if !may_wait(call, x) {
         return None;
     }
-    let scores = match &x.nature {
-        Nature::Plain => Scores::masked(&x.shape(), mask.clone(), value),
-        Nature::Scores(scores) => scores.and_masked(&x.shape(), mask.clone(), value),
+    let scores = match x.recipe() {
+        None if x.is_plain() => Scores::masked(&x.shape(), mask.clone(), value),
+        Some(Recipe::Scores(scores)) => scores.and_masked(&x.shape(), mask.clone(), value),
         _ => None,
     };
     Some(call.scores(x.clone(), scores?))

@@ -16,7 +16,7 @@ use crate::{
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Nature, Parts, Reader},
+    tensor::{AmpTensor, Parts, Reader, Recipe, Role},
 };
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> FloatTensorOps<Self> for Amp<B, P, G> {
@@ -45,12 +45,12 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         Context::of::<P>(device)
     };
     let logical = tensor.logical;
-    let nature = tensor.nature.clone().after_move();
+    let role = tensor.role.clone().after_move();
     AmpTensor::of(Parts {
         values: G::Inner::float_to_device(moved(tensor), device),
         logical,
         context,
-        nature,
+        role,
         recorded: Recorded::nothing(),
     })
 }
@@ -64,7 +64,7 @@ pub(super) fn picked<B: AmpBackend, G: Graph<B>>(
     indices: &IntTensor<B>,
 ) -> Option<AmpTensor<B, G>> {
     let stays_f32 = call.casts.operands.is_none() && tensor.stored() == Precision::F32;
-    let Nature::LogSoftmax(operand) = &tensor.nature else {
+    let Some(Recipe::LogSoftmax { x, log_sum_exp }) = tensor.recipe() else {
         return None;
     };
     if !stays_f32 || !is_one_per_row(tensor, dim, &indices.shape()) {
@@ -72,8 +72,8 @@ pub(super) fn picked<B: AmpBackend, G: Graph<B>>(
     }
     Some(call.stored(kernels::cross_entropy::forward::<G::Inner>(
         tensor.clone().read(Precision::F32, Reader::Cut),
-        call.behind::<G>(operand.x.clone()),
-        operand.log_sum_exp.clone(),
+        call.behind::<G>(x.clone()),
+        log_sum_exp.clone(),
         indices.clone(),
     )))
 }
@@ -92,7 +92,7 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let parts = tensor.into_parts();
     AmpTensor::of(Parts {
         values: G::Inner::float_detach(parts.values),
-        nature: parts.nature.after_detach(),
+        role: parts.role.after_detach(),
         recorded: Recorded::nothing(),
         ..parts
     })
@@ -102,7 +102,7 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 /// A sign has no digits to lose, so ops on the signs of a gradient follow the policy again: an input that was moved along
 /// them is evaluated as any other.
 pub(super) fn signs<B: AmpBackend, G: Graph<B>>(mut signs: AmpTensor<B, G>) -> AmpTensor<B, G> {
-    signs.nature = Nature::Plain;
+    signs.role = Role::Activation;
     signs
 }
 
@@ -126,7 +126,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         values: G::Inner::float_set_require_grad(values, require_grad),
         logical: parts.logical,
         context: parts.context,
-        nature: parts.nature.after_require_grad(),
+        role: parts.role.after_require_grad(),
         recorded: match (G::RECORDS, require_grad) {
             (true, _) => Recorded::nothing(),
             (false, true) if shares_casts => Recorded::of_parameter(),
@@ -134,7 +134,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         },
     })
     .enrolled();
-    if let (Nature::Leaf(leaf), Some((to, values))) = (&tensor.nature, lowered) {
+    if let (Role::Leaf(leaf), Some((to, values))) = (&tensor.role, lowered) {
         leaf.take_cast(to, values);
     }
     tensor
@@ -149,13 +149,13 @@ fn float_cast<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     {
         return chain;
     }
-    let (context, nature) = (tensor.context, tensor.nature.clone().after_cast());
+    let (context, role) = (tensor.context, tensor.role.clone().after_cast::<G>());
     let values = G::Inner::float_cast(moved(tensor), dtype);
     AmpTensor::of(Parts {
         logical: precision::of(&values),
         values,
         context,
-        nature,
+        role,
         recorded: Recorded::nothing(),
     })
 }

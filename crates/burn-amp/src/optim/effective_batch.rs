@@ -122,7 +122,7 @@ where
             };
             self.passes.join(&passes_of(grad));
             if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-                && let Some(origin) = tensor.nature.origin()
+                && let Some(origin) = tensor.role.origin()
             {
                 self.withheld |= origin.withheld_since(self.since);
             }

@@ -10,7 +10,7 @@ use crate::{
     backend::Amped,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
-    tensor::{Nature, Pending},
+    tensor::{Recipe, Role},
 };
 
 /// Whether one of the passes overflowed. Waits for the device.
@@ -25,11 +25,7 @@ pub(super) fn passes_of<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
 ) -> Passes<B::Plain> {
     let gradient = gradient.into_primitive().tensor();
-    gradient
-        .nature
-        .gradient()
-        .cloned()
-        .unwrap_or(Passes::none())
+    gradient.role.gradient().cloned().unwrap_or(Passes::none())
 }
 
 /// Separates a gradient from the passes that it was computed from.
@@ -46,15 +42,17 @@ pub(super) fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     passes: Passes<B::Plain>,
 ) -> Tensor<B, D> {
     let mut gradient = gradient.into_primitive().tensor();
-    let passes = match gradient.nature.gradient() {
+    let passes = match gradient.role.gradient() {
         Some(before) => before.replaced_by(passes),
         None => passes,
     };
-    gradient.nature = match gradient.nature {
-        Nature::Pending(pending) => {
-            Nature::Pending(Arc::new(Pending::new(pending.factors.clone(), passes)))
+    gradient.role = Role::Gradient(passes);
+    let gradient = match gradient.recipe() {
+        Some(Recipe::Scaled(factors, _)) => {
+            let factors = factors.clone();
+            gradient.with_recipe(factors.into())
         }
-        _ => Nature::Gradient(passes),
+        _ => gradient,
     };
     Tensor::from_primitive(TensorPrimitive::Float(gradient))
 }

@@ -29,7 +29,7 @@ use crate::{
     loss_scale::Passes,
     policy::{ConfigSource, Context, SetupError},
     precision, site,
-    tensor::{AmpTensor, Nature, Reader, times},
+    tensor::{AmpTensor, Reader, Recipe, Role, times},
 };
 
 /// The configuration source of steps that are run again. Their tensors have contexts of their own.
@@ -240,16 +240,16 @@ fn made<B: Trainable>(
         }
         origin
     };
-    tensor.nature = match outside.nature {
-        Kind::Plain => Nature::Plain,
-        Kind::Leaf | Kind::Parameter => Nature::Parameter(origin()),
-        Kind::Gradient => Nature::Gradient(Passes::none()),
-        Kind::ZerosAndOnes => Nature::ZerosAndOnes,
-        Kind::Filled => Nature::Filled,
+    tensor.role = match outside.nature {
+        Kind::Leaf | Kind::Parameter => Role::Parameter(origin()),
+        Kind::Gradient => Role::Gradient(Passes::none()),
+        Kind::Plain | Kind::ZerosAndOnes | Kind::Filled => Role::Activation,
     };
     match outside.nature {
         Kind::Leaf => Amp::<B, Apart, Tape>::float_set_require_grad(tensor, true),
-        _ => tensor,
+        Kind::ZerosAndOnes => tensor.with_recipe(Recipe::ZerosAndOnes),
+        Kind::Filled => tensor.with_recipe(Recipe::Filled),
+        Kind::Plain | Kind::Parameter | Kind::Gradient => tensor,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     graph::{NoGraph, Recorded, Records, Stepped},
     policy::ConfigSource,
     precision, ranks, site,
-    tensor::{AmpTensor, Nature, Parts, Reader},
+    tensor::{AmpTensor, Parts, Reader, Role},
     warn,
 };
 
@@ -127,15 +127,15 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             values,
             logical,
             context,
-            nature,
+            role,
             recorded: _,
         } = tensor.into_parts();
-        let is_lowered = context.policy.compute().is_low() && matches!(nature, Nature::Leaf(_));
+        let is_lowered = context.policy.compute().is_low() && matches!(role, Role::Leaf(_));
         AmpTensor::of(Parts {
             values: values.primitive,
             logical,
             context,
-            nature: nature.after_move(),
+            role: role.after_move(),
             recorded: if is_lowered {
                 Recorded::of_parameter()
             } else {
@@ -160,8 +160,8 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         let parts = tensor.into_parts();
-        let stepped = match &parts.nature {
-            Nature::Gradient(passes) => {
+        let stepped = match &parts.role {
+            Role::Gradient(passes) => {
                 Some(Stepped::by(passes, parts.values.shape().num_elements()))
             }
             _ => None,
@@ -175,7 +175,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             values: Autodiff::<B, G::Strategy>::from_inner(parts.values),
             logical: parts.logical,
             context: parts.context,
-            nature: Nature::Plain,
+            role: Role::Activation,
             recorded,
         })
     }

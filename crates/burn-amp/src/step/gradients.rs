@@ -8,11 +8,11 @@ use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::times_on_device;
 use crate::{
-    graph::{NoGraph, Recorded, Records},
+    graph::{Recorded, Records},
     loss_scale::{DeferredPass, Passes},
     policy::Context,
     precision,
-    tensor::{AmpTensor, Factors, Nature, Parts, Pending, times},
+    tensor::{AmpTensor, Factors, Parts, Role, times},
 };
 
 /// The gradients of a backward pass, and its outcome. They are stored scaled and unscaled when they are taken out.
@@ -66,7 +66,7 @@ impl<B: AmpBackend> Pass<B> {
         gradient: FloatTensor<B>,
     ) -> Option<AmpTensor<B>> {
         let gradient = self.unscale(gradient, tensor.stored(), tensor.context);
-        if let (None, Some(origin)) = (&gradient, tensor.nature.origin()) {
+        if let (None, Some(origin)) = (&gradient, tensor.role.origin()) {
             origin.withhold();
         }
         gradient
@@ -90,8 +90,8 @@ impl<B: AmpBackend> Pass<B> {
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                let nature = Nature::Gradient(of_leaf(Passes::none()));
-                return Some(Self::wrap(gradient, context, nature));
+                let passes = of_leaf(Passes::none());
+                return Some(Self::wrap(gradient, context, passes, None));
             }
             Self::Checked { scale, .. } => {
                 let unscale = scale.recip();
@@ -115,20 +115,25 @@ impl<B: AmpBackend> Pass<B> {
                 )
             }
         };
-        let pending = Nature::Pending(Arc::new(Pending::new(factors, of_leaf(passes))));
-        Some(Self::wrap(gradient, context, pending))
+        Some(Self::wrap(
+            gradient,
+            context,
+            of_leaf(passes),
+            Some(factors),
+        ))
     }
 
     fn wrap(
         gradient: FloatTensor<B>,
         context: &'static Context<B>,
-        nature: Nature<B, NoGraph>,
+        passes: Passes<B>,
+        factors: Option<Factors<B>>,
     ) -> AmpTensor<B> {
-        let stored = match nature {
-            Nature::Pending(_) => precision::of(&gradient).join(Precision::F32),
-            _ => precision::of(&gradient),
+        let stored = match factors {
+            Some(_) => precision::of(&gradient).join(Precision::F32),
+            None => precision::of(&gradient),
         };
-        AmpTensor::of(Parts {
+        let gradient = AmpTensor::of(Parts {
             // Where the policy lowers nothing, the gradient of a half-precision leaf is in half precision, as in plain Burn.
             logical: if context.policy.compute().is_low() {
                 stored.join(Precision::F32)
@@ -137,9 +142,13 @@ impl<B: AmpBackend> Pass<B> {
             },
             values: gradient,
             context,
-            nature,
+            role: Role::Gradient(passes),
             recorded: Recorded::nothing(),
-        })
+        });
+        match factors {
+            Some(factors) => gradient.with_recipe(factors.into()),
+            None => gradient,
+        }
     }
 
     /// Returns zeros in place of a gradient that overflowed.
@@ -150,7 +159,7 @@ impl<B: AmpBackend> Pass<B> {
             &B::float_device(gradient),
             precision::to_float(dtype),
         );
-        Self::wrap(zeros, context, Nature::Gradient(Passes::none()))
+        Self::wrap(zeros, context, Passes::none(), None)
     }
 
     /// Scales a gradient as it is stored: the inverse of [`unscale`](Self::unscale).

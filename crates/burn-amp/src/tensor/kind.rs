@@ -2,7 +2,7 @@
 
 use burn_amp_kernels::AmpBackend;
 
-use super::{AmpTensor, Nature};
+use super::{AmpTensor, Recipe, Role};
 use crate::graph::Graph;
 
 macro_rules! kinds {
@@ -61,21 +61,21 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// What the tensor stands for.
     #[doc(hidden)]
     pub fn kind(&self) -> Kind {
-        match &self.nature {
-            Nature::Plain => Kind::Plain,
-            Nature::Leaf(_) => Kind::Leaf,
-            Nature::Parameter(_) => Kind::Parameter,
-            Nature::Gradient(_) => Kind::Gradient,
-            Nature::Pending(_) => Kind::Pending,
-            Nature::ZerosAndOnes => Kind::ZerosAndOnes,
-            Nature::Filled => Kind::Filled,
-            Nature::Rounded(rounded) if rounded.is_bounded() => Kind::Saturated,
-            Nature::Rounded(_) => Kind::Concatenated,
-            Nature::Product(_) => Kind::Product,
-            Nature::Lazy(lazy) => lazy.kind(),
-            Nature::Scores(scores) if scores.is_masked() => Kind::Masked,
-            Nature::Scores(_) => Kind::Scaled,
-            Nature::LogSoftmax(_) => Kind::LogSoftmax,
+        match (self.recipe(), &self.role) {
+            (None, Role::Activation) => Kind::Plain,
+            (None, Role::Leaf(_)) => Kind::Leaf,
+            (None, Role::Parameter(_)) => Kind::Parameter,
+            (None, Role::Gradient(_)) => Kind::Gradient,
+            (Some(Recipe::ZerosAndOnes), _) => Kind::ZerosAndOnes,
+            (Some(Recipe::Filled), _) => Kind::Filled,
+            (Some(Recipe::Saturated(..)), _) => Kind::Saturated,
+            (Some(Recipe::Cat(..)), _) => Kind::Concatenated,
+            (Some(Recipe::Product(..)), _) => Kind::Product,
+            (Some(Recipe::Chain(lazy)), _) => lazy.kind(),
+            (Some(Recipe::Scores(scores)), _) if scores.is_masked() => Kind::Masked,
+            (Some(Recipe::Scores(_)), _) => Kind::Scaled,
+            (Some(Recipe::LogSoftmax { .. }), _) => Kind::LogSoftmax,
+            (Some(Recipe::Scaled(..)), _) => Kind::Pending,
         }
     }
 }

@@ -20,7 +20,7 @@ use burn_amp_kernels::{
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::{AmpTensor, Nature, kind::Kind, view::View};
+use super::{AmpTensor, kind::Kind, view::View};
 use crate::{
     graph::{Graph, Recorded},
     precision,
@@ -38,9 +38,7 @@ pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
     /// An F32 tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
     summand: Option<FloatTensor<G::Inner>>,
     what: What,
-    viewed: OnceLock<Recorded<B>>,
-    low: OnceLock<FloatTensor<G::Inner>>,
-    in_f32: OnceLock<FloatTensor<G::Inner>>,
+    recorded_view: OnceLock<Recorded<B>>,
 }
 
 /// What a chain computes from its operand.
@@ -57,7 +55,7 @@ enum What {
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// Makes the chain without factors of a low tensor; `None` if the tensor is something else, or too small to be worth it.
     pub(crate) fn new(tensor: &AmpTensor<B, G>) -> Option<Self> {
-        let is_worth_it = matches!(tensor.nature, Nature::Plain)
+        let is_worth_it = tensor.is_plain()
             && tensor.stored().is_low()
             && tensor.shape().num_elements() >= worth_waiting();
         is_worth_it.then(|| {
@@ -69,9 +67,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
                 view,
                 summand: None,
                 what: What::View,
-                viewed: OnceLock::new(),
-                low: OnceLock::new(),
-                in_f32: OnceLock::new(),
+                recorded_view: OnceLock::new(),
             }
         })
     }
@@ -85,9 +81,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             chain,
             summand: None,
             what,
-            viewed: OnceLock::new(),
-            low: OnceLock::new(),
-            in_f32: OnceLock::new(),
+            recorded_view: OnceLock::new(),
         }
     }
 
@@ -127,8 +121,10 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     }
 
     /// What a graph knows about the view, as its readers share it.
-    pub(crate) fn recorded(&self) -> Recorded<B> {
-        self.viewed.get_or_init(|| Recorded::sharing(0)).clone()
+    pub(super) fn recorded(&self) -> Recorded<B> {
+        self.recorded_view
+            .get_or_init(|| Recorded::sharing(0))
+            .clone()
     }
 
     /// The values in F32.
@@ -332,31 +328,24 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         Some(self.in_view(moment, &kept, &shape.into()))
     }
 
-    /// The values in a dtype: in a low one as a product reads them, in F32 for any other op. All readers share them.
-    pub(super) fn values(&self, dtype: Precision) -> FloatTensor<G::Inner> {
-        match self.what {
-            What::View => {
-                let view = || self.in_view(self.x.clone(), &self.view.grid(), &self.shape());
-                precision::cast::<G::Inner>(self.low.get_or_init(view).clone(), dtype)
-            }
-            What::Values | What::Squares if dtype.is_low() => {
-                let low = || {
-                    // The graph has one node of a sum, so that its gradient is computed once.
-                    if self.what == What::Squares || self.is_sum() {
-                        precision::cast::<G::Inner>(self.in_f32(), dtype)
-                    } else {
-                        self.computed::<G::Inner>(dtype)
-                    }
-                };
-                precision::cast::<G::Inner>(self.low.get_or_init(low).clone(), dtype)
-            }
-            What::Values | What::Squares => precision::cast::<G::Inner>(self.in_f32(), dtype),
-        }
+    /// The values of a view, in the dtype of the low tensor.
+    pub(super) fn viewed(&self) -> FloatTensor<G::Inner> {
+        self.in_view(self.x.clone(), &self.view.grid(), &self.shape())
+    }
+
+    /// Whether the values in low precision are those in F32, cast.
+    pub(super) fn is_computed_in_f32(&self) -> bool {
+        self.what == What::Squares || self.is_sum()
+    }
+
+    /// The values of a chain in low precision, as a product reads them.
+    pub(super) fn in_low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
+        self.computed::<G::Inner>(dtype)
     }
 
     /// The values of a chain in F32, which a graph computes again in the backward pass.
-    fn in_f32(&self) -> FloatTensor<G::Inner> {
-        let compute = || match self.what {
+    pub(super) fn in_f32(&self) -> FloatTensor<G::Inner> {
+        match self.what {
             What::Squares => {
                 let values = self.widened().in_f32();
                 G::Recomputed::float_mul(values.clone(), values)
@@ -364,8 +353,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             // To compute a sum again, the graph would keep what was added.
             _ if self.is_sum() => self.computed::<G::Inner>(Precision::F32),
             What::View | What::Values => self.computed::<G::Recomputed>(Precision::F32),
-        };
-        self.in_f32.get_or_init(compute).clone()
+        }
     }
 
     /// Computes the chain in a dtype; a graph records it on `I`.

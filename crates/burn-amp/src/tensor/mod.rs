@@ -1,21 +1,21 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
+//! * [`role`]: whether a tensor is a parameter, a gradient or none of these
+//! * [`forms`]: the forms of a value, and the recipe for those that are not stored
 //! * [`rounded`]: results stored in low precision, with their F32 values within reach
-//! * [`product`]: products in F16, with their F32 values within reach
 //! * [`lazy`]: chains of ops that have not been computed
 //! * [`scores`]: scaled and masked products that have not been computed
 //! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`pending`]: gradients whose factors have not been applied
 //! * [`read`]: the one way to the values
 //! * [`kind`]: the kinds of tensors, for tests
-//! * [`nature`]: whether a tensor is a parameter, a gradient, has values with a known property, or is none of these
 
+mod forms;
 mod kind;
 mod lazy;
-mod nature;
 mod pending;
-mod product;
 mod read;
+mod role;
 mod rounded;
 mod scores;
 mod view;
@@ -26,14 +26,16 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::{AmpBackend, made::Memory};
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+pub(crate) use forms::Recipe;
 pub use kind::Kind;
 pub(crate) use lazy::Lazy;
-pub(crate) use nature::{LogSoftmaxOperand, Nature};
-pub(crate) use pending::{Factors, Pending, times};
-pub(crate) use product::Product;
+pub(crate) use pending::{Factors, times};
 pub(crate) use read::Reader;
-pub(crate) use rounded::{Rounded, Saturating};
+pub(crate) use role::Role;
+pub(crate) use rounded::Saturating;
 pub(crate) use scores::Scores;
+
+use forms::Forms;
 
 use crate::{
     graph::{Graph, NoGraph, Origin, Probe, Recorded},
@@ -52,10 +54,12 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype. If the tensor waits, these are the values of the tensor that it is made of, so
     /// nothing outside of this folder sees them.
     inner: FloatTensor<G::Inner>,
+    /// The other forms of the values; `None` if a cast makes them.
+    forms: Option<Arc<Forms<B, G>>>,
     pub(crate) logical: Precision,
     /// The policy and the loss scale of the device that the values are on.
     pub(crate) context: &'static Context<B>,
-    pub(crate) nature: Nature<B, G>,
+    pub(crate) role: Role<B>,
     pub(crate) recorded: Recorded<B>,
 }
 
@@ -64,7 +68,7 @@ pub(crate) struct Parts<B: AmpBackend, G: Graph<B>> {
     pub(crate) values: FloatTensor<G::Inner>,
     pub(crate) logical: Precision,
     pub(crate) context: &'static Context<B>,
-    pub(crate) nature: Nature<B, G>,
+    pub(crate) role: Role<B>,
     pub(crate) recorded: Recorded<B>,
 }
 
@@ -75,7 +79,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: precision::of(&values),
             values,
             context,
-            nature: Nature::Plain,
+            role: Role::Activation,
             recorded: Self::recorded(context, 0),
         })
     }
@@ -87,16 +91,44 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             values,
             logical,
             context,
-            nature,
+            role,
             recorded,
         } = parts;
         Self {
             inner: values,
+            forms: None,
             logical,
             context,
-            nature,
+            role,
             recorded,
         }
+    }
+
+    /// Remembers what the values were made of, instead of what was known of it.
+    pub(crate) fn with_recipe(self, recipe: Recipe<B, G>) -> Self {
+        Self {
+            forms: Some(Arc::new(Forms::of(recipe))),
+            ..self
+        }
+    }
+
+    /// What the values were made of, if that gives what their stored form does not.
+    #[inline]
+    pub(crate) fn recipe(&self) -> Option<&Recipe<B, G>> {
+        self.forms.as_ref().map(|forms| &forms.recipe)
+    }
+
+    /// The chain that the tensor stands for.
+    pub(crate) fn chain(&self) -> Option<&Lazy<B, G>> {
+        match self.recipe() {
+            Some(Recipe::Chain(lazy)) => Some(lazy),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is known about the tensor besides its values.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.forms.is_none() && matches!(self.role, Role::Activation)
     }
 
     /// A tensor that stands for a chain, which is not computed.
@@ -106,28 +138,30 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         context: &'static Context<B>,
         recorded: Recorded<B>,
     ) -> Self {
-        Self {
-            inner: chain.source().clone(),
+        let low = chain.source().clone();
+        Self::of(Parts {
+            values: low,
             logical,
             context,
-            nature: Nature::Lazy(Arc::new(chain)),
+            role: Role::Activation,
             recorded,
-        }
+        })
+        .with_recipe(Recipe::Chain(chain))
     }
 
     /// A tensor that stands for this one, or for the scores that this one stands for, scaled and masked.
     pub(crate) fn into_scores(
         self,
-        scores: Scores<B, G>,
+        scores: Scores<B>,
         logical: Precision,
         recorded: Recorded<B>,
     ) -> Self {
         Self {
             logical,
-            nature: Nature::Scores(Arc::new(scores)),
             recorded,
             ..self
         }
+        .with_recipe(Recipe::Scores(scores))
     }
 
     /// Facts about a new tensor; `chain` is how many ops a backward pass computes again to get it.
@@ -139,22 +173,22 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// Updates the nature after `require_grad` or `detach`: a tensor that requires a gradient itself becomes a leaf of
+    /// Updates the role after `require_grad` or `detach`: a tensor that requires a gradient itself becomes a leaf of
     /// the graph, and a leaf that no longer does becomes a parameter outside it.
     #[inline]
     pub(crate) fn enrolled(mut self) -> Self {
         if G::Inner::float_is_require_grad(&self.inner) {
-            if !matches!(self.nature, Nature::Leaf(_)) {
-                let origin = self.nature.origin().cloned();
+            if !matches!(self.role, Role::Leaf(_)) {
+                let origin = self.role.origin().cloned();
                 let origin = origin.unwrap_or_else(|| Arc::new(Origin::default()));
                 let checked = self.context.scales_losses();
                 let leaf = G::enroll(&self.inner, origin, &self.context.leaves, checked);
                 if let Some(leaf) = leaf {
-                    self.nature = Nature::Leaf(leaf);
+                    self.role = Role::Leaf(leaf);
                 }
             }
-        } else if let Nature::Leaf(leaf) = self.nature {
-            self.nature = Nature::Parameter(leaf.origin().clone());
+        } else if let Role::Leaf(leaf) = self.role {
+            self.role = Role::Parameter(leaf.origin().clone());
         }
         self
     }
@@ -162,7 +196,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// Whether the tensor requires a gradient itself.
     #[inline]
     pub(crate) fn is_require_grad(&self) -> bool {
-        matches!(self.nature, Nature::Leaf(_)) || G::Inner::float_is_require_grad(&self.inner)
+        matches!(self.role, Role::Leaf(_)) || G::Inner::float_is_require_grad(&self.inner)
     }
 
     /// The device that the values are on.
@@ -173,9 +207,9 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Whether the tensor is in a graph.
     pub(crate) fn is_tracked(&self) -> bool {
-        match &self.nature {
-            Nature::Lazy(lazy) => lazy.is_tracked(),
-            _ => G::is_tracked(&self.inner),
+        match self.chain() {
+            Some(lazy) => lazy.is_tracked(),
+            None => G::is_tracked(&self.inner),
         }
     }
 
@@ -188,10 +222,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// Whether the tensor stands for values that have not been computed.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        matches!(
-            self.nature,
-            Nature::Lazy(_) | Nature::Scores(_) | Nature::Pending(_)
-        )
+        self.recipe().is_some_and(Recipe::waits)
     }
 
     /// The number of the tensor's own node in the graph; `None` if it has none.
@@ -205,8 +236,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// The node of a leaf without its values, for its gradient.
     pub(crate) fn handle(&self) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
-        match &self.nature {
-            Nature::Leaf(_) => G::handle(&self.inner, &self.context.leaves),
+        match &self.role {
+            Role::Leaf(_) => G::handle(&self.inner, &self.context.leaves),
             _ => None,
         }
     }
@@ -267,9 +298,10 @@ impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
+            forms: self.forms.clone(),
             logical: self.logical,
             context: self.context,
-            nature: self.nature.clone(),
+            role: self.role.clone(),
             recorded: self.recorded.clone(),
         }
     }
@@ -292,16 +324,16 @@ impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     }
 
     fn shape(&self) -> Shape {
-        match &self.nature {
-            Nature::Lazy(lazy) => lazy.shape(),
-            _ => self.inner.shape(),
+        match self.chain() {
+            Some(lazy) => lazy.shape(),
+            None => self.inner.shape(),
         }
     }
 
     fn rank(&self) -> usize {
-        match &self.nature {
-            Nature::Lazy(lazy) => lazy.shape().num_dims(),
-            _ => self.inner.rank(),
+        match self.chain() {
+            Some(lazy) => lazy.shape().num_dims(),
+            None => self.inner.rank(),
         }
     }
 }

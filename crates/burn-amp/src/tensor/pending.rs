@@ -4,33 +4,14 @@
 //! are. The step of an optimizer over all parameters applies both on its way, which costs nothing. Any other reader gets
 //! the gradient with its factors applied.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
-use super::{AmpTensor, Nature, Reader};
-use crate::{
-    graph::{Graph, NoGraph},
-    loss_scale::{DeferredPass, Passes},
-    precision,
-};
-
-/// The factors of a gradient, and the backward passes that it was computed from.
-pub(crate) struct Pending<B: AmpBackend, G: Graph<B>> {
-    pub(crate) passes: Passes<B>,
-    pub(crate) factors: Factors<B>,
-    /// Applies the factors. Gradients are in no graph, so it is made for `NoGraph` only.
-    apply: Apply<B, FloatTensor<G::Inner>>,
-    /// The gradient with its factors applied, once one of several holders has read it.
-    applied: OnceLock<FloatTensor<G::Inner>>,
-}
-
-type Apply<B, T> = fn(&Factors<B>, T) -> T;
+use super::{AmpTensor, Reader, Recipe, Role};
+use crate::{graph::NoGraph, loss_scale::DeferredPass, precision};
 
 /// The factors of a gradient, in the order in which they are applied, in F32 (F64 for F64).
 pub(crate) struct Factors<B: AmpBackend> {
@@ -52,6 +33,7 @@ impl<B: AmpBackend> Factors<B> {
         }
     }
 
+    /// Returns a gradient with the factors applied, which widens a gradient in low precision.
     fn apply(&self, gradient: FloatTensor<B>) -> FloatTensor<B> {
         let Self {
             unscale,
@@ -97,30 +79,9 @@ impl<B: AmpBackend> fmt::Debug for Factors<B> {
     }
 }
 
-impl<B: AmpBackend> Pending<B, NoGraph> {
-    pub(crate) fn new(factors: Factors<B>, passes: Passes<B>) -> Self {
-        Self {
-            passes,
-            factors,
-            apply: Factors::apply,
-            applied: OnceLock::new(),
-        }
-    }
-}
-
-impl<B: AmpBackend, G: Graph<B>> Pending<B, G> {
-    /// Returns the gradient with its factors applied, which widens a gradient in low precision.
-    ///
-    /// Adam reads a gradient twice, so the result is kept until the last holder reads it.
-    pub(super) fn applied(
-        self: &Arc<Self>,
-        gradient: FloatTensor<G::Inner>,
-    ) -> FloatTensor<G::Inner> {
-        if Arc::strong_count(self) == 1 && self.applied.get().is_none() {
-            return (self.apply)(&self.factors, gradient);
-        }
-        let apply = || (self.apply)(&self.factors, gradient);
-        self.applied.get_or_init(apply).clone()
+impl<B: AmpBackend> From<Factors<B>> for Recipe<B, NoGraph> {
+    fn from(factors: Factors<B>) -> Self {
+        Self::Scaled(factors, Factors::apply)
     }
 }
 
@@ -128,7 +89,8 @@ impl<B: AmpBackend> AmpTensor<B> {
     /// A tensor of the same shape that takes no memory of its own. Its values do not matter.
     pub(crate) fn placeholder(&self) -> Self {
         Self {
-            nature: Nature::Plain,
+            forms: None,
+            role: Role::Activation,
             ..self.clone()
         }
     }
@@ -137,9 +99,12 @@ impl<B: AmpBackend> AmpTensor<B> {
     ///
     /// Anything else is read in F32, as the gradient that a program has made.
     pub(crate) fn into_unscaled(self) -> (FloatTensor<B>, Factors<B>) {
-        match &self.nature {
-            Nature::Pending(pending) => (self.inner, pending.factors.clone()),
-            Nature::Gradient(_) => (self.inner, Factors::none()),
+        match (self.recipe(), &self.role) {
+            (Some(Recipe::Scaled(factors, _)), _) => {
+                let factors = factors.clone();
+                (self.inner, factors)
+            }
+            (None, Role::Gradient(_)) => (self.inner, Factors::none()),
             _ => {
                 let wide = self.stored().join(Precision::F32);
                 (self.read(wide, Reader::Cut), Factors::none())

@@ -4,7 +4,7 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::tensor::FloatTensor;
 
-use super::{AmpTensor, Nature, Parts};
+use super::{AmpTensor, Parts, Recipe, Role};
 use crate::{
     graph::{Graph, Recorded},
     precision,
@@ -41,33 +41,17 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// What waits is computed; clones of the tensor share it, and all casts.
     #[inline]
     pub(crate) fn read(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
-        match self.nature {
-            Nature::Plain | Nature::Parameter(_) | Nature::Gradient(_) | Nature::Leaf(_)
-                if precision::of(&self.inner) == to && !self.is_summed_in_f32() =>
-            {
-                self.inner
-            }
-            _ => self.computed(to, reader),
+        if self.forms.is_none() && precision::of(&self.inner) == to && !self.is_summed_in_f32() {
+            self.inner
+        } else {
+            self.made(to, reader)
         }
     }
 
-    fn computed(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+    fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
         let tensor = self.settled();
-        let values = match &tensor.nature {
-            Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::LogSoftmax(_) => return tensor.cast(to, reader),
-            Nature::Rounded(_) | Nature::Product(_) if to.is_low() => {
-                return tensor.cast(to, reader);
-            }
-            Nature::Rounded(rounded) => rounded.exact(),
-            Nature::Product(product) => product.in_f32(),
-            Nature::Lazy(lazy) => lazy.values(to),
-            Nature::Scores(_) | Nature::Pending(_) => unreachable!("a settled tensor is neither"),
+        let Some(values) = tensor.forms.as_ref().and_then(|forms| forms.made(to)) else {
+            return tensor.cast(to, reader);
         };
         made::float::<G::Inner>(&values);
         precision::cast::<G::Inner>(values, to)
@@ -81,8 +65,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             Reader::Cut if from == to => return self.inner,
             Reader::Cut => return precision::cast::<G::Inner>(self.inner, to),
         };
-        match &self.nature {
-            Nature::Leaf(leaf) if to != from || self.is_summed_in_f32() => {
+        match &self.role {
+            Role::Leaf(leaf) if to != from || self.is_summed_in_f32() => {
                 G::cast_leaf(self.inner, leaf, to, level, &self.context.leaves)
             }
             _ => G::cast(self.inner, &self.recorded, to, recomputes),
@@ -93,7 +77,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// in the dtype in which it is stored.
     #[inline]
     fn is_summed_in_f32(&self) -> bool {
-        matches!(self.nature, Nature::Leaf(_))
+        matches!(self.role, Role::Leaf(_))
             && precision::of(&self.inner).is_low()
             && self.context.policy.compute().is_low()
     }
@@ -101,79 +85,46 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The tensor with a view, scores or the factors of a gradient computed, which have one dtype whoever reads them. A
     /// chain goes on waiting: its reader decides the dtype.
     pub(crate) fn settled(self) -> Self {
-        let (inner, nature, recorded) = match &self.nature {
-            Nature::Scores(scores) => (scores.computed(self.inner), Nature::Plain, self.recorded),
-            Nature::Pending(pending) => {
-                let nature = Nature::Gradient(pending.passes.clone());
-                (pending.applied(self.inner), nature, self.recorded)
-            }
-            Nature::Lazy(lazy) if lazy.is_view() => {
-                let values = lazy.values(precision::of(&self.inner));
-                (values, Nature::Plain, lazy.recorded())
-            }
-            Nature::Lazy(_)
-            | Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Rounded(_)
-            | Nature::Product(_)
-            | Nature::LogSoftmax(_) => return self,
-        };
-        Self {
-            inner,
-            logical: self.logical,
-            context: self.context,
-            nature,
-            recorded,
+        match self.forms {
+            Some(forms) if forms.recipe.has_one_dtype() => Self::of(Parts {
+                values: forms.settled(self.inner),
+                logical: self.logical,
+                context: self.context,
+                role: self.role,
+                recorded: match &forms.recipe {
+                    Recipe::Chain(lazy) => lazy.recorded(),
+                    _ => self.recorded,
+                },
+            }),
+            forms => Self { forms, ..self },
         }
     }
 
     /// Whether a reader in dtype `to` gets the tensor's own values, cast.
     pub(crate) fn casts_to(&self, to: Precision) -> bool {
-        match &self.nature {
-            Nature::Rounded(_) | Nature::Product(_) => to.is_low(),
-            Nature::Lazy(lazy) => lazy.is_view(),
-            Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::Pending(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Scores(_)
-            | Nature::LogSoftmax(_) => true,
+        match self.recipe() {
+            Some(Recipe::Saturated(..) | Recipe::Cat(..) | Recipe::Product(..)) => to.is_low(),
+            Some(Recipe::Chain(lazy)) => lazy.is_view(),
+            _ => true,
         }
     }
 
     /// The dtype in which the values are stored, or in which an op that keeps dtypes would read those that wait.
     pub(crate) fn stored(&self) -> Precision {
-        match &self.nature {
-            Nature::Lazy(lazy) if !lazy.is_view() => Precision::F32,
+        match self.recipe() {
+            Some(Recipe::Chain(lazy)) if !lazy.is_view() => Precision::F32,
             // Its factors are applied in F32.
-            Nature::Pending(_) => precision::of(&self.inner).join(Precision::F32),
+            Some(Recipe::Scaled(..)) => precision::of(&self.inner).join(Precision::F32),
             _ => precision::of(&self.inner),
         }
     }
 
     /// The lowest dtype in which the values lose nothing: F32 for a result that was rounded when it was stored.
     pub(crate) fn exact_dtype(&self) -> Precision {
-        match &self.nature {
-            Nature::Rounded(_) => Precision::F32,
-            Nature::Product(_) if self.logical == Precision::F32 => Precision::F32,
-            Nature::Product(_)
-            | Nature::Plain
-            | Nature::Leaf(_)
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::Pending(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::Lazy(_)
-            | Nature::Scores(_)
-            | Nature::LogSoftmax(_) => self.stored(),
+        match self.recipe() {
+            Some(Recipe::Product(..)) if self.logical == Precision::F32 => Precision::F32,
+            Some(recipe) if recipe.is_rounded() => Precision::F32,
+            _ => self.stored(),
         }
     }
 
@@ -185,29 +136,30 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
         let (logical, context) = (tensor.logical, tensor.context);
         let dtype = tensor.exact_dtype();
-        Self {
-            inner: tensor.read(dtype, Reader::Cut),
+        Self::of(Parts {
+            values: tensor.read(dtype, Reader::Cut),
             logical,
             context,
-            nature: Nature::Plain,
+            role: Role::Activation,
             recorded: Recorded::nothing(),
-        }
+        })
     }
 
     /// What the tensor consists of, with exact values.
     pub(crate) fn into_parts(self) -> Parts<B, G> {
         let Self {
             inner,
+            forms: _,
             logical,
             context,
-            nature,
+            role,
             recorded,
         } = self.exact();
         Parts {
             values: inner,
             logical,
             context,
-            nature,
+            role,
             recorded,
         }
     }
@@ -216,14 +168,14 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     pub(crate) fn in_f32(self) -> Self {
         let wide = self.stored().join(Precision::F32);
         let (logical, context) = (self.logical.join(Precision::F32), self.context);
-        let nature = self.nature.clone().after_cast();
+        let role = self.role.clone().after_cast::<G>();
         let reader = Reader::alone(&self);
-        Self {
-            inner: self.read(wide, reader),
+        Self::of(Parts {
+            values: self.read(wide, reader),
             logical,
             context,
-            nature,
+            role,
             recorded: Recorded::nothing(),
-        }
+        })
     }
 }

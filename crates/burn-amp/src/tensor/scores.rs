@@ -4,8 +4,6 @@
 //! writes all scores. Division and fill cost nothing as part of the softmax, and nothing is rounded in between. So they
 //! wait for their reader. Any other one gets what Burn's ops compute.
 
-use std::sync::{Arc, OnceLock};
-
 use burn_amp_core::scalar;
 use burn_amp_kernels::{
     self as kernels, AmpBackend,
@@ -18,15 +16,13 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor},
 };
 
-use super::{AmpTensor, Nature};
+use super::{AmpTensor, Recipe};
 use crate::{graph::Graph, precision};
 
-/// What is to be done with a low tensor, the values that an [`AmpTensor`](super::AmpTensor) of this nature has.
-pub(crate) struct Scores<B: AmpBackend, G: Graph<B>> {
+/// What is to be done with a low tensor.
+pub(crate) struct Scores<B: AmpBackend> {
     scale: Option<Scale>,
     fill: Option<Fill<BoolTensor<B>>>,
-    /// The scores, once one of several holders has read them.
-    computed: OnceLock<FloatTensor<G::Inner>>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,15 +46,19 @@ pub(crate) type Unscored<B, G> = (
 /// A softmax gives practically no weight to what is so far below other scores.
 const HIDDEN: f64 = -1e3;
 
-impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
+impl<B: AmpBackend> Scores<B> {
     /// A tensor that is multiplied by a number or divided by it.
     pub(crate) fn scaled(op: ScalarOp, scalar: Scalar) -> Self {
-        Self::of(Some(Scale { op, scalar }), None)
+        Self {
+            scale: Some(Scale { op, scalar }),
+            fill: None,
+        }
     }
 
     /// A tensor of a shape in which a mask hides elements from a softmax; `None` if the mask has another purpose.
     pub(crate) fn masked(shape: &Shape, mask: BoolTensor<B>, value: Scalar) -> Option<Self> {
-        Self::of(None, None).and_masked(shape, mask, value)
+        let (scale, fill) = (None, None);
+        Self { scale, fill }.and_masked(shape, mask, value)
     }
 
     /// The same tensor with a mask, which hides more elements if there is one already. `None` if the mask has another
@@ -83,15 +83,10 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
             Some(_) => return None,
             None => mask,
         };
-        Some(Self::of(self.scale, Some(Fill { mask, value })))
-    }
-
-    fn of(scale: Option<Scale>, fill: Option<Fill<BoolTensor<B>>>) -> Self {
-        Self {
-            scale,
-            fill,
-            computed: OnceLock::new(),
-        }
+        Some(Self {
+            scale: self.scale,
+            fill: Some(Fill { mask, value }),
+        })
     }
 
     /// Whether elements are to be hidden.
@@ -99,11 +94,8 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
         self.fill.is_some()
     }
 
-    /// What a softmax does on its way; `None` if the scores are there already.
-    fn before(&self) -> Option<ScaleMask<BoolTensor<B>>> {
-        if self.computed.get().is_some() {
-            return None;
-        }
+    /// What a softmax does on its way.
+    fn before(&self) -> ScaleMask<BoolTensor<B>> {
         let scale = self.scale.map_or(1.0, |scale| {
             let scalar: f64 = scale.scalar.elem();
             match scale.op {
@@ -115,21 +107,14 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
             elements: fill.mask.clone(),
             value: fill.value.elem(),
         });
-        Some(ScaleMask {
+        ScaleMask {
             scale: scale as f32,
             mask,
-        })
-    }
-
-    /// Computes the scores from the low tensor, op by op. Several holders share them.
-    pub(super) fn computed(self: &Arc<Self>, x: FloatTensor<G::Inner>) -> FloatTensor<G::Inner> {
-        if Arc::strong_count(self) == 1 && self.computed.get().is_none() {
-            return self.apply(x);
         }
-        self.computed.get_or_init(|| self.apply(x)).clone()
     }
 
-    fn apply(&self, x: FloatTensor<G::Inner>) -> FloatTensor<G::Inner> {
+    /// Computes the scores from the low tensor, op by op.
+    pub(super) fn apply<G: Graph<B>>(&self, x: FloatTensor<G::Inner>) -> FloatTensor<G::Inner> {
         let x = match self.scale {
             Some(scale) => scale.apply::<G::Inner>(x),
             None => x,
@@ -144,8 +129,9 @@ impl<B: AmpBackend, G: Graph<B>> Scores<B, G> {
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The scores in parts, if they have not been computed.
     pub(crate) fn unscored(&self) -> Option<Unscored<B, G>> {
-        match &self.nature {
-            Nature::Scores(scores) => Some((self.inner.clone(), scores.before()?)),
+        let forms = self.forms.as_ref().filter(|forms| !forms.has_low())?;
+        match &forms.recipe {
+            Recipe::Scores(scores) => Some((self.inner.clone(), scores.before())),
             _ => None,
         }
     }

@@ -1,7 +1,5 @@
 //! A call whose dtypes have been decided: casts the operands and wraps the result.
 
-use std::sync::Arc;
-
 use burn_amp_core::{Casts, Class, Op, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
@@ -16,7 +14,7 @@ use crate::{
     graph::{Graph, Recorded},
     policy::{ConfigSource, Context},
     precision,
-    tensor::{AmpTensor, Lazy, Nature, Parts, Reader, Rounded, Saturating, Scores},
+    tensor::{AmpTensor, Lazy, Parts, Reader, Recipe, Role, Saturating, Scores},
 };
 
 /// A call whose dtypes have been decided.
@@ -91,19 +89,10 @@ impl<B: AmpBackend> Decided<B> {
         reader: Reader,
     ) -> FloatTensor<G::Inner> {
         let watch = &self.call.watch;
-        let is_probed_before = match tensor.nature {
-            Nature::Leaf(_)
-            | Nature::Rounded(_)
-            | Nature::Product(_)
-            | Nature::Lazy(_)
-            | Nature::Scores(_)
-            | Nature::Pending(_) => false,
-            Nature::Plain
-            | Nature::Parameter(_)
-            | Nature::Gradient(_)
-            | Nature::ZerosAndOnes
-            | Nature::Filled
-            | Nature::LogSoftmax(_) => true,
+        let is_probed_before = match (tensor.recipe(), &tensor.role) {
+            (None, Role::Leaf(_)) => false,
+            (None, Role::Activation | Role::Parameter(_) | Role::Gradient(_)) => true,
+            (Some(recipe), _) => recipe.is_stored(),
         };
         let tensor = tensor.settled();
         if let Some(to) = to {
@@ -213,7 +202,7 @@ impl<B: AmpBackend> Decided<B> {
     pub(crate) fn scores<G: Graph<B>>(
         &self,
         x: AmpTensor<B, G>,
-        scores: Scores<B, G>,
+        scores: Scores<B>,
     ) -> AmpTensor<B, G> {
         let logical = self.casts.logical.unwrap_or_else(|| x.stored());
         let recorded = AmpTensor::<B, G>::recorded(self.context(), 0);
@@ -305,18 +294,18 @@ impl<B: AmpBackend> Decided<B> {
             },
             values: result,
             context: self.context(),
-            nature: self.nature(),
+            role: self.role(),
             recorded: Recorded::nothing(),
         })
     }
 
-    /// The nature of a result: that of any tensor, or of a gradient.
+    /// The role of a result: an activation, or a gradient.
     #[inline]
-    fn nature<G: Graph<B>>(&self) -> Nature<B, G> {
+    fn role(&self) -> Role<B> {
         if self.call.operands.exact {
-            Nature::Gradient(self.call.passes.clone())
+            Role::Gradient(self.call.passes.clone())
         } else {
-            Nature::Plain
+            Role::Activation
         }
     }
 
@@ -339,7 +328,7 @@ impl<B: AmpBackend> Decided<B> {
             logical: logical.unwrap_or_else(|| precision::of(&result)),
             values: result,
             context,
-            nature: self.nature(),
+            role: self.role(),
         })
     }
 
@@ -392,17 +381,18 @@ impl<B: AmpBackend> Decided<B> {
         &self,
         op: Saturating<BoolTensor<B>>,
         x: FloatTensor<G::Inner>,
-        mut result: AmpTensor<B, G>,
+        result: AmpTensor<B, G>,
     ) -> AmpTensor<B, G> {
         let is_rounded = result.stored().is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
             && self.lowers()
-            && matches!(result.nature, Nature::Plain);
+            && result.is_plain();
         if is_rounded {
-            result.nature = Nature::Rounded(Arc::new(Rounded::saturating(op, x)));
+            result.with_recipe(Recipe::Saturated(op, x))
+        } else {
+            result
         }
-        result
     }
 
     /// Whether an op of [`AmpBackend`] should compute in F32 and store its result in the dtype of the operand.

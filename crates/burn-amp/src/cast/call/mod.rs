@@ -121,7 +121,7 @@ impl<B: AmpBackend> Call<B> {
 
     #[inline]
     fn join<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        if let Some(passes) = tensor.nature.gradient() {
+        if let Some(passes) = tensor.role.gradient() {
             self.operands.exact = true;
             self.passes.join(passes);
         }

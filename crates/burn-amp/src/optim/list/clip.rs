@@ -19,7 +19,7 @@ use crate::{
     backend::Amped,
     graph::NoGraph,
     loss_scale::{DeferredPass, Passes},
-    tensor::{AmpTensor, Factors, Nature, Parts, Pending},
+    tensor::{AmpTensor, Factors, Parts, Recipe, Role},
 };
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
@@ -147,9 +147,10 @@ where
                 values,
                 logical,
                 context,
-                nature: Nature::Pending(Arc::new(Pending::new(factors, passes))),
+                role: Role::Gradient(passes),
                 recorded,
-            });
+            })
+            .with_recipe(factors.into());
             let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
             grads.register(param.id, grad);
         }
@@ -159,10 +160,10 @@ where
 /// Returns the values of a gradient, the factors that they have not been multiplied with, except that of an earlier
 /// clipping, and the passes.
 fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
-    let passes = gradient.nature.gradient().cloned();
+    let passes = gradient.role.gradient().cloned();
     let passes = passes.unwrap_or(Passes::none());
     let is_clipped =
-        matches!(&gradient.nature, Nature::Pending(pending) if pending.factors.clip.is_some());
+        matches!(gradient.recipe(), Some(Recipe::Scaled(factors, _)) if factors.clip.is_some());
     let gradient = if is_clipped {
         gradient.settled()
     } else {

@@ -27,7 +27,7 @@ use crate::{
     loss_scale::Passes,
     policy::Context,
     precision,
-    tensor::{AmpTensor, Factors, Nature, Parts, Reader},
+    tensor::{AmpTensor, Factors, Parts, Reader, Role},
 };
 
 /// An optimizer that steps all parameters together.
@@ -297,7 +297,7 @@ impl<B: AmpBackend> List<B> {
 /// Returns the low dtype in which the next forward pass will read a parameter, if ops have read it in one and it is stored
 /// in another.
 fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
-    let low = parameter.nature.origin()?.lowered()?;
+    let low = parameter.role.origin()?.lowered()?;
     (parameter.stored() == Precision::F32).then_some(low)
 }
 
@@ -311,7 +311,7 @@ fn wrapped<B: AmpBackend>(
         logical: precision::of(&parameter),
         values: parameter,
         context,
-        nature: Nature::Plain,
+        role: Role::Activation,
         recorded: match low {
             Some(low) => Recorded::of_lowered(precision::of(&low), low),
             None => Recorded::nothing(),

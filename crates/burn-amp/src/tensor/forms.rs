@@ -1,0 +1,182 @@
+//! The forms of a value: in low precision, and in F32.
+//!
+//! A plain tensor has one form, and a cast makes the other. Any other value is stored in one form together with the
+//! [`Recipe`] for those that a cast would not give, or that have not been computed. Each is made once, for all clones of
+//! the tensor.
+
+use std::sync::{Arc, OnceLock};
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{self as kernels, AmpBackend};
+use burn_backend::tensor::{BoolTensor, FloatTensor};
+
+use super::{AmpTensor, Factors, Lazy, Reader, Saturating, Scores, rounded::saturated};
+use crate::{graph::Graph, precision};
+
+/// What a value was made of, as far as that gives what its stored form does not.
+pub(crate) enum Recipe<B: AmpBackend, G: Graph<B>> {
+    /// All values are 0 or 1, which every dtype represents exactly.
+    ZerosAndOnes,
+    /// All values are the same number, which the compute dtype represents exactly, or they are undefined.
+    Filled,
+    /// The result of a saturating op, stored in low precision, and its operand.
+    Saturated(Saturating<BoolTensor<B>>, FloatTensor<G::Inner>),
+    /// A concatenation in a dimension of parts in low precision and in F32, stored in low precision.
+    Cat(Vec<AmpTensor<B, G>>, usize),
+    /// A product stored in F16. One of two F16 numbers above 256 is inf. Where it is stored, that is the price of F16. But a
+    /// dot product, which Burn composes of a product and a sum, and so a cosine similarity, is far from overflowing. So
+    /// whoever reads the product in F32 gets it computed in F32.
+    Product(FloatTensor<G::Inner>, FloatTensor<G::Inner>),
+    /// A chain of ops that has not been computed. What is stored is the low tensor that it begins with.
+    Chain(Lazy<B, G>),
+    /// A product that is to be scaled and masked. What is stored is the product.
+    Scores(Scores<B>),
+    /// The log-softmax of `x` along the last dimension, with the logarithm of each row's sum of exponentials.
+    LogSoftmax {
+        x: FloatTensor<G::Inner>,
+        log_sum_exp: FloatTensor<G::Inner>,
+    },
+    /// A gradient, stored as the backward pass left it. Gradients are in no graph, so the function that applies the factors
+    /// is that of `NoGraph`.
+    Scaled(Factors<B>, Apply<B, G>),
+}
+
+/// Applies the factors of a gradient.
+pub(super) type Apply<B, G> =
+    fn(&Factors<B>, FloatTensor<<G as Graph<B>>::Inner>) -> FloatTensor<<G as Graph<B>>::Inner>;
+
+/// A recipe, and the forms that have been made by it.
+pub(super) struct Forms<B: AmpBackend, G: Graph<B>> {
+    pub(super) recipe: Recipe<B, G>,
+    low: OnceLock<FloatTensor<G::Inner>>,
+    full: OnceLock<FloatTensor<G::Inner>>,
+}
+
+impl<B: AmpBackend, G: Graph<B>> Recipe<B, G> {
+    /// Whether the stored form was rounded, and F32 values are within reach; see [`rounded`](super::rounded).
+    pub(crate) fn is_rounded(&self) -> bool {
+        matches!(self, Self::Saturated(..) | Self::Cat(..))
+    }
+
+    /// Whether a reader in any dtype gets what is stored, cast.
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(
+            self,
+            Self::ZerosAndOnes | Self::Filled | Self::LogSoftmax { .. }
+        )
+    }
+
+    /// Whether the value has not been computed, and will have one dtype whoever reads it.
+    pub(super) fn has_one_dtype(&self) -> bool {
+        match self {
+            Self::Scores(_) | Self::Scaled(..) => true,
+            Self::Chain(lazy) => lazy.is_view(),
+            Self::ZerosAndOnes
+            | Self::Filled
+            | Self::Saturated(..)
+            | Self::Cat(..)
+            | Self::Product(..)
+            | Self::LogSoftmax { .. } => false,
+        }
+    }
+
+    /// Whether the value has not been computed.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self, Self::Chain(_) | Self::Scores(_) | Self::Scaled(..))
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
+    pub(super) fn of(recipe: Recipe<B, G>) -> Self {
+        Self {
+            recipe,
+            low: OnceLock::new(),
+            full: OnceLock::new(),
+        }
+    }
+
+    /// Whether there is a form in low precision.
+    pub(super) fn has_low(&self) -> bool {
+        self.low.get().is_some()
+    }
+
+    /// The value in its one dtype, made of what is `stored`.
+    pub(super) fn settled(
+        self: &Arc<Self>,
+        stored: FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        match &self.recipe {
+            Recipe::Scores(scores) => self.low(|| scores.apply::<G>(stored)),
+            Recipe::Scaled(factors, apply) => self.full(|| apply(factors, stored)),
+            Recipe::Chain(lazy) => self.low(|| lazy.viewed()),
+            Recipe::ZerosAndOnes
+            | Recipe::Filled
+            | Recipe::Saturated(..)
+            | Recipe::Cat(..)
+            | Recipe::Product(..)
+            | Recipe::LogSoftmax { .. } => stored,
+        }
+    }
+
+    /// The value for a reader in dtype `to`, in low precision or in F32; `None` if that is what is stored, cast.
+    pub(super) fn made(self: &Arc<Self>, to: Precision) -> Option<FloatTensor<G::Inner>> {
+        match &self.recipe {
+            Recipe::Saturated(..) | Recipe::Cat(..) | Recipe::Product(..) if to.is_low() => None,
+            Recipe::Saturated(op, x) => {
+                Some(self.full(|| saturated::<B, G>(op.clone(), x.clone())))
+            }
+            Recipe::Cat(parts, dim) => Some(self.full(|| {
+                let parts = parts.iter().cloned().map(|part| {
+                    let reader = Reader::alone(&part);
+                    part.read(Precision::F32, reader)
+                });
+                kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
+            })),
+            Recipe::Product(lhs, rhs) => {
+                Some(self.full(|| kernels::product::forward::<G::Inner>(lhs.clone(), rhs.clone())))
+            }
+            // The graph has one node of a sum, so that its gradient is computed once.
+            Recipe::Chain(lazy) if to.is_low() && lazy.is_computed_in_f32() => {
+                Some(self.low(|| {
+                    let values = self.full.get_or_init(|| lazy.in_f32()).clone();
+                    precision::cast::<G::Inner>(values, to)
+                }))
+            }
+            Recipe::Chain(lazy) if to.is_low() => Some(self.low(|| lazy.in_low(to))),
+            Recipe::Chain(lazy) => Some(self.full(|| lazy.in_f32())),
+            Recipe::ZerosAndOnes
+            | Recipe::Filled
+            | Recipe::Scores(_)
+            | Recipe::LogSoftmax { .. }
+            | Recipe::Scaled(..) => None,
+        }
+    }
+
+    fn low(
+        self: &Arc<Self>,
+        make: impl FnOnce() -> FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        self.kept(&self.low, make)
+    }
+
+    fn full(
+        self: &Arc<Self>,
+        make: impl FnOnce() -> FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        self.kept(&self.full, make)
+    }
+
+    /// A form that is there, or is made now. It is kept for other holders, if there are any: a softmax or Adam reads
+    /// twice.
+    fn kept(
+        self: &Arc<Self>,
+        form: &OnceLock<FloatTensor<G::Inner>>,
+        make: impl FnOnce() -> FloatTensor<G::Inner>,
+    ) -> FloatTensor<G::Inner> {
+        if Arc::strong_count(self) == 1 && form.get().is_none() {
+            make()
+        } else {
+            form.get_or_init(make).clone()
+        }
+    }
+}
