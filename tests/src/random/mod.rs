@@ -18,8 +18,8 @@
 //! 2. In low precision each result is as near to the exact one, which is computed in F64, as those of casts by hand
 //!    are: in F64, with each operand and result rounded where the policy casts it, to the nearest and a few times to a
 //!    neighbour by chance. Nothing is deferred there.
-//! 3. A second run, beside other threads or with an unrelated backward pass in between, computes the same bits, but under
-//!    Fusion.
+//! 3. A second run, beside other threads or with an unrelated backward pass in between, computes the same bits, but on
+//!    CubeCL.
 
 pub mod bound;
 pub mod by_hand;

@@ -334,10 +334,12 @@ fn passes_of_several_threads_move_one_scale() {
     assert_eq!(grads.outcome(), Outcome::Overflowed);
 }
 
-/// A thousand steps of the optimizer that steps all parameters together, of which a tenth overflow: after each step the
-/// parameters are those of the loop that waits, bit for bit, and those from before after an overflow.
+/// A thousand steps, or a hundred on a driver that may be software, of the optimizer that steps all parameters together. A
+/// tenth of them overflows. After each step the parameters are those of the loop that waits, bit for bit, and those
+/// from before after an overflow.
 #[test]
-fn a_thousand_steps_together_are_those_of_the_host() {
+fn many_steps_together_are_those_of_the_host() {
+    const MANY: usize = if cfg!(feature = "cubecl") { 100 } else { 1000 };
     let adam = AmpOptimizer::new(AdamConfig::new());
     let at = Default::default();
     let load = || loss_scale::<Host>(&at).load(start(config(true).loss_scale));
@@ -362,7 +364,7 @@ fn a_thousand_steps_together_are_those_of_the_host() {
         optimizer.step(0.01, net, grads)
     }
     let mut before = contents::<Host>(host.0.clone().into_record());
-    for at in 0..1000 {
+    for at in 0..MANY {
         host.0 = within::<Waits, _>(|| step(host.0, &mut host.1, at));
         device.0 = within::<Goes, _>(|| step(device.0, &mut device.1, at));
         let [waited, went] = [
@@ -374,7 +376,7 @@ fn a_thousand_steps_together_are_those_of_the_host() {
         host.2 += u64::from(before == waited);
         before = waited;
     }
-    assert_eq!(host.2, 100);
+    assert_eq!(host.2, MANY as u64 / 10);
     assert_eq!(
         within::<Waits, _>(|| loss_scale::<Host>(&at).record()),
         within::<Goes, _>(|| loss_scale::<Device>(&at).record())
