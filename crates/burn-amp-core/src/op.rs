@@ -222,7 +222,7 @@ mod tests {
         );
         assert_eq!(squeezed(Op::softmax), "(F,usize)->F");
         assert_eq!(
-            Op::softmax.by_hand(),
+            Op::layer_norm.by_hand(),
             Some("one kernel reads x as it is stored")
         );
         assert_eq!(Op::softmax.by_rule(), None);

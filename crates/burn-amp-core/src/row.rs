@@ -14,7 +14,7 @@
 //! ```text
 //!     Low         linear                           (F, F, Option<F>) -> F;
 //!     Pass        int_into_data                    async (I) -> Result<TensorData, ExecutionError>;
-//!     Internal    softmax                          (F, usize) -> F
+//!     Internal    gelu                             (F) -> F
 //!                 by hand "one kernel reads x as it is stored";
 //!
 //! count! { linear [] (
@@ -22,7 +22,7 @@
 //! ) -> FloatTensor<Self> as [F] }
 //! count! { int_into_data [async.await] (x: IntTensor<Self> as [I],)
 //!     -> Result<TensorData, ExecutionError> as [Result<TensorData, ExecutionError>] }
-//! count! { softmax [] (x: FloatTensor<Self> as [F], x: usize as [usize],) -> FloatTensor<Self> as [F] by hand }
+//! count! { gelu [] (x: FloatTensor<Self> as [F],) -> FloatTensor<Self> as [F] by hand }
 //! ```
 //!
 //! All operands are named `x`; macro hygiene keeps them distinct. So one arm of `count!` matches every row. Its helper

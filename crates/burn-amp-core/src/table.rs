@@ -4,7 +4,7 @@
 //!     Low         float_matmul                     (F, F) -> F;
 //!     Full/Widest float_div                        (F, F) -> F;
 //!     Pass        int_into_data                    async (I) -> Result<TensorData, ExecutionError>;
-//!     Internal    softmax                          (F, usize) -> F
+//!     Internal    gelu                             (F) -> F
 //!                 by hand "one kernel reads x as it is stored";
 //! ```
 //!
@@ -59,7 +59,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_sub_scalar                 (F, Scalar) -> F
                 by rule "a scalar that the dtype of x would round acts in F32";
     Widest      float_mul                        (F, F) -> F
-                by hand "zeros and ones, and an F32 tensor of one element, do not widen the other operand";
+                by hand "zeros and ones, and an F32 tensor of one element, do not widen the other operand; in F16 a product remembers its operands";
     Keep        float_mul_scalar                 (F, Scalar) -> F
                 by rule "a scalar that the dtype of x would round acts in F32";
     Full/Widest float_div                        (F, F) -> F
@@ -164,7 +164,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_trunc                      (F) -> F;
     Full        float_erf                        (F) -> F;
     Widest      float_cat                        (Vec<F>, usize) -> F
-                by hand "a tensor that is filled with one number does not widen the others";
+                by hand "a tensor that is filled with one number does not widen the others; parts in low precision and in F32 are stored low";
     Keep        float_argmax                     (F, usize, IntDType) -> I;
     Keep        float_argtopk                    (F, usize, usize, IntDType) -> I;
     Keep        float_topk                       (F, usize, usize) -> F;
@@ -357,7 +357,7 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
                 by rule "its gradient is summed in F32";
     Full        embedding_backward               (F, F, I) -> F;
     Low         linear                           (F, F, Option<F>) -> F
-                by hand "its weight gradient is one product over all rows, rounded once";
+                by hand "its weight gradient is one product over all rows, rounded once; its bias is added in F32";
     Low         linear_x_backward                (F, F) -> F;
     Low         linear_weight_backward           (F, F) -> Wide;
     Full        linear_bias_backward             (F) -> F;
@@ -438,7 +438,7 @@ macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)
     Keep        hard_sigmoid                     (F, Scalar, Scalar) -> F;
     Full        log_sigmoid                      (F) -> F;
     Internal    softmax                          (F, usize) -> F
-                by hand "one kernel reads x as it is stored";
+                by hand "one kernel reads x as it is stored, and a result in low precision remembers its operand";
     Full        log_softmax                      (F, usize) -> F
                 by hand "one kernel reads x as it is stored";
     Full        softmin                          (F, usize) -> F;

@@ -1,8 +1,8 @@
 //! The methods of [`Amp`](crate::backend::Amp), made from the rows of the table.
 //!
 //! `module_ops! { forward! }` inside an `impl` of `ModuleOps` writes one method per row: look at the operands, decide,
-//! cast, call the inner backend, wrap the result. That of a row marked `by rule` asks [`rule!`](crate::ops) at three of
-//! these steps, and that of a row marked `by hand` calls the function of the same name in the module of the `impl`.
+//! cast, call the inner backend, wrap the result. A [`rule`](crate::ops::rules) may do more at some of these steps. The
+//! method of a row marked `by hand` calls the function of the same name in the module of the `impl`.
 
 /// Writes the method of one row.
 ///
@@ -22,28 +22,11 @@ macro_rules! forward {
         }
     };
     (
-        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F]
+        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] $(by rule)?
     ) => {
         #[inline]
         fn $op($($x: $type),*) -> $ret {
             #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
-            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
-            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
-            $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {
-                $($crate::cast::forward::look!([F] $kind, call, $x);)*
-                let call = call.decide();
-                let result = $crate::cast::forward::computed!(
-                    [F], call, $op($($crate::cast::forward::operand!($kind, call, $x)),*)
-                );
-                $crate::cast::forward::compared!(shadow, call.result(result))
-            })
-        }
-    };
-    (
-        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] by rule
-    ) => {
-        #[inline]
-        fn $op($($x: $type),*) -> $ret {
             let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
             let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
             $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {

@@ -94,11 +94,6 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         &self.x
     }
 
-    /// The dtype of the low tensor.
-    pub(crate) fn low_dtype(&self) -> Precision {
-        precision::of(&self.x)
-    }
-
     pub(super) fn kind(&self) -> Kind {
         match self.what {
             What::View => Kind::View,

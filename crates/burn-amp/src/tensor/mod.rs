@@ -132,36 +132,16 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// A tensor that stands for a chain, which is not computed.
-    pub(crate) fn of_chain(
-        chain: Lazy<B, G>,
-        logical: Precision,
-        context: &'static Context<B>,
-        recorded: Recorded<B>,
-    ) -> Self {
+    pub(crate) fn of_chain(chain: Lazy<B, G>, context: &'static Context<B>) -> Self {
         let low = chain.source().clone();
         Self::of(Parts {
+            logical: precision::of(&low),
             values: low,
-            logical,
             context,
             role: Role::Activation,
-            recorded,
+            recorded: Recorded::nothing(),
         })
         .with_recipe(Recipe::Chain(chain))
-    }
-
-    /// A tensor that stands for this one, or for the scores that this one stands for, scaled and masked.
-    pub(crate) fn into_scores(
-        self,
-        scores: Scores<B>,
-        logical: Precision,
-        recorded: Recorded<B>,
-    ) -> Self {
-        Self {
-            logical,
-            recorded,
-            ..self
-        }
-        .with_recipe(Recipe::Scores(scores))
     }
 
     /// Facts about a new tensor; `chain` is how many ops a backward pass computes again to get it.

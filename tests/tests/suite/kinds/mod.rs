@@ -157,3 +157,11 @@ fn exists<P: ConfigSource>(kind: Kind) -> bool {
         _ => true,
     }
 }
+
+/// An op on the CPU costs about as much as its tensors take to move. What is known beside the values of a plain tensor is a
+/// few words, and no allocation.
+#[test]
+fn a_tensor_takes_eight_words_more_than_that_of_the_plain_backend() {
+    let taken = size_of::<AmpTensor<Plain>>() - size_of::<FloatTensor<Plain>>();
+    assert!(taken <= 64, "{taken} bytes");
+}

@@ -1,4 +1,6 @@
 //! Law: each op under Amp equals, bit for bit, the op on the plain backend with casts by hand.
+//!
+//! What else may happen to an op is what its row in the table says.
 
 use burn_amp::config::{Class, Op, Precision};
 use burn_amp_tests::{cases::Output, *};
@@ -18,9 +20,15 @@ fn by_hand(class: Class, compute: Precision, stored: &[Precision]) -> (Precision
     }
 }
 
+/// Whether the op's row has these words.
+fn says(op: Op, words: &str) -> bool {
+    let why = op.by_hand().or(op.by_rule());
+    why.is_some_and(|why| why.contains(words))
+}
+
 /// Whether the op's results are F32 under every class: gradients of weights, because they are accumulated.
 pub fn leaves_wide(op: Op) -> bool {
-    op.name().ends_with("_weight_backward")
+    op.shape().ends_with("-> Wide")
 }
 
 /// The choices of operands that are stored low: none, all, only the first, all but the first.
@@ -37,15 +45,14 @@ pub fn storages(op: Op) -> Vec<fn(usize) -> bool> {
 /// Whether the op reads its first operand as it is stored and computes in F32. Under class `Internal` its result has
 /// the dtype of that operand.
 fn reads_as_stored(op: Op) -> bool {
-    matches!(
-        op,
-        Op::gelu | Op::softmax | Op::log_softmax | Op::layer_norm
-    )
+    says(op, "one kernel reads x as it is stored") && op.by_hand().is_some()
 }
 
 /// Whether the op adds its last operand, a bias, in F32 without a cast of it: in low precision.
 fn adds_bias_in_f32(op: Op, class: Class, stored: &[Precision]) -> bool {
-    op == Op::linear && class == Class::Low && stored.last() == Some(&Precision::F32)
+    says(op, "its bias is added in F32")
+        && class == Class::Low
+        && stored.last() == Some(&Precision::F32)
 }
 
 /// Whether two results differ at most by the rounding of a bias, which is no larger than the largest of them.
@@ -60,7 +67,7 @@ fn differ_by_bias(a: &Read, b: &Read) -> bool {
 /// Whether Amp composes the op of its own ops, so that it equals no op of the plain backend: burn-cubecl has no kernel of an
 /// attention with a bias, and would compute the softmax in low precision.
 fn is_composed(op: Op) -> bool {
-    cfg!(feature = "cubecl") && op == Op::attention
+    cfg!(feature = "cubecl") && says(op, "composed of Amp's own ops")
 }
 
 /// Whether two runs of the op on the plain backend may differ in rounding, because CubeCL sums the gradient of the
@@ -98,7 +105,7 @@ fn are_equal(op: Op, a: &Read, b: &Read) -> bool {
 /// Whether the op stores the concatenation of operands in F32 and in low precision in low precision, though it is read in
 /// F32.
 fn rounds_mixed(op: Op, class: Class, compute: Precision, stored: &[Precision]) -> bool {
-    op == Op::float_cat
+    says(op, "parts in low precision and in F32 are stored low")
         && matches!(class, Class::Widest | Class::Keep)
         && stored.contains(&compute)
         && stored.contains(&Precision::F32)
@@ -106,11 +113,8 @@ fn rounds_mixed(op: Op, class: Class, compute: Precision, stored: &[Precision]) 
 
 /// Whether the op's result, stored in `stored`, is read as the op computed in F32: it saturates, or a product overflows.
 fn is_read_in_f32(op: Op, stored: Precision) -> bool {
-    match op {
-        Op::softmax | Op::sigmoid | Op::float_tanh => stored.is_low(),
-        Op::float_mul => stored == Precision::F16,
-        _ => false,
-    }
+    says(op, "a result in low precision remembers its operand") && stored.is_low()
+        || says(op, "in F16 a product remembers") && stored == Precision::F16
 }
 
 /// Equal up to some roundings of F32, for results of at most 1.

@@ -185,17 +185,8 @@ impl<B: AmpBackend> Decided<B> {
 
     /// Wraps a chain that has not been computed.
     pub(crate) fn lazy<G: Graph<B>>(&self, chain: Lazy<B, G>) -> AmpTensor<B, G> {
-        let (stored, length) = if chain.is_view() {
-            (chain.low_dtype(), 0)
-        } else {
-            (Precision::F32, 1)
-        };
-        let context = self.context();
-        let logical = self.casts.logical.unwrap_or(stored);
-        let recorded = AmpTensor::<B, G>::recorded(context, length).of_view(self.view());
-        let result = AmpTensor::of_chain(chain, logical, context, recorded);
-        self.call.watch.uncomputed(&result);
-        result
+        let length = if chain.is_view() { 0 } else { 1 };
+        self.uncomputed(AmpTensor::of_chain(chain, self.context()), length)
     }
 
     /// Wraps scores of `x`, or of the tensor of which `x` is the scores, that have not been computed.
@@ -204,9 +195,13 @@ impl<B: AmpBackend> Decided<B> {
         x: AmpTensor<B, G>,
         scores: Scores<B>,
     ) -> AmpTensor<B, G> {
-        let logical = self.casts.logical.unwrap_or_else(|| x.stored());
-        let recorded = AmpTensor::<B, G>::recorded(self.context(), 0);
-        let result = x.into_scores(scores, logical, recorded);
+        self.uncomputed(x.with_recipe(Recipe::Scores(scores)), 0)
+    }
+
+    /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.
+    fn uncomputed<G: Graph<B>>(&self, mut result: AmpTensor<B, G>, length: u8) -> AmpTensor<B, G> {
+        result.logical = self.casts.logical.unwrap_or_else(|| result.stored());
+        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length).of_view(self.view());
         self.call.watch.uncomputed(&result);
         result
     }
