@@ -57,6 +57,7 @@ pub mod scalar;
 pub mod sign_mask;
 pub mod softmax;
 pub mod squares;
+mod sum;
 mod tensors;
 pub mod unscale;
 pub mod weight_product;

@@ -1,4 +1,12 @@
 //! How far results in low precision may be off: as far as those of casts by hand.
+//!
+//! Of 100,000 programs (`cargo xtask fuzz --programs 100000 --seed 42000000`) this calls three wrong that are not. Each reads
+//! a function where it jumps, and the jump is rarer than once in all runs by hand:
+//!
+//! * seed 42010285: a quotient by what is nearly zero, so that its gradient overflows F16
+//! * seed 42028260: a tanh of a tanh of a tanh of sums with a mean of 1.5, which is -1 or 1; its second pass starts from
+//!   parameters that a gradient at the jump has changed
+//! * seed 42051750: the remainder of a number near zero, which is 0 or the divisor
 
 use burn_amp_core::{Policy, Precision};
 use burn_backend::{FloatDType, TensorData};

@@ -444,6 +444,15 @@ where
     (save::<B, _>(layer), last)
 }
 
+/// Whether a loss fell by nine tenths of the orders of magnitude by which it falls with F32 moments and masters. The last
+/// digits of a product, which differ between processors, alone make a tenth more or less of a small loss.
+fn is_learned(loss: f32, expected: f32) -> bool {
+    let first: f32 = wide::loss(&wide::layer::<PlainAutodiff>(), 0)
+        .into_scalar()
+        .elem();
+    (first / loss).ln() > 0.9 * (first / expected).ln()
+}
+
 /// Every format of moments and masters reaches the loss of F32 moments and masters, and goes on after each of twenty stops
 /// as if nothing had happened, bit for bit.
 fn formats_learn_and_resume<P: ConfigSource>() {
@@ -462,15 +471,9 @@ fn formats_learn_and_resume<P: ConfigSource>() {
         let stops: Vec<_> = (1..=20).map(|stop| 7 * stop).collect();
         let (resumed, _) = trained::<B<P>>(&optimizer, 150, &stops);
         assert!(left == resumed, "{masters:?}, {moments:?}");
-        // BF16 parameters without masters are noise of their own.
-        let most = if masters == Masters::Stochastic {
-            1.5
-        } else {
-            1.1
-        };
         println!("{masters:?}, {moments:?}: loss {loss}, with F32 {expected}");
         assert!(
-            loss < most * expected,
+            is_learned(loss, expected),
             "{masters:?}, {moments:?}: {loss}, with F32 {expected}"
         );
         let (other, _) = trained::<B<P>>(&optimizer.with_seed(1), 150, &[]);
@@ -518,7 +521,7 @@ fn formats_change_with_the_configuration() {
             let grads = GradientsParams::from_grads(loss.backward(), &layer);
             layer = optimizer.step(0.01, layer, grads);
         }
-        assert!(last < 1.1 * expected, "{last}, with F32 {expected}");
+        assert!(is_learned(last, expected), "{last}, with F32 {expected}");
     }
 }
 

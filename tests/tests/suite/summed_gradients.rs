@@ -11,8 +11,8 @@ use burn::{
 };
 use burn_amp::{cast_params, config::Preset, storage_dtype};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    PlainAutodiff, UnscaledF16, computing_in, policy, scaling,
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, InF16, LossScaleConfig,
+    LossScaleMode, PlainAutodiff, UnscaledF16, computing_in, policy, scaling,
 };
 
 /// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
@@ -262,4 +262,29 @@ fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
     let expected = of_one_element_in_f16::<PlainAutodiff>();
     let _policy = burn_amp_tests::enter::<Off>();
     assert_eq!(of_one_element_in_f16::<AmpAutodiff<Off>>(), expected);
+}
+
+/// Flex 0.21 adds the wrong elements of an F32 tensor that is a part of a transposed matrix. The gradient of a row that was
+/// subtracted is a sum over such a part.
+#[test]
+fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
+    type B = AmpAutodiff<InF16>;
+    const SIZE: usize = 48;
+    let _policy = burn_amp_tests::enter::<InF16>();
+    let device = Default::default();
+    let x = activation(ones::<B, 2>([SIZE, SIZE]));
+    let row = ones::<B, 2>([1, SIZE]).require_grad();
+    let weights: Vec<f32> = (0..2 * SIZE * SIZE)
+        .map(|at| (at * 37 % 64) as f32)
+        .collect();
+    let both = Tensor::cat(vec![x.clone() - row.clone(), x], 0);
+    let factors = TensorData::new(weights.clone(), [SIZE, 2 * SIZE]);
+    let product = both.transpose() * Tensor::from_data(factors, &device);
+    let found = row.grad(&product.sum().backward()).unwrap().into_data();
+    // Sums of integers below 2048 are exact.
+    let expected = weights
+        .chunks(2 * SIZE)
+        .map(|weights| -weights[..SIZE].iter().sum::<f32>())
+        .collect();
+    assert_eq!(found, TensorData::new::<f32, _>(expected, [1, SIZE]));
 }

@@ -146,7 +146,7 @@ pub(super) fn summed<B: Backend>(tensor: FloatTensor<B>, kept: &Shape) -> FloatT
     let sizes = kept.as_slice().iter().enumerate();
     sizes.fold(tensor, |tensor, (dim, size)| {
         if *size == 1 && tensor.shape()[dim] != 1 {
-            B::float_sum_dim(tensor, dim)
+            sum_dim::<B>(tensor, dim)
         } else {
             tensor
         }

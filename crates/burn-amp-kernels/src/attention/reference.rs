@@ -186,7 +186,7 @@ fn summed_to<B: AmpBackend>(grad: FloatTensor<B>, shape: &Shape) -> FloatTensor<
         if shape[dim] == grad.shape()[dim] {
             grad
         } else {
-            B::float_sum_dim(grad, dim)
+            sum_dim::<B>(grad, dim)
         }
     })
 }

@@ -23,6 +23,6 @@ pub fn reference_backward<B: Backend>(
     let dtype = x.dtype();
     let (x, grad) = (widen::<B>(x), cast::<B>(grad, wide_dtype(dtype)));
     let probabilities = B::float_exp(B::float_sub(x, log_sum_exp));
-    let sum = B::float_sum_dim(grad.clone(), dim);
+    let sum = sum_dim::<B>(grad.clone(), dim);
     cast::<B>(B::float_sub(grad, B::float_mul(probabilities, sum)), dtype)
 }

@@ -25,7 +25,7 @@ pub fn reference_backward<B: Backend>(
     let dtype = output.dtype();
     let (output, grad) = (widen::<B>(output), cast::<B>(grad, wide_dtype(dtype)));
     let sum = B::float_sum_dim(B::float_mul(grad.clone(), output.clone()), dim);
-    let weight = B::float_sum_dim(output.clone(), dim);
+    let weight = sum_dim::<B>(output.clone(), dim);
     let is_zero = B::float_equal_elem(weight.clone(), 0f32.into(), bool_dtype::<B>(&weight));
     let weight = B::float_mask_fill(weight, is_zero, 1f32.into());
     let dx = B::float_mul(output, B::float_sub(grad, B::float_div(sum, weight)));

@@ -31,5 +31,5 @@ pub fn reference_matmul<B: Backend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) ->
 /// Adds the rows with Burn's op, after a cast.
 pub fn reference_sums<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let columns = Shape::new([x.shape()[1]]);
-    B::float_reshape(B::float_sum_dim(widen::<B>(x), 0), columns)
+    B::float_reshape(sum_dim::<B>(widen::<B>(x), 0), columns)
 }
