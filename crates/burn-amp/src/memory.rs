@@ -98,7 +98,7 @@ pub fn estimate<B: Backend, M: Module<B>>(
     preset: Preset,
     optimizer: &impl OptimizerConfig<B>,
 ) -> Memory {
-    let mut count = Count {
+    let mut count = AddUp {
         preset,
         optimizer,
         memory: Memory::default(),
@@ -109,7 +109,7 @@ pub fn estimate<B: Backend, M: Module<B>>(
     count.memory
 }
 
-struct Count<'a, O> {
+struct AddUp<'a, O> {
     preset: Preset,
     optimizer: &'a O,
     memory: Memory,
@@ -119,7 +119,7 @@ struct Count<'a, O> {
     keeps_more: Vec<bool>,
 }
 
-impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for Count<'_, O> {
+impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for AddUp<'_, O> {
     fn enter_module(&mut self, _: &str, container_type: &str) {
         self.modules.push(is_norm(container_type));
         self.keeps_more.push(keeps_more(container_type));

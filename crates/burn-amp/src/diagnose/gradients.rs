@@ -57,7 +57,7 @@ where
     let gradients = || {
         B::seed(device, SEED);
         let gradients = loss(model).backward();
-        let mut collect = Collect::<B> {
+        let mut collect = ByPath::<B> {
             gradients,
             path: Vec::new(),
             found: Vec::new(),
@@ -86,13 +86,13 @@ fn error(parameter: String, found: &[f64], expected: &[f64]) -> GradientError {
 }
 
 /// The gradients of a module, by the paths of the parameters.
-struct Collect<B: AutodiffBackend> {
+struct ByPath<B: AutodiffBackend> {
     gradients: B::Gradients,
     path: Vec<String>,
     found: Vec<(String, Vec<f64>)>,
 }
 
-impl<B: AutodiffBackend> ModuleVisitor<B> for Collect<B> {
+impl<B: AutodiffBackend> ModuleVisitor<B> for ByPath<B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         if let Some(gradient) = param.val().grad_remove(&mut self.gradients) {
             let values = gradient.into_data().iter::<f64>().collect();

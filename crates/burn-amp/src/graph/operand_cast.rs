@@ -112,7 +112,7 @@ fn node<B: AmpBackend, C: CheckpointStrategy>(
     values: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>> {
     let [from, to] = [&tensor.primitive, &values].map(|tensor| tensor.dtype().into());
-    let prep = Cast
+    let prep = CastOperand
         .prepare::<C>([tensor.node.clone()])
         .memory_bound()
         .retro_forward(CastAgain::<B> {
@@ -154,9 +154,9 @@ fn learn_memory_bound<Property: 'static>(property: &Property) {
 }
 
 #[derive(Debug)]
-struct Cast;
+struct CastOperand;
 
-impl<B: AmpBackend> Backward<B, 1> for Cast {
+impl<B: AmpBackend> Backward<B, 1> for CastOperand {
     type State = FloatDType;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {

@@ -27,10 +27,10 @@ use super::{
 
 /// The loss scale on the device, and the backward passes whose outcome has not reached the host.
 #[derive(Debug)]
-pub(crate) struct DeviceScale<B: Backend>(Mutex<State<B>>);
+pub(crate) struct DeviceScale<B: Backend>(Mutex<DeviceState<B>>);
 
 #[derive(Debug)]
-struct State<B: Backend> {
+struct DeviceState<B: Backend> {
     /// The state on the device, see [`loss_scale`]; `None` before the first pass and after the host has set the scale.
     current: Option<FloatTensor<B>>,
     /// The passes whose flags have not been read, the oldest first.
@@ -52,7 +52,7 @@ impl<B: Backend> DeviceScale<B> {
     const MOST_PENDING: usize = 64;
 
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(DeviceState {
             current: None,
             pending: VecDeque::new(),
         }))
@@ -101,7 +101,7 @@ impl<B: Backend> DeviceScale<B> {
     }
 }
 
-impl<B: Backend> State<B> {
+impl<B: Backend> DeviceState<B> {
     /// Takes the oldest pending pass and reads its flags. Returns the pass, the gradients that overflowed, and the number
     /// of all its gradients.
     fn read_next(&mut self) -> Option<(Arc<DeferredPass<B>>, Vec<Overflow>, usize)> {

@@ -51,7 +51,7 @@ impl fmt::Display for GivenUp {
             later,
             cause,
         } = self;
-        let steps = Count(*in_a_row as usize, "step");
+        let steps = Counted(*in_a_row as usize, "step");
         write!(f, "loss scale: gradients overflowed in {steps} in a row, ")?;
         match limit {
             Limit::AtMin(at_min) => write!(
@@ -68,7 +68,7 @@ impl fmt::Display for GivenUp {
             write!(
                 f,
                 "It was {} before the latest: with `loss_scale.sync = false` the host learns of it late. ",
-                Count(*later, "step")
+                Counted(*later, "step")
             )?;
         }
         match (cause, &skip.cause) {
@@ -138,9 +138,9 @@ impl fmt::Display for Remedy {
 }
 
 /// A number of things: `1 step`, `3 steps`.
-struct Count(usize, &'static str);
+struct Counted(usize, &'static str);
 
-impl fmt::Display for Count {
+impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, what) = self;
         write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })

@@ -20,11 +20,11 @@ pub(crate) struct HostScale {
     rule: LossScaling,
     /// The overflows in a row after which training is given up; 0 for no limit.
     max_skips: u32,
-    state: Mutex<State>,
+    state: Mutex<HostState>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct HostState {
     pub(crate) loss_scale: LossScaleState,
     /// The number of scaled backward passes so far.
     pub(crate) steps: u64,
@@ -45,7 +45,7 @@ pub(crate) struct State {
     given_up: Option<GivenUp>,
 }
 
-impl State {
+impl HostState {
     fn start(rule: &LossScaling) -> Self {
         Self {
             loss_scale: rule.start(),
@@ -73,7 +73,7 @@ impl State {
 impl HostScale {
     pub(crate) fn new(rule: LossScaling, max_skips: u32) -> Self {
         Self {
-            state: Mutex::new(State::start(&rule)),
+            state: Mutex::new(HostState::start(&rule)),
             rule,
             max_skips,
         }
@@ -89,7 +89,7 @@ impl HostScale {
         self.max_skips
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, HostState> {
         self.state.lock()
     }
 
@@ -158,9 +158,9 @@ impl HostScale {
     /// Starts afresh, as before the first step. The rounds of a data-parallel run go on: the ranks count them too.
     pub(crate) fn reset(&self) {
         let mut state = self.state();
-        *state = State {
+        *state = HostState {
             rounds: state.rounds,
-            ..State::start(&self.rule)
+            ..HostState::start(&self.rule)
         };
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Version 1 knew no search for the first scale; its records load as those of a search that is over, except from files
 /// whose format does not name the fields (`BinFileRecorder`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Stored", into = "Stored")]
+#[serde(try_from = "StoredRecord", into = "StoredRecord")]
 pub struct LossScaleRecord {
     pub(crate) loss_scale: LossScaleState,
     pub(crate) steps: u64,
@@ -121,7 +121,7 @@ pub(crate) fn nearest_loss_scale(number: f32) -> f32 {
 /// The fields of a [`LossScaleRecord`] in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredRecord {
     loss_scale_version: u32,
     scale: f32,
     growth_tracker: u32,
@@ -157,7 +157,7 @@ enum NoLossScale {
     Scale { scale: f32 },
 }
 
-impl From<LossScaleRecord> for Stored {
+impl From<LossScaleRecord> for StoredRecord {
     fn from(record: LossScaleRecord) -> Self {
         let LossScaleRecord {
             loss_scale:
@@ -186,11 +186,11 @@ impl From<LossScaleRecord> for Stored {
     }
 }
 
-impl TryFrom<Stored> for LossScaleRecord {
+impl TryFrom<StoredRecord> for LossScaleRecord {
     type Error = NoLossScale;
 
-    fn try_from(stored: Stored) -> Result<Self, NoLossScale> {
-        let Stored {
+    fn try_from(stored: StoredRecord) -> Result<Self, NoLossScale> {
+        let StoredRecord {
             loss_scale_version,
             scale,
             growth_tracker,

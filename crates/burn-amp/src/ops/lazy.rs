@@ -25,14 +25,15 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
 }
 
 /// An operation of a tensor and a small operand.
-type Step<B, G> = fn(&Lazy<B, G>, FloatTensor<<G as Graph<B>>::Inner>) -> Option<Lazy<B, G>>;
+type Continuation<B, G> =
+    fn(&Lazy<B, G>, FloatTensor<<G as Graph<B>>::Inner>) -> Option<Lazy<B, G>>;
 
 /// Continues the chain of `x` with a small operand, if there is a place for it.
 pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
     operand: &AmpTensor<B, G>,
-    step: Step<B, G>,
+    step: Continuation<B, G>,
 ) -> Option<AmpTensor<B, G>> {
     if !call.stays_in_f32() || operand.stored().is_low() {
         return None;

@@ -17,7 +17,7 @@ use burn_amp_kernels::optimizer::Rule;
 
 use super::{
     Masters,
-    list::rules::{Parts, adam, adam_w, sgd},
+    list::rules::{BurnState, adam, adam_w, sgd},
 };
 
 /// A configuration that makes a [`SimpleOptimizer`] for tensors of the backend `B`.
@@ -60,7 +60,7 @@ pub trait OptimizerConfig<B: Backend> {
     /// Makes a state of the number of steps and the moments, for an optimizer with a [`rule`](Self::rule).
     #[doc(hidden)]
     fn state_of<const D: usize>(
-        parts: Parts<B, D>,
+        parts: BurnState<B, D>,
     ) -> Option<<Self::Optimizer as SimpleOptimizer<B>>::State<D>> {
         let _ = parts;
         None
@@ -70,7 +70,7 @@ pub trait OptimizerConfig<B: Backend> {
     #[doc(hidden)]
     fn parts_of<const D: usize>(
         state: <Self::Optimizer as SimpleOptimizer<B>>::State<D>,
-    ) -> Option<Parts<B, D>> {
+    ) -> Option<BurnState<B, D>> {
         let _ = state;
         None
     }
@@ -119,14 +119,14 @@ macro_rules! optimizer_config {
                 }
 
                 fn state_of<const D: usize>(
-                    parts: Parts<B, D>,
+                    parts: BurnState<B, D>,
                 ) -> Option<<Self::Optimizer as SimpleOptimizer<B>>::State<D>> {
                     $rules::state(parts)
                 }
 
                 fn parts_of<const D: usize>(
                     state: <Self::Optimizer as SimpleOptimizer<B>>::State<D>,
-                ) -> Option<Parts<B, D>> {
+                ) -> Option<BurnState<B, D>> {
                     Some($rules::parts(state))
                 }
             )?

@@ -65,14 +65,14 @@ impl EffectiveBatch {
         M: AutodiffModule<B>,
     {
         let since = std::mem::replace(&mut self.since, Moment::now());
-        let mut parts = Parts::<B> {
+        let mut parts = BatchParts::<B> {
             grads,
             since,
             withheld: false,
             passes: Passes::none(),
         };
         module.visit(&mut parts);
-        let Parts {
+        let BatchParts {
             withheld, passes, ..
         } = parts;
         if withheld {
@@ -102,7 +102,7 @@ impl EffectiveBatch {
 static WAITS: Warning = Warning::new("sync--false-with-another-optimizer");
 
 /// The parts of an effective batch, and what is known about their outcome.
-struct Parts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
+struct BatchParts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a [GradientsParams],
     since: Moment,
     /// Whether a gradient of one of the parameters was withheld.
@@ -111,7 +111,7 @@ struct Parts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     passes: Passes<<B::InnerBackend as Amped>::Plain>,
 }
 
-impl<B> ModuleVisitor<B> for Parts<'_, B>
+impl<B> ModuleVisitor<B> for BatchParts<'_, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {

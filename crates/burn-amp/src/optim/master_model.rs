@@ -13,7 +13,7 @@ use burn::{
 use burn_amp_core::Precision;
 use burn_backend::tensor::FloatTensor;
 
-use super::{MasterState, MasterWeights, SkipOnDevice};
+use super::{MasterState, MasterWeights, SkipOnDevice, list::PlainOf};
 use crate::{
     backend::Amped,
     convert::store_param,
@@ -108,7 +108,7 @@ where
 /// parameter.
 pub(super) fn replace_by_masters<M, B>(
     model: M,
-    master: impl Fn(ParamId, FloatTensor<Plain<B>>) -> FloatTensor<Plain<B>>,
+    master: impl Fn(ParamId, FloatTensor<PlainOf<B>>) -> FloatTensor<PlainOf<B>>,
 ) -> M
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
@@ -120,8 +120,6 @@ where
     })
 }
 
-type Plain<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
-
 struct ReplaceBy<F, B> {
     master: F,
     backend: PhantomData<B>,
@@ -130,7 +128,7 @@ struct ReplaceBy<F, B> {
 impl<F, B> ModuleMapper<B> for ReplaceBy<F, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    F: Fn(ParamId, FloatTensor<Plain<B>>) -> FloatTensor<Plain<B>>,
+    F: Fn(ParamId, FloatTensor<PlainOf<B>>) -> FloatTensor<PlainOf<B>>,
 {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let id = param.id;
@@ -139,8 +137,10 @@ where
             let context = tensor.context;
             let dtype = tensor.exact_dtype();
             let master = (self.master)(id, tensor.read(dtype, Reader::Cut));
-            let master =
-                AmpTensor::new(precision::cast::<Plain<B>>(master, Precision::F32), context);
+            let master = AmpTensor::new(
+                precision::cast::<PlainOf<B>>(master, Precision::F32),
+                context,
+            );
             Tensor::from_primitive(TensorPrimitive::Float(master))
         })
     }

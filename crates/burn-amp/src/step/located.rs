@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A step that is searched, before its backward pass.
-pub(super) struct Searched<B: AmpBackend> {
+pub(super) struct SearchedStep<B: AmpBackend> {
     loss: FloatTensor<B>,
     /// The number of the loss among the tensors of the step, if the step is recorded.
     id: u64,
@@ -27,8 +27,8 @@ pub(super) fn loss<B: AmpBackend>(
     context: &Context<B>,
     root: &FloatTensor<B>,
     id: u64,
-) -> Option<Searched<B>> {
-    context.locator.is_on().then(|| Searched {
+) -> Option<SearchedStep<B>> {
+    context.locator.is_on().then(|| SearchedStep {
         loss: root.clone(),
         id,
         recording: context
@@ -43,11 +43,11 @@ pub(super) fn loss<B: AmpBackend>(
 /// `grads` is what Burn's backward pass left, of the loss times `scale`.
 pub(super) fn end_of_step<B: AmpBackend>(
     context: &Context<B>,
-    searched: Option<Searched<B>>,
+    searched: Option<SearchedStep<B>>,
     scale: impl FnOnce() -> Option<f32>,
     grads: &Gradients,
 ) -> Option<Arc<Cause>> {
-    let Searched {
+    let SearchedStep {
         loss,
         id,
         recording,

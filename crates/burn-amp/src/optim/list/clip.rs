@@ -14,7 +14,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{super::clip::norm_factor, Plain};
+use super::{super::clip::norm_factor, PlainOf};
 use crate::{
     backend::Amped,
     graph::NoGraph,
@@ -26,19 +26,19 @@ use crate::{
 pub(in crate::optim) fn norm<B, M>(
     grads: &[GradientsParams],
     module: &M,
-) -> Option<Tensor<Plain<B>, 1>>
+) -> Option<Tensor<PlainOf<B>, 1>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     M: AutodiffModule<B>,
 {
-    let mut collect = Collect::<B> {
+    let mut collect = CollectLists::<B> {
         grads,
         lists: Vec::new(),
     };
     module.visit(&mut collect);
-    let mut sum: Option<Tensor<Plain<B>, 1>> = None;
+    let mut sum: Option<Tensor<PlainOf<B>, 1>> = None;
     for list in collect.lists {
-        let squares = kernels::squares::sum::<Plain<B>>(list.squares());
+        let squares = kernels::squares::sum::<PlainOf<B>>(list.squares());
         let squares = Tensor::from_primitive(TensorPrimitive::Float(squares));
         sum = Some(match sum {
             Some(sum) => {
@@ -56,7 +56,7 @@ pub(in crate::optim) fn clip<B, M>(
     grads: &mut [GradientsParams],
     module: &M,
     max: f32,
-) -> Option<Tensor<Plain<B>, 1>>
+) -> Option<Tensor<PlainOf<B>, 1>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     M: AutodiffModule<B>,
@@ -69,13 +69,13 @@ where
 }
 
 /// Gradients of one device and one backward pass.
-struct List<P: AmpBackend> {
+struct GradientList<P: AmpBackend> {
     device: Device<P>,
     pass: Option<Arc<DeferredPass<P>>>,
     tensors: Vec<(FloatTensor<P>, f32)>,
 }
 
-impl<P: AmpBackend> List<P> {
+impl<P: AmpBackend> GradientList<P> {
     fn squares(self) -> Squares<P> {
         let here = |state: &FloatTensor<P>| P::float_to_device(state.clone(), &self.device);
         Squares {
@@ -87,12 +87,12 @@ impl<P: AmpBackend> List<P> {
     }
 }
 
-struct Collect<'a, B: AutodiffBackend<InnerBackend: Amped>> {
+struct CollectLists<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a [GradientsParams],
-    lists: Vec<List<Plain<B>>>,
+    lists: Vec<GradientList<PlainOf<B>>>,
 }
 
-impl<B> ModuleVisitor<B> for Collect<'_, B>
+impl<B> ModuleVisitor<B> for CollectLists<'_, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
@@ -102,7 +102,7 @@ where
                 continue;
             };
             let (values, factors, _) = unclipped(grad.into_primitive().tensor());
-            let device = Plain::<B>::float_device(&values);
+            let device = PlainOf::<B>::float_device(&values);
             let pass = factors.pass.as_ref().map(Arc::as_ptr);
             let list = self
                 .lists
@@ -111,7 +111,7 @@ where
             let tensor = (values, factors.unscale);
             match list {
                 Some(list) => list.tensors.push(tensor),
-                None => self.lists.push(List {
+                None => self.lists.push(GradientList {
                     device,
                     pass: factors.pass,
                     tensors: vec![tensor],
@@ -124,7 +124,7 @@ where
 /// Leaves the multiplication with a factor to the readers of the gradients.
 struct Postpone<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a mut [GradientsParams],
-    factor: Arc<FloatTensor<Plain<B>>>,
+    factor: Arc<FloatTensor<PlainOf<B>>>,
 }
 
 impl<B> ModuleVisitor<B> for Postpone<'_, B>

@@ -19,7 +19,7 @@ use super::state::{ListMaster, ListState};
 #[serde(try_from = "Unchecked")]
 pub struct ListItem {
     time: usize,
-    master: MasterItem,
+    master: ListMasterItem,
     moments: Vec<MomentItem>,
     shape: Vec<usize>,
 }
@@ -29,7 +29,7 @@ pub struct ListItem {
 #[serde(deny_unknown_fields)]
 struct Unchecked {
     time: usize,
-    master: MasterItem,
+    master: ListMasterItem,
     moments: Vec<MomentItem>,
     shape: Vec<usize>,
 }
@@ -67,9 +67,9 @@ impl TryFrom<Unchecked> for ListItem {
             (found == expected).then_some(()).ok_or(misfit)
         };
         match &master {
-            MasterItem::Parameter => {}
-            MasterItem::F32(data) => check("F32 master", data, (DType::F32, elements))?,
-            MasterItem::Offset(data) => check("split master", data, (DType::I16, elements))?,
+            ListMasterItem::Parameter => {}
+            ListMasterItem::F32(data) => check("F32 master", data, (DType::F32, elements))?,
+            ListMasterItem::Offset(data) => check("split master", data, (DType::I16, elements))?,
         }
         for moment in &moments {
             let in_words = |format: MomentFormat| {
@@ -109,7 +109,7 @@ enum MomentItem {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-enum MasterItem {
+enum ListMasterItem {
     Parameter,
     F32(TensorData),
     Offset(TensorData),
@@ -128,9 +128,9 @@ impl ListItem {
             shape: shape.as_slice().to_vec(),
             time,
             master: match master {
-                ListMaster::Parameter => MasterItem::Parameter,
-                ListMaster::F32(master) => MasterItem::F32(data::<B>(master)),
-                ListMaster::Offset(offset) => MasterItem::Offset(int_data::<B>(offset)),
+                ListMaster::Parameter => ListMasterItem::Parameter,
+                ListMaster::F32(master) => ListMasterItem::F32(data::<B>(master)),
+                ListMaster::Offset(offset) => ListMasterItem::Offset(int_data::<B>(offset)),
             },
             moments: moments.into_iter().map(MomentItem::of::<B>).collect(),
         }
@@ -146,9 +146,9 @@ impl ListItem {
         ListState {
             time,
             master: match master {
-                MasterItem::Parameter => ListMaster::Parameter,
-                MasterItem::F32(data) => ListMaster::F32(B::float_from_data(data, device)),
-                MasterItem::Offset(data) => ListMaster::Offset(B::int_from_data(data, device)),
+                ListMasterItem::Parameter => ListMaster::Parameter,
+                ListMasterItem::F32(data) => ListMaster::F32(B::float_from_data(data, device)),
+                ListMasterItem::Offset(data) => ListMaster::Offset(B::int_from_data(data, device)),
             },
             moments: moments
                 .into_iter()

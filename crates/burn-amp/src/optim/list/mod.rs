@@ -42,7 +42,7 @@ use super::{
 use crate::{backend::Amped, graph::NoGraph};
 
 /// The plain backend below a backend for training.
-type Plain<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
+pub(super) type PlainOf<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
 
 /// Burn's optimizer, parameter by parameter.
 type OneByOne<O, M, B> = OptimizerAdaptor<MasterWeights<SkipOnDevice<O>>, M, B>;
@@ -62,7 +62,7 @@ where
 {
     list: Option<ListOptimizer>,
     clipping: Option<GradientClipping>,
-    states: HashMap<ParamId, ListState<Plain<B>>>,
+    states: HashMap<ParamId, ListState<PlainOf<B>>>,
     one_by_one: OneByOne<C::Optimizer, M, B>,
 }
 

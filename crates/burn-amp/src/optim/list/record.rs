@@ -24,15 +24,15 @@ use super::{
         MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, foreign,
         master_state::Master,
     },
-    Plain,
+    PlainOf,
     item::ListItem,
     state::{ListMaster, ListState},
 };
 use crate::{backend::Amped, graph::NoGraph, policy::Context, tensor::AmpTensor};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
-type Optimizer<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
-type OneByOne<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B>;
+type SimpleOf<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
+type OneByOneRecord<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<SimpleOf<C, B>>>, B>;
 
 /// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
 // Rustdoc 1.95 panics where it looks for the auto traits of this type.
@@ -44,10 +44,10 @@ where
 {
     /// Of an optimizer that steps all parameters together.
     #[doc(hidden)]
-    List(ListState<Plain<B>>),
+    List(ListState<PlainOf<B>>),
     /// Of an optimizer that steps one parameter after the other.
     #[doc(hidden)]
-    OneByOne(OneByOne<C, B>),
+    OneByOne(OneByOneRecord<C, B>),
 }
 
 /// [`StateRecord`] in a file.
@@ -116,7 +116,7 @@ where
     C: OptimizerConfig<B::InnerBackend>,
 {
     /// The state for an optimizer that steps all parameters together; `None` if the parameter has none.
-    pub(super) fn into_list(self) -> Option<ListState<Plain<B>>> {
+    pub(super) fn into_list(self) -> Option<ListState<PlainOf<B>>> {
         match self {
             Self::List(state) => Some(state),
             Self::OneByOne(AdaptorRecord::V1(record)) => list_of::<C, B>(record),
@@ -124,7 +124,7 @@ where
     }
 
     /// The state for an optimizer that steps one parameter after the other.
-    pub(super) fn into_one_by_one(self) -> Option<OneByOne<C, B>> {
+    pub(super) fn into_one_by_one(self) -> Option<OneByOneRecord<C, B>> {
         match self {
             Self::List(state) => one_by_one::<C, B>(state),
             Self::OneByOne(record) => Some(record),
@@ -133,7 +133,7 @@ where
 }
 
 /// Converts the state of a list to that of a single parameter.
-fn one_by_one<C, B>(state: ListState<Plain<B>>) -> Option<OneByOne<C, B>>
+fn one_by_one<C, B>(state: ListState<PlainOf<B>>) -> Option<OneByOneRecord<C, B>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     C: OptimizerConfig<B::InnerBackend>,
@@ -162,15 +162,15 @@ where
 
 /// Converts the state of a single parameter to that of a list.
 fn list_of<C, B>(
-    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<Optimizer<C, B>>>, B::InnerBackend>,
-) -> Option<ListState<Plain<B>>>
+    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<SimpleOf<C, B>>>, B::InnerBackend>,
+) -> Option<ListState<PlainOf<B>>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     C: OptimizerConfig<B::InnerBackend>,
 {
     with_rank!(rank_of(&record), D => {
         let MasterState { master, inner } = record.into_state::<D>();
-        let master: ListMaster<Plain<B>> = match master {
+        let master: ListMaster<PlainOf<B>> = match master {
             Master::Parameter => ListMaster::Parameter,
             Master::F32(master) => ListMaster::F32(plain::<B, D>(master)),
             Master::Offset(offset) => ListMaster::Offset(offset.into_primitive()),
@@ -244,17 +244,17 @@ fn rank_of<O: SimpleOptimizer<I>, I: burn::tensor::backend::Backend>(
 }
 
 /// Wraps a tensor of the plain backend.
-fn amp_tensor<B, const D: usize>(tensor: FloatTensor<Plain<B>>) -> Tensor<B::InnerBackend, D>
+fn amp_tensor<B, const D: usize>(tensor: FloatTensor<PlainOf<B>>) -> Tensor<B::InnerBackend, D>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
-    let device = Plain::<B>::float_device(&tensor);
+    let device = PlainOf::<B>::float_device(&tensor);
     let context = Context::of::<<B::InnerBackend as Amped>::Source>(&device);
     Tensor::from_primitive(TensorPrimitive::Float(AmpTensor::new(tensor, context)))
 }
 
 /// Returns the tensor of the plain backend, in the dtype of a state.
-fn plain<B, const D: usize>(tensor: Tensor<B::InnerBackend, D>) -> FloatTensor<Plain<B>>
+fn plain<B, const D: usize>(tensor: Tensor<B::InnerBackend, D>) -> FloatTensor<PlainOf<B>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
@@ -266,7 +266,7 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     C: OptimizerConfig<B::InnerBackend>,
 {
-    type Item<S: PrecisionSettings> = StateItem<Optimizer<C, B>, B, S>;
+    type Item<S: PrecisionSettings> = StateItem<SimpleOf<C, B>, B, S>;
 
     /// Incurs device-to-host reads.
     fn into_item<S: PrecisionSettings>(self) -> Self::Item<S> {

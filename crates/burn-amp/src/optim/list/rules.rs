@@ -9,7 +9,7 @@ use burn_amp_kernels::optimizer::AdamRule;
 use serde::de::DeserializeOwned;
 
 /// The state of an optimizer as Burn keeps it: the number of steps, and the moments.
-pub(in crate::optim) type Parts<B, const D: usize> = (usize, Vec<Tensor<B, D>>);
+pub(in crate::optim) type BurnState<B, const D: usize> = (usize, Vec<Tensor<B, D>>);
 
 /// Reads a configuration of Burn's, whose fields are private, by their names.
 fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
@@ -27,7 +27,7 @@ pub(in crate::optim) mod adam {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Fields {
+    struct AdamFields {
         beta_1: f32,
         beta_2: f32,
         epsilon: f32,
@@ -36,7 +36,7 @@ pub(in crate::optim) mod adam {
     }
 
     pub fn rule(config: &AdamConfig, _: impl Fn(f64) -> f64) -> Rule {
-        let Fields {
+        let AdamFields {
             beta_1,
             beta_2,
             epsilon,
@@ -52,16 +52,16 @@ pub(in crate::optim) mod adam {
         })
     }
 
-    pub fn state<B: Backend, const D: usize>(parts: Parts<B, D>) -> Option<AdamState<B, D>> {
+    pub fn state<B: Backend, const D: usize>(parts: BurnState<B, D>) -> Option<AdamState<B, D>> {
         momentum(parts).map(AdamState::new)
     }
 
-    pub fn parts<B: Backend, const D: usize>(state: AdamState<B, D>) -> Parts<B, D> {
+    pub fn parts<B: Backend, const D: usize>(state: AdamState<B, D>) -> BurnState<B, D> {
         momentum_parts(state.momentum)
     }
 
     pub fn momentum<B: Backend, const D: usize>(
-        (time, moments): Parts<B, D>,
+        (time, moments): BurnState<B, D>,
     ) -> Option<AdaptiveMomentumState<B, D>> {
         let mut moments = moments.into_iter();
         let mut momentum = AdaptiveMomentumState::new(time, moments.next()?, moments.next()?);
@@ -71,7 +71,7 @@ pub(in crate::optim) mod adam {
 
     pub fn momentum_parts<B: Backend, const D: usize>(
         momentum: AdaptiveMomentumState<B, D>,
-    ) -> Parts<B, D> {
+    ) -> BurnState<B, D> {
         let AdaptiveMomentumState {
             time,
             moment_1,
@@ -91,7 +91,7 @@ pub(in crate::optim) mod adam_w {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Fields {
+    struct AdamWFields {
         beta_1: f32,
         beta_2: f32,
         epsilon: f32,
@@ -101,7 +101,7 @@ pub(in crate::optim) mod adam_w {
     }
 
     pub fn rule(config: &AdamWConfig, _: impl Fn(f64) -> f64) -> Rule {
-        let Fields {
+        let AdamWFields {
             beta_1,
             beta_2,
             epsilon,
@@ -125,11 +125,11 @@ pub(in crate::optim) mod adam_w {
         )
     }
 
-    pub fn state<B: Backend, const D: usize>(parts: Parts<B, D>) -> Option<AdamWState<B, D>> {
+    pub fn state<B: Backend, const D: usize>(parts: BurnState<B, D>) -> Option<AdamWState<B, D>> {
         adam::momentum(parts).map(AdamWState::new)
     }
 
-    pub fn parts<B: Backend, const D: usize>(state: AdamWState<B, D>) -> Parts<B, D> {
+    pub fn parts<B: Backend, const D: usize>(state: AdamWState<B, D>) -> BurnState<B, D> {
         adam::momentum_parts(state.momentum)
     }
 }
@@ -142,13 +142,13 @@ pub(in crate::optim) mod sgd {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Fields {
+    struct SgdFields {
         weight_decay: Option<WeightDecayConfig>,
         momentum: Option<MomentumConfig>,
     }
 
     pub fn rule(config: &SgdConfig, as_element: impl Fn(f64) -> f64) -> Rule {
-        let Fields {
+        let SgdFields {
             weight_decay,
             momentum,
         } = fields(config);
@@ -163,14 +163,16 @@ pub(in crate::optim) mod sgd {
         })
     }
 
-    pub fn state<B: Backend, const D: usize>((_, moments): Parts<B, D>) -> Option<SgdState<B, D>> {
+    pub fn state<B: Backend, const D: usize>(
+        (_, moments): BurnState<B, D>,
+    ) -> Option<SgdState<B, D>> {
         let velocity = moments.into_iter().next()?;
         Some(SgdState::new(Some(MomentumState::new(velocity))))
     }
 
     /// The velocity of Burn's state is private, but a step of momentum 1 and learning rate -1 from zeros, without a
     /// gradient, ends at it: `0 - -(0 + 1 · velocity)`.
-    pub fn parts<B: Backend, const D: usize>(state: SgdState<B, D>) -> Parts<B, D> {
+    pub fn parts<B: Backend, const D: usize>(state: SgdState<B, D>) -> BurnState<B, D> {
         let Some(momentum) = state.momentum else {
             return (0, Vec::new());
         };

@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use super::{
     super::{Masters, Moments},
     state::{ListMaster, ListState},
-    walk::{self, Flags, Taken, TakenAll},
+    walk::{self, Facts, TakenAll, TakenParameter},
 };
 use crate::{
     graph::Recorded,
@@ -43,7 +43,7 @@ pub(super) struct ListOptimizer {
 /// A parameter that waits for its step.
 struct Waiting<B: AmpBackend> {
     id: ParamId,
-    flags: Flags,
+    flags: Facts,
     context: &'static Context<B>,
     /// Its state before the step, without what the step takes.
     state: ListState<B>,
@@ -58,9 +58,9 @@ impl ListOptimizer {
         lr: LearningRate,
         taken: TakenAll<B>,
         states: &mut HashMap<ParamId, ListState<B>>,
-    ) -> walk::Stepped<B> {
+    ) -> walk::SteppedParameters<B> {
         let TakenAll { parameters, passes } = taken;
-        let mut lists: Vec<List<B>> = Vec::new();
+        let mut lists: Vec<ParameterList<B>> = Vec::new();
         for taken in parameters {
             let device = taken.parameter.device();
             let state = states.remove(&taken.id).and_then(ListState::decided);
@@ -70,16 +70,16 @@ impl ListOptimizer {
             let at = match lists.iter().position(|list| list.takes(&device, &factors)) {
                 Some(at) => at,
                 None => {
-                    lists.push(List::new(device, factors));
+                    lists.push(ParameterList::new(device, factors));
                     lists.len() - 1
                 }
             };
             lists[at].waiting.push(waiting);
             lists[at].parameters.push(listed);
         }
-        let mut all = walk::Stepped::new();
+        let mut all = walk::SteppedParameters::new();
         for list in lists {
-            let List {
+            let ParameterList {
                 device,
                 factors,
                 waiting,
@@ -116,7 +116,7 @@ impl ListOptimizer {
     /// Prepares a parameter and its state. Also returns the factors that are left to the step.
     fn listed<B: AmpBackend>(
         self,
-        taken: Taken<B>,
+        taken: TakenParameter<B>,
         state: ListState<B>,
         passes: &Passes<B>,
     ) -> (Waiting<B>, Listed<B>, Factors<B>) {
@@ -127,7 +127,7 @@ impl ListOptimizer {
             moments,
             shape,
         } = state;
-        let Taken {
+        let TakenParameter {
             id,
             parameter,
             gradient,
@@ -268,14 +268,14 @@ impl ListOptimizer {
 }
 
 /// The parameters of a device whose gradients share all factors that are on the device.
-struct List<B: AmpBackend> {
+struct ParameterList<B: AmpBackend> {
     device: Device<B>,
     factors: Factors<B>,
     waiting: Vec<Waiting<B>>,
     parameters: Vec<Listed<B>>,
 }
 
-impl<B: AmpBackend> List<B> {
+impl<B: AmpBackend> ParameterList<B> {
     fn new(device: Device<B>, factors: Factors<B>) -> Self {
         Self {
             device,

@@ -16,28 +16,28 @@ use burn::{
 use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
-use super::{super::passes::take_passes, Plain};
+use super::{super::passes::take_passes, PlainOf};
 use crate::{
     backend::Amped, convert::keeps_more, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
 pub(super) struct TakenAll<P: burn_amp_kernels::AmpBackend> {
-    pub(super) parameters: Vec<Taken<P>>,
+    pub(super) parameters: Vec<TakenParameter<P>>,
     pub(super) passes: Passes<P>,
 }
 
 /// A parameter and its gradient.
-pub(super) struct Taken<P: burn_amp_kernels::AmpBackend> {
+pub(super) struct TakenParameter<P: burn_amp_kernels::AmpBackend> {
     pub(super) id: ParamId,
     pub(super) parameter: AmpTensor<P>,
     pub(super) gradient: AmpTensor<P>,
-    pub(super) flags: Flags,
+    pub(super) flags: Facts,
 }
 
 /// What a parameter is besides its values.
 #[derive(Clone, Copy)]
-pub(super) struct Flags {
+pub(super) struct Facts {
     requires_grad: bool,
     /// Whether it is one of a norm or an embedding.
     pub(super) keeps_more: bool,
@@ -46,7 +46,7 @@ pub(super) struct Flags {
 }
 
 /// The parameters after a step.
-pub(super) type Stepped<P> = HashMap<ParamId, (AmpTensor<P>, Flags)>;
+pub(super) type SteppedParameters<P> = HashMap<ParamId, (AmpTensor<P>, Facts)>;
 
 /// Takes the parameters that have gradients out of a model; the model is unusable until they are put back.
 ///
@@ -55,7 +55,7 @@ pub(super) fn take<M, B>(
     module: M,
     grads: &mut GradAdaptor,
     clipping: Option<&GradientClipping>,
-) -> (M, TakenAll<Plain<B>>)
+) -> (M, TakenAll<PlainOf<B>>)
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     M: AutodiffModule<B>,
@@ -78,7 +78,7 @@ struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     clipping: Option<&'a GradientClipping>,
     /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
     modules: Vec<bool>,
-    taken: TakenAll<Plain<B>>,
+    taken: TakenAll<PlainOf<B>>,
 }
 
 impl<B> ModuleMapper<B> for Take<'_, B>
@@ -98,7 +98,7 @@ where
             return param;
         };
         let (id, parameter, mapper) = param.consume();
-        let flags = Flags {
+        let flags = Facts {
             requires_grad: parameter.is_require_grad(),
             keeps_more: self.modules.last() == Some(&true),
             #[cfg(feature = "distributed")]
@@ -117,7 +117,7 @@ where
         self.taken.passes.join(&passes);
         let grad = grad.into_primitive().tensor();
         let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
-        self.taken.parameters.push(Taken {
+        self.taken.parameters.push(TakenParameter {
             id,
             parameter: parameter.inner().into_primitive().tensor(),
             gradient: grad,
@@ -128,7 +128,7 @@ where
 }
 
 /// Puts the parameters back into the model that they were taken from.
-pub(super) fn put<M, B>(module: M, stepped: Stepped<Plain<B>>) -> M
+pub(super) fn put<M, B>(module: M, stepped: SteppedParameters<PlainOf<B>>) -> M
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     M: AutodiffModule<B>,
@@ -140,7 +140,7 @@ where
 }
 
 struct Put<B: AutodiffBackend<InnerBackend: Amped>> {
-    stepped: Stepped<Plain<B>>,
+    stepped: SteppedParameters<PlainOf<B>>,
     backend: PhantomData<B>,
 }
 
