@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::{
     blocks::{BLOCK_WORDS, LEAST_BASE, SHIFT, codes},
-    moment::Place,
+    place::Place,
 };
 use crate::finite::EXPONENT;
 

@@ -7,7 +7,8 @@ use super::{
     blocks::{BLOCK, BLOCK_WORDS, LANES},
     code::Code,
     element::{Moved, Numbers, Own, drawn, mixed, moved, unscaled, weight_at, write},
-    moment::{MomentFormat, Place},
+    moment::MomentFormat,
+    place::Place,
 };
 use crate::loss_scale::{OVERFLOWED, SCALE};
 

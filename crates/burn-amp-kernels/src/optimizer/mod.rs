@@ -30,12 +30,14 @@ mod master;
 mod moment;
 pub mod offset;
 mod parts;
+mod place;
 mod reference;
 pub mod rounding;
 mod rule;
 
 pub use master::Master;
-pub use moment::{Moment, MomentFormat, Place};
+pub use moment::{Moment, MomentFormat};
+pub use place::Place;
 pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 
