@@ -15,6 +15,8 @@
 
 #[cfg(feature = "cubecl")]
 mod block_code;
+#[cfg(feature = "cubecl")]
+mod block_kernel;
 pub mod blocks;
 #[cfg(feature = "cubecl")]
 mod code;
@@ -34,6 +36,7 @@ mod place;
 mod reference;
 pub mod rounding;
 mod rule;
+mod rule_reference;
 
 pub use master::Master;
 pub use moment::{Moment, MomentFormat};

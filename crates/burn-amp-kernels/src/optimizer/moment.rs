@@ -24,9 +24,10 @@ pub enum Moment<B: Backend> {
 }
 
 /// The format of moments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MomentFormat {
     /// 4 bytes per element; 8 for an F64 parameter.
+    #[default]
     Wide,
     /// 2 bytes per element.
     Bf16,
