@@ -33,6 +33,8 @@ mod sum_node;
 mod sums;
 #[cfg(feature = "cubecl")]
 mod sums_kernel;
+#[cfg(feature = "cubecl")]
+mod sums_launch;
 mod term;
 
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};

@@ -1,7 +1,7 @@
 //! The sums over chains and over values, as kernels.
 
 #[cfg(feature = "cubecl")]
-use super::sums_kernel;
+use super::sums_launch;
 use super::{
     Affine, Group, Moments, Sums,
     parts::{ChainParts, next},
@@ -73,7 +73,7 @@ impl Kernel for SumsOfGradient {
         let tensors = &mut operands.floats.clone().into_iter();
         let (x, grad) = (next(tensors), next(tensors));
         let affine = self.chain.chain::<Cube<R>>(tensors);
-        let sums = sums_kernel::sums(&x, &affine, &grad, self.group);
+        let sums = sums_launch::sums(&x, &affine, &grad, self.group);
         Ok(sums.ok_or(operands)?.into())
     }
 }
@@ -108,7 +108,7 @@ impl Kernel for SumsOfValues {
             before: operands.floats.get(1).cloned(),
             ..Affine::identity(self.grid.clone())
         };
-        let sums = sums_kernel::moments(&operands.floats[0], &centered, &self.kept, self.mean);
+        let sums = sums_launch::moments(&operands.floats[0], &centered, &self.kept, self.mean);
         Ok(sums.ok_or(operands)?.into())
     }
 }
