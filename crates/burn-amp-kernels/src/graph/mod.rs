@@ -10,8 +10,18 @@ mod autodiff;
 mod joint;
 mod node;
 
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_backend::{Backend, tensor::FloatTensor};
+
 pub(crate) use at_node::AtNode;
 pub(crate) use joint::{Joint, Term, contribute};
 pub(crate) use node::{
-    MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked, values,
+    MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked,
 };
+
+/// The values of tensors in a graph.
+pub(crate) fn values<B: Backend, C: CheckpointStrategy>(
+    tensors: &[Tracked<B, C>],
+) -> Vec<FloatTensor<B>> {
+    tensors.iter().map(|it| it.primitive.clone()).collect()
+}

@@ -16,13 +16,6 @@ use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
 /// A float tensor of Burn's `Autodiff`.
 pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 
-/// The values of tensors in a graph.
-pub(crate) fn values<B: Backend, C: CheckpointStrategy>(
-    tensors: &[Tracked<B, C>],
-) -> Vec<FloatTensor<B>> {
-    tensors.iter().map(|it| it.primitive.clone()).collect()
-}
-
 /// What an op keeps for its backward pass, besides the operands that the graph keeps for it.
 pub(crate) trait Node<B: Backend>: Clone + fmt::Debug + Send + 'static {
     /// Registers the gradients of the operands.
