@@ -1,4 +1,4 @@
-use crate::prelude::*;
+use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 
 /// Sums along a dimension.
 ///

@@ -16,7 +16,7 @@ pub(super) struct Chain {
 }
 
 /// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
-#[derive(CubeType, Clone, Copy)]
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Point {
     pub a: usize,
     pub b: usize,
@@ -31,12 +31,6 @@ pub(super) struct Factors {
     pub scale: ComptimeOption<Array<f32>>,
     pub rescale: ComptimeOption<Array<f32>>,
     pub after: ComptimeOption<Array<f32>>,
-}
-
-/// The sizes of the four dimensions, in elements.
-#[cube]
-pub(super) fn sizes(a: usize, b: usize, c: usize, d: usize) -> Point {
-    Point { a, b, c, d }
 }
 
 /// The place of a vector.

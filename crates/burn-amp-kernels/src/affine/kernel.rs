@@ -5,7 +5,8 @@ use cubecl::{calculate_cube_count_elemwise, prelude::*};
 use super::{
     Affine, Rest,
     device::{
-        Chain, Factors, FactorsLaunch, chain, factor, passed, plus, point, scaled, sizes, times,
+        Chain, Factors, FactorsLaunch, Point, PointLaunch, chain, factor, passed, plus, point,
+        scaled, times,
     },
     layout::{DIMS, Layout},
 };
@@ -18,17 +19,13 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     factors: &Factors,
     summand: &ComptimeOption<Array<Vector<P, N>>>,
     output: &mut Array<Vector<O, N>>,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
+    sizes: Point,
     #[comptime] of: Chain,
     #[define(X, P, O)] _dtypes: [StorageType; 3],
 ) {
     if ABSOLUTE_POS >= output.len() {
         terminate!();
     }
-    let sizes = sizes(a, b, c, d);
     let point = point::<N>(ABSOLUTE_POS, sizes);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
@@ -55,10 +52,7 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     rest: &Factors,
     summand: &ComptimeOption<Array<Vector<P, N>>>,
     dx: &mut Array<Vector<O, N>>,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
+    sizes: Point,
     #[comptime] of: Chain,
     #[comptime] of_rest: Chain,
     #[define(X, G, P, O)] _dtypes: [StorageType; 4],
@@ -66,7 +60,6 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     if ABSOLUTE_POS >= dx.len() {
         terminate!();
     }
-    let sizes = sizes(a, b, c, d);
     let point = point::<N>(ABSOLUTE_POS, sizes);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
@@ -97,7 +90,7 @@ pub(super) struct Launch<R: CubeRuntime> {
     pub factors: Ordered<R>,
     /// Elements per vector.
     pub vector_size: usize,
-    pub sizes: [usize; DIMS],
+    sizes: [usize; DIMS],
 }
 
 impl<R: CubeRuntime> Launch<R> {
@@ -140,6 +133,12 @@ impl<R: CubeRuntime> Launch<R> {
             vector_size,
             sizes,
         })
+    }
+
+    /// Passes the sizes of the kernels' dimensions to a kernel.
+    pub(super) fn sizes(&self) -> PointLaunch<R> {
+        let [a, b, c, d] = self.sizes;
+        PointLaunch::new(a, b, c, d)
     }
 }
 
@@ -198,7 +197,6 @@ where
     let client = x.client.clone();
     let vectors = x.meta.num_elements() / launch.vector_size;
     let units = CubeDim::new(&client, vectors);
-    let [a, b, c, d] = launch.sizes;
     affine_kernel::launch::<R>(
         &client,
         calculate_cube_count_elemwise(&client, vectors, units),
@@ -210,10 +208,7 @@ where
         plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
             .into(),
         output.clone().into_array_arg(),
-        a,
-        b,
-        c,
-        d,
+        launch.sizes(),
         launch.factors.chain,
         [x.dtype, plus_dtype, dtype].map(storage),
     );
@@ -249,7 +244,6 @@ where
     let client = x.client.clone();
     let vectors = x.meta.num_elements() / launch.vector_size;
     let units = CubeDim::new(&client, vectors);
-    let [a, b, c, d] = launch.sizes;
     affine_backward_kernel::launch::<R>(
         &client,
         calculate_cube_count_elemwise(&client, vectors, units),
@@ -263,10 +257,7 @@ where
         plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
             .into(),
         dx.clone().into_array_arg(),
-        a,
-        b,
-        c,
-        d,
+        launch.sizes(),
         launch.factors.chain,
         rest.chain,
         [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),

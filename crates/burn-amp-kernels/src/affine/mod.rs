@@ -21,7 +21,6 @@
 
 #[cfg(feature = "cubecl")]
 mod device;
-mod joint;
 #[cfg(feature = "cubecl")]
 mod kernel;
 #[cfg(feature = "cubecl")]
@@ -34,17 +33,21 @@ mod sum_node;
 mod sums;
 #[cfg(feature = "cubecl")]
 mod sums_kernel;
+#[cfg(feature = "cubecl")]
+mod sums_launch;
 mod term;
 
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
-pub(crate) use joint::Joint;
-pub use joint::{joined, pass_on};
-pub use op::{backward, forward, in_order_of};
+pub use node::forward;
+pub use op::{backward, in_order_of};
 pub use reference::{reference, reference_backward, reference_moments, reference_sums};
+pub use sum_node::moment;
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;
-pub use sums::{moment, moments, sums};
+pub use sums::{moments, sums};
+pub(crate) use term::Joint;
+pub use term::{joined, pass_on};
 
 /// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = 16;

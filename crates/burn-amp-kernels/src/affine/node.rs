@@ -1,24 +1,55 @@
+//! The node of a chain in a graph.
+
 use std::{any::TypeId, mem, sync::Arc};
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 use super::{
     Affine, Group, SMALL, Sums,
-    joint::contribute,
-    op::{forward, in_order_of},
+    op::{self, Forward, in_order_of},
     reference::summed,
     sums::sums,
     term::{Chain, Term},
 };
 use crate::{
-    graph,
+    graph::{self, contribute},
     prelude::*,
     sign_mask::{self, SignMask},
 };
 
+/// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
+/// to `dtype`.
+pub fn forward<B: AmpBackend>(
+    x: FloatTensor<B>,
+    affine: Affine<B>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+) -> FloatTensor<B> {
+    let (op, tensors) = Forward::of(x, affine, plus, dtype);
+    B::run(Recorded(op), tensors).one()
+}
+
+/// A chain, which is a node in a graph.
+#[derive(Clone, Debug)]
+struct Recorded(Forward);
+
+impl Kernel for Recorded {
+    const NAME: &'static str = "burn_amp::affine_node";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        B::run(self.0.clone(), operands)
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let (x, affine, plus) = self.0.parts::<Autodiff<B, C>>(operands);
+        [recorded::<B, C>(x, affine, plus, self.0.dtype)].into()
+    }
+}
+
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its
 /// ReLU, one bit per element.
-pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
+fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: Tracked<B, C>,
     affine: Affine<Autodiff<B, C>>,
     plus: Option<Tracked<B, C>>,
@@ -27,28 +58,20 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     if plus.is_some() && TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
         return op_by_op::<B, C>(x, affine, plus, dtype);
     }
-    let mut values = affine.with_factors(
-        affine
-            .factors()
-            .map(|factor| factor.map(|factor| factor.primitive.clone())),
-    );
+    let factors = affine.factors();
+    let factors = factors.map(|factor| factor.map(|factor| factor.primitive.clone()));
+    let mut values = affine.with_factors(factors);
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
-    let output = forward::<B>(x.primitive.clone(), values.clone(), summand, dtype);
-    let mut parents = vec![(Role::X, x.clone())];
-    let roles = [Role::Before, Role::Scale, Role::Rescale, Role::After];
-    for (role, factor) in roles.into_iter().zip(affine.factors()) {
-        parents.extend(factor.map(|factor| (role, factor.clone())));
-    }
+    let output = op::forward::<B>(x.primitive.clone(), values.clone(), summand, dtype);
     let is_sum = plus.is_some();
-    parents.extend(plus.map(|plus| (Role::Plus, plus)));
-    parents.retain(|(_, tensor)| tensor.is_tracked());
     let has_mask = is_sum && mem::take(&mut values.relu);
+    let parents = parents::<B, C>(&x, &affine, plus);
     if parents.is_empty() {
         return graph::untracked::<B, C>(&x, output);
     }
     // Without a ReLU and gradients of factors, the backward pass does not read `x`: then the graph keeps nothing of it.
-    let is_factor = |role| !matches!(role, Role::X | Role::Plus);
-    let reads_x = values.relu || parents.iter().any(|(role, _)| is_factor(*role));
+    let is_factor = |(role, _): &(Role, _)| matches!(role, Role::Factor(_));
+    let reads_x = values.relu || parents.iter().any(is_factor);
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
@@ -76,7 +99,7 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         let node = if reads_x && !is_sum {
             let again = move |operands: [FloatTensor<B>; N]| {
                 let x = untracked.clone().unwrap_or_else(|| operands[0].clone());
-                forward::<B>(x, values.clone(), None, dtype)
+                op::forward::<B>(x, values.clone(), None, dtype)
             };
             Recording::<B, C, _, N>::computed_again(operands, is_read, again)
         } else {
@@ -84,6 +107,21 @@ pub(crate) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         };
         node.finish(output, keep)
     })
+}
+
+/// The operands that are tracked, each with its role.
+fn parents<B: AmpBackend, C: CheckpointStrategy>(
+    x: &Tracked<B, C>,
+    affine: &Affine<Autodiff<B, C>>,
+    plus: Option<Tracked<B, C>>,
+) -> Vec<(Role, Tracked<B, C>)> {
+    let mut parents = vec![(Role::X, x.clone())];
+    for (role, factor) in FACTORS.into_iter().zip(affine.factors()) {
+        parents.extend(factor.map(|factor| (Role::Factor(role), factor.clone())));
+    }
+    parents.extend(plus.map(|plus| (Role::Plus, plus)));
+    parents.retain(|(_, tensor)| tensor.is_tracked());
+    parents
 }
 
 /// Computes a sum with a chain by ops of their own, which Burn's gradient checkpointing can compute again.
@@ -108,13 +146,26 @@ fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     X,
+    Factor(Factor),
+    /// A tensor that was added.
+    Plus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Factor {
     Before,
     Scale,
     Rescale,
     After,
-    /// A tensor that was added.
-    Plus,
 }
+
+/// In the order of [`Affine::factors`].
+const FACTORS: [Factor; 4] = [
+    Factor::Before,
+    Factor::Scale,
+    Factor::Rescale,
+    Factor::After,
+];
 
 /// What a chain saves. Its node has the operands of its roles.
 #[derive(Clone, Debug)]
@@ -129,86 +180,84 @@ struct Kept<B: AmpBackend> {
     of_plus: DType,
 }
 
+/// The sums of both groups of factors, as far as they are wanted.
+type Groups<B> = [Option<Sums<FloatTensor<B>>>; 2];
+
 impl<B: AmpBackend> Node<B> for Kept<B> {
-    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let Self {
-            x,
-            values,
-            roles,
-            mask,
-            of_plus,
-        } = self;
+    fn backward<const N: usize>(mut self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
-        let x = x.or_else(|| pass.operand(0));
+        let x = self.x.take().or_else(|| pass.operand(0));
         // Only the shape is read of what stands for an `x` that is not needed.
-        let (x, grad) = match (x, mask) {
-            (Some(x), mask) => {
-                let grad = match mask {
-                    Some(mask) => sign_mask::zeroed_as::<B>(grad, mask, &x),
-                    None => in_order_of::<B>(grad, &x),
-                };
-                (x, grad)
-            }
+        let (x, grad) = match (x, self.mask.take()) {
+            (Some(x), Some(mask)) => (x.clone(), sign_mask::zeroed_as::<B>(grad, mask, &x)),
+            (Some(x), None) => (x.clone(), in_order_of::<B>(grad, &x)),
             (None, Some(mask)) => {
                 let grad = sign_mask::zeroed::<B>(grad, mask);
                 (grad.clone(), grad)
             }
             (None, None) => (grad.clone(), grad),
         };
-        let is_wanted = |role| roles.contains(&role);
-        let after_is_first = values.rescale.is_none();
-        let of_group = |group, wanted: bool| {
-            wanted.then(|| sums::<B>(x.clone(), values.clone(), grad.clone(), group))
-        };
-        let wants_after = is_wanted(Role::After);
-        let wants_first =
-            is_wanted(Role::Before) || is_wanted(Role::Scale) || after_is_first && wants_after;
-        let wants_second = is_wanted(Role::Rescale) || !after_is_first && wants_after;
-        let [first, second] = if wants_first && wants_second && is_one_sum(&values, &grad) {
-            of_group(Group::All, true)
-                .map_or([None, None], |sums| both_groups(sums, &values).map(Some))
-        } else {
-            [
-                of_group(Group::First, wants_first),
-                of_group(Group::Second, wants_second),
-            ]
-        };
-        let of = |sums: &Option<Sums<FloatTensor<B>>>| {
-            sums.clone()
-                .expect("the sums of a wanted group are computed")
-        };
-        for (at, role) in roles.iter().enumerate() {
-            let (gradient, factor) = match role {
+        let groups = self.groups(&x, &grad);
+        for (at, role) in self.roles.iter().enumerate() {
+            match role {
                 Role::X => {
                     let chain = Chain {
                         x: x.clone(),
-                        affine: values.clone(),
+                        affine: self.values.clone(),
                         grad: grad.clone(),
                     };
                     contribute(Term::Chain(chain), at, &B::float_device(&grad), &mut pass);
-                    continue;
                 }
-                Role::Plus => {
-                    pass.register(at, cast::<B>(grad.clone(), of_plus));
-                    continue;
-                }
-                Role::Before => {
-                    let sum = of(&first).of_gradient;
-                    (values.scaled(sum), &values.before)
-                }
-                // The derivative of `1 / scale` is `-1 / scale²`.
-                Role::Scale if values.divides => {
-                    let twice = values.scaled(values.scaled(of(&first).of_product));
-                    (B::float_neg(twice), &values.scale)
-                }
-                Role::Scale => (of(&first).of_product, &values.scale),
-                Role::Rescale => (of(&second).of_product, &values.rescale),
-                Role::After if after_is_first => (of(&first).of_gradient, &values.after),
-                Role::After => (of(&second).of_gradient, &values.after),
-            };
-            let factor = factor.as_ref().expect("a parent is a factor");
-            pass.register(at, summed::<B>(gradient, &factor.shape()));
+                Role::Plus => pass.register(at, cast::<B>(grad.clone(), self.of_plus)),
+                Role::Factor(factor) => pass.register(at, self.gradient(*factor, &groups)),
+            }
         }
+    }
+}
+
+impl<B: AmpBackend> Kept<B> {
+    /// Computes the sums of which the gradients of the factors are made.
+    fn groups(&self, x: &FloatTensor<B>, grad: &FloatTensor<B>) -> Groups<B> {
+        let values = &self.values;
+        let is_wanted = |factor| self.roles.contains(&Role::Factor(factor));
+        let after_is_first = values.rescale.is_none();
+        let of_group = |group| sums::<B>(x.clone(), values.clone(), grad.clone(), group);
+        let wants_after = is_wanted(Factor::After);
+        let wants_first =
+            is_wanted(Factor::Before) || is_wanted(Factor::Scale) || after_is_first && wants_after;
+        let wants_second = is_wanted(Factor::Rescale) || !after_is_first && wants_after;
+        if wants_first && wants_second && is_one_sum(values, grad) {
+            return both_groups(of_group(Group::All), values).map(Some);
+        }
+        [
+            wants_first.then(|| of_group(Group::First)),
+            wants_second.then(|| of_group(Group::Second)),
+        ]
+    }
+
+    /// Makes the gradient of a factor from the sums.
+    fn gradient(&self, factor: Factor, groups: &Groups<B>) -> FloatTensor<B> {
+        let values = &self.values;
+        let [first, second] = groups.each_ref().map(|sums| {
+            move || {
+                sums.clone()
+                    .expect("the sums of a wanted group are computed")
+            }
+        });
+        let (gradient, factor) = match factor {
+            Factor::Before => (values.scaled(first().of_gradient), &values.before),
+            // The derivative of `1 / scale` is `-1 / scale²`.
+            Factor::Scale if values.divides => {
+                let twice = values.scaled(values.scaled(first().of_product));
+                (B::float_neg(twice), &values.scale)
+            }
+            Factor::Scale => (first().of_product, &values.scale),
+            Factor::Rescale => (second().of_product, &values.rescale),
+            Factor::After if values.rescale.is_none() => (first().of_gradient, &values.after),
+            Factor::After => (second().of_gradient, &values.after),
+        };
+        let factor = factor.as_ref().expect("a parent is a factor");
+        summed::<B>(gradient, &factor.shape())
     }
 }
 

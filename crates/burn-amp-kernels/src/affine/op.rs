@@ -3,7 +3,7 @@
 #[cfg(feature = "cubecl")]
 use super::kernel;
 use super::{
-    Affine, Rest, node,
+    Affine, Rest,
     parts::{ChainParts, next, rest},
     reference::{reference, reference_backward},
 };
@@ -11,21 +11,19 @@ use super::{
 use crate::cube::layout;
 use crate::prelude::*;
 
-/// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
-/// to `dtype`.
-pub fn forward<B: AmpBackend>(
+/// Computes a chain, with an optional tensor added before the ReLU, rounded to `dtype`.
+pub(super) fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
     affine: Affine<B>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    let mut tensors = vec![x];
-    let chain = ChainParts::of(affine, &mut tensors);
-    tensors.extend(plus);
-    B::run(Forward { chain, dtype }, tensors.into()).one()
+    let (op, tensors) = Forward::of(x, affine, plus, dtype);
+    B::run(op, tensors).one()
 }
 
-/// Computes the gradient of [`forward`] with respect to `x`, plus the gradients of its other readers, rounded to `dtype`.
+/// Computes the gradient of a [chain](super::forward) with respect to `x`, plus the gradients of its other readers, rounded to
+/// `dtype`.
 pub fn backward<B: AmpBackend>(
     x: FloatTensor<B>,
     affine: Affine<B>,
@@ -51,11 +49,36 @@ pub fn in_order_of<B: AmpBackend>(tensor: FloatTensor<B>, x: &FloatTensor<B>) ->
     B::run(InOrderOf, [tensor, x.clone()].into()).one()
 }
 
-/// Takes `x`, a chain, and perhaps a summand.
+/// Takes `x`, a chain, and perhaps a summand. Its node in a graph is that of [`super::forward`].
 #[derive(Clone, Debug)]
-struct Forward {
+pub(super) struct Forward {
     chain: ChainParts,
-    dtype: FloatDType,
+    pub(super) dtype: FloatDType,
+}
+
+impl Forward {
+    /// Takes a chain apart.
+    pub(super) fn of<B: AmpBackend>(
+        x: FloatTensor<B>,
+        affine: Affine<B>,
+        plus: Option<FloatTensor<B>>,
+        dtype: FloatDType,
+    ) -> (Self, TensorsOf<B>) {
+        let mut tensors = vec![x];
+        let chain = ChainParts::of(affine, &mut tensors);
+        tensors.extend(plus);
+        (Self { chain, dtype }, tensors.into())
+    }
+
+    /// Puts it together: `x`, the chain, and perhaps a summand.
+    pub(super) fn parts<B: Backend>(
+        &self,
+        tensors: TensorsOf<B>,
+    ) -> (FloatTensor<B>, Affine<B>, Option<FloatTensor<B>>) {
+        let tensors = &mut tensors.floats.into_iter();
+        let (x, affine) = (next(tensors), self.chain.chain::<B>(tensors));
+        (x, affine, tensors.next())
+    }
 }
 
 impl Kernel for Forward {
@@ -66,29 +89,15 @@ impl Kernel for Forward {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, affine) = (next(tensors), self.chain.chain::<B>(tensors));
-        [reference::<B>(x, affine, tensors.next(), self.dtype)].into()
+        let (x, affine, plus) = self.parts::<B>(operands);
+        [reference::<B>(x, affine, plus, self.dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let tensors = &mut operands.floats.clone().into_iter();
-        let (x, affine) = (next(tensors), self.chain.chain::<Cube<R>>(tensors));
-        let output = kernel::affine(&x, &affine, tensors.next().as_ref(), self.dtype);
+        let (x, affine, plus) = self.parts::<Cube<R>>(operands.clone());
+        let output = kernel::affine(&x, &affine, plus.as_ref(), self.dtype);
         Ok([output.ok_or(operands)?].into())
-    }
-
-    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, affine) = (next(tensors), self.chain.chain(tensors));
-        [node::recorded::<B, C>(
-            x,
-            affine,
-            tensors.next(),
-            self.dtype,
-        )]
-        .into()
     }
 }
 

@@ -1,50 +1,78 @@
+//! The node of a sum of values in a graph.
+
 use burn_backend::Scalar;
 
 use super::{
-    Moment, Moments,
-    joint::contribute,
+    Moment,
     reference::{summed, terms},
-    sums,
+    sums::SumsOfValues,
     term::{self, Term},
 };
-use crate::{made, prelude::*};
+use crate::{
+    graph::{contribute, values},
+    made,
+    prelude::*,
+};
 
-/// Computes a sum or a mean as one node of the graph. For squares it keeps `x` as it is stored, `before` and the sum or mean
-/// of the values; for the values nothing.
-pub(crate) fn recorded_moment<B: AmpBackend, C: CheckpointStrategy>(
-    x: Tracked<B, C>,
-    moment: Moment<Autodiff<B, C>>,
-) -> Tracked<B, C> {
-    let before = moment.before.as_ref();
-    let values = before.map(|before| before.primitive.clone());
-    let Moments { sum, squares } = sums::moments::<B>(
-        x.primitive.clone(),
-        moment.grid.clone(),
-        values.clone(),
-        moment.kept.clone(),
-        moment.mean,
-    );
-    made::float::<B>(&sum);
-    let shape = x.shape();
-    let saved = Saved::<B> {
-        count: terms(&shape, &moment.kept),
-        mean: moment.mean,
-        shape,
-        grid: moment.grid,
-        terms: moment.squared.then(|| Terms {
-            x: (!x.is_tracked()).then(|| x.primitive.clone()),
-            before: values,
-            sum: sum.clone(),
-        }),
-    };
-    let output = if moment.squared { squares } else { sum };
-    let reads_x = moment.squared && x.is_tracked();
-    let operands: Vec<_> = std::iter::once(&x).chain(before).collect();
-    by_length!(operands, 1 2; N => {
-        let operands = std::array::from_fn(|at| operands[at]);
-        let node = Recording::<B, C, _, N>::new(operands, |at| at == 0 && reads_x);
-        node.finish(output, |_| saved)
-    })
+/// Computes one of the [`moments`](super::moments).
+pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
+    let Moment {
+        grid,
+        before,
+        kept,
+        squared,
+        mean,
+    } = moment;
+    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
+    let sums = SumsOfValues { grid, kept, mean };
+    B::run(OneMoment { sums, squared }, tensors.into()).one()
+}
+
+/// One of the sums of values, which is a node in a graph.
+#[derive(Clone, Debug)]
+struct OneMoment {
+    sums: SumsOfValues,
+    squared: bool,
+}
+
+impl Kernel for OneMoment {
+    const NAME: &'static str = "burn_amp::moment";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [sum, squares] = B::run(self.sums.clone(), operands).exactly();
+        [if self.squared { squares } else { sum }].into()
+    }
+
+    /// For squares the node keeps `x` as it is stored, `before` and the sum or mean of the values; for the values nothing.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let operands = operands.floats;
+        let values = values::<B, C>(&operands);
+        let [sum, squares] = B::run(self.sums.clone(), values.clone().into()).exactly();
+        made::float::<B>(&sum);
+        let SumsOfValues { grid, kept, mean } = self.sums;
+        let is_tracked = operands[0].is_tracked();
+        let shape = operands[0].shape();
+        let saved = Saved::<B> {
+            count: terms(&shape, &kept),
+            mean,
+            shape,
+            grid,
+            terms: self.squared.then(|| Terms {
+                x: (!is_tracked).then(|| values[0].clone()),
+                before: values.get(1).cloned(),
+                sum: sum.clone(),
+            }),
+        };
+        let output = if self.squared { squares } else { sum };
+        let reads_x = self.squared && is_tracked;
+        [by_length!(operands, 1 2; N => {
+            let operands = std::array::from_fn(|at| &operands[at]);
+            let node = Recording::<B, C, _, N>::new(operands, |at| at == 0 && reads_x);
+            node.finish(output, |_| saved)
+        })]
+        .into()
+    }
 }
 
 /// What a sum saves. Its node has the operand `x`, and `before` if there is one.

@@ -1,12 +1,11 @@
 //! The sums over chains and over values, as kernels.
 
 #[cfg(feature = "cubecl")]
-use super::sums_kernel;
+use super::sums_launch;
 use super::{
-    Affine, Group, Moment, Moments, Sums,
+    Affine, Group, Moments, Sums,
     parts::{ChainParts, next},
     reference::{reference_moments, reference_sums},
-    sum_node,
 };
 use crate::prelude::*;
 
@@ -42,20 +41,6 @@ pub fn moments<B: AmpBackend>(
     Moments { sum, squares }
 }
 
-/// Computes one of the [`moments`].
-pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
-    let Moment {
-        grid,
-        before,
-        kept,
-        squared,
-        mean,
-    } = moment;
-    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
-    let sums = SumsOfValues { grid, kept, mean };
-    B::run(OneMoment { sums, squared }, tensors.into()).one()
-}
-
 /// Two sums of a shape.
 fn two_sums(shape: &Shape) -> Tensors<Meta> {
     [(shape.clone(), DType::F32), (shape.clone(), DType::F32)].into()
@@ -88,7 +73,7 @@ impl Kernel for SumsOfGradient {
         let tensors = &mut operands.floats.clone().into_iter();
         let (x, grad) = (next(tensors), next(tensors));
         let affine = self.chain.chain::<Cube<R>>(tensors);
-        let sums = sums_kernel::sums(&x, &affine, &grad, self.group);
+        let sums = sums_launch::sums(&x, &affine, &grad, self.group);
         Ok(sums.ok_or(operands)?.into())
     }
 }
@@ -123,46 +108,7 @@ impl Kernel for SumsOfValues {
             before: operands.floats.get(1).cloned(),
             ..Affine::identity(self.grid.clone())
         };
-        let sums = sums_kernel::moments(&operands.floats[0], &centered, &self.kept, self.mean);
+        let sums = sums_launch::moments(&operands.floats[0], &centered, &self.kept, self.mean);
         Ok(sums.ok_or(operands)?.into())
-    }
-}
-
-/// One of the sums of values, which is a node in a graph.
-#[derive(Clone, Debug)]
-struct OneMoment {
-    sums: SumsOfValues,
-    squared: bool,
-}
-
-impl OneMoment {
-    fn moment<B: AmpBackend>(self, before: Option<FloatTensor<B>>) -> Moment<B> {
-        let SumsOfValues { grid, kept, mean } = self.sums;
-        Moment {
-            grid,
-            before,
-            kept,
-            squared: self.squared,
-            mean,
-        }
-    }
-}
-
-impl Kernel for OneMoment {
-    const NAME: &'static str = "burn_amp::moment";
-    const IS_COMPOSED: bool = true;
-
-    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, before) = (next(tensors), tensors.next());
-        let SumsOfValues { grid, kept, mean } = self.sums.clone();
-        let Moments { sum, squares } = moments::<B>(x, grid, before, kept, mean);
-        [if self.squared { squares } else { sum }].into()
-    }
-
-    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, before) = (next(tensors), tensors.next());
-        [sum_node::recorded_moment::<B, C>(x, self.moment(before))].into()
     }
 }

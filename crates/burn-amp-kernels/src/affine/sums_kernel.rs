@@ -1,39 +1,46 @@
-use burn_backend::{Backend, DType, Shape, TensorMetadata};
-use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{calculate_cube_count_elemwise, prelude::*};
+//! The kernels that add over chains and over values.
+
+use cubecl::prelude::*;
 
 use super::{
-    Affine, Group,
-    device::{Chain, Factors, Point, passed, plus, scaled, sizes, times},
-    kernel::Launch,
-    layout::DIMS,
-    reference::terms,
+    Group,
+    device::{Chain, Factors, Point, passed, plus, scaled, times},
 };
-use crate::cube::{
-    plan::{address_type, empty_on_device_of, storage},
-    team::{Reduction, Team, over_row, team_index},
-};
-
-/// The number of units to keep busy.
-const UNITS: usize = 65536;
-/// The fewest vectors that a unit adds, so that there are few partial sums.
-const VECTORS: usize = 16;
+use crate::cube::team::{Reduction, Team, over_row, team_index};
 
 /// Which two numbers of each element are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Summands {
+pub(super) enum Summands {
     /// `x + before` and its square.
     Moments,
     /// Those of a group of factors, or of all.
     Of(Group),
 }
 
-/// How the sums are divided among units.
+/// What a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Division {
+pub(super) struct SumCode {
     /// The dimensions that are kept, as bits.
-    kept: u32,
-    team: Team,
+    pub kept: u32,
+    pub team: Team,
+    pub chain: Chain,
+    pub summands: Summands,
+}
+
+/// How the sums are divided among units.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(super) struct Division {
+    /// The sizes of the four dimensions, in elements.
+    sizes: Point,
+    /// The number of sums, or of vectors of them.
+    kept: usize,
+    /// The slices of each sum.
+    slices: usize,
+    /// The vectors that are added to one sum.
+    length: usize,
+    per_slice: usize,
+    /// What a sum is divided by.
+    divisor: f32,
 }
 
 /// Returns the place of the `summand`-th vector of the sum `kept`. `sizes` count vectors in the last dimension, and so does
@@ -69,6 +76,17 @@ fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
     if takes { number / size } else { number }
 }
 
+/// The sizes of the four dimensions, in vectors along the last one.
+#[cube]
+fn in_vectors<N: Size>(sizes: Point) -> Point {
+    Point {
+        a: sizes.a,
+        b: sizes.b,
+        c: sizes.c,
+        d: sizes.d / N::value(),
+    }
+}
+
 /// Returns the two summands of the vector at a place.
 #[cube]
 fn summands<X: Float, G: Float, N: Size>(
@@ -77,9 +95,9 @@ fn summands<X: Float, G: Float, N: Size>(
     factors: &Factors,
     place: Point,
     sizes: Point,
-    #[comptime] of: Chain,
-    #[comptime] summands: Summands,
+    #[comptime] code: SumCode,
 ) -> (Vector<f32, N>, Vector<f32, N>) {
+    let of = comptime!(code.chain);
     let vectors = sizes.d / N::value();
     let at = ((place.a * sizes.b + place.b) * sizes.c + place.c) * vectors + place.d;
     let point = Point {
@@ -98,7 +116,7 @@ fn summands<X: Float, G: Float, N: Size>(
         }
         ComptimeOption::None => centered,
     };
-    match comptime!(summands) {
+    match comptime!(code.summands) {
         Summands::Moments => (grad, grad * centered),
         Summands::Of(Group::First) => {
             let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
@@ -114,109 +132,77 @@ fn summands<X: Float, G: Float, N: Size>(
 
 /// Each team adds one slice of one sum: for sums over the last dimension.
 #[cube(launch, address_type = "dynamic")]
-fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
+pub(super) fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
     x: &Array<Vector<X, N>>,
     grad: &ComptimeOption<Array<Vector<G, N>>>,
     factors: &Factors,
-    first: &mut Array<f32>,
-    second: &mut Array<f32>,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    kept: usize,
-    slices: usize,
-    length: usize,
-    per_slice: usize,
-    divisor: f32,
-    #[comptime] division: Division,
-    #[comptime] of: Chain,
-    #[comptime] what: Summands,
+    sums: &mut Sequence<Array<f32>>,
+    division: Division,
+    #[comptime] code: SumCode,
     #[define(X, G)] _dtypes: [StorageType; 2],
 ) {
-    let team = comptime!(division.team);
+    let team = comptime!(code.team);
     let index = team_index(team);
-    let sizes = sizes(a, b, c, d);
-    let vectors = Point {
-        a,
-        b,
-        c,
-        d: d / N::value(),
-    };
-    let slice = index / kept;
-    let sum = index % kept;
-    let from = slice * per_slice;
-    let to = select(slice < slices, (from + per_slice).min(length), 0);
+    let vectors = in_vectors::<N>(division.sizes);
+    let slice = index / division.kept;
+    let sum = index % division.kept;
+    let from = slice * division.per_slice;
+    let end = (from + division.per_slice).min(division.length);
+    let to = select(slice < division.slices, end, 0);
     let lane = UNIT_POS as usize % team.units;
 
     let mut firsts = Vector::<f32, N>::zeroed();
     let mut seconds = Vector::<f32, N>::zeroed();
     for summand in range_stepped(from + lane, to, team.units) {
-        let place = place(sum, summand, vectors, division.kept);
-        let (a, b) = summands::<X, G, N>(x, grad, factors, place, sizes, of, what);
+        let place = place(sum, summand, vectors, code.kept);
+        let (a, b) = summands::<X, G, N>(x, grad, factors, place, division.sizes, code);
         firsts += a;
         seconds += b;
     }
     let firsts = over_row::<N>(firsts, Reduction::Sum, team);
     let seconds = over_row::<N>(seconds, Reduction::Sum, team);
-    if lane == 0 && slice < slices {
-        first[index] = firsts / divisor;
-        second[index] = seconds / divisor;
+    if lane == 0 && slice < division.slices {
+        sums.index_mut(0usize)[index] = firsts / division.divisor;
+        sums.index_mut(1usize)[index] = seconds / division.divisor;
     }
 }
 
 /// Each unit adds one slice of as many neighbouring sums as a vector has elements: for sums that keep the last
 /// dimension.
 #[cube(launch, address_type = "dynamic")]
-fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
+pub(super) fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
     x: &Array<Vector<X, N>>,
     grad: &ComptimeOption<Array<Vector<G, N>>>,
     factors: &Factors,
-    first: &mut Array<Vector<f32, N>>,
-    second: &mut Array<Vector<f32, N>>,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    kept: usize,
-    length: usize,
-    per_slice: usize,
-    divisor: f32,
-    #[comptime] division: Division,
-    #[comptime] of: Chain,
-    #[comptime] what: Summands,
+    sums: &mut Sequence<Array<Vector<f32, N>>>,
+    division: Division,
+    #[comptime] code: SumCode,
     #[define(X, G)] _dtypes: [StorageType; 2],
 ) {
-    if ABSOLUTE_POS >= first.len() {
+    if ABSOLUTE_POS >= sums.index(0usize).len() {
         terminate!();
     }
-    let sizes = sizes(a, b, c, d);
-    let vectors = Point {
-        a,
-        b,
-        c,
-        d: d / N::value(),
-    };
-    let sum = ABSOLUTE_POS % kept;
-    let from = ABSOLUTE_POS / kept * per_slice;
-    let to = (from + per_slice).min(length);
+    let vectors = in_vectors::<N>(division.sizes);
+    let sum = ABSOLUTE_POS % division.kept;
+    let from = ABSOLUTE_POS / division.kept * division.per_slice;
+    let to = (from + division.per_slice).min(division.length);
 
     let mut firsts = Vector::<f32, N>::zeroed();
     let mut seconds = Vector::<f32, N>::zeroed();
     for summand in from..to {
-        let place = place(sum, summand, vectors, division.kept);
-        let (a, b) = summands::<X, G, N>(x, grad, factors, place, sizes, of, what);
+        let place = place(sum, summand, vectors, code.kept);
+        let (a, b) = summands::<X, G, N>(x, grad, factors, place, division.sizes, code);
         firsts += a;
         seconds += b;
     }
-    let divisor = Vector::<f32, N>::new(divisor);
-    first[ABSOLUTE_POS] = firsts / divisor;
-    second[ABSOLUTE_POS] = seconds / divisor;
+    let divisor = Vector::<f32, N>::new(division.divisor);
+    sums.index_mut(0usize)[ABSOLUTE_POS] = firsts / divisor;
+    sums.index_mut(1usize)[ABSOLUTE_POS] = seconds / divisor;
 }
 
 /// Adds the slices of each sum.
 #[cube(launch, address_type = "dynamic")]
-fn sum_of_slices_kernel(
+pub(super) fn sum_of_slices_kernel(
     first: &Array<f32>,
     second: &Array<f32>,
     first_sum: &mut Array<f32>,
@@ -236,159 +222,4 @@ fn sum_of_slices_kernel(
     }
     first_sum[ABSOLUTE_POS] = a / divisor;
     second_sum[ABSOLUTE_POS] = b / divisor;
-}
-
-/// Launches the sums of a group; `None` if the kernel cannot compute them.
-pub(crate) fn sums<R: CubeRuntime, B>(
-    x: &CubeTensor<R>,
-    affine: &Affine<B>,
-    grad: &CubeTensor<R>,
-    group: Group,
-) -> Option<[CubeTensor<R>; 2]>
-where
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
-    let kept = affine.kept(group)?;
-    launch(x, affine, Some(grad), &kept, Summands::Of(group), 1.0)
-}
-
-/// Launches the sums of `x + before` and of its square, or the means; `None` if the kernel cannot compute them.
-pub(crate) fn moments<R: CubeRuntime, B>(
-    x: &CubeTensor<R>,
-    affine: &Affine<B>,
-    kept: &Shape,
-    mean: bool,
-) -> Option<[CubeTensor<R>; 2]>
-where
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
-    let divisor = if mean { terms(&x.shape(), kept) } else { 1.0 };
-    launch(x, affine, None, kept, Summands::Moments, divisor as f32)
-}
-
-fn launch<R: CubeRuntime, B>(
-    x: &CubeTensor<R>,
-    affine: &Affine<B>,
-    grad: Option<&CubeTensor<R>>,
-    kept_shape: &Shape,
-    what: Summands,
-    divisor: f32,
-) -> Option<[CubeTensor<R>; 2]>
-where
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
-    let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
-    let launch = Launch::new(x, affine, &[kept_shape], &[grad_dtype])?;
-    let (layout, client) = (&launch.layout, x.client.clone());
-    let bits = layout.varies(kept_shape);
-    let keeps_last = bits & 1 << (DIMS - 1) != 0;
-    let kept = kept_shape.num_elements();
-    // The sums that a unit adds at once, and the vectors that are added to one.
-    let (sums, length) = if keeps_last {
-        (kept / launch.vector_size, x.meta.num_elements() / kept)
-    } else {
-        (kept, x.meta.num_elements() / kept / launch.vector_size)
-    };
-    let units_per_sum = if keeps_last {
-        1
-    } else {
-        UNITS.div_ceil(sums).min(256)
-    };
-    let slices = (UNITS / (sums * units_per_sum))
-        .min(length / (VECTORS * units_per_sum))
-        .max(1);
-    let per_slice = length.div_ceil(slices);
-    let slices = length.div_ceil(per_slice);
-    let division = Division {
-        kept: bits,
-        team: Team::new(&client, if keeps_last { 1 } else { per_slice }, VECTORS),
-    };
-    let empty = |shape| empty_on_device_of(x, shape, DType::F32);
-    let [first, second] = [(), ()].map(|()| empty(Shape::new([slices, kept])));
-    // Only the last kernel divides.
-    let per_slice_divisor = if slices == 1 { divisor } else { 1.0 };
-    let addresses = address_type([x, &first]);
-    let dtypes = [x.dtype, grad_dtype].map(storage);
-    let x = layout.ordered(x.clone()).into_array_arg();
-    let grad = grad.map(|grad| layout.ordered(grad.clone()).into_array_arg());
-    let [a, b, c, d] = launch.sizes;
-    if keeps_last {
-        let units = CubeDim::new(&client, sums * slices);
-        sums_by_unit_kernel::launch::<R>(
-            &client,
-            calculate_cube_count_elemwise(&client, sums * slices, units),
-            units,
-            addresses,
-            launch.vector_size,
-            x,
-            grad.into(),
-            launch.factors.launch(),
-            first.clone().into_array_arg(),
-            second.clone().into_array_arg(),
-            a,
-            b,
-            c,
-            d,
-            sums,
-            length,
-            per_slice,
-            per_slice_divisor,
-            division,
-            launch.factors.chain,
-            what,
-            dtypes,
-        );
-    } else {
-        let (cubes, units) = division.team.launch(&client, sums * slices);
-        sums_by_team_kernel::launch::<R>(
-            &client,
-            cubes,
-            units,
-            addresses,
-            launch.vector_size,
-            x,
-            grad.into(),
-            launch.factors.launch(),
-            first.clone().into_array_arg(),
-            second.clone().into_array_arg(),
-            a,
-            b,
-            c,
-            d,
-            sums,
-            slices,
-            length,
-            per_slice,
-            per_slice_divisor,
-            division,
-            launch.factors.chain,
-            what,
-            dtypes,
-        );
-    }
-    let results = if slices == 1 {
-        [first, second]
-    } else {
-        let totals = [(), ()].map(|()| empty(Shape::new([kept])));
-        let units = CubeDim::new(&client, kept);
-        let [first_sum, second_sum] = totals.clone();
-        sum_of_slices_kernel::launch::<R>(
-            &client,
-            calculate_cube_count_elemwise(&client, kept, units),
-            units,
-            address_type([&first]),
-            first.into_array_arg(),
-            second.into_array_arg(),
-            first_sum.into_array_arg(),
-            second_sum.into_array_arg(),
-            slices,
-            divisor,
-        );
-        totals
-    };
-    let shape = layout.grid_shape(kept_shape);
-    Some(results.map(|sums| {
-        let sums = burn_cubecl::ops::reshape(sums, shape.clone());
-        layout.restored_factor(sums)
-    }))
 }

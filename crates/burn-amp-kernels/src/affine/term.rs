@@ -1,20 +1,43 @@
 //! What the readers of a tensor contribute to its gradient, and the passes that compute all of it.
 
+use burn_autodiff::{NodeId, grads::Gradients};
+
 use super::{Affine, Rest, op, reference::reshaped};
-use crate::prelude::*;
+use crate::{graph, prelude::*};
+
+/// What a node saves that waits for the terms of a chain, a sum, or a gradient in another dtype.
+pub(crate) type Joint<B> = graph::Joint<B, Term<B>>;
+
+/// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
+/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
+/// whose own node waits is returned as it is.
+pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    Joint::<B>::of::<C>(x)
+}
+
+/// Hands the gradient of a tensor's copy in another dtype to the node of the tensor, in the tensor's `dtype`: when all
+/// gradients are known if the node is a [`joined`] one.
+pub fn pass_on<B: AmpBackend>(
+    gradient: FloatTensor<B>,
+    to: NodeId,
+    dtype: FloatDType,
+    grads: &mut Gradients,
+) {
+    Joint::<B>::pass_on(gradient, to, dtype, grads);
+}
 
 /// The contribution of one reader.
 #[derive(Clone, Debug)]
-pub(super) enum Term<B: AmpBackend> {
+pub(crate) enum Term<B: AmpBackend> {
     Chain(Chain<B>),
     Moments(Moments<B>),
-    /// The gradient of a reader of the same values in another dtype.
-    Gradient(FloatTensor<B>),
 }
 
 /// The contribution of a chain.
 #[derive(Clone, Debug)]
-pub(super) struct Chain<B: AmpBackend> {
+pub(crate) struct Chain<B: AmpBackend> {
     /// A chain without a ReLU has no use for the values, and then this may be another tensor of the same shape.
     pub x: FloatTensor<B>,
     pub affine: Affine<B>,
@@ -24,7 +47,7 @@ pub(super) struct Chain<B: AmpBackend> {
 
 /// The contribution of sums of the values and of their squares: `(x + before) · of_squares + of_sum`.
 #[derive(Clone, Debug)]
-pub(super) struct Moments<B: AmpBackend> {
+pub(crate) struct Moments<B: AmpBackend> {
     /// The shape of `x`.
     pub shape: Shape,
     pub grid: Shape,
@@ -34,7 +57,7 @@ pub(super) struct Moments<B: AmpBackend> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Squares<B: AmpBackend> {
+pub(crate) struct Squares<B: AmpBackend> {
     pub x: FloatTensor<B>,
     pub before: Option<FloatTensor<B>>,
     /// Twice the gradient of the sum of the squares.
@@ -44,60 +67,44 @@ pub(super) struct Squares<B: AmpBackend> {
 /// What one pass computes: a chain, moments, or both.
 type Pass<B> = (Option<Chain<B>>, Option<Moments<B>>);
 
-/// Computes the sum of the terms and of a tensor in as few passes as possible: one for a chain with the moments of the
-/// same grid, and one for two gradients. Only the last pass rounds to `dtype`.
-pub(super) fn gradient<B: AmpBackend>(
-    terms: Vec<Term<B>>,
-    plus: Option<FloatTensor<B>>,
-    dtype: FloatDType,
-) -> FloatTensor<B> {
-    let mut chains = Vec::new();
-    let mut gradients = Vec::new();
-    let mut moments: Vec<Moments<B>> = Vec::new();
-    for term in terms {
-        match term {
-            Term::Chain(chain) => chains.push(chain),
-            Term::Gradient(gradient) => gradients.push(gradient),
-            Term::Moments(other) => {
-                match moments.iter_mut().find(|one| one.has_place_for(&other)) {
-                    Some(one) => one.add(other),
-                    None => moments.push(other),
+/// The sum takes as few passes as possible: one for a chain with the moments of the same grid, and one for two gradients.
+impl<B: AmpBackend> graph::Term<B> for Term<B> {
+    fn sum(gradients: Vec<FloatTensor<B>>, terms: Vec<Self>, dtype: FloatDType) -> FloatTensor<B> {
+        let mut passes: Vec<Pass<B>> = Vec::new();
+        let mut moments: Vec<Moments<B>> = Vec::new();
+        for term in terms {
+            match term {
+                Self::Chain(chain) => passes.push((Some(chain), None)),
+                Self::Moments(other) => {
+                    match moments.iter_mut().find(|one| one.has_place_for(&other)) {
+                        Some(one) => one.add(other),
+                        None => moments.push(other),
+                    }
                 }
             }
         }
-    }
-    let plus = gradients.into_iter().fold(plus, |sum, gradient| {
-        Some(match sum {
-            Some(sum) => plus_gradient::<B>(sum, gradient),
-            None => gradient,
-        })
-    });
-    let mut passes: Vec<Pass<B>> = Vec::new();
-    for chain in chains {
-        let at = moments
-            .iter()
-            .position(|moments| moments.grid == chain.affine.grid);
-        passes.push((Some(chain), at.map(|at| moments.swap_remove(at))));
-    }
-    passes.extend(moments.into_iter().map(|moments| (None, Some(moments))));
-    let count = passes.len();
-    let sum = passes
-        .into_iter()
-        .enumerate()
-        .fold(plus, |plus, (at, pass)| {
-            let dtype = if at + 1 == count {
-                dtype
-            } else {
-                FloatDType::F32
-            };
+        for (chain, own) in &mut passes {
+            let grid = chain.as_ref().map(|chain| &chain.affine.grid);
+            let at = moments
+                .iter()
+                .position(|moments| Some(&moments.grid) == grid);
+            *own = at.map(|at| moments.swap_remove(at));
+        }
+        passes.extend(moments.into_iter().map(|moments| (None, Some(moments))));
+        let plus = gradients.into_iter().reduce(plus_gradient::<B>);
+        let last = passes.len().saturating_sub(1);
+        let passes = passes.into_iter().enumerate();
+        let sum = passes.fold(plus, |plus, (at, pass)| {
+            let dtype = if at == last { dtype } else { FloatDType::F32 };
             match pass {
                 (Some(chain), moments) => Some(chain.pass(moments, plus, dtype)),
                 (None, Some(moments)) => Some(moments.pass(plus, dtype)),
                 (None, None) => plus,
             }
         });
-    let sum = sum.expect("a node whose backward pass runs has a gradient");
-    cast::<B>(sum, dtype.into())
+        let sum = sum.expect("a node whose backward pass runs has a gradient");
+        cast::<B>(sum, dtype.into())
+    }
 }
 
 /// Adds two gradients in F32.

@@ -17,7 +17,7 @@ use burn_backend::ops::AttentionModuleOptions;
 
 pub use reference::{reference, reference_backward};
 
-use crate::prelude::*;
+use crate::{graph::values, prelude::*};
 
 /// The operands of an attention: queries, keys and values `[batch, heads, positions, width]` of one dtype.
 #[derive(Clone, Debug)]
@@ -94,11 +94,7 @@ impl Kernel for Forward {
 
     /// The node keeps the operands.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let values = operands
-            .floats
-            .iter()
-            .map(|operand| operand.primitive.clone());
-        let values = Tensors::from(values.collect::<Vec<_>>()).with_bools(operands.bools);
+        let values = Tensors::from(values::<B, C>(&operands.floats)).with_bools(operands.bools);
         let output = B::run(self, values.clone()).one();
         let operands: Vec<_> = operands.floats.iter().collect();
         let node = record::<B, C, _>(&operands, output, |_| self.operands::<B>(values));

@@ -34,7 +34,7 @@ pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::in_f32;
-use crate::{affine::Joint, made, prelude::*};
+use crate::{affine::Joint, graph::values, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]
@@ -144,17 +144,13 @@ impl Kernel for Forward {
     /// the output, if that is the only one, in the dtype of the copy.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let operands = operands.floats;
-        let values: Vec<_> = operands
-            .iter()
-            .map(|operand| operand.primitive.clone())
-            .collect();
-        let mut results = B::run(self, values.into()).floats;
+        let mut results = B::run(self, values::<B, C>(&operands).into()).floats;
         let output = results.remove(0);
         // In the order in which reports have them.
         for other in results.iter().skip(2).chain(&results[..2]) {
             made::float::<B>(other);
         }
-        let joint = Joint::new(&output);
+        let joint = Joint::<B>::new(&output);
         let saved = Saved::<B> {
             gamma: operands[1].primitive.clone(),
             mean: results[0].clone(),
@@ -172,17 +168,14 @@ impl Kernel for Forward {
             node.finish(output, |_| saved)
         });
         if output.is_tracked() {
-            joint.waits_at(&output);
+            joint.waits_at(output.node.id);
         }
-        let others = results
+        let mut all: Vec<_> = results
             .into_iter()
-            .map(|other| untracked::<B, C>(&output, other));
-        let others: Vec<_> = others.collect();
-        [output]
-            .into_iter()
-            .chain(others)
-            .collect::<Vec<_>>()
-            .into()
+            .map(|other| untracked::<B, C>(&output, other))
+            .collect();
+        all.insert(0, output);
+        all.into()
     }
 }
 

@@ -3,8 +3,9 @@
 use cubecl::prelude::*;
 
 use super::{
-    blocks::{BLOCK_WORDS, LEAST_BASE, SHIFT, codes},
-    moment::Place,
+    blocks::{BLOCK_WORDS, LANES, LEAST_BASE, SHIFT, codes},
+    element::{draw, mixed},
+    place::Place,
 };
 use crate::finite::EXPONENT;
 
@@ -31,15 +32,33 @@ pub(super) fn decoded(
     select(code == 0u32, f32::new(0.0), f32::from_bits(bits))
 }
 
+/// The word of a unit with its numbers of one moment, which are `LANES` of `values`. The first is that of the element `start`.
+#[cube]
+pub(super) fn encoded_word(
+    values: &Array<f32>,
+    #[comptime] moment: usize,
+    base: u32,
+    start: usize,
+    key: u32,
+) -> u32 {
+    let place = comptime!(Place::at(moment));
+    let mut word = 0u32;
+    #[unroll]
+    for lane in 0..LANES {
+        let draw = draw(start + lane * BLOCK_WORDS, key);
+        let random = match place {
+            Place::First => draw & 0xf_ffffu32,
+            Place::Other => mixed(draw ^ 0xffff_ffffu32) >> 12u32,
+        };
+        let side = comptime!(lane as u32);
+        word |= encoded(values[moment * LANES + lane], base, random, side, place);
+    }
+    word
+}
+
 /// The code of a number at its place in a word, with 20 random bits.
 #[cube]
-pub(super) fn encoded(
-    x: f32,
-    base: u32,
-    random: u32,
-    #[comptime] lane: u32,
-    #[comptime] place: Place,
-) -> u32 {
+fn encoded(x: f32, base: u32, random: u32, #[comptime] lane: u32, #[comptime] place: Place) -> u32 {
     let bits = f32::to_bits(x);
     let magnitude = bits & MAGNITUDE;
     let smallest = (base + 1u32) << comptime!(SHIFT);

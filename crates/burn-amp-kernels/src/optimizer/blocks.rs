@@ -25,7 +25,7 @@
 //! block holds the elements `w`, `w + 32`, `w + 64` and `w + 96`, the first in the lowest bits, so that neighbouring units
 //! of a device read neighbouring elements.
 
-use super::moment::Place;
+use super::place::Place;
 
 /// The elements of a block.
 pub const BLOCK: usize = 128;

@@ -3,7 +3,7 @@
 use super::MomentFormat;
 
 /// What the code of a kernel depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Code {
     /// Adam or AdamW, not SGD.
     pub(super) is_adam: bool,
@@ -21,6 +21,8 @@ pub(super) struct Code {
     pub(super) is_scaled: bool,
     pub(super) may_overflow: bool,
     pub(super) is_clipped: bool,
+    /// The number of moments.
+    pub(super) count: usize,
     /// The format of the moments; wide if there are none.
     pub(super) moments: MomentFormat,
     /// Whether the parameter is rounded stochastically.

@@ -2,9 +2,7 @@
 
 use cubecl::Runtime;
 
-use super::{
-    AdamRule, MomentFormat, Rule, SgdMomentum, SgdRule, code::Code, element::NumbersLaunch,
-};
+use super::{AdamRule, Rule, SgdRule, code::Code, element::NumbersLaunch};
 
 impl<R: Runtime> NumbersLaunch<R> {
     fn of_adam(rule: &AdamRule, lr: f64, decay: f32) -> Self {
@@ -28,11 +26,7 @@ impl<R: Runtime> NumbersLaunch<R> {
                 Self::of_adam(adam, lr, decay as f32)
             }
             Rule::Sgd(SgdRule { penalty, momentum }) => {
-                let momentum = momentum.unwrap_or(SgdMomentum {
-                    momentum: 0.0,
-                    dampening: 0.0,
-                    nesterov: false,
-                });
+                let momentum = momentum.unwrap_or_default();
                 Self::new(
                     lr as f32,
                     momentum.momentum as f32,
@@ -51,21 +45,8 @@ impl Code {
     /// The code for a rule; what depends on the tensors is off.
     pub(super) fn of(rule: &Rule, lr: f64) -> Self {
         let nothing = Self {
-            is_adam: false,
-            is_decoupled: false,
-            decays: false,
-            is_cautious: false,
-            amsgrad: false,
-            has_momentum: false,
-            nesterov: false,
-            has_master: false,
-            has_offset: false,
-            has_low: false,
-            is_scaled: false,
-            may_overflow: false,
-            is_clipped: false,
-            moments: MomentFormat::Wide,
-            draws_parameter: false,
+            count: rule.moments(),
+            ..Self::default()
         };
         match rule {
             Rule::Adam(adam) => Self {
@@ -95,9 +76,9 @@ impl Code {
     }
 
     /// The buffers that the kernel binds per parameter.
-    pub(super) fn buffers(&self, moments: usize) -> usize {
+    pub(super) fn buffers(&self) -> usize {
         let others = [self.has_master, self.has_offset, self.has_low];
-        2 + moments + others.into_iter().filter(|is_bound| *is_bound).count()
+        2 + self.count + others.into_iter().filter(|is_bound| *is_bound).count()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The step of one element.
 
-use cubecl::prelude::*;
+use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
 use super::{code::Code, rounding::FACTORS};
 use crate::finite::EXPONENT;
@@ -34,140 +34,194 @@ pub(super) struct Own {
     pub(super) key: u32,
 }
 
-/// The moments of one element.
+/// The tensors of one parameter that a step writes: contiguous, and as long as the parameter, except words. Those that the code
+/// does not need are missing.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct Stored<P: Numeric, L: Numeric> {
+    pub(super) own: Own,
+    pub(super) parameter: Array<P>,
+    pub(super) master: Sequence<Array<f32>>,
+    pub(super) offset: Sequence<Array<i16>>,
+    /// The copy in low precision.
+    pub(super) low: Sequence<Array<L>>,
+    /// The moments, unless they are in words.
+    pub(super) moments: Sequence<Array<f32>>,
+    pub(super) words: Sequence<Array<u32>>,
+}
+
+/// What a step is for all elements.
 #[derive(CubeType, Clone, Copy)]
-pub(super) struct Moved {
-    pub(super) weight: f32,
+pub(super) struct Step {
+    /// Whether the step is made: the backward pass did not overflow.
+    pub(super) is_made: bool,
+    /// What gradients are multiplied by.
+    pub(super) unscale: f32,
+    pub(super) clipping: f32,
+    pub(super) numbers: Numbers,
+}
+
+/// The moments of one element; 0 for those that the rule does not have.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Moments {
     pub(super) first: f32,
     pub(super) second: f32,
     pub(super) largest: f32,
 }
 
-/// Steps one element by its unscaled gradient. `before` has its weight and its moments, which mean nothing in a first
-/// step.
+/// One of the moments.
 #[cube]
-pub(super) fn moved(
-    before: Moved,
-    gradient: f32,
-    own: Own,
-    numbers: Numbers,
+pub(super) fn number(of: Moments, #[comptime] at: usize) -> f32 {
+    match comptime!(at) {
+        0 => of.first,
+        1 => of.second,
+        _ => of.largest,
+    }
+}
+
+/// The weight and the moments of one element.
+#[derive(CubeType, Clone, Copy)]
+struct Moved {
+    weight: f32,
+    moments: Moments,
+}
+
+/// Steps the element at a position, whose moments are those `before` the step, which mean nothing in a first one. Writes all
+/// but the moments, which it returns.
+#[cube]
+pub(super) fn step_element<G: Numeric, P: Numeric, L: Numeric>(
+    gradients: &LinearView<G>,
+    stored: &mut Stored<P, L>,
+    before: Moments,
+    step: Step,
+    position: usize,
     #[comptime] code: Code,
-) -> Moved {
-    let is_first = own.is_first == 1u32;
-    let mut weight = before.weight;
-    let mut gradient = gradient;
+) -> Moments {
+    let own = stored.own;
+    let weight = weight_at::<P, L>(stored, position, code);
+    let mut gradient = f32::cast_from(gradients[position]) * own.factor;
+    if comptime!(code.is_scaled) {
+        gradient *= step.unscale;
+    }
+    if comptime!(code.is_clipped) {
+        gradient *= step.clipping;
+    }
     if comptime!(code.decays && !code.is_decoupled) {
-        gradient += weight * numbers.decay;
+        gradient += weight * step.numbers.decay;
     }
-    let mut first = f32::new(0.0);
-    let mut second = f32::new(0.0);
-    let mut largest = f32::new(0.0);
-    let mut delta = gradient;
-    if comptime!(code.is_adam) {
-        first = gradient * numbers.added_1;
-        second = gradient * gradient * numbers.added_2;
+    let before = Moved {
+        weight,
+        moments: before,
+    };
+    let after = if comptime!(code.is_adam) {
+        adam(before, gradient, own, step.numbers, code)
+    } else {
+        sgd(before, gradient, own, step.numbers, code)
+    };
+    let written = write::<P, L>(stored, after.weight, position, code);
+    copy_low::<P, L>(stored, written, position, code);
+    after.moments
+}
+
+/// Moves one element by Adam or AdamW.
+#[cube]
+fn adam(before: Moved, gradient: f32, own: Own, numbers: Numbers, #[comptime] code: Code) -> Moved {
+    let mut weight = before.weight;
+    let mut first = gradient * numbers.added_1;
+    let mut second = gradient * gradient * numbers.added_2;
+    let mut largest = second;
+    if own.is_first == 0u32 {
+        first += before.moments.first * numbers.kept_1;
+        second += before.moments.second * numbers.kept_2;
         largest = second;
-        if !is_first {
-            first += before.first * numbers.kept_1;
-            second += before.second * numbers.kept_2;
-            largest = second;
-            if comptime!(code.amsgrad) {
-                largest = select(before.largest < second, second, before.largest);
-            }
-        }
-        if comptime!(code.is_decoupled) {
-            let root = f32::sqrt(largest / own.correction_2) + numbers.epsilon;
-            delta = first / own.correction_1 / root;
-            if comptime!(code.is_cautious) {
-                let agree = (weight >= 0.0) == (first >= 0.0);
-                weight -= select(agree, weight * numbers.decay, f32::new(0.0));
-            } else if comptime!(code.decays) {
-                weight *= numbers.decay;
-            }
-        } else {
-            let root = f32::sqrt(largest) + own.correction_2;
-            delta = first * own.correction_1 / root;
+        if comptime!(code.amsgrad) {
+            let old = before.moments.largest;
+            largest = select(old < second, second, old);
         }
     }
+    let delta = if comptime!(code.is_decoupled) {
+        let root = f32::sqrt(largest / own.correction_2) + numbers.epsilon;
+        if comptime!(code.is_cautious) {
+            let agree = (weight >= 0.0) == (first >= 0.0);
+            weight -= select(agree, weight * numbers.decay, f32::new(0.0));
+        } else if comptime!(code.decays) {
+            weight *= numbers.decay;
+        }
+        first / own.correction_1 / root
+    } else {
+        let root = f32::sqrt(largest) + own.correction_2;
+        first * own.correction_1 / root
+    };
+    weight -= delta * numbers.lr;
+    Moved {
+        weight,
+        moments: Moments {
+            first,
+            second,
+            largest,
+        },
+    }
+}
+
+/// Moves one element by SGD.
+#[cube]
+fn sgd(before: Moved, gradient: f32, own: Own, numbers: Numbers, #[comptime] code: Code) -> Moved {
+    let mut first = f32::new(0.0);
+    let mut delta = gradient;
     if comptime!(code.has_momentum) {
         first = gradient;
-        if !is_first {
-            first = gradient * numbers.added_1 + before.first * numbers.kept_1;
+        if own.is_first == 0u32 {
+            first = gradient * numbers.added_1 + before.moments.first * numbers.kept_1;
         }
         delta = first;
         if comptime!(code.nesterov) {
             delta = first * numbers.kept_1 + gradient;
         }
     }
-    weight -= delta * numbers.lr;
     Moved {
-        weight,
-        first,
-        second,
-        largest,
+        weight: before.weight - delta * numbers.lr,
+        moments: Moments {
+            first,
+            second: f32::new(0.0),
+            largest: f32::new(0.0),
+        },
     }
-}
-
-/// Unscales a gradient.
-#[cube]
-pub(super) fn unscaled(
-    gradient: f32,
-    own: Own,
-    unscale: f32,
-    clipping: f32,
-    #[comptime] code: Code,
-) -> f32 {
-    let mut gradient = gradient * own.factor;
-    if comptime!(code.is_scaled) {
-        gradient *= unscale;
-    }
-    if comptime!(code.is_clipped) {
-        gradient *= clipping;
-    }
-    gradient
 }
 
 /// Reads the weight of an element: the master, or the parameter if it is its own.
 #[cube]
-pub(super) fn weight_at<P: Numeric>(
-    parameters: &Sequence<Array<P>>,
-    masters: &Sequence<Array<f32>>,
-    offsets: &Sequence<Array<i16>>,
-    #[comptime] at: usize,
+fn weight_at<P: Numeric, L: Numeric>(
+    stored: &Stored<P, L>,
     position: usize,
     #[comptime] code: Code,
 ) -> f32 {
     if comptime!(code.has_master) {
-        masters.index(at)[position]
+        stored.master.index(0usize)[position]
     } else {
-        let stored = f32::cast_from(parameters.index(at)[position]);
+        let weight = f32::cast_from(stored.parameter[position]);
         if comptime!(code.has_offset) {
-            let offset = i32::cast_from(offsets.index(at)[position]);
-            f32::from_bits(f32::to_bits(stored) + u32::cast_from(offset))
+            let offset = i32::cast_from(stored.offset.index(0usize)[position]);
+            f32::from_bits(f32::to_bits(weight) + u32::cast_from(offset))
         } else {
-            stored
+            weight
         }
     }
 }
 
-/// Writes the weight of an element; returns it as it was written to the parameter.
+/// Writes the weight of an element to the parameter and its master; returns it as it was written to the parameter.
 #[cube]
-pub(super) fn write<P: Numeric>(
+fn write<P: Numeric, L: Numeric>(
+    stored: &mut Stored<P, L>,
     weight: f32,
-    draw: u32,
-    parameters: &mut Sequence<Array<P>>,
-    masters: &mut Sequence<Array<f32>>,
-    offsets: &mut Sequence<Array<i16>>,
-    #[comptime] at: usize,
     position: usize,
     #[comptime] code: Code,
 ) -> f32 {
     let mut weight = weight;
     if comptime!(code.draws_parameter) {
+        let draw = draw(position, stored.own.key);
         weight = f32::from_bits(drawn(weight, mixed(draw) & 0xffffu32));
     }
     if comptime!(code.has_master) {
-        masters.index_mut(at)[position] = weight;
+        stored.master.index_mut(0usize)[position] = weight;
     }
     if comptime!(code.has_offset) {
         let bits = f32::to_bits(weight);
@@ -175,12 +229,31 @@ pub(super) fn write<P: Numeric>(
         // The nearest BF16, ties away from zero; of what is not finite, the rest is dropped.
         let upper = drawn(weight, 0x8000u32);
         let offset = select(is_finite, bits - upper, 0u32);
-        offsets.index_mut(at)[position] = i16::cast_from(i32::cast_from(offset));
+        stored.offset.index_mut(0usize)[position] = i16::cast_from(i32::cast_from(offset));
         weight = f32::from_bits(upper);
     }
-    let stored = P::cast_from(weight);
-    parameters.index_mut(at)[position] = stored;
-    f32::cast_from(stored)
+    let weight = P::cast_from(weight);
+    stored.parameter[position] = weight;
+    f32::cast_from(weight)
+}
+
+/// Writes the copy of an element in low precision, if there is one.
+#[cube]
+pub(super) fn copy_low<P: Numeric, L: Numeric>(
+    stored: &mut Stored<P, L>,
+    weight: f32,
+    position: usize,
+    #[comptime] code: Code,
+) {
+    if comptime!(code.has_low) {
+        stored.low.index_mut(0usize)[position] = L::cast_from(weight);
+    }
+}
+
+/// The random bits of an element: those of [`Draw`](super::rounding::Draw).
+#[cube]
+pub(super) fn draw(position: usize, key: u32) -> u32 {
+    mixed(position as u32 ^ key)
 }
 
 /// The same bijection as [`mixed`](super::rounding::mixed).

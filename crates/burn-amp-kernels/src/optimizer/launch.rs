@@ -14,8 +14,8 @@ use super::{
     blocks::{BLOCK, BLOCK_WORDS},
     code::Code,
     constants::corrections,
-    element::{NumbersLaunch, OwnLaunch},
-    kernel::optimizer_kernel,
+    element::{NumbersLaunch, OwnLaunch, StoredLaunch},
+    kernel::{StatesLaunch, optimizer_kernel},
 };
 use crate::cube::{lists, plan::storage};
 
@@ -36,9 +36,6 @@ struct Alike {
     parameter: DType,
     low: DType,
 }
-
-/// The sequences that a kernel takes of one kind of tensor.
-type Arrays<E, R> = SequenceArg<R, Array<E>>;
 
 /// Launches the step, in place where nobody else holds a tensor. No tensor may be F64.
 pub(crate) fn optimizer_step<R, B>(step: ListStep<B>) -> Vec<Stepped<B>>
@@ -62,94 +59,84 @@ where
     };
     let (owns, stepped): (Vec<Own<R>>, Vec<Stepped<B>>) =
         parameters.into_iter().map(taken::<R, B>).unzip();
-    let one = |tensor: &Option<CubeTensor<R>>| {
-        let mut sequence = SequenceArg::new();
-        if let Some(tensor) = tensor {
-            sequence.push(into_contiguous(tensor.clone()).into_array_arg());
-        }
-        sequence
-    };
-    for (alike, list) in launches(common, &rule, &owns, &stepped) {
+    let states = || StatesLaunch::new(one(&scaled_by), one(&unless_overflowed), one(&clip));
+    for (alike, list) in launches(common, &owns, &stepped) {
         let client = stepped[list[0]].parameter.client.clone();
-        let mut views = SequenceArg::new();
-        let mut weights = SequenceArg::new();
-        let mut masters: Arrays<f32, R> = SequenceArg::new();
-        let mut offsets: Arrays<i16, R> = SequenceArg::new();
-        let mut lows = SequenceArg::new();
-        let mut moments: [Arrays<f32, R>; 3] = [(); 3].map(|()| SequenceArg::new());
-        let mut words: [Arrays<u32, R>; 3] = [(); 3].map(|()| SequenceArg::new());
-        let mut numbers = SequenceArg::new();
-        let mut longest = 0;
+        let lengths = list
+            .iter()
+            .map(|at| stepped[*at].parameter.meta.num_elements());
+        let longest = lengths.max().unwrap_or(0);
+        let mut gradients = SequenceArg::new();
+        let mut stored = SequenceArg::new();
         for at in list {
-            let own = &owns[at];
-            let Stepped {
-                parameter,
-                master,
-                moments: own_moments,
-                low,
-            } = &stepped[at];
-            longest = longest.max(parameter.meta.num_elements());
-            views.push(own.gradient.clone().into_linear_view());
-            weights.push(parameter.clone().into_array_arg());
-            match master {
-                Some(Master::F32(master)) => masters.push(master.clone().into_array_arg()),
-                Some(Master::Offset(offset)) => offsets.push(offset.clone().into_array_arg()),
-                None => {}
-            }
-            if let Some(low) = low {
-                lows.push(low.clone().into_array_arg());
-            }
-            for (at, moment) in own_moments.iter().enumerate() {
-                match moment {
-                    Moment::Wide(moment) => moments[at].push(moment.clone().into_array_arg()),
-                    Moment::Bf16(moment) | Moment::Bits8(moment) => {
-                        words[at].push(moment.clone().into_array_arg());
-                    }
-                }
-            }
-            let [first, second] = corrections(&rule, own.time);
-            let is_first = u32::from(own.time == 1);
-            numbers.push(OwnLaunch::new(own.factor, is_first, first, second, own.key));
+            gradients.push(owns[at].gradient.clone().into_linear_view());
+            stored.push(stored_arg(&rule, &owns[at], &stepped[at]));
         }
         let (cubes, units) = match alike.code.moments {
             MomentFormat::Wide | MomentFormat::Bf16 => lists::geometry(&client, longest),
             MomentFormat::Bits8 => {
                 let words = longest.div_ceil(BLOCK) * BLOCK_WORDS;
-                (
-                    lists::cubes(&client, words, UNITS),
-                    CubeDim::new_1d(UNITS as u32),
-                )
+                let units = CubeDim::new_1d(UNITS as u32);
+                (lists::cubes(&client, words, UNITS), units)
             }
         };
-        let [first_moments, second_moments, largest_moments] = moments;
-        let [first_words, second_words, largest_words] = words;
         optimizer_kernel::launch::<R>(
             &client,
             cubes,
             units,
-            views,
-            weights,
-            masters,
-            offsets,
-            first_moments,
-            second_moments,
-            largest_moments,
-            first_words,
-            second_words,
-            largest_words,
-            lows,
-            numbers,
-            one(&scaled_by),
-            one(&unless_overflowed),
-            one(&clip),
+            gradients,
+            stored,
+            states(),
             NumbersLaunch::of(&rule, lr),
             alike.code,
-            storage(alike.gradient),
-            storage(alike.parameter),
-            storage(alike.low),
+            [alike.gradient, alike.parameter, alike.low].map(storage),
         );
     }
     stepped
+}
+
+/// Passes a tensor to a kernel, if there is one.
+fn one<R: CubeRuntime, E: CubePrimitive>(
+    tensor: &Option<CubeTensor<R>>,
+) -> SequenceArg<R, Array<E>> {
+    let tensor = tensor.clone().map(into_contiguous);
+    tensor.into_iter().map(CubeTensor::into_array_arg).collect()
+}
+
+/// Passes a parameter to a kernel.
+fn stored_arg<R, B, P, L>(rule: &Rule, own: &Own<R>, stepped: &Stepped<B>) -> StoredLaunch<P, L, R>
+where
+    R: CubeRuntime,
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
+    P: Numeric,
+    L: Numeric,
+{
+    let (mut master, mut offset) = (SequenceArg::new(), SequenceArg::new());
+    match &stepped.master {
+        Some(Master::F32(tensor)) => master.push(tensor.clone().into_array_arg()),
+        Some(Master::Offset(tensor)) => offset.push(tensor.clone().into_array_arg()),
+        None => {}
+    }
+    let (mut moments, mut words) = (SequenceArg::new(), SequenceArg::new());
+    for moment in &stepped.moments {
+        match moment {
+            Moment::Wide(moment) => moments.push(moment.clone().into_array_arg()),
+            Moment::Bf16(moment) | Moment::Bits8(moment) => {
+                words.push(moment.clone().into_array_arg());
+            }
+        }
+    }
+    let [first, second] = corrections(rule, own.time);
+    let is_first = u32::from(own.time == 1);
+    StoredLaunch::new(
+        OwnLaunch::new(own.factor, is_first, first, second, own.key),
+        stepped.parameter.clone().into_array_arg(),
+        master,
+        offset,
+        one(&stepped.low),
+        moments,
+        words,
+    )
 }
 
 /// Takes a parameter apart, into what the step reads and what it writes.
@@ -191,12 +178,7 @@ where
 }
 
 /// Sorts the parameters that have elements into launches.
-fn launches<R, B>(
-    common: Code,
-    rule: &Rule,
-    owns: &[Own<R>],
-    stepped: &[Stepped<B>],
-) -> Vec<(Alike, Vec<usize>)>
+fn launches<R, B>(common: Code, owns: &[Own<R>], stepped: &[Stepped<B>]) -> Vec<(Alike, Vec<usize>)>
 where
     R: CubeRuntime,
     B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
@@ -234,7 +216,7 @@ where
     let bindings = client.properties().hardware.max_bindings as usize;
     let wanted = lists::wanted_tensors(count, classes.len());
     let launches = classes.into_iter().flat_map(|(alike, list)| {
-        let buffers = alike.code.buffers(rule.moments());
+        let buffers = alike.code.buffers();
         let most = lists::most_tensors(bindings, buffers, OTHER_BUFFERS).min(wanted);
         let lists: Vec<_> = list.chunks(most).map(<[usize]>::to_vec).collect();
         lists.into_iter().map(move |list| (alike.clone(), list))

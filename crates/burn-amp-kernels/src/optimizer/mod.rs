@@ -15,6 +15,8 @@
 
 #[cfg(feature = "cubecl")]
 mod block_code;
+#[cfg(feature = "cubecl")]
+mod block_kernel;
 pub mod blocks;
 #[cfg(feature = "cubecl")]
 mod code;
@@ -30,12 +32,15 @@ mod master;
 mod moment;
 pub mod offset;
 mod parts;
+mod place;
 mod reference;
 pub mod rounding;
 mod rule;
+mod rule_reference;
 
 pub use master::Master;
-pub use moment::{Moment, MomentFormat, Place};
+pub use moment::{Moment, MomentFormat};
+pub use place::Place;
 pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 

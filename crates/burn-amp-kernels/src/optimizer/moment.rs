@@ -7,6 +7,7 @@ use burn_backend::{
 
 use super::{
     blocks,
+    place::Place,
     rounding::{self, Draw, from_bf16, to_bf16},
 };
 
@@ -23,33 +24,15 @@ pub enum Moment<B: Backend> {
 }
 
 /// The format of moments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MomentFormat {
     /// 4 bytes per element; 8 for an F64 parameter.
+    #[default]
     Wide,
     /// 2 bytes per element.
     Bf16,
     /// 1 byte per element, and 4 for each block of 128.
     Bits8,
-}
-
-/// Which moment of a parameter it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// The first, which has a sign.
-    First,
-    /// The second, or the largest second so far: of Adam, never negative.
-    Other,
-}
-
-impl Place {
-    /// The place of the moment with this index.
-    pub fn at(index: usize) -> Self {
-        match index {
-            0 => Self::First,
-            _ => Self::Other,
-        }
-    }
 }
 
 impl MomentFormat {

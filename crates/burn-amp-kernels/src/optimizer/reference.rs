@@ -1,11 +1,11 @@
 //! The step in Burn's ops, parameter by parameter, in the order of Burn's own optimizers.
 
-use burn_backend::{Scalar, TensorData, bf16, read_sync};
+use burn_backend::{TensorData, bf16, read_sync};
 
 use super::{
-    AdamRule, Decay, ListStep, Listed, Master, Moment, Place, Rule, SgdMomentum, SgdRule, Stepped,
-    offset,
+    ListStep, Listed, Master, Moment, Place, Rule, Stepped, offset,
     rounding::{Draw, to_bf16},
+    rule_reference::{Before, moved, times},
 };
 use crate::{
     loss_scale::{overflowed, scale_of},
@@ -81,56 +81,34 @@ impl<B: Backend> Common<B> {
             Some(Master::Offset(offset)) => offset::join::<B>(parameter, offset),
         };
         let gradient = self.unscaled(gradient, factor, old.dtype());
-        let (shape, wide) = (old.shape(), old.dtype());
         let formats: Vec<_> = moments.iter().map(Moment::format).collect();
         let kept = self.overflowed.as_ref().map(|_| moments.clone());
-        let moments = moments.into_iter().enumerate();
-        let previous = (time > 1).then(|| {
-            let wide =
-                moments.map(|(at, moment)| moment.widened(shape.clone(), wide, Place::at(at)));
-            wide.collect()
-        });
-        let (new, moments) = match self.rule {
-            Rule::Adam(rule) => adam::<B>(rule, self.lr, time, old.clone(), gradient, previous),
-            Rule::AdamW(rule, decay) => {
-                adam_w::<B>(rule, decay, self.lr, time, old.clone(), gradient, previous)
-            }
-            Rule::Sgd(rule) => sgd::<B>(rule, self.lr, old.clone(), gradient, previous),
+        let before = Before {
+            lr: self.lr,
+            time,
+            weights: old.clone(),
+            gradient,
+            moments: (time > 1).then(|| widened(moments, &old)),
         };
+        let (new, moments) = moved::<B>(self.rule, before);
         let new = self.unless_overflowed(old, new);
         let moments = formats.into_iter().zip(moments).enumerate();
         let moments = moments.map(|(at, (format, moment))| {
             Moment::rounded(moment, format, Place::at(at), Some(key))
         });
-        let moments = match kept {
-            None => moments.collect(),
-            Some(kept) => {
-                let moments = kept.into_iter().zip(moments);
-                let moments = moments.map(|(old, new)| self.moment_unless_overflowed(old, new));
-                moments.collect()
-            }
-        };
-        let is_drawn = rounds_stochastically && !has_master && stored == DType::BF16;
-        if has_offset {
+        let moments = self.moments_unless_overflowed(kept, moments.collect());
+        let (parameter, master) = if has_offset {
             let (parameter, offset) = offset::split::<B>(new);
-            return Stepped {
-                low: in_low(&parameter),
-                parameter,
-                master: Some(Master::Offset(offset)),
-                moments,
-            };
-        }
-        let parameter = if is_drawn {
-            bf16_on_host::<B>(new.clone(), |index, value| {
-                to_bf16(value, Draw::new(key, index).for_parameter())
-            })
+            (parameter, Some(Master::Offset(offset)))
         } else {
-            cast::<B>(new.clone(), stored)
+            let key = (rounds_stochastically && !has_master).then_some(key);
+            let parameter = as_stored::<B>(new.clone(), stored, key);
+            (parameter, has_master.then_some(Master::F32(new)))
         };
         Stepped {
             low: in_low(&parameter),
             parameter,
-            master: has_master.then_some(Master::F32(new)),
+            master,
             moments,
         }
     }
@@ -157,6 +135,20 @@ impl<B: Backend> Common<B> {
         }
     }
 
+    /// The same for moments, of which the old ones are `None` if the host knows that the pass did not overflow.
+    fn moments_unless_overflowed(
+        &self,
+        old: Option<Vec<Moment<B>>>,
+        new: Vec<Moment<B>>,
+    ) -> Vec<Moment<B>> {
+        let Some(old) = old else {
+            return new;
+        };
+        let moments = old.into_iter().zip(new);
+        let moments = moments.map(|(old, new)| self.moment_unless_overflowed(old, new));
+        moments.collect()
+    }
+
     /// The same for moments of one format.
     fn moment_unless_overflowed(&self, old: Moment<B>, new: Moment<B>) -> Moment<B> {
         let words = |old: IntTensor<B>, new: IntTensor<B>| match self.mask(new.shape()) {
@@ -181,172 +173,23 @@ impl<B: Backend> Common<B> {
     }
 }
 
-/// Rounds a tensor to BF16 on the host.
-fn bf16_on_host<B: Backend>(
-    tensor: FloatTensor<B>,
-    round: impl Fn(usize, f32) -> u16,
-) -> FloatTensor<B> {
+/// Returns moments in the shape and dtype of the weights.
+fn widened<B: Backend>(moments: Vec<Moment<B>>, weights: &FloatTensor<B>) -> Vec<FloatTensor<B>> {
+    let (shape, dtype) = (weights.shape(), weights.dtype());
+    let moments = moments.into_iter().enumerate();
+    let wide = moments.map(|(at, moment)| moment.widened(shape.clone(), dtype, Place::at(at)));
+    wide.collect()
+}
+
+/// Rounds a tensor to the dtype of a parameter: to the nearest, or with a key on the host to BF16 by its draws.
+fn as_stored<B: Backend>(tensor: FloatTensor<B>, dtype: DType, key: Option<u32>) -> FloatTensor<B> {
+    let Some(key) = key.filter(|_| dtype == DType::BF16) else {
+        return cast::<B>(tensor, dtype);
+    };
     let device = B::float_device(&tensor);
     let data = read_sync(B::float_into_data(tensor)).expect("the device delivers parameters");
     let values = data.iter::<f32>().enumerate();
-    let values: Vec<_> = values
-        .map(|(at, value)| bf16::from_bits(round(at, value)))
-        .collect();
+    let round = |(at, value)| bf16::from_bits(to_bf16(value, Draw::new(key, at).for_parameter()));
+    let values: Vec<_> = values.map(round).collect();
     B::float_from_data(TensorData::new(values, data.shape), &device)
-}
-
-type Moments<B> = Vec<FloatTensor<B>>;
-
-/// Burn's `Adam`.
-fn adam<B: Backend>(
-    rule: AdamRule,
-    lr: f64,
-    time: i32,
-    weights: FloatTensor<B>,
-    gradient: FloatTensor<B>,
-    moments: Option<Moments<B>>,
-) -> (FloatTensor<B>, Moments<B>) {
-    let gradient = penalized::<B>(gradient, &weights, rule.penalty);
-    let moments = adam_moments::<B>(rule, gradient, moments);
-    let [correction_1, correction_2] = rule.corrections(time);
-    let correction_2 = correction_2.sqrt();
-    let mean = times::<B>(moments[0].clone(), correction_2 / correction_1);
-    let root = B::float_sqrt(used_second_moment::<B>(&moments));
-    let root = plus::<B>(root, rule.epsilon * correction_2);
-    let delta = times::<B>(B::float_div(mean, root), lr);
-    (B::float_sub(weights, delta), moments)
-}
-
-/// Burn's `AdamW`.
-fn adam_w<B: Backend>(
-    rule: AdamRule,
-    decay: Decay,
-    lr: f64,
-    time: i32,
-    weights: FloatTensor<B>,
-    gradient: FloatTensor<B>,
-    moments: Option<Moments<B>>,
-) -> (FloatTensor<B>, Moments<B>) {
-    let moments = adam_moments::<B>(rule, gradient, moments);
-    let [correction_1, correction_2] = rule.corrections(time);
-    let mean = B::float_div_scalar(moments[0].clone(), scalar(correction_1));
-    let square = B::float_div_scalar(used_second_moment::<B>(&moments), scalar(correction_2));
-    let root = plus::<B>(B::float_sqrt(square), rule.epsilon);
-    let delta = B::float_div(mean, root);
-
-    let rate = lr * f64::from(decay.rate);
-    let decayed = if rate == 0.0 {
-        weights
-    } else if decay.cautious {
-        let bool_dtype = get_device_settings::<B>(&B::float_device(&weights)).bool_dtype;
-        let is_positive =
-            |x: FloatTensor<B>| B::float_greater_equal_elem(x, scalar(0.0), bool_dtype);
-        let differ = B::bool_not_equal(
-            is_positive(weights.clone()),
-            is_positive(moments[0].clone()),
-        );
-        let decay = times::<B>(weights.clone(), rate);
-        B::float_sub(weights, B::float_mask_fill(decay, differ, scalar(0.0)))
-    } else {
-        times::<B>(weights, 1.0 - rate)
-    };
-    (B::float_sub(decayed, times::<B>(delta, lr)), moments)
-}
-
-/// The moments of Adam after the step; without moments before it, they are those of the first step.
-fn adam_moments<B: Backend>(
-    rule: AdamRule,
-    gradient: FloatTensor<B>,
-    moments: Option<Moments<B>>,
-) -> Moments<B> {
-    let mut old = moments.map(Vec::into_iter);
-    // In the order of Burn's ops: the moment before the step, then the gradient in it.
-    let mut moved = |beta: f32, added: &dyn Fn() -> FloatTensor<B>| match &mut old {
-        Some(old) => {
-            let old = old.next().expect("as many moments as the rule has");
-            let kept = times::<B>(old, beta);
-            B::float_add(kept, times::<B>(added(), 1.0 - beta))
-        }
-        None => times::<B>(added(), 1.0 - beta),
-    };
-    let first = moved(rule.beta_1, &|| gradient.clone());
-    let second = moved(rule.beta_2, &|| {
-        B::float_powi_scalar(gradient.clone(), 2.into())
-    });
-    let largest = old.and_then(|mut old| old.next());
-    let mut moments = vec![first, second.clone()];
-    if rule.amsgrad {
-        moments.push(match largest {
-            Some(largest) => {
-                let bool_dtype = get_device_settings::<B>(&B::float_device(&largest)).bool_dtype;
-                let rises = B::float_lower(largest.clone(), second.clone(), bool_dtype);
-                B::float_mask_where(largest, rises, second)
-            }
-            None => second,
-        });
-    }
-    moments
-}
-
-/// The second moment, or with amsgrad the largest one so far.
-fn used_second_moment<B: Backend>(moments: &Moments<B>) -> FloatTensor<B> {
-    moments.last().expect("Adam has moments").clone()
-}
-
-/// Burn's `Sgd`.
-fn sgd<B: Backend>(
-    rule: SgdRule,
-    lr: f64,
-    weights: FloatTensor<B>,
-    gradient: FloatTensor<B>,
-    moments: Option<Moments<B>>,
-) -> (FloatTensor<B>, Moments<B>) {
-    let gradient = penalized::<B>(gradient, &weights, rule.penalty);
-    let (gradient, moments) = match rule.momentum {
-        Some(SgdMomentum {
-            momentum,
-            dampening,
-            nesterov,
-        }) => {
-            let velocity = match moments.and_then(|moments| moments.into_iter().next()) {
-                Some(velocity) => B::float_add(
-                    times::<B>(gradient.clone(), 1.0 - dampening),
-                    times::<B>(velocity, momentum),
-                ),
-                None => gradient.clone(),
-            };
-            let gradient = if nesterov {
-                B::float_add(times::<B>(velocity.clone(), momentum), gradient)
-            } else {
-                velocity.clone()
-            };
-            (gradient, vec![velocity])
-        }
-        None => (gradient, Vec::new()),
-    };
-    let delta = times::<B>(gradient, lr);
-    (B::float_sub(weights, delta), moments)
-}
-
-fn penalized<B: Backend>(
-    gradient: FloatTensor<B>,
-    weights: &FloatTensor<B>,
-    penalty: Option<f32>,
-) -> FloatTensor<B> {
-    match penalty {
-        Some(penalty) => B::float_add(times::<B>(weights.clone(), penalty), gradient),
-        None => gradient,
-    }
-}
-
-fn times<B: Backend>(x: FloatTensor<B>, factor: impl Into<f64>) -> FloatTensor<B> {
-    B::float_mul_scalar(x, scalar(factor))
-}
-
-fn plus<B: Backend>(x: FloatTensor<B>, summand: f32) -> FloatTensor<B> {
-    B::float_add_scalar(x, scalar(summand))
-}
-
-fn scalar(value: impl Into<f64>) -> Scalar {
-    Scalar::Float(value.into())
 }

@@ -7,7 +7,7 @@
 //! not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of
 //! the index of the element: a run that is resumed draws the same ones.
 
-use super::moment::Place;
+use super::place::Place;
 
 /// A bijection of 32 bits in which every bit of the result depends on every bit of the argument: two rounds of
 /// multiplication and shift, with the constants of C. Wellons' `lowbias32`.

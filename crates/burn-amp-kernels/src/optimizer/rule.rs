@@ -45,7 +45,7 @@ pub struct SgdRule {
 }
 
 /// The momentum of SGD.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SgdMomentum {
     /// The factor of the velocity.
     pub momentum: f64,

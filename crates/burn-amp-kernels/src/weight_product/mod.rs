@@ -30,7 +30,7 @@ pub use reference::{reference, reference_matmul, reference_sums};
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
-use crate::prelude::*;
+use crate::{graph::values, prelude::*};
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
 pub fn forward<B: AmpBackend>(
@@ -127,11 +127,7 @@ impl Kernel for WeightProduct {
     /// The node keeps the operands that the gradients need.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let operands = operands.floats;
-        let values: Vec<_> = operands
-            .iter()
-            .map(|operand| operand.primitive.clone())
-            .collect();
-        let output = B::run(self, values.into()).one();
+        let output = B::run(self, values::<B, C>(&operands).into()).one();
         let bias = operands.get(2);
         let saved = Saved {
             bias_is_leaf: bias.is_some_and(Autodiff::<B, C>::float_is_require_grad),
