@@ -8,10 +8,10 @@ use burn_amp_core::{
     report::Site,
 };
 use burn_amp_kernels::{self as kernels, AmpBackend};
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::{TensorMetadata, read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::{parameters::is_view, watch::Tensor};
+use super::parameters::is_view;
 use crate::{
     graph::{Graph, Probe},
     param_name::ParamName,
@@ -34,7 +34,8 @@ pub(super) struct Search {
 /// An operand, kept to be looked at if the call is the one.
 struct Kept {
     parameter: Option<ParamName>,
-    tensor: Tensor,
+    dtype: Precision,
+    shape: Vec<usize>,
     range: ReadRange,
     made: Option<Made>,
 }
@@ -66,7 +67,8 @@ impl Search {
         let values = G::values(&values);
         self.operands.push(Kept {
             parameter: operand.role.origin().map(|origin| origin.name().clone()),
-            tensor: Tensor::of(&values),
+            dtype: precision::of(&values),
+            shape: values.shape().as_slice().to_vec(),
             range: read_range::<B>(values),
             made: operand.node().and_then(|node| self.locator.maker(node)),
         });
@@ -169,8 +171,8 @@ impl Searched {
             let name = kept.parameter.as_ref().and_then(ParamName::get);
             Operand {
                 parameter: name.map(str::to_owned),
-                dtype: kept.tensor.dtype,
-                shape: kept.tensor.shape.clone(),
+                dtype: kept.dtype,
+                shape: kept.shape.clone(),
                 range: (kept.range)(),
                 made: kept.made.clone(),
             }
@@ -199,12 +201,5 @@ pub(crate) fn is_finite<B: AmpBackend>(values: &FloatTensor<B>) -> bool {
 
 /// Returns a function that reads the range of a tensor, which incurs a device-to-host read of all values.
 fn read_range<B: AmpBackend>(values: FloatTensor<B>) -> ReadRange {
-    Box::new(move || {
-        // In F32 or F64, which every backend hands out.
-        let wide = precision::of(&values).join(Precision::F32);
-        let values = precision::cast::<B>(values.clone(), wide);
-        let data = read_sync(B::float_into_data(values))
-            .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-        Range::of(data.iter::<f64>())
-    })
+    Box::new(move || Range::of(precision::read::<B>(values.clone()).iter::<f64>()))
 }

@@ -3,12 +3,12 @@
 use std::{cell::Cell, sync::Arc};
 
 use burn_amp_core::{
-    Op, Precision,
+    Op,
     replay::{Argument, Call, Nature as Kind, Produced, Use, Values},
 };
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{
-    TensorMetadata, read_sync,
+    TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
@@ -216,9 +216,5 @@ fn stored_values<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> FloatT
 pub(crate) fn values_of<B: AmpBackend>(tensor: FloatTensor<B>) -> Values {
     let dtype = precision::of(&tensor);
     let shape = tensor.shape().as_slice().to_vec();
-    // In F32 or F64, which every backend hands out, and which hold every other dtype.
-    let tensor = precision::cast::<B>(tensor, dtype.join(Precision::F32));
-    let data = read_sync(B::float_into_data(tensor))
-        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-    Values::of(dtype, shape, data.iter::<f64>())
+    Values::of(dtype, shape, precision::read::<B>(tensor).iter::<f64>())
 }

@@ -7,7 +7,7 @@ use burn_amp_core::{
     shadow::{ShadowReport, relative_error},
 };
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::tensor::FloatTensor;
 use parking_lot::{Mutex, RwLock};
 
 use super::scope::full_precision;
@@ -135,7 +135,5 @@ fn values_in<B: AmpBackend, G: Graph<B>>(
 
 /// Reads values. Incurs a device-to-host read.
 fn values<B: AmpBackend>(tensor: FloatTensor<B>) -> Vec<f64> {
-    let data = read_sync(B::float_into_data(tensor))
-        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-    data.iter::<f64>().collect()
+    precision::read::<B>(tensor).iter::<f64>().collect()
 }

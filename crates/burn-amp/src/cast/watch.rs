@@ -389,7 +389,7 @@ impl Tensor {
         }
     }
 
-    pub(super) fn of<T: TensorMetadata>(tensor: &T) -> Self {
+    fn of<T: TensorMetadata>(tensor: &T) -> Self {
         Self {
             dtype: precision::of(tensor),
             shape: tensor.shape().as_slice().to_vec(),
