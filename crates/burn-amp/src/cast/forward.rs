@@ -208,6 +208,12 @@ macro_rules! taken {
     ([TensorData], $taken:ident, $x:ident) => {};
     ([Distribution], $taken:ident, $x:ident) => {};
     ([Q], $taken:ident, $x:ident) => {};
+    ([&[usize]], $taken:ident, $x:ident) => {
+        $taken.plain($x.to_vec())
+    };
+    ([&[Slice]], $taken:ident, $x:ident) => {
+        $taken.plain($x.to_vec())
+    };
     ($kind:tt, $taken:ident, $x:ident) => {
         $taken.plain($x.clone())
     };

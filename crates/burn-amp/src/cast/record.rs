@@ -105,7 +105,7 @@ impl<B: AmpBackend> Taken<B> {
     }
 
     /// Sees a number, a shape, options.
-    pub(crate) fn plain<'a>(&mut self, value: impl Plain<'a>) {
+    pub(crate) fn plain(&mut self, value: impl Plain) {
         self.arguments
             .push(Raw::Done(Argument::Plain(value.write())));
     }

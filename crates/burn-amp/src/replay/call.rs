@@ -99,7 +99,7 @@ impl<B: Trainable> Arguments<'_, B> {
         }
     }
 
-    fn plain<'p, T: Plain<'p>>(&mut self) -> Option<T::Owned> {
+    fn plain<T: Plain>(&mut self) -> Option<T> {
         match self.rest.next()? {
             Argument::Plain(json) => T::read(json.clone()),
             _ => None,
@@ -168,7 +168,7 @@ macro_rules! again {
     (@ $result:tt $op:ident ($($x:ident: $type:ty as $kind:tt,)*)) => {
         fn $op(arguments: &mut Arguments<B>) -> Option<Vec<AmpTensor<B, Tape>>> {
             $(let $x = read!($kind, arguments, $type);)*
-            let result = Amp::<B, Apart, Tape>::$op($(lent!($kind, $x, $type)),*);
+            let result = Amp::<B, Apart, Tape>::$op($($x),*);
             Some(results!($result, result))
         }
     };
@@ -202,6 +202,12 @@ macro_rules! read {
     ([&Device], $arguments:ident, $type:ty) => {
         $arguments.device
     };
+    ([&[usize]], $arguments:ident, $type:ty) => {
+        &$arguments.plain::<Vec<usize>>()?
+    };
+    ([&[Slice]], $arguments:ident, $type:ty) => {
+        &$arguments.plain::<Vec<Slice>>()?
+    };
     // Only ops without a float operand have these.
     ([TensorData], $arguments:ident, $type:ty) => {
         $arguments.never()?
@@ -211,43 +217,6 @@ macro_rules! read {
     };
     ($kind:tt, $arguments:ident, $type:ty) => {
         $arguments.plain::<$type>()?
-    };
-}
-
-/// Passes an argument. A macro, because the kinds are words of the table.
-macro_rules! lent {
-    ([F], $x:ident, $type:ty) => {
-        $x
-    };
-    ([Option<F>], $x:ident, $type:ty) => {
-        $x
-    };
-    ([Vec<F>], $x:ident, $type:ty) => {
-        $x
-    };
-    ([I], $x:ident, $type:ty) => {
-        $x
-    };
-    ([Bool], $x:ident, $type:ty) => {
-        $x
-    };
-    ([Option<Bool>], $x:ident, $type:ty) => {
-        $x
-    };
-    ([FloatDType], $x:ident, $type:ty) => {
-        $x
-    };
-    ([&Device], $x:ident, $type:ty) => {
-        $x
-    };
-    ([TensorData], $x:ident, $type:ty) => {
-        $x
-    };
-    ([Distribution], $x:ident, $type:ty) => {
-        $x
-    };
-    ($kind:tt, $x:ident, $type:ty) => {
-        <$type as Plain>::lend(&$x)
     };
 }
 
