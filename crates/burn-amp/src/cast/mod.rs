@@ -15,7 +15,7 @@
 //! * [`record`]: takes the calls of a step for a file that is run again
 //! * [`plain`]: arguments that are no tensors, in such a file
 //! * [`sample`]: a sample of the values that are cast
-//! * [`watch`]: what a call looked at, decided and returned, for diagnoses
+//! * [`watch`]: what a call looked at, decided and returned, for diagnoses, and [`watchers`], who are shown it
 
 pub(crate) mod again;
 pub(crate) mod call;
@@ -33,4 +33,5 @@ pub(crate) mod scope;
 pub(crate) mod shadow;
 pub(crate) mod signature;
 pub(crate) mod stepped;
-pub(crate) mod watch;
+mod watch;
+pub(crate) mod watchers;

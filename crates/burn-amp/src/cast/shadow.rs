@@ -76,10 +76,10 @@ fn unseen<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The result of an op in each dtype with which it is compared.
+/// The result of an op in the dtype of each comparison.
 pub(super) struct Shadow<B: AmpBackend> {
     op: Op,
-    expected: Vec<(Precision, FloatTensor<B>)>,
+    expected: Vec<(Comparison, FloatTensor<B>)>,
 }
 
 impl<B: AmpBackend> Shadow<B> {
@@ -90,14 +90,12 @@ impl<B: AmpBackend> Shadow<B> {
         given: &[Given<B, G>],
     ) -> Option<Self> {
         op.class(Precision::F16)?;
-        let mut dtypes: Vec<_> = COMPARISONS.read().iter().map(|one| one.with).collect();
-        dtypes.sort_unstable();
-        dtypes.dedup();
-        let expected = dtypes.into_iter().filter_map(|dtype| {
-            let given = given.iter().map(|given| in_dtype(given, dtype)).collect();
-            let expected = full_precision(|| again(given))?.pop()?;
+        let comparisons = COMPARISONS.read().clone();
+        let expected = comparisons.into_iter().filter_map(|comparison| {
+            let given = given.iter().map(|given| in_dtype(given, comparison.with));
+            let expected = full_precision(|| again(given.collect()))?.pop()?;
             let wide = expected.stored().join(Precision::F32);
-            Some((dtype, expected.read(wide, Reader::Cut)))
+            Some((comparison, expected.read(wide, Reader::Cut)))
         });
         let expected: Vec<_> = unseen(|| expected.collect());
         (!expected.is_empty()).then_some(Self { op, expected })
@@ -105,18 +103,11 @@ impl<B: AmpBackend> Shadow<B> {
 
     /// Compares a result with the references.
     pub(super) fn compare<G: Graph<B>>(self, result: &AmpTensor<B, G>) {
-        let Self { op, expected } = self;
-        let stored = result.stored();
         let found = unseen(|| values::<B>(values_in(result, Precision::F32)));
-        let site = site::here();
-        let comparisons = COMPARISONS.read().clone();
-        for (dtype, expected) in expected {
+        for (comparison, expected) in self.expected {
             let error = relative_error(&found, &values::<B>(expected));
-            for Comparison { with, report } in &comparisons {
-                if *with == dtype {
-                    report.lock().add(op.name(), site.clone(), stored, error);
-                }
-            }
+            let mut report = comparison.report.lock();
+            report.add(self.op.name(), site::here(), result.stored(), error);
         }
     }
 }
