@@ -72,6 +72,11 @@ macro_rules! read_rows {
             $($done)* x: $outer<$crate::type_of!($kind)> as [$outer<$kind>],
         ) $($end)* }
     };
+    (@operands $then:ident [&[$kind:ident] $(, $($more:tt)*)?] $op:ident $async:tt ($($done:tt)*) $($end:tt)*) => {
+        $crate::read_rows! { @operands $then [$($($more)*)?] $op $async (
+            $($done)* x: &[$kind] as [&[$kind]],
+        ) $($end)* }
+    };
     (@operands $then:ident [&$kind:ident $(, $($more:tt)*)?] $op:ident $async:tt ($($done:tt)*) $($end:tt)*) => {
         $crate::read_rows! { @operands $then [$($($more)*)?] $op $async (
             $($done)* x: &$crate::type_of!($kind) as [&$kind],

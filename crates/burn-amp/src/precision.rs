@@ -1,7 +1,9 @@
 //! Conversions between Burn's dtypes and [`Precision`], the policy's.
 
 use burn_amp_core::Precision;
-use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    Backend, DType, FloatDType, TensorData, TensorMetadata, read_sync, tensor::FloatTensor,
+};
 
 /// Returns the storage dtype of a float primitive.
 #[inline]
@@ -48,4 +50,12 @@ pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, to: Precision) -> FloatTe
     } else {
         B::float_cast(tensor, to_float(to))
     }
+}
+
+/// Reads a tensor in F32 or F64, which every backend hands out, and which hold every other dtype. Incurs a device-to-host
+/// read.
+pub(crate) fn read<B: Backend>(tensor: FloatTensor<B>) -> TensorData {
+    let wide = of(&tensor).join(Precision::F32);
+    read_sync(B::float_into_data(cast::<B>(tensor, wide)))
+        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"))
 }

@@ -11,7 +11,12 @@ use std::{
 use burn::{
     backend::Flex,
     module::{Module, Param},
-    tensor::{Distribution, Tensor, backend::Backend, ops::FloatTensorOps},
+    tensor::{
+        Distribution, Int, Tensor,
+        backend::Backend,
+        module::{avg_pool2d, conv2d, interpolate},
+        ops::{ConvOptions, FloatTensorOps, InterpolateMode, InterpolateOptions},
+    },
 };
 use burn_amp::{
     Amp, Autodiff,
@@ -247,4 +252,54 @@ fn a_tuned_file_keeps_every_error_under_the_tolerance_for_1_percent_more_bytes_p
     assert!(after.first_above(TOLERANCE).is_none(), "{after}");
     let more = bytes(&cost_after) / bytes(&cost_before);
     assert!(more <= 1.0 + 0.01 * proposed.ops.len() as f64, "{more}");
+}
+
+/// The arguments of a reference go by way of data, whatever they are.
+#[test]
+fn ops_with_arguments_of_every_kind_are_compared() {
+    type A = Amp<Flex, InF16>;
+    let device = Default::default();
+    let image = Tensor::<A, 4>::ones([1, 2, 6, 6], &device);
+    let kernel = Tensor::<A, 4>::ones([3, 2, 3, 3], &device);
+    let x = Tensor::<A, 2>::from_floats([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], &device);
+    let places = Tensor::<A, 2, Int>::from_ints([[2, 0, 1], [0, 1, 2]], &device);
+    let shadowing = shadow();
+    let _ = conv2d(
+        image.clone(),
+        kernel,
+        None,
+        ConvOptions::new([1, 2], [0, 1], [1, 1], 1),
+    );
+    let _ = avg_pool2d(image.clone(), [2, 2], [2, 2], [0, 0], true, false);
+    let _ = interpolate(
+        image,
+        [3, 3],
+        InterpolateOptions::new(InterpolateMode::Nearest),
+    );
+    let _ = x.clone().gather(1, places.clone());
+    let _ = x.clone().slice([0..2, 1..3]);
+    let _ = x.clone().flip([0, 1]);
+    let _ = x.clone().expand([4, 2, 3]);
+    let _ = x.clone().mask_fill(places.equal_elem(1), f32::NEG_INFINITY);
+    let _ = Tensor::cat(vec![x.clone(), x.clone()], 0);
+    let _ = x.clone().clamp(1.5, 4.5);
+    let _ = x.sort_descending(1);
+    let report = shadowing.finish();
+    let compared = |op: &str| report.ops.iter().any(|at| at.op == op);
+    for op in [
+        Op::conv2d,
+        Op::avg_pool2d,
+        Op::interpolate,
+        Op::float_gather,
+        Op::float_slice,
+        Op::float_flip,
+        Op::float_expand,
+        Op::float_mask_fill,
+        Op::float_cat,
+        Op::float_clamp,
+        Op::float_sort,
+    ] {
+        assert!(compared(op.name()), "{op}: {report}");
+    }
+    assert_eq!(report.first_above(1e-3), None, "{report}");
 }

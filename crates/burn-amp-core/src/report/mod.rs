@@ -193,7 +193,7 @@ pub struct Site {
 }
 
 /// Why an op computed in a dtype.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// The cast class of the op, by its name.
@@ -209,6 +209,7 @@ pub enum Why {
     /// An operand was stored in a wider dtype, and the others were promoted to it.
     Promoted,
     /// The op runs in the dtype of its operands.
+    #[default]
     Operands,
 }
 

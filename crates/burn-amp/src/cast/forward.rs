@@ -26,20 +26,18 @@ macro_rules! forward {
     ) => {
         #[inline]
         fn $op($($x: $type),*) -> $ret {
-            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
-            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
-            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
-            $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {
+            $crate::cast::invocation::invoked!([F] $op ($($x: $kind),*) {
+                #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+                let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
                 $crate::ops::rules::rule!(look call $op($($kind $x),*));
                 let call = call.decide();
-                let result = match $crate::ops::rules::rule!(first call $op($($x),*)) {
+                match $crate::ops::rules::rule!(first call $op($($x),*)) {
                     Some(result) => result,
                     None => {
                         $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
                         $crate::ops::rules::rule!(compute call $op($($x),*))
                     }
-                };
-                $crate::cast::forward::compared!(shadow, result)
+                }
             })
         }
     };
@@ -52,10 +50,8 @@ macro_rules! forward {
             if !$crate::watching::is_on() {
                 return self::$op::<B, P, G>($($x),*);
             }
-            let shadow = $crate::cast::forward::shadow!($op($($x: $kind),*));
-            $crate::cast::forward::recorded!([F] $op($($x: $kind),*), {
-                let result = self::$op::<B, P, G>($($x),*);
-                $crate::cast::forward::compared!(shadow, result)
+            $crate::cast::invocation::invoked!([F] $op ($($x: $kind),*) {
+                self::$op::<B, P, G>($($x),*)
             })
         }
     };
@@ -65,9 +61,9 @@ macro_rules! forward {
     ) => {
         #[inline]
         $($async)? fn $op($($x: $type),*) -> $ret {
-            #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
-            let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
-            $crate::cast::forward::recorded!($result $op($($x: $kind),*), {
+            $crate::cast::invocation::invoked!($result $op ($($x: $kind),*) {
+                #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+                let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
                 $($crate::cast::forward::look!($result $kind, call, $x);)*
                 let call = call.decide();
                 let result = $crate::cast::forward::computed!(
@@ -86,165 +82,6 @@ macro_rules! forward {
             self::$op::<B, P, G>($($x),*)$(.$await)?
         }
     };
-}
-
-/// The result of the op in F32 or F64, if ops are compared.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! shadow {
-    ($op:ident($($x:ident: $kind:tt),*)) => {
-        if $crate::watching::is_on() {
-            #[allow(unused_variables, reason = "not every op has float operands")]
-            $crate::cast::shadow::Shadow::<B>::of(burn_amp_core::Op::$op, |dtype| {
-                $crate::backend::Amp::<B, P, $crate::graph::NoGraph>::$op(
-                    $($crate::cast::forward::shadowed!($kind, dtype, $x)),*
-                )
-            })
-        } else {
-            None
-        }
-    };
-}
-
-/// An operand of the op in `dtype`.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! shadowed {
-    ([F], $dtype:ident, $x:ident) => {
-        $crate::cast::shadow::operand(&$x, $dtype)
-    };
-    ([Option<F>], $dtype:ident, $x:ident) => {
-        $x.as_ref()
-            .map(|x| $crate::cast::shadow::operand(x, $dtype))
-    };
-    ([Vec<F>], $dtype:ident, $x:ident) => {
-        $x.iter()
-            .map(|x| $crate::cast::shadow::operand(x, $dtype))
-            .collect()
-    };
-    ([&Device], $dtype:ident, $x:ident) => {
-        $x
-    };
-    ($kind:tt, $dtype:ident, $x:ident) => {
-        $x.clone()
-    };
-}
-
-/// Compares the result of an op with that in F32 or F64, if ops are compared.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! compared {
-    ($shadow:ident, $result:expr) => {{
-        let result = $result;
-        match $shadow {
-            Some(shadow) => shadow.compared(result),
-            None => result,
-        }
-    }};
-}
-
-/// Runs a call that is recorded if its result is float and the step is recorded.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! recorded {
-    // The results of other kinds enter the calls that read them as values.
-    ([F] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [F] $($call)* } };
-    ([Wide] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [F] $($call)* } };
-    ([(F, F)] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [(F, F)] $($call)* } };
-    ([(F, I)] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [(F, I)] $($call)* } };
-    ([DeformConv2dBackward] $($call:tt)*) => {
-        $crate::cast::forward::recorded! { @ [DeformConv2dBackward] $($call)* }
-    };
-    ([MaxPool1dBackward] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [Gradient] $($call)* } };
-    ([MaxPool2dBackward] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [Gradient] $($call)* } };
-    ([MaxPool1dWithIndices] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [Indexed] $($call)* } };
-    ([MaxPool2dWithIndices] $($call:tt)*) => { $crate::cast::forward::recorded! { @ [Indexed] $($call)* } };
-    (@ $result:tt $op:ident($($x:ident: $kind:tt),*), $body:block) => {{
-        let taken = if $crate::watching::is_on() {
-            #[allow(unused_variables, reason = "not every op has arguments that are recorded")]
-            $crate::cast::record::Taken::<B>::of::<G>(burn_amp_core::Op::$op, |taken| {
-                $($crate::cast::forward::taken!($kind, taken, $x);)*
-            })
-        } else {
-            None
-        };
-        #[allow(unused_mut, reason = "it gets a number if the step is recorded")]
-        let mut result = $body;
-        if let Some(taken) = taken {
-            $crate::cast::forward::numbered!($result, taken, result);
-        }
-        result
-    }};
-    ($result:tt $op:ident($($x:ident: $kind:tt),*), $body:block) => { $body };
-}
-
-/// Shows an argument to the record of a call.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! taken {
-    ([F], $taken:ident, $x:ident) => {
-        $taken.float(&$x)
-    };
-    ([Option<F>], $taken:ident, $x:ident) => {
-        $taken.optional($x.as_ref())
-    };
-    ([Vec<F>], $taken:ident, $x:ident) => {
-        $taken.floats(&$x)
-    };
-    ([I], $taken:ident, $x:ident) => {
-        $taken.int(&$x)
-    };
-    ([Bool], $taken:ident, $x:ident) => {
-        $taken.bool(&$x)
-    };
-    ([Option<Bool>], $taken:ident, $x:ident) => {
-        match &$x {
-            Some(x) => $taken.bool(x),
-            None => $taken.absent(),
-        }
-    };
-    // Only ops that are not recorded have these, since no float tensor is among their operands; but for a move to a device.
-    ([&Device], $taken:ident, $x:ident) => {};
-    ([TensorData], $taken:ident, $x:ident) => {};
-    ([Distribution], $taken:ident, $x:ident) => {};
-    ([Q], $taken:ident, $x:ident) => {};
-    ($kind:tt, $taken:ident, $x:ident) => {
-        $taken.plain($x.clone())
-    };
-}
-
-/// Ends the record of a call, whose float results get numbers.
-///
-/// A macro for the same reason as [`look!`].
-macro_rules! numbered {
-    ([F], $taken:ident, $result:ident) => {
-        $taken.finish(&mut [&mut $result])
-    };
-    ([(F, F)], $taken:ident, $result:ident) => {
-        $taken.finish(&mut [&mut $result.0, &mut $result.1])
-    };
-    ([(F, I)], $taken:ident, $result:ident) => {
-        $taken.finish(&mut [&mut $result.0])
-    };
-    ([Gradient], $taken:ident, $result:ident) => {
-        $taken.finish(&mut [&mut $result.x_grad])
-    };
-    ([Indexed], $taken:ident, $result:ident) => {
-        $taken.finish(&mut [&mut $result.output])
-    };
-    ([DeformConv2dBackward], $taken:ident, $result:ident) => {{
-        let DeformConv2dBackward {
-            x_grad,
-            offset_grad,
-            weight_grad,
-            mask_grad,
-            bias_grad,
-        } = &mut $result;
-        let mut results = vec![x_grad, offset_grad, weight_grad];
-        results.extend(mask_grad);
-        results.extend(bias_grad);
-        $taken.finish(&mut results)
-    }};
 }
 
 /// Shows an operand to the call.
@@ -398,6 +235,4 @@ macro_rules! result {
     }};
 }
 
-pub(crate) use {
-    compared, computed, forward, look, numbered, operand, recorded, result, shadow, shadowed, taken,
-};
+pub(crate) use {computed, forward, look, operand, result};

@@ -8,10 +8,10 @@ use burn_amp_core::{
     report::Site,
 };
 use burn_amp_kernels::{self as kernels, AmpBackend};
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::{TensorMetadata, read_sync, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::{parameters::is_view, watch::Tensor};
+use super::parameters::is_view;
 use crate::{
     graph::{Graph, Probe},
     param_name::ParamName,
@@ -23,40 +23,43 @@ use crate::{
 /// Reads the range of a tensor that it keeps.
 type ReadRange = Box<dyn Fn() -> Range + Send + Sync>;
 
-/// A call that is searched, before its dtypes are decided.
+/// A call that is searched. Once its dtypes are decided, the probes of its gradients share it, and keep the operands until
+/// the backward pass has reached it.
 pub(super) struct Search {
     locator: &'static Locator,
+    op: Option<Op>,
+    site: Option<Site>,
     operands: Vec<Kept>,
     /// Whether a scalar operand is inf, as that of a mask is.
     infinite_scalar: bool,
-}
-
-/// An operand, kept to be looked at if the call is the one.
-struct Kept {
-    parameter: Option<ParamName>,
-    tensor: Tensor,
-    range: ReadRange,
-    made: Option<Made>,
-}
-
-/// A call that is searched, shared by the probes of its gradients. It keeps the operands until the backward pass has
-/// reached it.
-pub(super) struct Searched {
-    search: Search,
-    op: Option<Op>,
-    site: Option<Site>,
     computed_in: Precision,
     /// Reads the gradient of the result, once the backward pass has reached the call.
     received: Mutex<Option<ReadRange>>,
 }
 
+/// An operand, kept to be looked at if the call is the one.
+struct Kept {
+    parameter: Option<ParamName>,
+    dtype: Precision,
+    shape: Vec<usize>,
+    range: ReadRange,
+    made: Option<Made>,
+}
+
 impl Search {
-    /// A search on the device of a call, if there is one.
-    pub(super) fn on<B: AmpBackend, G: Graph<B>>(operand: &AmpTensor<B, G>) -> Option<Self> {
+    /// A search on the device of an operand, if there is one.
+    pub(super) fn on<B: AmpBackend, G: Graph<B>>(
+        operand: &AmpTensor<B, G>,
+        op: Option<Op>,
+    ) -> Option<Self> {
         operand.context.locator.is_on().then(|| Self {
             locator: &operand.context.locator,
+            op,
+            site: site::here(),
             operands: Vec::new(),
             infinite_scalar: false,
+            computed_in: Precision::F32,
+            received: Mutex::new(None),
         })
     }
 
@@ -66,7 +69,8 @@ impl Search {
         let values = G::values(&values);
         self.operands.push(Kept {
             parameter: operand.role.origin().map(|origin| origin.name().clone()),
-            tensor: Tensor::of(&values),
+            dtype: precision::of(&values),
+            shape: values.shape().as_slice().to_vec(),
             range: read_range::<B>(values),
             made: operand.node().and_then(|node| self.locator.maker(node)),
         });
@@ -78,39 +82,34 @@ impl Search {
     }
 
     /// The call is about to compute.
-    pub(super) fn decided(self, op: Option<Op>, computed_in: Precision) -> Arc<Searched> {
-        Arc::new(Searched {
-            search: self,
-            op,
-            site: site::here(),
+    pub(super) fn decided(self, computed_in: Precision) -> Arc<Self> {
+        Arc::new(Self {
             computed_in,
-            received: Mutex::new(None),
+            ..self
         })
     }
-}
 
-impl Searched {
     /// Looks at a result, and has its gradient shown.
     pub(super) fn result<B: AmpBackend, G: Graph<B>>(
         self: &Arc<Self>,
         result: FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
         let values = G::values(&result);
-        let locator = self.search.locator;
+        let locator = self.locator;
         if locator.looks_for(&NotFinite::Result) && !is_finite::<B>(&values) {
             let mut cause = self.cause(NotFinite::Result, read_range::<B>(values)());
             let was_finite = cause
                 .operands
                 .iter()
                 .all(|operand| operand.range.is_finite());
-            if !was_finite || self.search.infinite_scalar {
+            if !was_finite || self.infinite_scalar {
                 cause.what = NotFinite::Operand;
             }
             locator.find(cause);
         }
         let call = self.clone();
         let probe: Probe<B> = Arc::new(move |gradient| {
-            if call.search.locator.looks_for(&NotFinite::Sum) {
+            if call.locator.looks_for(&NotFinite::Sum) {
                 call.find_in::<B>(gradient, || NotFinite::Sum);
                 *call.received.lock() = Some(read_range::<B>(gradient.clone()));
             }
@@ -125,7 +124,7 @@ impl Searched {
     /// Who made the values of the result: a view has those of its operand.
     fn maker(&self) -> Made {
         let operand = match self.op {
-            Some(op) if is_view(op) => self.search.operands.first(),
+            Some(op) if is_view(op) => self.operands.first(),
             Some(_) | None => None,
         };
         match operand.and_then(|operand| operand.made.clone()) {
@@ -157,7 +156,7 @@ impl Searched {
 
     /// Notes a gradient that is not finite.
     fn find_in<B: AmpBackend>(&self, gradient: &FloatTensor<B>, what: impl Fn() -> NotFinite) {
-        let locator = self.search.locator;
+        let locator = self.locator;
         if locator.looks_for(&NotFinite::Sum) && !is_finite::<B>(gradient) {
             let values = read_range::<B>(gradient.clone())();
             locator.find(self.cause(what(), values));
@@ -169,8 +168,8 @@ impl Searched {
             let name = kept.parameter.as_ref().and_then(ParamName::get);
             Operand {
                 parameter: name.map(str::to_owned),
-                dtype: kept.tensor.dtype,
-                shape: kept.tensor.shape.clone(),
+                dtype: kept.dtype,
+                shape: kept.shape.clone(),
                 range: (kept.range)(),
                 made: kept.made.clone(),
             }
@@ -180,7 +179,7 @@ impl Searched {
             op: self.name(),
             site: self.site.clone(),
             computed_in: self.computed_in,
-            operands: self.search.operands.iter().map(operand).collect(),
+            operands: self.operands.iter().map(operand).collect(),
             values,
         }
     }
@@ -199,12 +198,5 @@ pub(crate) fn is_finite<B: AmpBackend>(values: &FloatTensor<B>) -> bool {
 
 /// Returns a function that reads the range of a tensor, which incurs a device-to-host read of all values.
 fn read_range<B: AmpBackend>(values: FloatTensor<B>) -> ReadRange {
-    Box::new(move || {
-        // In F32 or F64, which every backend hands out.
-        let wide = precision::of(&values).join(Precision::F32);
-        let values = precision::cast::<B>(values.clone(), wide);
-        let data = read_sync(B::float_into_data(values))
-            .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-        Range::of(data.iter::<f64>())
-    })
+    Box::new(move || Range::of(precision::read::<B>(values.clone()).iter::<f64>()))
 }

@@ -1,6 +1,8 @@
 //! The path of one op through the decorator.
 //!
 //! * [`forward`]: a macro that turns each row of `burn_amp_core`'s table into a method
+//! * [`invocation`]: a call that is compared or recorded, seen as its caller does
+//! * [`signature`]: its arguments and results as data; [`again`] runs an op on them
 //! * [`call`]: one call: the method shows it the operands, it asks the policy for the casts and wraps the result
 //! * [`callee`]: the op that is called, of the table or of the user's own
 //! * [`parameters`]: the class that a parameter gives to the calls that read it
@@ -13,11 +15,13 @@
 //! * [`record`]: takes the calls of a step for a file that is run again
 //! * [`plain`]: arguments that are no tensors, in such a file
 //! * [`sample`]: a sample of the values that are cast
-//! * [`watch`]: what a call looked at, decided and returned, for diagnoses
+//! * [`watch`]: what a call looked at, decided and returned, for diagnoses, and [`watchers`], who are shown it
 
+pub(crate) mod again;
 pub(crate) mod call;
 mod callee;
 pub(crate) mod forward;
+pub(crate) mod invocation;
 pub(crate) mod locate;
 pub(crate) mod observe;
 mod parameters;
@@ -27,5 +31,7 @@ pub(crate) mod record;
 pub(crate) mod sample;
 pub(crate) mod scope;
 pub(crate) mod shadow;
+pub(crate) mod signature;
 pub(crate) mod stepped;
-pub(crate) mod watch;
+mod watch;
+pub(crate) mod watchers;

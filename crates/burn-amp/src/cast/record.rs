@@ -3,19 +3,16 @@
 use std::{cell::Cell, sync::Arc};
 
 use burn_amp_core::{
-    Op, Precision,
+    Op,
     replay::{Argument, Call, Nature as Kind, Produced, Use, Values},
 };
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{
-    TensorMetadata, read_sync,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
-};
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
-use super::{plain::Plain, scope, shadow};
+use super::{scope, signature::Given};
 use crate::{
     graph::Graph,
-    policy::{Context, Key, Outside, Stored, next_id},
+    policy::{Context, Key, Outside, Recording, Stored, next_id},
     precision, site,
     tensor::{AmpTensor, Reader, Recipe, Role},
 };
@@ -26,117 +23,41 @@ thread_local! {
 }
 
 /// A call that is recorded, before its results are known.
-pub(crate) struct Taken<B: AmpBackend> {
+pub(super) struct Taken<B: AmpBackend> {
     op: Op,
-    context: Option<&'static Context<B>>,
-    arguments: Vec<Raw<B>>,
-    /// Whether this call has set [`IS_INSIDE`].
-    is_outermost: bool,
-}
-
-/// An argument as it was passed.
-enum Raw<B: AmpBackend> {
-    Done(Argument),
-    Stored(Stored<B>),
+    context: &'static Context<B>,
+    arguments: Vec<Argument>,
 }
 
 impl<B: AmpBackend> Taken<B> {
-    /// Takes the arguments of a call, if the step is recorded. `look` shows them.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn of<G: Graph<B>>(op: Op, look: impl FnOnce(&mut Self)) -> Option<Box<Self>> {
-        if !G::RECORDS || IS_INSIDE.get() || shadow::is_reference() {
+    /// Takes the arguments of a call, if the step is recorded.
+    pub(super) fn of<G: Graph<B>>(op: Op, given: &[Given<B, G>]) -> Option<Self> {
+        if !G::RECORDS || IS_INSIDE.get() {
             return None;
         }
-        let mut taken = Self {
-            op,
-            context: None,
-            arguments: Vec::new(),
-            is_outermost: false,
-        };
-        look(&mut taken);
-        if !taken.context.is_some_and(Context::is_recording) {
-            return None;
-        }
-        IS_INSIDE.set(true);
-        taken.is_outermost = true;
-        Some(Box::new(taken))
-    }
-
-    /// Sees a float tensor.
-    pub(crate) fn float<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) {
-        let operand = self.used(tensor);
-        self.arguments
-            .extend(operand.map(|operand| Raw::Done(Argument::Float(operand))));
-    }
-
-    /// Sees a float tensor that the op can do without.
-    pub(crate) fn optional<G: Graph<B>>(&mut self, tensor: Option<&AmpTensor<B, G>>) {
-        match tensor {
-            Some(tensor) => self.float(tensor),
-            None => self.absent(),
-        }
-    }
-
-    /// Sees float tensors.
-    pub(crate) fn floats<G: Graph<B>>(&mut self, tensors: &[AmpTensor<B, G>]) {
-        let operands = tensors
+        let context = given
             .iter()
-            .filter_map(|tensor| self.used(tensor))
-            .collect();
-        self.arguments.push(Raw::Done(Argument::Floats(operands)));
-    }
-
-    /// Sees an integer tensor.
-    pub(crate) fn int(&mut self, tensor: &IntTensor<B>) {
-        self.arguments
-            .push(Raw::Stored(Stored::Int(tensor.clone())));
-    }
-
-    /// Sees a bool tensor.
-    pub(crate) fn bool(&mut self, tensor: &BoolTensor<B>) {
-        self.arguments
-            .push(Raw::Stored(Stored::Bool(tensor.clone())));
-    }
-
-    /// Sees a tensor that was left out.
-    pub(crate) fn absent(&mut self) {
-        self.arguments.push(Raw::Done(Argument::Absent));
-    }
-
-    /// Sees a number, a shape, options.
-    pub(crate) fn plain<'a>(&mut self, value: impl Plain<'a>) {
-        self.arguments
-            .push(Raw::Done(Argument::Plain(value.write())));
-    }
-
-    /// Looks up the number of a float tensor, if the step is recorded.
-    fn used<G: Graph<B>>(&mut self, tensor: &AmpTensor<B, G>) -> Option<Use> {
-        let context = *self.context.get_or_insert(tensor.context);
+            .find_map(|given| given.tensors().first())?
+            .context;
         if !context.is_recording() {
             return None;
         }
-        let key = match &tensor.role {
-            Role::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
-            _ => tensor.node().map(Key::Node),
-        };
-        Some(Use {
-            is_shared: tensor.recorded.is_shared(),
-            id: context.recorder.with(|recording| {
-                recording.id_of(tensor.recorded.id, key, |id, data| {
-                    outside(tensor, id, data)
-                })
-            }),
+        let arguments = context.recorder.with(|recording| {
+            let arguments = given.iter().filter_map(|given| argument(given, recording));
+            arguments.collect()
+        });
+        IS_INSIDE.set(true);
+        Some(Self {
+            op,
+            context,
+            arguments,
         })
     }
 
     /// Records the call with its results, which get numbers.
-    pub(crate) fn finish<G: Graph<B>>(mut self, results: &mut [&mut AmpTensor<B, G>]) {
-        let Some(context) = self.context else {
-            return;
-        };
+    pub(super) fn finish<G: Graph<B>>(mut self, mut results: Vec<&mut AmpTensor<B, G>>) {
         let is_outside = |result: &&mut AmpTensor<B, G>| {
-            matches!(result.role, Role::Leaf(_)) || !std::ptr::eq(result.context, context)
+            matches!(result.role, Role::Leaf(_)) || !std::ptr::eq(result.context, self.context)
         };
         // A leaf is a tensor from outside, and so is a tensor from another device.
         if results.iter().any(is_outside) {
@@ -149,31 +70,51 @@ impl<B: AmpBackend> Taken<B> {
                 values: (!result.waits()).then(|| values_of::<B>(stored_values(result))),
             }
         });
-        let results = results.collect();
-        let (op, site) = (self.op.name().to_owned(), site::here());
-        let arguments = std::mem::take(&mut self.arguments);
-        context.recorder.with(|recording| {
-            let arguments = arguments.into_iter().map(|argument| match argument {
-                Raw::Done(argument) => argument,
-                Raw::Stored(stored) => Argument::Data(recording.keep(stored)),
-            });
-            let arguments = arguments.collect();
-            recording.add(Call {
-                op,
-                site,
-                full_precision: scope::is_full_precision(),
-                arguments,
-                results,
-            });
-        });
+        let call = Call {
+            op: self.op.name().to_owned(),
+            site: site::here(),
+            full_precision: scope::is_full_precision(),
+            arguments: std::mem::take(&mut self.arguments),
+            results: results.collect(),
+        };
+        self.context.recorder.with(|recording| recording.add(call));
     }
 }
 
 impl<B: AmpBackend> Drop for Taken<B> {
     fn drop(&mut self) {
-        if self.is_outermost {
-            IS_INSIDE.set(false);
-        }
+        IS_INSIDE.set(false);
+    }
+}
+
+/// An argument as it is recorded.
+fn argument<B: AmpBackend, G: Graph<B>>(
+    given: &Given<B, G>,
+    recording: &mut Recording<B>,
+) -> Option<Argument> {
+    let mut used = |tensor| used(tensor, recording);
+    Some(match given {
+        Given::Float(tensor) => Argument::Float(used(tensor)),
+        Given::Floats(tensors) => Argument::Floats(tensors.iter().map(used).collect()),
+        Given::Int(tensor) => Argument::Data(recording.keep(Stored::Int(tensor.clone()))),
+        Given::Bool(tensor) => Argument::Data(recording.keep(Stored::Bool(tensor.clone()))),
+        Given::Absent => Argument::Absent,
+        Given::Plain(json) => Argument::Plain(json.clone()),
+        Given::Other => return None,
+    })
+}
+
+/// The number of a float tensor.
+fn used<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>, recording: &mut Recording<B>) -> Use {
+    let key = match &tensor.role {
+        Role::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
+        _ => tensor.node().map(Key::Node),
+    };
+    Use {
+        is_shared: tensor.recorded.is_shared(),
+        id: recording.id_of(tensor.recorded.id, key, |id, data| {
+            outside(tensor, id, data)
+        }),
     }
 }
 
@@ -216,9 +157,5 @@ fn stored_values<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> FloatT
 pub(crate) fn values_of<B: AmpBackend>(tensor: FloatTensor<B>) -> Values {
     let dtype = precision::of(&tensor);
     let shape = tensor.shape().as_slice().to_vec();
-    // In F32 or F64, which every backend hands out, and which hold every other dtype.
-    let tensor = precision::cast::<B>(tensor, dtype.join(Precision::F32));
-    let data = read_sync(B::float_into_data(tensor))
-        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-    Values::of(dtype, shape, data.iter::<f64>())
+    Values::of(dtype, shape, precision::read::<B>(tensor).iter::<f64>())
 }

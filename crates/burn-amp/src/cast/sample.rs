@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn_amp_core::{Precision, report::Sample};
 use burn_amp_kernels::{AmpBackend, sample};
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::tensor::FloatTensor;
 
 use crate::precision;
 
@@ -26,10 +26,6 @@ pub(super) fn of<B: AmpBackend>(tensor: impl FnOnce() -> FloatTensor<B>, to: Pre
     if ASKED.load(Ordering::Relaxed) == 0 || !to.is_low() {
         return Sample::default();
     }
-    let sampled = sample::of::<B>(tensor());
-    // In F32 or F64, which every backend hands out.
-    let wide = precision::of(&sampled).join(Precision::F32);
-    let data = read_sync(B::float_into_data(precision::cast::<B>(sampled, wide)))
-        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
+    let data = precision::read::<B>(sample::of::<B>(tensor()));
     Sample::of(data.iter::<f64>(), to)
 }

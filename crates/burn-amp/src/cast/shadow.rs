@@ -1,16 +1,19 @@
 //! Runs each op once more in F32 or F64, on the same operands, and compares.
 
-use std::{cell::Cell, sync::Arc};
+use std::{borrow::Cow, cell::Cell, sync::Arc};
 
 use burn_amp_core::{
     Op, Precision,
     shadow::{ShadowReport, relative_error},
 };
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::tensor::FloatTensor;
 use parking_lot::{Mutex, RwLock};
 
-use super::scope::full_precision;
+use super::{
+    scope::full_precision,
+    signature::{Given, Run},
+};
 use crate::{
     graph::{Graph, NoGraph},
     precision, site,
@@ -47,6 +50,11 @@ pub(crate) fn remove(comparison: &Comparison) {
     watching::end();
 }
 
+/// Whether ops are compared.
+pub(super) fn is_on() -> bool {
+    !COMPARISONS.read().is_empty()
+}
+
 /// Whether the current call is that of a reference, which nobody is to see.
 pub(super) fn is_reference() -> bool {
     IS_REFERENCE.get()
@@ -68,62 +76,63 @@ fn unseen<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// The result of an op in each dtype with which it is compared.
-pub(crate) struct Shadow<B: AmpBackend> {
+/// The result of an op in the dtype of each comparison.
+pub(super) struct Shadow<B: AmpBackend> {
     op: Op,
-    expected: Vec<(Precision, FloatTensor<B>)>,
+    expected: Vec<(Comparison, FloatTensor<B>)>,
 }
 
 impl<B: AmpBackend> Shadow<B> {
     /// Runs the references of an op that does float arithmetic, if ops are compared.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn of(op: Op, reference: impl Fn(Precision) -> AmpTensor<B>) -> Option<Box<Self>> {
-        if op.class(Precision::F16).is_none() || is_reference() || COMPARISONS.read().is_empty() {
-            return None;
-        }
-        let mut dtypes: Vec<_> = COMPARISONS.read().iter().map(|one| one.with).collect();
-        dtypes.sort_unstable();
-        dtypes.dedup();
-        let expected = dtypes.into_iter().map(|dtype| {
-            let expected = full_precision(|| reference(dtype));
+    pub(super) fn of<G: Graph<B>>(
+        op: Op,
+        again: Run<B, NoGraph>,
+        given: &[Given<B, G>],
+    ) -> Option<Self> {
+        op.class(Precision::F16)?;
+        let comparisons = COMPARISONS.read().clone();
+        let expected = comparisons.into_iter().filter_map(|comparison| {
+            let given = given.iter().map(|given| in_dtype(given, comparison.with));
+            let expected = full_precision(|| again(given.collect()))?.pop()?;
             let wide = expected.stored().join(Precision::F32);
-            (dtype, expected.read(wide, Reader::Cut))
+            Some((comparison, expected.read(wide, Reader::Cut)))
         });
-        let expected = unseen(|| expected.collect());
-        Some(Box::new(Self { op, expected }))
+        let expected: Vec<_> = unseen(|| expected.collect());
+        (!expected.is_empty()).then_some(Self { op, expected })
     }
 
     /// Compares a result with the references.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn compared<G: Graph<B>>(self, result: AmpTensor<B, G>) -> AmpTensor<B, G> {
-        let Self { op, expected } = self;
-        let stored = result.stored();
-        let found = unseen(|| values::<B>(values_in(&result, Precision::F32)));
-        let site = site::here();
-        let comparisons = COMPARISONS.read().clone();
-        for (dtype, expected) in expected {
+    pub(super) fn compare<G: Graph<B>>(self, result: &AmpTensor<B, G>) {
+        let found = unseen(|| values::<B>(values_in(result, Precision::F32)));
+        for (comparison, expected) in self.expected {
             let error = relative_error(&found, &values::<B>(expected));
-            for Comparison { with, report } in &comparisons {
-                if *with == dtype {
-                    report.lock().add(op.name(), site.clone(), stored, error);
-                }
-            }
+            let mut report = comparison.report.lock();
+            report.add(self.op.name(), site::here(), result.stored(), error);
         }
-        result
+    }
+}
+
+/// An argument outside a graph, with float tensors in `dtype`.
+fn in_dtype<B: AmpBackend, G: Graph<B>>(
+    given: &Given<B, G>,
+    dtype: Precision,
+) -> Given<'static, B, NoGraph> {
+    let float = |tensor: &AmpTensor<B, G>| {
+        AmpTensor::<B, NoGraph>::new(values_in(tensor, dtype), tensor.context)
+    };
+    match given {
+        Given::Float(tensor) => Given::Float(Cow::Owned(float(tensor))),
+        Given::Floats(tensors) => Given::Floats(tensors.iter().map(float).collect()),
+        Given::Int(tensor) => Given::Int(tensor.clone()),
+        Given::Bool(tensor) => Given::Bool(tensor.clone()),
+        Given::Absent => Given::Absent,
+        Given::Plain(json) => Given::Plain(json.clone()),
+        Given::Other => Given::Other,
     }
 }
 
 /// The values of a tensor in `dtype`, or in F64 if it is, outside a graph: as the tensor is stored, or as a reader of F32
 /// gets them if it has not been computed.
-pub(crate) fn operand<B: AmpBackend, G: Graph<B>>(
-    tensor: &AmpTensor<B, G>,
-    dtype: Precision,
-) -> AmpTensor<B, NoGraph> {
-    AmpTensor::new(values_in(tensor, dtype), tensor.context)
-}
-
 fn values_in<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
     dtype: Precision,
@@ -135,7 +144,5 @@ fn values_in<B: AmpBackend, G: Graph<B>>(
 
 /// Reads values. Incurs a device-to-host read.
 fn values<B: AmpBackend>(tensor: FloatTensor<B>) -> Vec<f64> {
-    let data = read_sync(B::float_into_data(tensor))
-        .unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"));
-    data.iter::<f64>().collect()
+    precision::read::<B>(tensor).iter::<f64>().collect()
 }

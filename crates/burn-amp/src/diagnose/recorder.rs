@@ -15,7 +15,7 @@ use crate::{
     backend::Amped,
     cast::{
         sample,
-        watch::{self, WatchedCall, Watcher},
+        watchers::{self, WatchedCall, Watcher},
     },
     policy::Context,
     site,
@@ -154,7 +154,7 @@ impl Recording {
             sample::begin();
         }
         made::begin();
-        watch::add(recorder.clone());
+        watchers::add(recorder.clone());
         Self {
             recorder,
             samples,
@@ -197,7 +197,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         let recorder: Arc<dyn Watcher> = self.recorder.clone();
-        watch::remove(&recorder);
+        watchers::remove(&recorder);
         made::end();
         if self.samples {
             sample::end();

@@ -1,7 +1,7 @@
 //! Runs a step of training again that `overflow.replay` has written to a file.
 //!
 //! [`replay`](replay()) runs it in three forms: in the dtypes in which it was recorded, in F32 and in F64. Each call goes
-//! by a method per row of `burn_amp_core`'s table.
+//! by the function of its op in `cast/again.rs`.
 
 mod call;
 mod run;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use burn_amp_core::{
-    Compute, Config, ConfigError, LossScaleMode, Precision, Preset,
+    Compute, Config, ConfigError, LossScaleMode, Op, Precision, Preset,
     overflow::{Locate, Range},
     replay::{Call, Form, Nature as Kind, Outside, Replayed, Step},
 };
@@ -20,10 +20,13 @@ use burn_backend::{
 };
 use parking_lot::Mutex;
 
-use super::call::{self, Arguments, Tensors};
+use super::call::{self, Tensors};
 use crate::{
     backend::Amp,
-    cast::{locate::is_finite, record::values_of, scope::full_precision},
+    cast::{
+        again, locate::is_finite, plain::Plain, record::values_of, scope::full_precision,
+        signature::Given,
+    },
     distributed::Trainable,
     graph::{Origin, Probe, Tape},
     loss_scale::Passes,
@@ -267,17 +270,23 @@ fn again<B: Trainable>(
         op: call.op.clone(),
     };
     let op = call.op.parse().map_err(|()| unknown())?;
-    let run = call::of::<B>(op).ok_or_else(unknown)?;
-    let mut arguments = Arguments {
-        rest: call.arguments.iter(),
-        data: &step.data,
-        tensors,
-        device,
-        all_in,
+    let run = again::of::<B, Apart, Tape>(op).ok_or_else(unknown)?;
+    let mut run = || {
+        let mut given = call::arguments(call, step, device, tensors)?;
+        match (op, all_in) {
+            // A move to another device stays on the one that there is.
+            (Op::float_to_device, _) => Some(given.pop()?.tensors().to_vec()),
+            (Op::float_cast, Some(dtype)) => {
+                given.pop();
+                given.push(Given::Plain(precision::to_float(dtype).write()));
+                run(given)
+            }
+            _ => run(given),
+        }
     };
     let results = site::at(call.site.clone(), || match call.full_precision {
-        true => full_precision(|| run(&mut arguments)),
-        false => run(&mut arguments),
+        true => full_precision(run),
+        false => run(),
     });
     results.ok_or_else(|| ReplayError::Arguments {
         call: at,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::Amp,
-    cast::watch,
+    cast::watchers,
     diagnose::every_pass,
     distributed::Trainable,
     graph::{NoGraph, Recorded, Records, Stepped},
@@ -43,7 +43,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             // What burn-amp computed beside the graph has no node in it. The result of an op has one, as Burn expects.
             inner = G::Inner::float_mul_scalar(inner, 1.0.into());
         }
-        watch::backward_begins();
+        watchers::backward_begins();
         every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {

@@ -7,7 +7,7 @@ use burn_amp_core::{
 };
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::grads::Gradients;
-use burn_backend::{DType, TensorData, read_sync, tensor::FloatTensor};
+use burn_backend::{DType, TensorData, read_sync};
 
 use crate::{
     cast::record::values_of,
@@ -92,14 +92,22 @@ pub(super) fn write<B: AmpBackend>(context: &Context<B>, step: &Step) {
     }
 }
 
-/// Reads a tensor to the host.
+/// Reads a tensor in the dtype in which it is stored.
 fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
     let read = |data| {
         let data: Result<TensorData, _> = data;
         data.unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"))
     };
     match stored {
-        Stored::Float(tensor) => floats::<B>(tensor, read),
+        Stored::Float(tensor) => {
+            let (dtype, to) = match precision::of(&tensor) {
+                Precision::F64 => (Dtype::F64, DType::F64),
+                Precision::F32 | Precision::Flex32 => (Dtype::F32, DType::F32),
+                Precision::F16 => (Dtype::F16, DType::F16),
+                Precision::BF16 => (Dtype::BF16, DType::BF16),
+            };
+            of(dtype, precision::read::<B>(tensor).convert_dtype(to))
+        }
         Stored::Int(tensor) => {
             let data = read(read_sync(B::int_into_data(tensor)));
             let dtype = match data.dtype {
@@ -124,24 +132,6 @@ fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
             }
         }
     }
-}
-
-/// Reads a float tensor in the dtype in which it is stored. Every backend hands out F32 and F64, in which the low dtypes
-/// are exact.
-fn floats<B: AmpBackend>(
-    tensor: FloatTensor<B>,
-    read: impl FnOnce(Result<TensorData, burn_backend::ExecutionError>) -> TensorData,
-) -> Data {
-    let stored = precision::of(&tensor);
-    let wide = precision::cast::<B>(tensor, stored.join(Precision::F32));
-    let data = read(read_sync(B::float_into_data(wide)));
-    let (dtype, to) = match stored {
-        Precision::F64 => (Dtype::F64, DType::F64),
-        Precision::F32 | Precision::Flex32 => (Dtype::F32, DType::F32),
-        Precision::F16 => (Dtype::F16, DType::F16),
-        Precision::BF16 => (Dtype::BF16, DType::BF16),
-    };
-    of(dtype, data.convert_dtype(to))
 }
 
 fn of(dtype: Dtype, data: TensorData) -> Data {

@@ -1,7 +1,7 @@
 //! A call whose dtypes have been decided: casts the operands and wraps the result.
 
 use burn_amp_core::{Casts, Class, Op, Precision, scalar};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::{
     Scalar, TensorPrimitive,
     tensor::{BoolTensor, FloatTensor, IntTensor},
@@ -104,7 +104,7 @@ impl<B: AmpBackend> Decided<B> {
             None => tensor,
         };
         let values = tensor.read(dtype, reader);
-        watch.made::<B, G>(&values);
+        watch.made::<B, G>(|| made::float::<G::Inner>(&values));
         if is_probed_before {
             values
         } else {
@@ -337,14 +337,14 @@ impl<B: AmpBackend> Decided<B> {
     /// Returns an int result as it is.
     #[inline]
     pub(crate) fn int_result<G: Graph<B>>(&self, result: IntTensor<B>) -> IntTensor<B> {
-        self.call.watch.int_result::<B, G>(&result);
+        self.call.watch.made::<B, G>(|| made::int::<B>(&result));
         result
     }
 
     /// Returns a bool result as it is.
     #[inline]
     pub(crate) fn bool_result<G: Graph<B>>(&self, result: BoolTensor<B>) -> BoolTensor<B> {
-        self.call.watch.bool_result::<B, G>(&result);
+        self.call.watch.made::<B, G>(|| made::bool::<B>(&result));
         result
     }
 

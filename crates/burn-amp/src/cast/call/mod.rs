@@ -168,13 +168,13 @@ impl<B: AmpBackend> Call<B> {
     /// Adds an int operand.
     #[inline]
     pub(crate) fn int(&mut self, tensor: &IntTensor<B>) {
-        self.watch.int_operand::<B>(tensor);
+        self.watch.memory(|| B::int_memory(tensor));
     }
 
     /// Adds a bool operand.
     #[inline]
     pub(crate) fn bool(&mut self, tensor: &BoolTensor<B>) {
-        self.watch.bool_operand::<B>(tensor);
+        self.watch.memory(|| B::bool_memory(tensor));
     }
 
     /// Uses the policy of a device, unless an operand has already provided one.
