@@ -100,6 +100,7 @@ fn a_softmax_that_is_summed_is_computed_in_f32_for_the_sum() {
         float_mul F32 F32
         float_mul F32 F32
         float_sum_dim F32
+        float_reshape F32
         float_sum_dim F32
         float_equal_elem F32
         float_mask_fill F32
