@@ -64,7 +64,8 @@ pub fn build() -> Result<()> {
 /// are short and name files that exist, and that the page of laws is up to date.
 pub fn check() -> Result<()> {
     let root = workspace::root();
-    let pages = pages(&root)?;
+    let pages = workspace::files("*.md")?;
+    let pages: Vec<_> = pages.into_iter().map(PathBuf::from).collect();
     let mut problems = Vec::new();
     for page in &pages {
         problems.extend(broken_links(&root, page)?);
@@ -77,26 +78,7 @@ pub fn check() -> Result<()> {
     }
     ensure!(problems.is_empty(), "{} problems", problems.len());
     println!("{} pages: all links resolve", pages.len());
-    laws::check()
-}
-
-/// The Markdown files that are under version control or will be, relative to the root.
-fn pages(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut git = Command::new("git");
-    git.args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "*.md",
-    ]);
-    let list = workspace::output(git.current_dir(root))?;
-    let pages: Vec<PathBuf> = list.lines().map(PathBuf::from).collect();
-    ensure!(!pages.is_empty(), "git knows no Markdown files");
-    Ok(pages
-        .into_iter()
-        .filter(|page| root.join(page).exists())
-        .collect())
+    laws::PAGE.check()
 }
 
 fn read(root: &Path, page: &Path) -> Result<String> {

@@ -79,14 +79,14 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Book => book::run(),
-        Command::Config(options) => config::run(options),
+        Command::Config(options) => config::FILES.run(&options),
         Command::Cuda(options) => cuda::run(options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Gpu(options) => gpu::run(&options),
-        Command::Laws(options) => laws::run(options),
-        Command::Mistakes(options) => mistakes::run(options),
+        Command::Laws(options) => laws::PAGE.run(&options),
+        Command::Mistakes(options) => mistakes::PAGE.run(&options),
         Command::Ops => ops::check(),
-        Command::OpsTable(options) => ops_table::run(options),
+        Command::OpsTable(options) => ops_table::PAGE.run(&options),
         Command::Publish(options) => publish::run(&options),
         Command::Test(options) => return test::run(&options),
     };
