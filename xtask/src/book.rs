@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{laws, markdown, workspace};
+use crate::{laws, markdown, type_names, workspace};
 
 /// The folder of the book's pages.
 const PAGES: &str = "book/src";
@@ -61,7 +61,7 @@ pub fn build() -> Result<()> {
 }
 
 /// Checks the links of all pages, the table of contents, that every Rust example is tested, that the pages on the design
-/// are short and name files that exist, and that the page of laws is up to date.
+/// are short and name files that exist, that the page of laws is up to date, and that a type's name says which is meant.
 pub fn check() -> Result<()> {
     let root = workspace::root();
     let pages = workspace::files("*.md")?;
@@ -78,7 +78,8 @@ pub fn check() -> Result<()> {
     }
     ensure!(problems.is_empty(), "{} problems", problems.len());
     println!("{} pages: all links resolve", pages.len());
-    laws::PAGE.check()
+    laws::PAGE.check()?;
+    type_names::check()
 }
 
 fn read(root: &Path, page: &Path) -> Result<String> {

@@ -56,7 +56,7 @@ pub const TEST: &[Step] = &[
     ),
     Step::new(
         "pages",
-        "the links of all pages lead somewhere, every Rust example of the book is tested, the pages on the design are short, and `book/src/inside/laws.md` is the laws of the tests",
+        "the links of all pages lead somewhere, every Rust example of the book is tested, the pages on the design are short, `book/src/inside/laws.md` is the laws of the tests, and a type name is used once per published crate",
         Task::Check("the links of all Markdown pages", book::check),
     ),
     Step::new(
