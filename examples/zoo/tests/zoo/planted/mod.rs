@@ -23,15 +23,13 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff,
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig,
-    },
+    config::{Locate, LossScaleMode},
     diagnose::{NotFinite, last_overflow, shadow, treat_as_library},
     replay::{Step, replay},
     scaling::name_parameters,
 };
 use burn_amp_core::Op;
+use burn_amp_tests::{in_f16, policy};
 use instrumented::Instrumented;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
@@ -42,29 +40,16 @@ use self::{
 };
 use crate::Plain;
 
-struct Searched;
-
-impl ConfigSource for Searched {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            // A scale that does not move, at which the gradients of the tiny models are far from both ends of F16.
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Static,
-                rule: DynamicLossScale {
-                    init: 16.0,
-                    ..DynamicLossScale::default()
-                },
-                ..LossScaleConfig::default()
-            },
-            overflow: OverflowConfig {
-                locate: Locate::Always,
-                replay: file().display().to_string(),
-            },
-            ..Config::default()
-        })
-    }
-}
+policy!(
+    Searched,
+    in_f16(|it| {
+        // A scale that does not move, at which the gradients of the tiny models are far from both ends of F16.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 16.0;
+        it.overflow.locate = Locate::Always;
+        it.overflow.replay = file().display().to_string();
+    })
+);
 
 type Inner = Instrumented<Plain, Fault>;
 type InF16 = Autodiff<Amp<Inner, Searched>>;
