@@ -10,6 +10,7 @@ pub mod cases;
 mod in_force;
 pub mod models;
 pub mod near;
+pub mod net;
 pub mod random;
 pub mod trace;
 pub mod warnings;
@@ -89,23 +90,30 @@ macro_rules! policy {
     };
 }
 
+/// A configuration with changes: `changed(Config::default(), |it| it.preset = Preset::O0)`.
+pub fn changed(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
+    change(&mut config);
+    config
+}
+
 /// The default configuration with compute dtype `compute`.
 pub fn computing_in(compute: Compute) -> Config {
-    Config {
-        compute,
-        ..Config::default()
-    }
+    changed(Config::default(), |it| it.compute = compute)
+}
+
+/// The default configuration in F16, with changes.
+pub fn in_f16(change: impl FnOnce(&mut Config)) -> Config {
+    changed(computing_in(Compute::F16), change)
+}
+
+/// The default configuration in BF16, with changes.
+pub fn in_bf16(change: impl FnOnce(&mut Config)) -> Config {
+    changed(computing_in(Compute::Bf16), change)
 }
 
 /// The default configuration with compute dtype `compute` and loss scaling mode `mode`.
 pub fn scaling(compute: Compute, mode: LossScaleMode) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            mode,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(compute)
-    }
+    changed(computing_in(compute), |it| it.loss_scale.mode = mode)
 }
 
 policy!(
@@ -117,14 +125,7 @@ policy!(
     /// Preset `o1` in F16, with dynamic loss scaling from 65536 on: with the search for the first scale, the results of
     /// the first passes would depend on how many tests ran before.
     InF16,
-    Config {
-        loss_scale: DynamicLossScale {
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.rule.search = false)
 );
 policy!(
     /// Preset `o1` in F16, without loss scaling.

@@ -25,7 +25,7 @@ use burn::{
     },
 };
 
-use crate::near::Named;
+use crate::{PlainAutodiff, near::Named};
 
 /// A model with its input.
 pub trait Example {
@@ -283,6 +283,13 @@ pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> V
     let device = Default::default();
     B::seed(&device, 1);
     save::<B, M>(init(&device))
+}
+
+/// A layer that has the same values on every backend.
+pub fn linear<B: AutodiffBackend>(inputs: usize, outputs: usize) -> nn::Linear<B> {
+    let config = nn::LinearConfig::new(inputs, outputs);
+    let record = seeded::<PlainAutodiff, nn::Linear<PlainAutodiff>>(|device| config.init(device));
+    load::<B, _>(config.init(&Default::default()), record)
 }
 
 /// Returns the record of a module, as bytes.

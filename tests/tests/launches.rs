@@ -28,22 +28,14 @@ policy!(WithKernels, computing_in(Compute::F16));
 policy!(
     /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
-    Config {
-        ops: [Op::softmax, Op::layer_norm, Op::gelu].map(|op| (op, Class::Full)).into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.ops = [Op::softmax, Op::layer_norm, Op::gelu]
+            .map(|op| (op, Class::Full))
+            .into();
+    })
 );
 
-policy!(
-    Deferred,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
-);
+policy!(Deferred, in_f16(|it| it.loss_scale.sync = false));
 
 /// A small transformer with dropout for classification.
 #[derive(Module, Debug)]

@@ -25,29 +25,16 @@ use peak_alloc::PeakAlloc;
 static HEAP: PeakAlloc = PeakAlloc;
 
 policy!(O1, computing_in(Compute::Bf16));
-policy!(
-    O2,
-    Config {
-        preset: Preset::O2,
-        ..computing_in(Compute::Bf16)
-    }
-);
+policy!(O2, in_bf16(|it| it.preset = Preset::O2));
 
 /// F16 with a loss scale of 1, so that no pass overflows; `sync` says whether the host waits for the check.
 fn scaled(sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Dynamic,
-            rule: DynamicLossScale {
-                init: 1.0,
-                search: false,
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Dynamic;
+        it.loss_scale.rule.init = 1.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.sync = sync;
+    })
 }
 
 policy!(Waits, scaled(true));

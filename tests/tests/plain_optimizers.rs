@@ -20,31 +20,15 @@ use burn_amp::{
     optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, SkipOnDevice, clip},
     scaling::name_parameters,
 };
-use burn_amp_tests::{Compute, Config, LossScaleConfig, apart::AmpAutodiff, computing_in, policy};
+use burn_amp_tests::{apart::AmpAutodiff, in_bf16, in_f16, policy};
 
-policy!(
-    WithoutSync,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
-);
-policy!(
-    O2,
-    Config {
-        preset: Preset::O2,
-        ..computing_in(Compute::Bf16)
-    }
-);
+policy!(WithoutSync, in_f16(|it| it.loss_scale.sync = false));
+policy!(O2, in_bf16(|it| it.preset = Preset::O2));
 policy!(
     Named,
-    Config {
-        parameters: [(ParamPattern::new("weight").unwrap(), Class::Full)].into(),
-        ..computing_in(Compute::Bf16)
-    }
+    in_bf16(|it| {
+        it.parameters = [(ParamPattern::new("weight").unwrap(), Class::Full)].into();
+    })
 );
 
 /// What a warning contains.

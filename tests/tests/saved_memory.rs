@@ -39,12 +39,11 @@ type Low = AmpAutodiff<WithKernels>;
 policy!(
     /// Computes these ops as Burn's `Autodiff` does: composed of several ops, in F32.
     Decomposed,
-    Config {
-        ops: [Op::softmax, Op::log_softmax, Op::layer_norm, Op::gelu]
+    in_bf16(|it| {
+        it.ops = [Op::softmax, Op::log_softmax, Op::layer_norm, Op::gelu]
             .map(|op| (op, Class::Full))
-            .into(),
-        ..computing_in(Compute::Bf16)
-    }
+            .into();
+    })
 );
 
 /// The bytes that the graph of one encoder block keeps after the forward pass.

@@ -15,8 +15,8 @@ use burn_amp::{
     scaling::name_parameters,
 };
 use burn_amp_tests::{
-    Compute, Config, DynamicLossScale, InF16, LossScaleConfig, LossScaleMode, apart::Amp,
-    apart::AmpAutodiff, computing_in, policy, warnings::warnings_with,
+    Compute, Config, InF16, LossScaleMode, apart::Amp, apart::AmpAutodiff, computing_in, in_bf16,
+    in_f16, policy, warnings::warnings_with,
 };
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {
@@ -61,13 +61,7 @@ fn burns_autodiff_outside_of_amp_trains_and_is_warned_of_once() {
 
 const REMEDY: &str = "AmpOptimizer::new(AdamConfig::new()).init()";
 
-policy!(
-    O2,
-    Config {
-        preset: Preset::O2,
-        ..computing_in(Compute::F16)
-    }
-);
+policy!(O2, in_f16(|it| it.preset = Preset::O2));
 
 #[test]
 fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
@@ -95,16 +89,7 @@ fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
     assert!(warning.contains(REMEDY), "{warning}");
 }
 
-policy!(
-    Goes,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
-);
+policy!(Goes, in_f16(|it| it.loss_scale.sync = false));
 
 #[test]
 fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_once() {
@@ -135,17 +120,10 @@ fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_on
 
 policy!(
     TooLarge,
-    Config {
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: 2f32.powi(40),
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 2f32.powi(40);
+    })
 );
 
 #[test]
@@ -184,15 +162,10 @@ fn a_static_scale_that_overflows_step_after_step_is_warned_of_once() {
 
 policy!(
     AtTheFloor,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 0.5,
-            min: 0.5,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 0.5;
+        it.loss_scale.rule.min = 0.5;
+    })
 );
 
 /// Two losses in turn, of which one overflows at every scale: the other one's small gradients become zeros.
@@ -216,15 +189,10 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
 
 policy!(
     Falling,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 2.0,
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 2.0;
+        it.loss_scale.rule.search = false;
+    })
 );
 
 #[test]
@@ -249,17 +217,10 @@ policy!(AtScale1, fixed_at(1.0));
 policy!(AtScale16384, fixed_at(16384.0));
 
 fn fixed_at(scale: f32) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: scale,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = scale;
+    })
 }
 
 /// Passes whose gradient is noise of a size; whether the last of them was the first that is looked at.
@@ -358,10 +319,9 @@ fn a_recorder_that_rounds_the_state_of_an_optimizer_is_warned_of_once() {
 
 policy!(
     HeadInF32,
-    Config {
-        parameters: [(ParamPattern::new("weight").unwrap(), Class::Full)].into(),
-        ..computing_in(Compute::Bf16)
-    }
+    in_bf16(|it| {
+        it.parameters = [(ParamPattern::new("weight").unwrap(), Class::Full)].into();
+    })
 );
 
 #[test]

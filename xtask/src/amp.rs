@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
 };
 
 use anyhow::{Context, Result};
 use syn::{ImplItem, Item, ItemImpl, Type, UseTree};
+
+use crate::workspace;
 
 /// The name of the decorator's type.
 const DECORATOR: &str = "Amp";
@@ -23,27 +24,17 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Reads every `.rs` file in `folder` and in the folders below it.
-    pub fn read(folder: &Path) -> Result<Self> {
+    /// Reads the files that match a pattern.
+    pub fn read(pattern: &str) -> Result<Self> {
         let mut sources = Self::default();
-        sources.read_folder(folder)?;
-        Ok(sources)
-    }
-
-    fn read_folder(&mut self, folder: &Path) -> Result<()> {
-        let named = || folder.display().to_string();
-        for entry in fs::read_dir(folder).with_context(named)? {
-            let path = entry.with_context(named)?.path();
-            if path.is_dir() {
-                self.read_folder(&path)?;
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                fs::read_to_string(&path)
-                    .map_err(anyhow::Error::from)
-                    .and_then(|source| self.add(&source))
-                    .with_context(|| path.display().to_string())?;
-            }
+        for path in workspace::files(pattern)? {
+            let source = fs::read_to_string(workspace::root().join(&path));
+            source
+                .map_err(anyhow::Error::from)
+                .and_then(|source| sources.add(&source))
+                .with_context(|| path)?;
         }
-        Ok(())
+        Ok(sources)
     }
 
     /// Adds the names in one source file.

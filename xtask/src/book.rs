@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{laws, markdown, workspace};
+use crate::{laws, markdown, type_names, workspace};
 
 /// The folder of the book's pages.
 const PAGES: &str = "book/src";
@@ -61,10 +61,11 @@ pub fn build() -> Result<()> {
 }
 
 /// Checks the links of all pages, the table of contents, that every Rust example is tested, that the pages on the design
-/// are short and name files that exist, and that the page of laws is up to date.
+/// are short and name files that exist, that the page of laws is up to date, and that a type's name says which is meant.
 pub fn check() -> Result<()> {
     let root = workspace::root();
-    let pages = pages(&root)?;
+    let pages = workspace::files("*.md")?;
+    let pages: Vec<_> = pages.into_iter().map(PathBuf::from).collect();
     let mut problems = Vec::new();
     for page in &pages {
         problems.extend(broken_links(&root, page)?);
@@ -77,26 +78,8 @@ pub fn check() -> Result<()> {
     }
     ensure!(problems.is_empty(), "{} problems", problems.len());
     println!("{} pages: all links resolve", pages.len());
-    laws::check()
-}
-
-/// The Markdown files that are under version control or will be, relative to the root.
-fn pages(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut git = Command::new("git");
-    git.args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "*.md",
-    ]);
-    let list = workspace::output(git.current_dir(root))?;
-    let pages: Vec<PathBuf> = list.lines().map(PathBuf::from).collect();
-    ensure!(!pages.is_empty(), "git knows no Markdown files");
-    Ok(pages
-        .into_iter()
-        .filter(|page| root.join(page).exists())
-        .collect())
+    laws::PAGE.check()?;
+    type_names::check()
 }
 
 fn read(root: &Path, page: &Path) -> Result<String> {

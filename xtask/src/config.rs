@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use burn_amp_core::{Config, Key};
 
-use crate::generated::{self, Generated, Options};
-
-const COMMAND: &str = "config";
+use crate::generated::{Command, Generated};
 
 const AMP_TOML: &str = "\
 # burn-amp's configuration. Every key is optional; these are the defaults. More: book/src/configuration.md.
@@ -82,18 +80,14 @@ softmax = \"full\"
 ```
 ";
 
-/// Writes, prints or checks the files.
-pub fn run(options: Options) -> Result<()> {
-    generated::run(options, COMMAND, &files()?)
-}
+/// The table of keys as files.
+pub const FILES: Command = Command {
+    name: "config",
+    files,
+};
 
-/// Fails if the files in the repository differ from those generated from the table of keys.
-pub fn check() -> Result<()> {
-    generated::check(COMMAND, &files()?)
-}
-
-fn files() -> Result<[Generated; 2]> {
-    Ok([
+fn files() -> Result<Vec<Generated>> {
+    Ok(vec![
         Generated {
             path: "amp.toml",
             text: format!("{AMP_TOML}{}", Config::default()),

@@ -26,36 +26,47 @@ pub struct Generated {
     pub text: String,
 }
 
-/// Writes, prints or checks the files of a command.
-pub fn run(options: Options, command: &str, files: &[Generated]) -> Result<()> {
-    if options.check {
-        return check(command, files);
-    }
-    for Generated { path, text } in files {
-        if options.print {
-            print!("{text}");
-            continue;
-        }
-        let full = workspace::root().join(path);
-        if let Some(folder) = full.parent() {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        }
-        fs::write(&full, text).with_context(|| full.display().to_string())?;
-        println!("{path} written");
-    }
-    Ok(())
+/// A command that writes generated files.
+pub struct Command {
+    /// Its name, after `cargo xtask`.
+    pub name: &'static str,
+    /// Generates the files.
+    pub files: fn() -> Result<Vec<Generated>>,
 }
 
-/// Fails if a file in the repository differs from its generated text.
-pub fn check(command: &str, files: &[Generated]) -> Result<()> {
-    for Generated { path, text } in files {
-        let full = workspace::root().join(path);
-        let committed = fs::read_to_string(&full).with_context(|| full.display().to_string())?;
-        // A checkout may have changed the line endings.
-        if committed.replace("\r\n", "\n") != *text {
-            bail!("{path} is not up to date; run `cargo xtask {command}`");
+impl Command {
+    /// Writes, prints or checks the files.
+    pub fn run(&self, options: &Options) -> Result<()> {
+        if options.check {
+            return self.check();
         }
-        println!("{path} is up to date");
+        for Generated { path, text } in (self.files)()? {
+            if options.print {
+                print!("{text}");
+                continue;
+            }
+            let full = workspace::root().join(path);
+            if let Some(folder) = full.parent() {
+                fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            }
+            fs::write(&full, text).with_context(|| full.display().to_string())?;
+            println!("{path} written");
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Fails if a file in the repository differs from its generated text.
+    pub fn check(&self) -> Result<()> {
+        for Generated { path, text } in (self.files)()? {
+            let full = workspace::root().join(path);
+            let committed =
+                fs::read_to_string(&full).with_context(|| full.display().to_string())?;
+            // A checkout may have changed the line endings.
+            if committed.replace("\r\n", "\n") != text {
+                bail!("{path} is not up to date; run `cargo xtask {}`", self.name);
+            }
+            println!("{path} is up to date");
+        }
+        Ok(())
+    }
 }

@@ -7,11 +7,9 @@ use std::{fmt::Write as _, fs};
 use anyhow::{Context, Result};
 
 use crate::{
-    generated::{self, Generated, Options},
+    generated::{Command, Generated},
     workspace,
 };
-
-const COMMAND: &str = "laws";
 
 const HEADER: &str = "\
 # Laws
@@ -25,35 +23,24 @@ What the tests hold, in one sentence for each law. A law stands in the header of
 |---|---|
 ";
 
-/// Writes, prints or checks the page.
-pub fn run(options: Options) -> Result<()> {
-    generated::run(options, COMMAND, &[file()?])
-}
+/// The page of the laws.
+pub const PAGE: Command = Command {
+    name: "laws",
+    files,
+};
 
-/// Fails if the page in the repository differs from the one generated from the headers.
-pub fn check() -> Result<()> {
-    generated::check(COMMAND, &[file()?])
-}
-
-fn file() -> Result<Generated> {
-    Ok(Generated {
+fn files() -> Result<Vec<Generated>> {
+    Ok(vec![Generated {
         path: "book/src/inside/laws.md",
         text: page()?,
-    })
+    }])
 }
 
 fn page() -> Result<String> {
-    let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
-    let list = workspace::output(workspace::command("git", &args).args(["--deduplicate", "*.rs"]))?;
-    let root = workspace::root();
-    let mut paths: Vec<_> = list
-        .lines()
-        .filter(|path| root.join(path).exists())
-        .collect();
-    paths.sort_unstable();
     let mut page = HEADER.to_owned();
-    for path in paths {
-        let text = fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
+    for path in workspace::files("*.rs")? {
+        let text =
+            fs::read_to_string(workspace::root().join(&path)).with_context(|| path.clone())?;
         for law in laws(&text) {
             writeln!(page, "| {law} | `{path}` |")?;
         }

@@ -10,6 +10,7 @@
 //! * [`fuzz`]: `fuzz`, which runs random programs and compares their results with casts by hand
 //! * [`gpu`], [`bundle`]: `gpu`, which packs a folder of tests and benchmarks for a GPU machine
 //! * [`book`], [`markdown`]: `book`, which checks the links of all pages and builds the book
+//! * [`type_names`]: checks that a type name is used once per published crate
 //! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
 //! * [`publish`]: `publish`, a dry run of publishing all crates
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
@@ -35,6 +36,7 @@ mod ops_table;
 mod publish;
 mod shape;
 mod test;
+mod type_names;
 mod vulkan;
 mod workspace;
 
@@ -79,14 +81,14 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Book => book::run(),
-        Command::Config(options) => config::run(options),
+        Command::Config(options) => config::FILES.run(&options),
         Command::Cuda(options) => cuda::run(options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Gpu(options) => gpu::run(&options),
-        Command::Laws(options) => laws::run(options),
-        Command::Mistakes(options) => mistakes::run(options),
+        Command::Laws(options) => laws::PAGE.run(&options),
+        Command::Mistakes(options) => mistakes::PAGE.run(&options),
         Command::Ops => ops::check(),
-        Command::OpsTable(options) => ops_table::run(options),
+        Command::OpsTable(options) => ops_table::PAGE.run(&options),
         Command::Publish(options) => publish::run(&options),
         Command::Test(options) => return test::run(&options),
     };

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
     use crate::{markdown, workspace};
 
@@ -27,24 +27,24 @@ mod tests {
         markdown::anchors(page).split_off(1)
     }
 
-    /// All sources of the crates, with string literals in one line.
-    fn sources(folder: &Path, text: &mut String) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                sources(&path, text);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let mut continues = false;
-                for line in fs::read_to_string(&path).unwrap().lines() {
-                    let line = if continues { line.trim_start() } else { line };
-                    continues = line.ends_with('\\');
-                    text.push_str(line.trim_end_matches('\\'));
-                    if !continues {
-                        text.push('\n');
-                    }
+    /// The sources of crates, with string literals in one line.
+    fn sources(pattern: &str) -> String {
+        let mut text = String::new();
+        for path in workspace::files(pattern).unwrap() {
+            let mut continues = false;
+            for line in fs::read_to_string(workspace::root().join(path))
+                .unwrap()
+                .lines()
+            {
+                let line = if continues { line.trim_start() } else { line };
+                continues = line.ends_with('\\');
+                text.push_str(line.trim_end_matches('\\'));
+                if !continues {
+                    text.push('\n');
                 }
             }
         }
+        text
     }
 
     fn page() -> String {
@@ -64,8 +64,7 @@ mod tests {
     #[test]
     fn every_message_of_the_page_is_in_the_sources() {
         let page = page();
-        let mut text = String::new();
-        sources(&workspace::root().join("crates"), &mut text);
+        let text = sources("crates/*.rs");
         for (messages, _) in rows(&page) {
             for message in messages
                 .iter()
@@ -91,8 +90,7 @@ mod tests {
     #[test]
     fn every_section_is_named_by_its_message_and_every_name_has_a_section() {
         let page = page();
-        let mut text = String::new();
-        sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
+        let text = sources("crates/burn-amp/src/*.rs");
         let anchors = anchors(&page);
         for anchor in &anchors {
             assert!(
@@ -113,8 +111,7 @@ mod tests {
 
     #[test]
     fn every_warning_has_a_row() {
-        let mut text = String::new();
-        sources(&workspace::root().join("crates/burn-amp/src"), &mut text);
+        let text = sources("crates/burn-amp/src/*.rs");
         let given = text.matches(".give(||").count();
         let rows = rows(&page())
             .into_iter()

@@ -6,11 +6,9 @@ use anyhow::{Context, Result};
 use burn_amp_core::{Class, Op, Precision};
 
 use crate::{
-    generated::{self, Generated, Options},
+    generated::{Command, Generated},
     shape,
 };
-
-const COMMAND: &str = "ops-table";
 
 const HEADER: &str = "\
 # Classes of the float ops
@@ -36,21 +34,17 @@ function of its own.
 
 ";
 
-/// Writes, prints or checks the page.
-pub fn run(options: Options) -> Result<()> {
-    generated::run(options, COMMAND, &[file()?])
-}
+/// The page of the ops.
+pub const PAGE: Command = Command {
+    name: "ops-table",
+    files,
+};
 
-/// Fails if the page in the repository differs from the one generated from the table.
-pub fn check() -> Result<()> {
-    generated::check(COMMAND, &[file()?])
-}
-
-fn file() -> Result<Generated> {
-    Ok(Generated {
+fn files() -> Result<Vec<Generated>> {
+    Ok(vec![Generated {
         path: "book/src/ops.md",
         text: page()?,
-    })
+    }])
 }
 
 fn page() -> Result<String> {

@@ -62,6 +62,24 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
+/// The files whose path matches the pattern and that git tracks or does not ignore, relative to the root.
+///
+/// # Errors
+///
+/// Returns an error if there are none.
+pub fn files(pattern: &str) -> Result<Vec<String>> {
+    let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let mut git = command("git", &args);
+    let list = output(git.args(["--deduplicate", "--", pattern]))?;
+    let root = root();
+    // Git lists a removed file until the removal is committed.
+    let files = list.lines().filter(|file| root.join(file).exists());
+    let mut files: Vec<_> = files.map(str::to_owned).collect();
+    ensure!(!files.is_empty(), "git lists no {pattern}");
+    files.sort_unstable();
+    Ok(files)
+}
+
 /// Runs a cargo command that builds one program or test, and returns the path of its executable.
 pub fn executable(cargo: &mut Command, name: &str) -> Result<PathBuf> {
     cargo.arg("--message-format=json-render-diagnostics");

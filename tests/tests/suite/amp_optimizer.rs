@@ -21,30 +21,21 @@ use burn_amp::{
     },
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, InF16, LossScaleConfig,
-    LossScaleMode, Plain, PlainAutodiff, computing_in,
-    models::{load, save, seeded},
+    Amp, AmpAutodiff, Config, ConfigSource, InF16, LossScaleMode, Plain, in_f16,
+    models::{load, save},
+    net::{Net, poisoned},
     policy,
     trace::{Trace, calls},
 };
 
-use super::overflow::{Net, poisoned};
-
 fn config(preset: Preset, sync: bool) -> Config {
-    Config {
-        preset,
-        loss_scale: LossScaleConfig {
-            // Static, because the runs share a scale, which would otherwise fall at each overflow.
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: 256.0,
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.preset = preset;
+        // Static, because the runs share a scale, which would otherwise fall at each overflow.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.sync = sync;
+    })
 }
 
 policy!(O1Waits, config(Preset::O1, true));
@@ -60,10 +51,7 @@ const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
 fn net<P: ConfigSource>() -> Net<B<P>> {
     let _policy = burn_amp_tests::enter::<P>();
-    static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
-    let net = load::<B<P>, _>(Net::new(&Default::default()), record.clone());
-    cast_params(net)
+    cast_params(Net::seeded())
 }
 
 /// The gradients of one micro-batch; after an overflow they are missing or zeros.
@@ -428,10 +416,7 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
 fn split_masters_are_the_masters() {
     policy!(
         O2InBf16,
-        Config {
-            preset: Preset::O2,
-            ..computing_in(Compute::Bf16)
-        }
+        burn_amp_tests::in_bf16(|it| it.preset = Preset::O2)
     );
     fn trained(masters: Masters) -> Vec<u8> {
         type P = O2InBf16;

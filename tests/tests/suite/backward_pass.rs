@@ -13,20 +13,14 @@ use burn_amp::{
     scaling::Outcome,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, PlainAutodiff, computing_in,
-    for_each_low_policy, policy,
+    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, changed, computing_in,
+    for_each_low_policy, in_f16, policy,
 };
 
 policy!(
     /// F16 with a loss scale that stays on the device.
     OnDevice,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.sync = false)
 );
 
 fn panics(f: impl FnOnce()) -> bool {
@@ -53,23 +47,11 @@ fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     refused::<OnDevice>();
 }
 
-policy!(
-    Off,
-    Config {
-        preset: Preset::O0,
-        ..Config::default()
-    }
-);
+policy!(Off, changed(Config::default(), |it| it.preset = Preset::O0));
 policy!(InF32, computing_in(Compute::F32));
 policy!(
     Unscaled,
-    Config {
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Off,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.mode = LossScaleMode::Off)
 );
 
 /// Burn's own message speaks of a node that should have a step registered.

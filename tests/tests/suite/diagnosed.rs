@@ -8,31 +8,20 @@ use burn::{
     },
 };
 use burn_amp::{
-    config::{Locate, Op, OverflowConfig},
+    config::{Locate, Op},
     diagnose, loss_scale,
 };
 use burn_amp_tests::{
-    Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
-    computing_in, policy,
+    Config, ConfigSource, LossScaleMode, Plain, in_f16, policy,
     trace::{Trace, calls},
 };
 
 fn located(locate: Locate) -> Config {
-    Config {
-        overflow: OverflowConfig {
-            locate,
-            ..OverflowConfig::default()
-        },
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: 1.0,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.overflow.locate = locate;
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 1.0;
+    })
 }
 
 policy!(Off, located(Locate::Off));

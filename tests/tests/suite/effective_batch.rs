@@ -19,25 +19,15 @@ use burn_amp::{
     extend::{Amped, NoGraph},
     optim::{AmpOptimizer, LossScaleOptimizer},
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    computing_in, policy,
-};
+use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, LossScaleMode, in_f16, policy};
 
 fn config(sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            // Static, because the tests share a scale, which would otherwise fall at each overflow.
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: 256.0,
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        // Static, because the tests share a scale, which would otherwise fall at each overflow.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.sync = sync;
+    })
 }
 
 policy!(Waits, config(true));

@@ -2,42 +2,27 @@
 //! scale.
 
 use burn::{
-    nn::{Linear, LinearConfig},
+    nn::Linear,
     optim::{GradientsParams, Optimizer, SgdConfig},
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::LossScaleRecord};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, PlainAutodiff,
-    computing_in,
-    models::{load, noise, seeded},
+    AmpAutodiff, Config, ConfigSource, PlainAutodiff, in_f16,
+    models::{linear, noise},
     policy,
 };
 
 fn config(search: bool, sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            rule: DynamicLossScale {
-                search,
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.search = search;
+        it.loss_scale.sync = sync;
+    })
 }
 
 policy!(Searching, config(true, true));
 policy!(Descending, config(false, true));
 policy!(OnDevice, config(true, false));
-
-fn layer<B: AutodiffBackend>() -> Linear<B> {
-    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
-        LinearConfig::new(8, 4).init(device)
-    });
-    load::<B, _>(LinearConfig::new(8, 4).init(&Default::default()), record)
-}
 
 /// A step whose gradients are proportional to `size`. The learning rate makes up for it, so the model is the same.
 fn step<B: AutodiffBackend>(
@@ -58,7 +43,7 @@ fn step<B: AutodiffBackend>(
 
 /// The losses of 40 steps.
 fn losses<B: AutodiffBackend>(mut optimizer: impl Optimizer<Linear<B>, B>, size: f32) -> Vec<f32> {
-    let mut model = layer::<B>();
+    let mut model = linear::<B>(8, 4);
     (0..40)
         .map(|_| {
             let (stepped, loss) = step(model.clone(), &mut optimizer, size);

@@ -9,23 +9,14 @@ use burn::{
 };
 use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::Outcome};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, PlainAutodiff,
-    computing_in,
+    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
+    in_f16,
     models::{load, noise, seeded},
     policy,
 };
 
 policy!(Default16, computing_in(Compute::F16));
-policy!(
-    OnDevice,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
-);
+policy!(OnDevice, in_f16(|it| it.loss_scale.sync = false));
 
 /// The weights after a regression with targets of 200,000: the gradient of a prediction is 400,000 times `size`, and no
 /// number of F16 is above 65504.
@@ -122,20 +113,13 @@ fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
 
 /// A scale that starts at its floor, with `patience` and `hysteresis`.
 fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            rule: DynamicLossScale {
-                init: 0.5,
-                min: 0.5,
-                hysteresis,
-                patience,
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 0.5;
+        it.loss_scale.rule.min = 0.5;
+        it.loss_scale.rule.hysteresis = hysteresis;
+        it.loss_scale.rule.patience = patience;
+        it.loss_scale.sync = sync;
+    })
 }
 
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.

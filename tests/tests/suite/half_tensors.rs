@@ -12,17 +12,14 @@ use burn_amp_tests::{Amp, ConfigSource, for_each_low_policy};
 mod off {
     use burn::tensor::{TensorData, activation::log_softmax};
     use burn_amp::config::Preset;
-    use burn_amp_tests::{Config, Plain, policy};
+    use burn_amp_tests::{Config, Plain, changed, policy};
 
     use super::{Amp, Backend, DType, Tensor};
 
     policy!(
         /// The plain backend.
         Off,
-        Config {
-            preset: Preset::O0,
-            ..Config::default()
-        }
+        changed(Config::default(), |it| it.preset = Preset::O0)
     );
 
     /// The dtype and the data of some ops of an F16 tensor; the table gives them classes of every kind.

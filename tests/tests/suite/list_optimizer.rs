@@ -21,20 +21,16 @@ use burn_amp::{
     optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, Plain, PlainAutodiff, computing_in,
-    enter,
+    Amp, AmpAutodiff, Config, ConfigSource, InF16, Plain, PlainAutodiff, changed, enter, in_bf16,
+    in_f16,
     models::{load, noise, save},
+    net::{Net, contents, poisoned},
     policy,
 };
 
-use super::overflow::{Net, contents, poisoned};
-
 policy!(
     StoredLow,
-    Config {
-        preset: burn_amp::config::Preset::O2,
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.preset = burn_amp::config::Preset::O2)
 );
 
 type B = AmpAutodiff<InF16>;
@@ -166,10 +162,7 @@ fn all_parameters_together_end_as_one_by_one() {
 policy!(
     /// F32 throughout.
     InF32,
-    Config {
-        preset: burn_amp::config::Preset::O0,
-        ..Config::default()
-    }
+    changed(Config::default(), |it| it.preset = burn_amp::config::Preset::O0)
 );
 
 /// On a software driver a step takes a twentieth of a second.
@@ -373,10 +366,7 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
 policy!(
     /// Stores the matrices of the net in BF16.
     StoredBf16,
-    Config {
-        preset: burn_amp::config::Preset::O2,
-        ..computing_in(Compute::Bf16)
-    }
+    in_bf16(|it| it.preset = burn_amp::config::Preset::O2)
 );
 
 /// A layer that is large enough for moments in fewer bytes, and a target.

@@ -8,18 +8,12 @@ use burn::{
     tensor::{Distribution, Tensor},
 };
 use burn_amp::optim::{AmpOptimizer, SkipOnDevice};
-use burn_amp_tests::{AmpAutodiff, Compute, Config, LossScaleConfig, computing_in, policy};
+use burn_amp_tests::{AmpAutodiff, in_f16, policy};
 
 policy!(
     /// F16 with a loss scale that stays on the device.
     OnDevice,
-    Config {
-        loss_scale: LossScaleConfig {
-            sync: false,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.sync = false)
 );
 
 /// The time of the fastest step, in microseconds, in the second and in the last tenth of `steps` steps.

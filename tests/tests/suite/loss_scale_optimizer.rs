@@ -37,23 +37,17 @@ use burn_amp::{
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
-    for_each_low_policy,
+    Amp, AmpAutodiff, Config, ConfigSource, PlainAutodiff, for_each_low_policy, in_f16,
     models::{load, noise, save, seeded},
     policy,
 };
 
 /// F16 with a loss scale under which nothing overflows by itself, and which grows soon.
 fn scaled() -> Config {
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 256.0,
-            growth_interval: 5,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.growth_interval = 5;
+    })
 }
 
 /// A layer that is initialized at once; clones of a layer that is not would each draw their own parameters.

@@ -28,8 +28,8 @@ use burn_amp::{
     storage_dtype,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, Plain, PlainAutodiff,
-    computing_in, for_each_low_policy,
+    Amp, AmpAutodiff, Compute, Config, ConfigSource, Plain, PlainAutodiff, for_each_low_policy,
+    in_f16,
     models::{load, noise, save, seeded},
     policy,
 };
@@ -288,14 +288,7 @@ fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Preci
 
 /// F16 with a loss scale under which no step overflows, so that both runs make equally many steps.
 fn fitting_scale() -> Config {
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 1024.0,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.rule.init = 1024.0)
 }
 
 policy!(FittingF16, fitting_scale());

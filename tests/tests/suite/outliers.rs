@@ -9,22 +9,14 @@ use burn_amp::{
     config::GradientsConfig,
     optim::{AmpOptimizer, Clipping, LossScaleOptimizer},
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, computing_in,
-    policy, within,
-};
+use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, LossScaleConfig, in_f16, policy, within};
 
 fn guarded(max_norm_ratio: u32) -> Config {
-    Config {
-        gradients: GradientsConfig { max_norm_ratio },
-        loss_scale: DynamicLossScale {
-            init: 16.0,
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.gradients = GradientsConfig { max_norm_ratio };
+        it.loss_scale.rule.init = 16.0;
+        it.loss_scale.rule.search = false;
+    })
 }
 
 policy!(Guarded, guarded(8));

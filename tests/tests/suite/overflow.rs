@@ -2,103 +2,27 @@
 //! PyTorch's tests.
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{Linear, LinearConfig, Relu},
+    module::Module,
     optim::{
         AdaGradConfig, AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig,
         SgdConfig, decay::WeightDecayConfig, momentum::MomentumConfig,
     },
-    record::{FullPrecisionSettings, Record},
-    tensor::{Tensor, TensorData, backend::AutodiffBackend},
+    tensor::Tensor,
 };
 use burn_amp::{loss_scale, scaling::Outcome};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    computing_in, policy, scaling,
+    AmpAutodiff, Compute, ConfigSource, LossScaleMode, computing_in, in_f16,
+    net::{Net, contents, poisoned},
+    policy, scaling,
 };
-
-/// Two layers and a gain: five leaves, that is, tensors that require a gradient.
-#[derive(Module, Debug)]
-pub struct Net<B: burn::prelude::Backend> {
-    first: Linear<B>,
-    second: Linear<B>,
-    gain: Param<Tensor<B, 2>>,
-}
-
-impl<B: AutodiffBackend> Net<B> {
-    pub fn new(device: &B::Device) -> Self {
-        Self {
-            first: LinearConfig::new(4, 8).init(device),
-            second: LinearConfig::new(8, 2).init(device),
-            gain: Param::from_tensor(Tensor::ones([1, 2], device)),
-        }
-    }
-
-    pub fn loss(&self, device: &B::Device) -> Tensor<B, 1> {
-        let x = Tensor::from_floats([[0.5, -1.0, 2.0, 0.25], [1.0, 0.75, -0.5, 0.125]], device);
-        let y = self
-            .second
-            .forward(Relu::new().forward(self.first.forward(x)));
-        (y * self.gain.val() - 1.0).square().mean()
-    }
-}
-
-/// Adds `sum(leaf * poison)` to a loss, and so `poison` to the gradient of one leaf.
-struct Poison<B: AutodiffBackend> {
-    leaf: usize,
-    value: f32,
-    seen: usize,
-    loss: Tensor<B, 1>,
-}
-
-impl<B: AutodiffBackend> ModuleVisitor<B> for Poison<B> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        if self.seen == self.leaf {
-            let shape = param.val().shape();
-            let mut poison = vec![0.0; shape.num_elements()];
-            *poison.last_mut().unwrap() = self.value;
-            let poison = TensorData::new(poison, shape);
-            let poison = Tensor::from_data(poison, &self.loss.device());
-            self.loss = self.loss.clone() + (param.val() * poison).sum();
-        }
-        self.seen += 1;
-    }
-}
-
-/// Returns a loss that adds `value` to the gradient of leaf number `leaf`, and the number of leaves.
-pub fn poisoned<B: AutodiffBackend>(
-    net: &Net<B>,
-    leaf: usize,
-    value: f32,
-) -> (Tensor<B, 1>, usize) {
-    let device = net.gain.val().device();
-    let mut poison = Poison {
-        leaf,
-        value,
-        seen: 0,
-        loss: net.loss(&device),
-    };
-    net.visit(&mut poison);
-    (poison.loss, poison.seen)
-}
-
-/// The contents of a record, comparable whatever the order of its maps.
-pub fn contents<B: AutodiffBackend>(record: impl Record<B>) -> serde_json::Value {
-    serde_json::to_value(record.into_item::<FullPrecisionSettings>()).unwrap()
-}
 
 policy!(
     /// F16 with a scale under which only the poison overflows, and a minimum low enough for all overflows of the test.
     SkippingForever,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 256.0,
-            min: 2f32.powi(-100),
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.min = 2f32.powi(-100);
+    })
 );
 
 fn skips_exactly<O>(mut optimizer: O)
@@ -162,16 +86,11 @@ fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
 
 policy!(
     TraceVector,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 128.0,
-            search: false,
-            growth_interval: 3,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 128.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.growth_interval = 3;
+    })
 );
 
 #[test]
@@ -216,16 +135,11 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
 
 policy!(TooHigh, {
     let init = 2f32.powi(40);
-    Config {
-        loss_scale: DynamicLossScale {
-            init,
-            search: false,
-            max: init,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = init;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.max = init;
+    })
 });
 
 #[test]
@@ -249,17 +163,10 @@ fn a_scale_that_is_too_high_falls_until_training_goes_on() {
 }
 
 policy!(Static, {
-    Config {
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: 1024.0,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 1024.0;
+    })
 });
 
 #[test]
@@ -306,17 +213,7 @@ fn a_replaced_gradient_comes_back_as_it_was_given() {
     assert!(weight.grad(&grads).is_none());
 }
 
-policy!(
-    Tiny,
-    Config {
-        loss_scale: DynamicLossScale {
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
-);
+policy!(Tiny, in_f16(|it| it.loss_scale.rule.search = false));
 
 /// Small gradients in F16: 1.3 × 2^-26 becomes 0 without scaling and survives with a scale of 2^16.
 #[test]

@@ -4,7 +4,7 @@
 use std::thread;
 
 use burn::{
-    nn::{Linear, LinearConfig},
+    nn::Linear,
     optim::{AdamConfig, GradientsParams, Optimizer},
     tensor::{Tensor, backend::AutodiffBackend},
 };
@@ -15,26 +15,13 @@ use burn_amp::{
     scaling::{LossScale, Outcome, own_loss_scale},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, LossScaleConfig, PlainAutodiff, computing_in,
-    models::{load, noise, seeded},
+    AmpAutodiff, Config, ConfigSource, in_f16,
+    models::{linear, noise},
     policy,
 };
 
 fn config(sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            sync,
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
-}
-
-fn layer<B: AutodiffBackend>() -> Linear<B> {
-    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
-        LinearConfig::new(8, 4).init(device)
-    });
-    load::<B, _>(LinearConfig::new(8, 4).init(&Default::default()), record)
+    in_f16(|it| it.loss_scale.sync = sync)
 }
 
 /// Trains for 30 steps with a loss multiplied by `size`; returns the weights.
@@ -44,7 +31,7 @@ where
         + burn_amp::extend::Amped,
 {
     let device = Default::default();
-    let mut model = layer::<B>();
+    let mut model = linear::<B>(8, 4);
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     for _ in 0..30 {
         let x = noise::<B>(64, &device).reshape([8, 8]);

@@ -14,29 +14,21 @@ use burn_amp::{
     scaling::name_parameters,
     storage_dtype,
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, computing_in, models::noise,
-    policy,
-};
+use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, in_f16, models::noise, policy};
 
 /// F16, which every backend under test has, at a scale that does not matter.
-fn in_f16(rules: &[(&str, Class)]) -> Config {
+fn with_rules(rules: &[(&str, Class)]) -> Config {
     let rule = |(pattern, class): &(&str, Class)| (ParamPattern::new(*pattern).unwrap(), *class);
-    Config {
-        parameters: rules.iter().map(rule).collect(),
-        loss_scale: DynamicLossScale {
-            init: 1.0,
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.parameters = rules.iter().map(rule).collect();
+        it.loss_scale.rule.init = 1.0;
+        it.loss_scale.rule.search = false;
+    })
 }
 
-policy!(HeadInF32, in_f16(&[("1.*", Class::Full)]));
-policy!(NoRules, in_f16(&[]));
-policy!(AllLow, in_f16(&[("*", Class::Low)]));
+policy!(HeadInF32, with_rules(&[("1.*", Class::Full)]));
+policy!(NoRules, with_rules(&[]));
+policy!(AllLow, with_rules(&[("*", Class::Low)]));
 
 type B<P> = AmpAutodiff<P>;
 
@@ -142,7 +134,7 @@ fn low_lowers_no_sums_and_products_of_parameters() {
 #[test]
 fn a_parameter_without_a_name_has_no_rule_until_it_has_one() {
     let _policy = burn_amp_tests::enter::<Nameless>();
-    policy!(Nameless, in_f16(&[("1.*", Class::Full)]));
+    policy!(Nameless, with_rules(&[("1.*", Class::Full)]));
     let device = Default::default();
     let model: Model<B<Nameless>> =
         [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&device));

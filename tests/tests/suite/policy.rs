@@ -9,7 +9,7 @@ use burn_amp::{
     config::{Class, Compute, Config, ConfigError, ConfigSource, InForceBy, Op, SetupError},
     configure, effective_config, full_precision, storage_dtype,
 };
-use burn_amp_tests::{InF16, Plain, computing_in, policy};
+use burn_amp_tests::{InF16, Plain, computing_in, in_f16, policy};
 
 fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
     let _policy = burn_amp_tests::enter::<P>();
@@ -86,10 +86,9 @@ policy!(InF32, computing_in(Compute::F32));
 
 policy!(
     Overridden,
-    Config {
-        ops: [(Op::softmax, Class::Keep), (Op::float_matmul, Class::Full)].into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.ops = [(Op::softmax, Class::Keep), (Op::float_matmul, Class::Full)].into();
+    })
 );
 
 #[test]

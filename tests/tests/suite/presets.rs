@@ -23,7 +23,7 @@ use burn_amp::{
     storage_dtype,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, computing_in,
+    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, changed, computing_in,
     models::{load, seeded},
     policy,
 };
@@ -33,10 +33,7 @@ fn preset(preset: Preset) -> Config {
         Preset::O0 => Compute::F32,
         Preset::O1 | Preset::O2 | Preset::O3 => Compute::F16,
     };
-    Config {
-        preset,
-        ..computing_in(compute)
-    }
+    changed(computing_in(compute), |it| it.preset = preset)
 }
 
 policy!(O0, preset(Preset::O0));

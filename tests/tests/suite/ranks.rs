@@ -21,24 +21,19 @@ use burn_amp::{
     scaling::Outcome,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, DynamicLossScale, PlainAutodiff, computing_in,
+    AmpAutodiff, Config, PlainAutodiff, in_f16,
     models::{load, noise, seeded},
     policy,
 };
 
 /// F16 with a loss scale that grows after 4 finite steps.
 fn growing() -> Config {
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 256.0,
-            search: false,
-            growth_interval: 4,
-            max: 1024.0,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.growth_interval = 4;
+        it.loss_scale.rule.max = 1024.0;
+    })
 }
 
 policy!(TwoRanks, growing());
@@ -46,17 +41,12 @@ policy!(FourRanks, growing());
 policy!(WithoutJoining, growing());
 policy!(
     AtTheMinimum,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 256.0,
-            search: false,
-            min: 1.0,
-            patience: 2,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.min = 1.0;
+        it.loss_scale.rule.patience = 2;
+    })
 );
 
 type B<P> = AmpAutodiff<P>;

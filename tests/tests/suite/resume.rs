@@ -26,23 +26,18 @@ use burn_amp::{
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, DynamicLossScale, Plain, PlainAutodiff, computing_in,
+    AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, in_f16,
     models::{load, noise, seeded},
     policy,
 };
 
 /// F16 with a loss scale that grows every 4 finite steps, so that gradients overflow now and then.
 fn overflowing() -> Config {
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 65536.0,
-            growth_interval: 4,
-            max: 2f32.powi(30),
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 65536.0;
+        it.loss_scale.rule.growth_interval = 4;
+        it.loss_scale.rule.max = 2f32.powi(30);
+    })
 }
 
 policy!(InTheChild, overflowing());

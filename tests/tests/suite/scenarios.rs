@@ -15,8 +15,7 @@ use burn::{
 };
 use burn_amp::{scaling::Outcome, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff,
-    ReferenceAutodiff, computing_in,
+    Amp, AmpAutodiff, Config, ConfigSource, PlainAutodiff, ReferenceAutodiff, in_f16,
     models::{gradients, load, noise, save, seeded},
     near::{Named, assert_near, epsilon},
     policy,
@@ -24,14 +23,7 @@ use burn_amp_tests::{
 
 /// F16 with a loss scale under which these models' gradients do not overflow, so that no step is skipped.
 fn small_scale() -> Config {
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 256.0,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.loss_scale.rule.init = 256.0)
 }
 
 policy!(InF16, small_scale());

@@ -1,7 +1,7 @@
 //! Programs that read single gradients, or need every pass: they do not fail when a pass overflows.
 
 use burn::{
-    nn::{Linear, LinearConfig},
+    nn::Linear,
     optim::{AdamConfig, GradientsParams, LBFGSConfig, LineSearchFn, Optimizer},
     tensor::{Tensor, backend::AutodiffBackend},
 };
@@ -10,18 +10,11 @@ use burn_amp::{
     scaling::{Outcome, backward_until_finite},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
-    PlainAutodiff, computing_in, for_each_low_policy,
-    models::{load, noise, seeded},
+    AmpAutodiff, Compute, Config, ConfigSource, LossScaleMode, PlainAutodiff, computing_in,
+    for_each_low_policy, in_f16,
+    models::{linear, noise},
     policy,
 };
-
-fn layer<B: AutodiffBackend>() -> Linear<B> {
-    let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
-        LinearConfig::new(8, 1).init(device)
-    });
-    load::<B, _>(LinearConfig::new(8, 1).init(&Default::default()), record)
-}
 
 fn batch<B: AutodiffBackend>() -> Tensor<B, 2> {
     noise::<B>(64, &Default::default()).reshape([8, 8])
@@ -34,7 +27,7 @@ fn loss<B: AutodiffBackend>(model: &Linear<B>, x: Tensor<B, 2>) -> Tensor<B, 1> 
 /// Adversarial training with the fast gradient sign method: each batch is moved along the sign of its own gradient.
 /// The loss is large, so that the first passes in F16 overflow.
 fn adversarial<B: AutodiffBackend>() -> (f32, f32) {
-    let mut model = layer::<B>();
+    let mut model = linear::<B>(8, 1);
     let mut optimizer = AdamConfig::new().init();
     let (mut first, mut last) = (f32::NAN, f32::NAN);
     for step in 0..60 {
@@ -56,15 +49,10 @@ fn adversarial<B: AutodiffBackend>() -> (f32, f32) {
 policy!(
     /// F16 from a scale that is too large.
     TooLarge,
-    Config {
-        loss_scale: DynamicLossScale {
-            init: 2f32.powi(24),
-            search: false,
-            ..DynamicLossScale::default()
-        }
-        .into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.rule.init = 2f32.powi(24);
+        it.loss_scale.rule.search = false;
+    })
 );
 
 #[test]
@@ -106,16 +94,7 @@ fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
         assert!(other.grad(&grads).is_none());
     }
     policy!(Looked, computing_in(Compute::F16));
-    policy!(
-        LookedOnDevice,
-        Config {
-            loss_scale: LossScaleConfig {
-                sync: false,
-                ..LossScaleConfig::default()
-            },
-            ..computing_in(Compute::F16)
-        }
-    );
+    policy!(LookedOnDevice, in_f16(|it| it.loss_scale.sync = false));
     zeros::<Looked>(false);
     zeros::<LookedOnDevice>(true);
 }
@@ -124,7 +103,7 @@ fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
 fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
     let _policy = burn_amp_tests::enter::<P>();
     type B<P> = AmpAutodiff<P>;
-    let mut model = layer::<B<P>>();
+    let mut model = linear::<B<P>>(8, 1);
     let mut optimizer = LBFGSConfig::new()
         .with_line_search_fn(search)
         .init::<B<P>>();
@@ -153,7 +132,7 @@ fn lbfgs_converges_with_passes_that_are_repeated() {
             for search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
                 let losses = lbfgs::<P>(size, search);
                 println!("× {size}, {search:?}: {losses:?}");
-                let first = loss(&layer::<PlainAutodiff>(), batch()) * size;
+                let first = loss(&linear::<PlainAutodiff>(8, 1), batch()) * size;
                 let first: f64 = first.into_data().iter().next().unwrap();
                 assert!(losses[4] < 1e-3 * first, "{first} -> {losses:?}");
             }
@@ -166,14 +145,10 @@ fn lbfgs_converges_with_passes_that_are_repeated() {
 #[test]
 fn a_pass_is_repeated_only_where_that_helps() {
     fn config(mode: LossScaleMode, sync: bool) -> Config {
-        Config {
-            loss_scale: LossScaleConfig {
-                mode,
-                sync,
-                ..LossScaleConfig::default()
-            },
-            ..computing_in(Compute::F16)
-        }
+        in_f16(|it| {
+            it.loss_scale.mode = mode;
+            it.loss_scale.sync = sync;
+        })
     }
     policy!(Moves, config(LossScaleMode::Dynamic, true));
     policy!(MovesOnDevice, config(LossScaleMode::Dynamic, false));

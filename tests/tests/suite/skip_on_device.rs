@@ -9,7 +9,6 @@ use burn::{
         AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsAccumulator, GradientsParams,
         Optimizer, RmsPropConfig, SgdConfig, momentum::MomentumConfig,
     },
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp::{
@@ -18,32 +17,24 @@ use burn_amp::{
     scaling::{LossScaleRecord, Outcome},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig,
-    LossScaleMode, computing_in, policy, within,
+    Amp, AmpAutodiff, Config, ConfigSource, LossScaleConfig, LossScaleMode, in_f16,
+    net::{Net, contents, poisoned},
+    policy, within,
 };
-
-use super::overflow::{Net, contents, poisoned};
 
 const STEPS: usize = 40;
 /// The steps that overflow: two in a row, which use up the hysteresis, and some single ones.
 const OVERFLOWS: [usize; 5] = [0, 7, 8, 20, 33];
 
 fn config(sync: bool) -> Config {
-    Config {
-        loss_scale: LossScaleConfig {
-            sync,
-            rule: DynamicLossScale {
-                init: 256.0,
-                search: false,
-                growth_interval: 4,
-                hysteresis: 2,
-                max: 1024.0,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.sync = sync;
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.growth_interval = 4;
+        it.loss_scale.rule.hysteresis = 2;
+        it.loss_scale.rule.max = 1024.0;
+    })
 }
 
 policy!(Waits, config(true));
@@ -51,19 +42,6 @@ policy!(Goes, config(false));
 
 type Host = AmpAutodiff<Waits>;
 type Device = AmpAutodiff<Goes>;
-
-/// A net that has the same weights on every backend.
-fn net<B: AutodiffBackend>() -> Net<B> {
-    let device = Default::default();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    static WEIGHTS: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let weights = WEIGHTS.get_or_init(|| {
-        let net = Net::<burn_amp_tests::PlainAutodiff>::new(&Default::default());
-        Recorder::<burn_amp_tests::PlainAutodiff>::record(&recorder, net.into_record(), ()).unwrap()
-    });
-    let record = Recorder::<B>::load(&recorder, weights.clone(), &device).unwrap();
-    Net::new(&device).load_record(record)
-}
 
 /// The end of a run: the parameters, the optimizer's state and the loss scale.
 type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
@@ -85,7 +63,7 @@ where
     let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     loss_scale::<B<P>>(&device).load(start(config(true).loss_scale));
-    let mut net = net::<B<P>>();
+    let mut net = Net::<B<P>>::seeded();
     for step in 0..STEPS {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
@@ -134,7 +112,7 @@ fn every_optimizer_ends_as_on_the_host() {
 
 /// Two micro-batches per step, summed before the step.
 fn accumulated<B: AutodiffBackend, O: Optimizer<Net<B>, B>>(mut optimizer: O) -> serde_json::Value {
-    let mut net = net::<B>();
+    let mut net = Net::<B>::seeded();
     for step in 0..STEPS / 2 {
         let mut sum = GradientsAccumulator::new();
         for part in 0..2 {
@@ -169,7 +147,7 @@ fn counters_arrive_late_and_say_so() {
     type B = AmpAutodiff<Late>;
     let device = Default::default();
     let scale = loss_scale::<B>(&device);
-    let net = net::<B>();
+    let net = Net::<B>::seeded();
 
     let grads = poisoned(&net, 1, f32::NAN).0.backward();
     assert_eq!((scale.steps(), scale.pending_steps()), (0, 1));
@@ -246,23 +224,16 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     let _policy = burn_amp_tests::enter::<AtMinimum>();
     policy!(
         AtMinimum,
-        Config {
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Dynamic,
-                sync: false,
-                rule: DynamicLossScale {
-                    init: 1.0,
-                    min: 1.0,
-                    patience: 2,
-                    ..DynamicLossScale::default()
-                },
-                ..LossScaleConfig::default()
-            },
-            ..computing_in(Compute::F16)
-        }
+        in_f16(|it| {
+            it.loss_scale.mode = LossScaleMode::Dynamic;
+            it.loss_scale.sync = false;
+            it.loss_scale.rule.init = 1.0;
+            it.loss_scale.rule.min = 1.0;
+            it.loss_scale.rule.patience = 2;
+        })
     );
     type B = AmpAutodiff<AtMinimum>;
-    let mut net = net::<B>();
+    let mut net = Net::<B>::seeded();
     let mut optimizer = SkipOnDevice::new(AdamConfig::new()).init::<B, Net<B>>();
     for _ in 0..4 {
         let loss = poisoned(&net, 0, f32::INFINITY).0;
@@ -270,7 +241,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
         net = optimizer.step(0.1, net, grads);
         assert_eq!(
             contents::<B>(net.clone().into_record()),
-            contents::<B>(self::net::<B>().into_record())
+            contents::<B>(self::Net::<B>::seeded().into_record())
         );
     }
 }
@@ -281,19 +252,15 @@ fn without_scaling_the_adapter_is_the_optimizer() {
     let _policy = burn_amp_tests::enter::<Unscaled>();
     policy!(
         Unscaled,
-        Config {
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Off,
-                sync: false,
-                ..LossScaleConfig::default()
-            },
-            ..computing_in(Compute::F16)
-        }
+        in_f16(|it| {
+            it.loss_scale.mode = LossScaleMode::Off;
+            it.loss_scale.sync = false;
+        })
     );
     type B = AmpAutodiff<Unscaled>;
     fn train<O: Optimizer<Net<B>, B>>(mut optimizer: O) -> serde_json::Value {
         let device = Default::default();
-        let mut net = net::<B>();
+        let mut net = Net::<B>::seeded();
         for _ in 0..5 {
             let grads = GradientsParams::from_grads(net.loss(&device).backward(), &net);
             net = optimizer.step(0.05, net, grads);
@@ -345,11 +312,11 @@ fn many_steps_together_are_those_of_the_host() {
     let load = || loss_scale::<Host>(&at).load(start(config(true).loss_scale));
     let mut host = within::<Waits, _>(|| {
         load();
-        (net::<Host>(), adam.init::<Host, Net<Host>>(), 0u64)
+        (Net::<Host>::seeded(), adam.init::<Host, Net<Host>>(), 0u64)
     });
     let mut device = within::<Goes, _>(|| {
         load();
-        (net::<Device>(), adam.init::<Device, Net<Device>>())
+        (Net::<Device>::seeded(), adam.init::<Device, Net<Device>>())
     });
     fn step<B: AutodiffBackend>(
         net: Net<B>,

@@ -11,8 +11,8 @@ use burn::{
 };
 use burn_amp::{cast_params, config::Preset, storage_dtype};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, InF16, LossScaleConfig,
-    LossScaleMode, PlainAutodiff, UnscaledF16, computing_in, policy, scaling,
+    AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, PlainAutodiff, UnscaledF16,
+    changed, computing_in, policy, scaling,
 };
 
 /// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
@@ -87,17 +87,10 @@ fn an_element_that_is_read_many_times_gets_the_sum() {
 
 /// Preset `o2`, with a first scale whose product with the gradients of these tests is finite.
 fn stored_low(compute: Compute) -> Config {
-    Config {
-        preset: Preset::O2,
-        loss_scale: LossScaleConfig {
-            rule: DynamicLossScale {
-                init: 4.0,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..computing_in(compute)
-    }
+    changed(computing_in(compute), |it| {
+        it.preset = Preset::O2;
+        it.loss_scale.rule.init = 4.0;
+    })
 }
 
 policy!(O2InF16, stored_low(Compute::F16));
@@ -235,13 +228,7 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
     }
 }
 
-policy!(
-    Off,
-    Config {
-        preset: Preset::O0,
-        ..Config::default()
-    }
-);
+policy!(Off, changed(Config::default(), |it| it.preset = Preset::O0));
 
 /// The gradients of an element in F16 that is read many times.
 fn of_one_element_in_f16<B: AutodiffBackend>() -> Vec<TensorData> {

@@ -81,18 +81,10 @@ fn a_softmax_that_is_summed_is_computed_in_f32_for_the_sum() {
         float_cast F32 F16
         float_matmul F16 F16
         float_cast F16 F32
-        float_max_dim F32
-        float_sub F32 F32
-        float_exp F32
-        float_sum_dim F32
-        float_div F32 F32
+        softmax F32
         float_cast F32 F16
         float_cast F16 F32
-        float_max_dim F32
-        float_sub F32 F32
-        float_exp F32
-        float_sum_dim F32
-        float_div F32 F32
+        softmax F32
         float_sum F32
         float_mul_scalar F32
         float_mul_scalar F32

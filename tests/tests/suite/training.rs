@@ -21,7 +21,7 @@ use burn::{
 use burn_amp::{config::Preset, loss_scale};
 use burn_amp_tests::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff,
-    enter, policy, scaling, within,
+    changed, enter, policy, scaling, within,
 };
 
 #[derive(Module, Debug)]
@@ -97,13 +97,7 @@ fn parameters<B: Backend>(net: Net<B>) -> Vec<u8> {
     bits.0
 }
 
-policy!(
-    O0,
-    Config {
-        preset: Preset::O0,
-        ..Config::default()
-    }
-);
+policy!(O0, changed(Config::default(), |it| it.preset = Preset::O0));
 policy!(
     O0Scaled,
     Config {

@@ -62,13 +62,13 @@ pub fn run(options: Options) -> Result<()> {
         Command::Compile(options) => compile::run(&options),
         Command::Cache(options) => cache::run(&options),
         Command::Emulate(options) => emulate::run(&options),
-        Command::Page(options) => generated::run(options, "cuda page", &[page()?]),
+        Command::Page(options) => PAGE.run(&options),
     }
 }
 
 /// The quick dry runs, compared with the table, and the page of the book: a step of `cargo xtask test --rest`.
 pub fn check_steps() -> Result<()> {
-    generated::check("cuda page", &[page()?])?;
+    PAGE.check()?;
     dry::run(&dry::Options {
         choice: plan::Choice {
             quick: true,
@@ -102,16 +102,21 @@ pub fn check_kernels() -> Result<()> {
 }
 
 /// The page of the book with all steps at full size.
-fn page() -> Result<Generated> {
+const PAGE: generated::Command = generated::Command {
+    name: "cuda page",
+    files,
+};
+
+fn files() -> Result<Vec<Generated>> {
     let steps: Vec<_> = table::Table::read()?
         .0
         .into_iter()
         .filter(|step| step.run.size == "full")
         .collect();
-    Ok(Generated {
+    Ok(vec![Generated {
         path: "book/src/cuda-steps.md",
         text: format!("{HEAD}\n{}", report::steps(&steps)?),
-    })
+    }])
 }
 
 const HEAD: &str = "\

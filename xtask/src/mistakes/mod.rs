@@ -15,9 +15,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 
 use self::built::Built;
-use crate::generated::{self, Generated, Options};
-
-const COMMAND: &str = "mistakes";
+use crate::generated::{Command, Generated};
 
 const HEADER: &str = "\
 # Mistakes and what they say
@@ -36,17 +34,13 @@ struct Told {
     said: String,
 }
 
-/// Writes, prints or checks the page.
-pub fn run(options: Options) -> Result<()> {
-    generated::run(options, COMMAND, &[file()?])
-}
+/// The page of the mistakes.
+pub const PAGE: Command = Command {
+    name: "mistakes",
+    files,
+};
 
-/// Fails if a message differs from the one on the page.
-pub fn check() -> Result<()> {
-    generated::check(COMMAND, &[file()?])
-}
-
-fn file() -> Result<Generated> {
+fn files() -> Result<Vec<Generated>> {
     let built = Built::new()?;
     let mut page = HEADER.to_owned();
     for (title, mistakes) in [
@@ -59,10 +53,10 @@ fn file() -> Result<Generated> {
     ] {
         section(&mut page, title, &mistakes)?;
     }
-    Ok(Generated {
+    Ok(vec![Generated {
         path: "book/src/mistakes.md",
         text: page,
-    })
+    }])
 }
 
 fn section(page: &mut String, title: &str, mistakes: &[Told]) -> Result<()> {

@@ -5,40 +5,27 @@
 
 use std::{fs, ops::Range};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use toml::de::DeTable;
 
 use crate::workspace;
 
 /// Parses every `*.toml` file that git tracks or does not ignore; prints the errors.
 pub fn check() -> Result<()> {
-    let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
-    let mut git = workspace::command("git", &args);
-    let list = workspace::output(git.args(["--deduplicate", "--", "*.toml"]))?;
-    let root = workspace::root();
-    let mut files = 0;
+    let files = workspace::files("*.toml")?;
     let mut problems = Vec::new();
-    for name in list.lines() {
-        let path = root.join(name);
-        // Git lists a removed file until the removal is committed.
-        if !path.exists() {
-            continue;
-        }
-        files += 1;
+    for name in &files {
+        let path = workspace::root().join(name);
         let text = fs::read_to_string(&path).with_context(|| name.to_owned())?;
         problems.extend(problem(name, &text));
     }
     for problem in &problems {
         println!("{problem}");
     }
-    match (files, problems.len()) {
-        (0, _) => bail!("git lists no *.toml file"),
-        (_, 0) => {
-            println!("{files} files are valid TOML");
-            Ok(())
-        }
-        (_, n) => bail!("{n} of {files} files are not valid TOML"),
-    }
+    let (wrong, all) = (problems.len(), files.len());
+    ensure!(wrong == 0, "{wrong} of {all} files are not valid TOML");
+    println!("{all} files are valid TOML");
+    Ok(())
 }
 
 /// Describes the first syntax error of a file: file, line, the line itself, and the reason.

@@ -28,15 +28,15 @@ pub enum Task {
     /// A function of this program that is skipped if something that it needs is missing.
     IfPossible(&'static str, fn() -> Outcome),
     /// A cargo command.
-    Cargo(&'static [&'static str]),
+    Cargo(&'static str),
     /// Clippy on all targets of the workspace with these features, its warnings as errors.
     Clippy(&'static str),
     /// The documentation of the workspace with these features, rustdoc's warnings as errors.
     Doc(&'static str),
     /// A `cargo test` command, its tests run by [`modules`].
-    Tests(&'static [&'static str]),
+    Tests(&'static str),
     /// The same on the Vulkan software driver.
-    Vulkan(&'static [&'static str]),
+    Vulkan(&'static str),
 }
 
 impl Step {
@@ -48,8 +48,8 @@ impl Step {
     pub fn what(&self) -> String {
         match self.task {
             Task::Check(what, _) | Task::IfPossible(what, _) => what.to_owned(),
-            Task::Cargo(args) => format!("cargo {}", args.join(" ")),
-            Task::Tests(args) => format!("cargo {}, a process for each module", args.join(" ")),
+            Task::Cargo(args) => format!("cargo {args}"),
+            Task::Tests(args) => format!("cargo {args}, a process for each module"),
             Task::Clippy(features) => workspace::line(&clippy(features)),
             Task::Doc(features) => {
                 format!(
@@ -58,7 +58,6 @@ impl Step {
                 )
             }
             Task::Vulkan(args) => {
-                let args = args.join(" ");
                 format!("cargo {args}, a process for each module, on the software driver")
             }
         }
@@ -68,7 +67,7 @@ impl Step {
         match self.task {
             Task::Check(_, check) => check().into(),
             Task::IfPossible(_, check) => check(),
-            Task::Cargo(args) => workspace::run(&mut workspace::cargo(args)).into(),
+            Task::Cargo(args) => workspace::run(&mut cargo(args)).into(),
             Task::Clippy(features) => workspace::run(&mut clippy(features)).into(),
             Task::Doc(features) => {
                 workspace::run(doc(features).env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
@@ -77,6 +76,11 @@ impl Step {
             Task::Vulkan(args) => on_vulkan(args),
         }
     }
+}
+
+/// A cargo command from its words.
+fn cargo(args: &str) -> Command {
+    workspace::cargo(&args.split(' ').collect::<Vec<_>>())
 }
 
 fn clippy(features: &str) -> Command {
@@ -89,7 +93,7 @@ fn doc(features: &str) -> Command {
     workspace::cargo(&["doc", "--workspace", "--no-deps", "--features", features])
 }
 
-fn on_vulkan(args: &[&str]) -> Outcome {
+fn on_vulkan(args: &str) -> Outcome {
     let Some(driver) = vulkan::driver() else {
         return tools::without_means(
             "no Vulkan software driver; `cargo xtask test --only driver` installs it or says how"
@@ -100,8 +104,8 @@ fn on_vulkan(args: &[&str]) -> Outcome {
 }
 
 /// Builds and runs tests, with what `prepare` adds to the command of each process.
-fn tests(args: &[&str], prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
-    let binaries = modules::build(&mut workspace::cargo(args))?;
+fn tests(args: &str, prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
+    let binaries = modules::build(&mut cargo(args))?;
     let command = |binary: &Binary| {
         let mut command = binary.command();
         prepare(&mut command);

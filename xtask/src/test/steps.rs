@@ -27,7 +27,7 @@ pub const TEST: &[Step] = &[
     Step::new(
         "fmt",
         "the code is formatted",
-        Task::Cargo(&["fmt", "--all", "--check"]),
+        Task::Cargo("fmt --all --check"),
     ),
     Step::new(
         "typos",
@@ -47,16 +47,16 @@ pub const TEST: &[Step] = &[
     Step::new(
         "ops-table",
         "`book/src/ops.md` is the op table",
-        Task::Check("cargo xtask ops-table --check", ops_table::check),
+        Task::Check("cargo xtask ops-table --check", || ops_table::PAGE.check()),
     ),
     Step::new(
         "config",
         "`amp.toml` and `book/src/configuration.md` are the table of keys",
-        Task::Check("cargo xtask config --check", config::check),
+        Task::Check("cargo xtask config --check", || config::FILES.check()),
     ),
     Step::new(
         "pages",
-        "the links of all pages lead somewhere, every Rust example of the book is tested, the pages on the design are short, and `book/src/inside/laws.md` is the laws of the tests",
+        "the links of all pages lead somewhere, every Rust example of the book is tested, the pages on the design are short, `book/src/inside/laws.md` is the laws of the tests, and a type name is used once per published crate",
         Task::Check("the links of all Markdown pages", book::check),
     ),
     Step::new(
@@ -67,7 +67,7 @@ pub const TEST: &[Step] = &[
     Step::new(
         "test",
         "every unit test and integration test but those of the lab's programs, on the CPU backend",
-        Task::Tests(&["test", "--workspace", "--tests"]),
+        Task::Tests("test --workspace --tests"),
     ),
     Step::new(
         "cuda-kernels",
@@ -99,16 +99,7 @@ pub const REST: &[Step] = &[
     Step::new(
         "programs",
         "the unit tests of the lab's programs, on the CPU backend",
-        Task::Tests(&[
-            "test",
-            "--workspace",
-            "--bin",
-            "bench",
-            "--bin",
-            "compare",
-            "--bin",
-            "footprint",
-        ]),
+        Task::Tests("test --workspace --bin bench --bin compare --bin footprint"),
     ),
     Step::new(
         "clippy-cpu",
@@ -129,38 +120,25 @@ pub const REST: &[Step] = &[
     Step::new(
         "check",
         "burn-amp turns on all features of Burn that it needs",
-        Task::Cargo(&[
-            "check",
-            "--package",
-            "burn-amp",
-            "--features",
-            "cuda,vulkan,fusion",
-        ]),
+        Task::Cargo("check --package burn-amp --features cuda,vulkan,fusion"),
     ),
     // `distributed` changes the bounds of Burn's traits: only backends with collective operations can train.
     Step::new(
         "distributed",
         "burn-amp and its example compile with the feature `distributed`",
-        Task::Cargo(&[
-            "check",
-            "--package",
-            "burn-amp",
-            "--no-default-features",
-            "--features",
-            "cuda,fusion,distributed,collective,train",
-            "--lib",
-            "--examples",
-        ]),
+        Task::Cargo(
+            "check --package burn-amp --no-default-features --features cuda,fusion,distributed,collective,train --lib --examples",
+        ),
     ),
     Step::new(
         "mistakes",
         "what is said about every mistake is what `book/src/mistakes.md` says",
-        Task::Check("cargo xtask mistakes --check", mistakes::check),
+        Task::Check("cargo xtask mistakes --check", || mistakes::PAGE.check()),
     ),
     Step::new(
         "doctest",
         "the examples of the documentation and of the book compile and run",
-        Task::Cargo(&["test", "--workspace", "--doc"]),
+        Task::Cargo("test --workspace --doc"),
     ),
     // Tiny models on a driver without a device: another build of Burn, with tuning.
     Step::new(
@@ -189,30 +167,16 @@ pub const REST: &[Step] = &[
     Step::new(
         "vulkan",
         "the suite on Vulkan, and that kernels launch less than their references",
-        Task::Vulkan(&[
-            "test",
-            "--workspace",
-            "--test",
-            "suite",
-            "--test",
-            "launches",
-            "--features",
-            "burn-amp-tests/vulkan",
-        ]),
+        Task::Vulkan(
+            "test --workspace --test suite --test launches --features burn-amp-tests/vulkan",
+        ),
     ),
     Step::new(
         "vulkan-fusion",
         "the same under Fusion",
-        Task::Vulkan(&[
-            "test",
-            "--workspace",
-            "--test",
-            "suite",
-            "--test",
-            "launches",
-            "--features",
-            "burn-amp-tests/vulkan,burn-amp-tests/fusion",
-        ]),
+        Task::Vulkan(
+            "test --workspace --test suite --test launches --features burn-amp-tests/vulkan,burn-amp-tests/fusion",
+        ),
     ),
 ];
 
@@ -232,21 +196,9 @@ pub const QUICK: &[&str] = &[
 pub const QUICK_TEST: Step = Step::new(
     "quick-test",
     "the unit tests and the suite, on the CPU backend",
-    Task::Tests(&[
-        "test",
-        "--workspace",
-        "--lib",
-        "--bin",
-        "burn-amp",
-        "--bin",
-        "xtask",
-        "--test",
-        "suite",
-        "--test",
-        "zoo",
-        "--test",
-        "warnings",
-    ]),
+    Task::Tests(
+        "test --workspace --lib --bin burn-amp --bin xtask --test suite --test zoo --test warnings",
+    ),
 );
 
 /// All GPU features of the programs; the libraries have them by those of the tests. With the suites on the CPU backend.

@@ -6,41 +6,24 @@ use burn::{
     prelude::*,
 };
 use burn_amp::{
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig,
-    },
+    config::{Locate, LossScaleMode},
     diagnose::{NotFinite, last_overflow},
     scaling::name_parameters,
 };
-use burn_amp_tests::enter;
+use burn_amp_tests::{enter, in_f16, policy};
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
 
 use super::Mixed as B;
 
-struct Searched;
-
-impl ConfigSource for Searched {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            // A scale that does not move, because every pass overflows.
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Static,
-                rule: DynamicLossScale {
-                    init: 1.0,
-                    ..DynamicLossScale::default()
-                },
-                ..LossScaleConfig::default()
-            },
-            overflow: OverflowConfig {
-                locate: Locate::Always,
-                ..OverflowConfig::default()
-            },
-            ..Config::default()
-        })
-    }
-}
+policy!(
+    Searched,
+    in_f16(|it| {
+        // A scale that does not move, because every pass overflows.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 1.0;
+        it.overflow.locate = Locate::Always;
+    })
+);
 
 /// A number beyond F16, whose square is one of F32.
 const PLANTED: f32 = 1e7;

@@ -5,45 +5,29 @@ use std::path::PathBuf;
 
 use burn::backend::Flex;
 use burn_amp::{
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig,
-    },
+    config::{Locate, LossScaleMode},
     replay::{Step, replay},
     scaling::name_parameters,
 };
-use burn_amp_tests::enter;
+use burn_amp_tests::{enter, in_f16, policy};
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
 
 use super::Mixed as B;
-
-struct Written;
 
 fn file() -> PathBuf {
     std::env::temp_dir().join(format!("{}_zoo.safetensors", std::process::id()))
 }
 
-impl ConfigSource for Written {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            // No gradient of a model is as small as the largest number of F16 divided by this.
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Static,
-                rule: DynamicLossScale {
-                    init: 2f32.powi(60),
-                    ..DynamicLossScale::default()
-                },
-                ..LossScaleConfig::default()
-            },
-            overflow: OverflowConfig {
-                locate: Locate::Always,
-                replay: file().display().to_string(),
-            },
-            ..Config::default()
-        })
-    }
-}
+policy!(
+    Written,
+    in_f16(|it| {
+        // No gradient of a model is as small as the largest number of F16 divided by this.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 2f32.powi(60);
+        it.overflow.locate = Locate::Always;
+        it.overflow.replay = file().display().to_string();
+    })
+);
 
 struct Replayed;
 

@@ -4,50 +4,24 @@ use std::{env, fs, path::Path};
 
 use burn::prelude::*;
 use burn_amp::{
-    config::{Class, Compute, Config, ConfigError, ConfigSource, Op},
+    config::{Class, Op},
     diagnose::{PrecisionSnapshot, Report, record},
 };
-use burn_amp_tests::enter;
+use burn_amp_tests::{Compute, ConfigSource, InBf16, computing_in, enter, in_bf16, policy};
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
 
 use super::Mixed as B;
 
-struct InBf16;
-struct InF16;
-struct ProductsInF32;
-
-impl ConfigSource for InF16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            ..InBf16::config()?
-        })
-    }
-}
-
-impl ConfigSource for InBf16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::Bf16,
-            ..Config::default()
-        })
-    }
-}
-
-impl ConfigSource for ProductsInF32 {
-    fn config() -> Result<Config, ConfigError> {
-        let products = [
-            Op::linear,
-            Op::conv2d,
-            Op::conv_transpose2d,
-            Op::float_matmul,
-        ];
-        Ok(Config {
-            ops: products.map(|op| (op, Class::Full)).into(),
-            ..InBf16::config()?
-        })
-    }
-}
+policy!(InF16, computing_in(Compute::F16));
+policy!(ProductsInF32, {
+    let products = [
+        Op::linear,
+        Op::conv2d,
+        Op::conv_transpose2d,
+        Op::float_matmul,
+    ];
+    in_bf16(|it| it.ops = products.map(|op| (op, Class::Full)).into())
+});
 
 /// Records a number of training steps after the first one.
 struct Recorded {

@@ -5,33 +5,12 @@ use burn::{
     prelude::*,
     tensor::backend::AutodiffBackend,
 };
-use burn_amp::config::{Compute, Config, ConfigError, ConfigSource};
-use burn_amp_tests::enter;
+use burn_amp_tests::{Compute, ConfigSource, InBf16, computing_in, enter, policy};
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Size, Visitor, ZOO, ZooModel, adamw, visit};
 
 use super::Mixed;
 
-struct InBf16;
-struct InF16;
-
-impl ConfigSource for InBf16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(computing_in(Compute::Bf16))
-    }
-}
-
-impl ConfigSource for InF16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(computing_in(Compute::F16))
-    }
-}
-
-fn computing_in(compute: Compute) -> Config {
-    Config {
-        compute,
-        ..Config::default()
-    }
-}
+policy!(InF16, computing_in(Compute::F16));
 
 /// The number of updates in a training, without steps that are skipped for an overflow.
 const UPDATES: usize = 12;

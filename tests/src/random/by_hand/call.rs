@@ -7,7 +7,7 @@ use burn_backend::{TensorData, TensorMetadata, ops::FloatTensorOps, tensor::Floa
 use super::{Known, ROUNDING, Rounded, Rounding, Scope, in_f64, rounded};
 
 /// What the policy decides about a call.
-pub(super) struct Decided {
+pub struct Decided {
     pub(super) casts: Casts,
     /// The dtype in which the result is stored, and the one that the program sees.
     pub(super) stored: Precision,

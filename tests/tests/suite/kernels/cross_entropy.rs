@@ -12,7 +12,7 @@ use burn::{
 use burn_amp::config::{Class, Op};
 use burn_amp_kernels::cross_entropy;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, policy, within,
+    AmpAutodiff, Compute, Plain, PlainAutodiff, computing_in, in_f16, policy, within,
 };
 
 use super::rows::{
@@ -149,10 +149,7 @@ policy!(Fused, computing_in(Compute::F16));
 policy!(
     /// A policy under which the log-softmax has a low result, so that the cross entropy is not fused with it.
     Apart,
-    Config {
-        ops: [(Op::log_softmax, Class::Widest)].into(),
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| it.ops = [(Op::log_softmax, Class::Widest)].into())
 );
 
 #[test]

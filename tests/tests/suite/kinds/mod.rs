@@ -14,10 +14,7 @@ mod readers;
 
 use burn::tensor::{Shape, TensorData};
 use burn_amp::extend::{AmpTensor, Graph, Kind};
-use burn_amp_tests::{
-    Compute, Config, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode, Plain,
-    PlainAutodiff, computing_in, policy, scaling,
-};
+use burn_amp_tests::{Compute, ConfigSource, LossScaleMode, Plain, PlainAutodiff, in_f16, policy};
 use burn_backend::{Backend, TensorMetadata, read_sync, tensor::FloatTensor};
 
 /// A backend whose tensors may be of several kinds.
@@ -133,16 +130,10 @@ pub fn loss<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
 policy!(
     /// F16 with a loss scale that stays: some of the gradients are not finite, on the plain backend too.
     InF16,
-    Config {
-        loss_scale: LossScaleConfig {
-            rule: DynamicLossScale {
-                init: SCALE,
-                ..DynamicLossScale::default()
-            },
-            ..scaling(Compute::F16, LossScaleMode::Static).loss_scale
-        },
-        ..computing_in(Compute::F16)
-    }
+    in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = SCALE;
+    })
 );
 
 /// Whether there are tensors of a kind under a policy.

@@ -3,9 +3,11 @@
 use std::cell::{Cell, RefCell};
 
 use burn_amp_core::Op;
+use burn_amp_kernels::{AmpBackend, Kernel, finite::NotFinite, kernel::TensorsOf};
 use burn_backend::{Backend, DType, TensorData, TensorMetadata, read_sync, tensor::FloatTensor};
+use instrumented::{Instrument, Instrumented, Value};
 
-use super::{hooked::Hook, line::line_of_zoo};
+use super::{is_planted, line::line_of_zoo};
 
 /// Which calls fail.
 #[derive(Debug)]
@@ -50,26 +52,28 @@ pub fn values<B: Backend>(tensor: FloatTensor<B>) -> TensorData {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fault;
 
-impl<B: Backend> Hook<B> for Fault {
+impl<B: AmpBackend> Instrument<B> for Fault {
     /// The factor of the result, if the call fails.
     type Seen = Option<f32>;
 
-    fn before(op: Op, operands: Vec<FloatTensor<B>>) -> Option<f32> {
-        let factor = FAILS.with_borrow(|fails| match fails {
-            Some(Fails::Next) if !operands.is_empty() => Some(f32::INFINITY),
-            Some(Fails::Reader(data)) => {
-                let mut operands = operands.into_iter();
+    fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, B>>) -> Option<f32> {
+        if !is_planted(op) {
+            return None;
+        }
+        let mut operands = operands.filter_map(Value::float);
+        let factor = FAILS.with_borrow(|fails| match fails.as_ref()? {
+            Fails::Next => operands.next().map(|_| f32::INFINITY),
+            Fails::Reader(data) => {
                 let is_reader = operands.any(|x| {
-                    x.dtype() == data.dtype && x.shape() == data.shape && values::<B>(x) == *data
+                    let is_like_it = x.dtype() == data.dtype && x.shape() == data.shape;
+                    is_like_it && values::<B>(x.clone()) == *data
                 });
                 is_reader.then_some(f32::INFINITY)
             }
-            Some(Fails::InF16(bad)) => {
-                let mut operands = operands.iter();
+            Fails::InF16(bad) => {
                 let fails = op == *bad && operands.any(|x| x.dtype() == DType::F16);
                 fails.then_some(1.25)
             }
-            Some(Fails::Next) | None => None,
         })?;
         if factor.is_infinite() {
             clear();
@@ -79,10 +83,23 @@ impl<B: Backend> Hook<B> for Fault {
         Some(factor)
     }
 
-    fn after(factor: Option<f32>, result: FloatTensor<B>) -> FloatTensor<B> {
-        match factor {
-            Some(factor) => B::float_mul_scalar(result, factor.into()),
-            None => result,
+    fn after<'a>(factor: Option<f32>, results: impl Iterator<Item = Value<'a, B>>) {
+        if let Some(factor) = factor {
+            for result in results.filter_map(Value::float) {
+                *result = B::float_mul_scalar(result.clone(), factor.into());
+            }
+        }
+    }
+
+    /// The finite check does not fail: it is how an overflow is looked for.
+    fn run<K: Kernel>(
+        kernel: K,
+        operands: TensorsOf<Instrumented<B, Self>>,
+    ) -> TensorsOf<Instrumented<B, Self>> {
+        if K::NAME == NotFinite::NAME {
+            B::run(kernel, operands)
+        } else {
+            kernel.reference::<Instrumented<B, Self>>(operands)
         }
     }
 }

@@ -2,7 +2,6 @@
 //! parameters. So is a kernel that computes wrong results: by a comparison, and by running the step again on a sound
 //! backend.
 //!
-//! * [`hooked`]: a backend with hooks around its ops
 //! * [`stage`]: above `Amp`, chooses the call that overflows and notes what it was
 //! * [`fault`]: below `Amp`, makes results wrong
 //! * [`line`](mod@line): the line of the zoo that is being executed
@@ -11,7 +10,6 @@
 //! and a parameter is an operand with its values.
 
 mod fault;
-mod hooked;
 mod line;
 mod stage;
 
@@ -25,52 +23,48 @@ use burn::{
 };
 use burn_amp::{
     Amp, Autodiff,
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig,
-    },
+    config::{Locate, LossScaleMode},
     diagnose::{NotFinite, last_overflow, shadow, treat_as_library},
     replay::{Step, replay},
     scaling::name_parameters,
 };
 use burn_amp_core::Op;
+use burn_amp_tests::{in_f16, policy};
+use instrumented::Instrumented;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
 
 use self::{
     fault::{Fails, Fault},
-    hooked::Hooked,
     stage::{Stage, Truth, Way, play},
 };
 use crate::Plain;
 
-struct Searched;
+policy!(
+    Searched,
+    in_f16(|it| {
+        // A scale that does not move, at which the gradients of the tiny models are far from both ends of F16.
+        it.loss_scale.mode = LossScaleMode::Static;
+        it.loss_scale.rule.init = 16.0;
+        it.overflow.locate = Locate::Always;
+        it.overflow.replay = file().display().to_string();
+    })
+);
 
-impl ConfigSource for Searched {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            // A scale that does not move, at which the gradients of the tiny models are far from both ends of F16.
-            loss_scale: LossScaleConfig {
-                mode: LossScaleMode::Static,
-                rule: DynamicLossScale {
-                    init: 16.0,
-                    ..DynamicLossScale::default()
-                },
-                ..LossScaleConfig::default()
-            },
-            overflow: OverflowConfig {
-                locate: Locate::Always,
-                replay: file().display().to_string(),
-            },
-            ..Config::default()
-        })
-    }
+type Inner = Instrumented<Plain, Fault>;
+type InF16 = Autodiff<Amp<Inner, Searched>>;
+type B = Instrumented<InF16, Stage>;
+
+/// Whether an op has one result, a float tensor. Only such ops fail.
+fn is_planted(op: Op) -> bool {
+    op.shape().ends_with("-> F")
 }
 
-type Inner = Hooked<Plain, Fault>;
-type InF16 = Autodiff<Amp<Inner, Searched>>;
-type B = Hooked<InF16, Stage>;
+/// Has reports name the lines of the zoo.
+fn skip_lines_of_the_test() {
+    treat_as_library("tests/zoo/planted/");
+    treat_as_library("tests/instrumented/");
+}
 
 /// The file to which each step is written.
 fn file() -> PathBuf {
@@ -213,7 +207,7 @@ fn is_told(truth: &Truth, way: Way, cause: &burn_amp::diagnose::Cause) -> bool {
 
 #[test]
 fn overflows_at_random_ops_are_found_at_their_op_and_line_with_their_parameters() {
-    treat_as_library("tests/zoo/planted/");
+    skip_lines_of_the_test();
     let (mut wrong, mut planted) = (Vec::new(), [0; 2]);
     for entry in ZOO {
         let (of_model, counts) = visit(entry.name, Size::Tiny, Planted).unwrap();
@@ -253,7 +247,7 @@ impl Visitor for Compared {
 
 #[test]
 fn a_bad_kernel_is_the_first_op_above_the_tolerance_of_a_shadow_comparison() {
-    treat_as_library("tests/zoo/planted/");
+    skip_lines_of_the_test();
     // A kernel, and the op that the model called when the kernel was run first.
     for (model, kernel, op) in [
         ("mlp", Op::float_matmul, Op::linear),

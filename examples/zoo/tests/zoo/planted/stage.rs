@@ -10,11 +10,12 @@ use burn_autodiff::{
     ops::{Backward, Ops, OpsKind, unary},
 };
 use burn_backend::{Backend, TensorData, TensorMetadata, tensor::FloatTensor};
+use instrumented::{Instrument, Value};
 
 use super::{
     InF16, Inner,
     fault::{self, Fails},
-    hooked::Hook,
+    is_planted,
     line::line_of_zoo,
 };
 
@@ -73,13 +74,17 @@ pub fn play(
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stage;
 
-impl Hook<InF16> for Stage {
+impl Instrument<InF16> for Stage {
     /// How this call overflows, if it is the one.
     type Seen = Option<Way>;
 
-    fn before(op: Op, operands: Vec<FloatTensor<InF16>>) -> Option<Way> {
+    fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, InF16>>) -> Option<Way> {
         // Ops without a class make tensors, read or move them.
-        if op.class(Precision::F16).is_none() || operands.is_empty() {
+        if op.class(Precision::F16).is_none() || !is_planted(op) {
+            return None;
+        }
+        let operands: Vec<_> = operands.filter_map(Value::float).collect();
+        if operands.is_empty() {
             return None;
         }
         let (at, chosen) = PLAY.with_borrow_mut(|play| {
@@ -91,8 +96,8 @@ impl Hook<InF16> for Stage {
             return None;
         }
         let (file, line) = line_of_zoo()?;
-        let path = |tensor: &FloatTensor<InF16>| {
-            let data = fault::values::<InF16>(tensor.clone());
+        let path = |tensor: &&mut FloatTensor<InF16>| {
+            let data = fault::values::<InF16>((**tensor).clone());
             PLAY.with_borrow(|play| {
                 let mut parameters = play.parameters.iter();
                 let found = parameters.find(|(_, values)| *values == data);
@@ -116,15 +121,19 @@ impl Hook<InF16> for Stage {
         Some(way)
     }
 
-    fn after(way: Option<Way>, result: FloatTensor<InF16>) -> FloatTensor<InF16> {
+    fn after<'a>(way: Option<Way>, results: impl Iterator<Item = Value<'a, InF16>>) {
         match way {
-            None => result,
+            None => {}
             Some(Way::Forward) => {
                 let is_set = !fault::clear();
                 PLAY.with_borrow_mut(|play| play.is_set = is_set);
-                result
             }
-            Some(Way::Backward) => InF16::custom_op(Class::Keep, [result], |[inner]| marked(inner)),
+            Some(Way::Backward) => {
+                for result in results.filter_map(Value::float) {
+                    *result =
+                        InF16::custom_op(Class::Keep, [result.clone()], |[inner]| marked(inner));
+                }
+            }
         }
     }
 }

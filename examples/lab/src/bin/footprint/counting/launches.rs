@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use burn_amp_kernels::kernel::Meta;
-use burn_backend::{DType, TensorMetadata};
+use burn_backend::DType;
 use lab::machine::Meter;
 
 /// One op: what it read and wrote.
@@ -114,31 +114,19 @@ pub(super) fn record(op: &'static str, operands: Size, results: Size) {
 
 /// The bytes of some tensors, and the dtype of the first.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Size {
+pub struct Size {
     bytes: u64,
     dtype: Option<DType>,
 }
 
-impl Size {
-    /// Adds a tensor: its logical elements, so that a broadcast one counts in full.
-    pub(super) fn and<T: TensorMetadata>(self, tensor: &T) -> Self {
-        self.plus(&(tensor.shape(), tensor.dtype()))
-    }
-
-    /// Adds a tensor of this shape and dtype.
-    pub(super) fn plus(mut self, (shape, dtype): &Meta) -> Self {
-        self.bytes += (shape.num_elements() * dtype.size()) as u64;
-        self.dtype.get_or_insert(*dtype);
-        self
-    }
-
-    /// Adds all tensors of a list.
-    pub(super) fn all<'a, T: TensorMetadata + 'a>(
-        self,
-        tensors: impl IntoIterator<Item = &'a T>,
-    ) -> Self {
-        tensors
-            .into_iter()
-            .fold(self, |size, tensor| size.and(tensor))
+/// A tensor counts with its logical elements, so that a broadcast one counts in full.
+impl FromIterator<Meta> for Size {
+    fn from_iter<T: IntoIterator<Item = Meta>>(tensors: T) -> Self {
+        let mut size = Self::default();
+        for (shape, dtype) in tensors {
+            size.bytes += (shape.num_elements() * dtype.size()) as u64;
+            size.dtype.get_or_insert(dtype);
+        }
+        size
     }
 }

@@ -1,54 +1,59 @@
 //! A backend that counts what a pass launches and moves, and lets another backend compute.
 //!
 //! Every op of the inner backend is one launch, which reads its operands and writes its results once. So is a
-//! [`Kernel`](burn_amp_kernels::kernel::Kernel), as on a GPU, although the inner backend may compose it of several ops;
-//! one that is always composed counts as the ops of its reference.
+//! [`Kernel`], as on a GPU, although the inner backend may compose it of several ops; one that is always composed counts
+//! as the ops of its reference.
 //!
 //! * [`launches`]: the record of a thread
-//! * [`ops`]: the op traits of Burn, generated from the table of all ops
-//! * [`kernels`]: the ops of burn-amp-kernels
 
-mod kernels;
 mod launches;
-mod ops;
 
-use std::marker::PhantomData;
-
-use burn_backend::{Backend, BackendTypes, DType, DTypeUsageSet};
+use burn_amp_core::Op;
+use burn_amp_kernels::{
+    AmpBackend,
+    kernel::{Kernel, Meta, Tensors, TensorsOf},
+};
+use instrumented::{Instrument, Instrumented, Value};
 
 pub use launches::{Launch, highest, recorded, skip_through};
+use launches::{Size, record};
 
 /// Counts the launches of the backend `B`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counting<B>(PhantomData<B>);
+pub type Counting<B> = Instrumented<B, Count>;
 
-impl<B: Backend> BackendTypes for Counting<B> {
-    type Device = B::Device;
-    type FloatTensorPrimitive = B::FloatTensorPrimitive;
-    type FloatElem = B::FloatElem;
-    type IntTensorPrimitive = B::IntTensorPrimitive;
-    type IntElem = B::IntElem;
-    type BoolTensorPrimitive = B::BoolTensorPrimitive;
-    type BoolElem = B::BoolElem;
-    type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
+/// The instrument of [`Counting`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count;
+
+impl<B: AmpBackend> Instrument<B> for Count {
+    type Seen = (Op, Size);
+
+    fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, B>>) -> (Op, Size) {
+        (op, operands.filter_map(|x| x.meta()).collect())
+    }
+
+    fn after<'a>((op, read): (Op, Size), results: impl Iterator<Item = Value<'a, B>>) {
+        record(op.name(), read, results.filter_map(|x| x.meta()).collect());
+    }
+
+    fn run<K: Kernel>(
+        kernel: K,
+        operands: TensorsOf<Instrumented<B, Self>>,
+    ) -> TensorsOf<Instrumented<B, Self>> {
+        if K::IS_COMPOSED {
+            return kernel.reference::<Instrumented<B, Self>>(operands);
+        }
+        let read = size(kernel.reads(operands.metas()));
+        let results = B::run(kernel, operands);
+        record(K::NAME, read, size(results.metas()));
+        results
+    }
 }
 
-impl<B: burn_amp_kernels::AmpBackend> Backend for Counting<B> {
-    fn name(device: &Self::Device) -> String {
-        format!("counting<{}>", B::name(device))
-    }
-
-    fn seed(device: &Self::Device, seed: u64) {
-        B::seed(device, seed)
-    }
-
-    fn dtype_usage(device: &Self::Device, dtype: DType) -> DTypeUsageSet {
-        B::dtype_usage(device, dtype)
-    }
-
-    fn device_count(type_id: u16) -> usize {
-        B::device_count(type_id)
-    }
+/// The size of all tensors that a kernel reads or writes.
+fn size(tensors: Tensors<Meta>) -> Size {
+    let floats_and_ints = tensors.floats.into_iter().chain(tensors.ints);
+    floats_and_ints.chain(tensors.bools).collect()
 }
 
 #[cfg(test)]

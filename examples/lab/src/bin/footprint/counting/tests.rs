@@ -3,6 +3,7 @@ use burn::{
     prelude::*,
     tensor::activation::softmax,
 };
+use burn_backend::DType;
 
 use super::*;
 

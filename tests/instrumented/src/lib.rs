@@ -1,0 +1,148 @@
+//! A backend with an instrument around each op of the backend that computes; generated from the same table as `Amp`.
+//!
+//! * [`Instrumented`]: the backend
+//! * [`Instrument`]: what happens before and after a call
+//! * [`Value`]: what an instrument is shown of a call
+//! * `autodiff`, `ops`: the traits of Burn
+
+mod autodiff;
+mod ops;
+
+use std::{fmt::Debug, marker::PhantomData};
+
+use burn_amp::extend::{AmpTensor, Amped};
+use burn_amp_core::Op;
+use burn_amp_kernels::{
+    AmpBackend,
+    kernel::{Kernel, Meta, TensorsOf},
+    made::Memory,
+};
+use burn_backend::{
+    Backend, BackendTypes, DType, DTypeUsageSet, FloatDType, TensorMetadata,
+    ops::AttentionModuleOptions,
+    tensor::{BoolTensor, FloatTensor, IntTensor},
+};
+
+/// What happens before and after each call of a backend `B`.
+pub trait Instrument<B: AmpBackend>:
+    Clone + Copy + Debug + Default + Send + Sync + 'static
+{
+    /// What is remembered of a call until its end.
+    type Seen: Send;
+
+    /// Is shown the operands, and may replace them.
+    fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, B>>) -> Self::Seen;
+
+    /// Is shown the results, and may replace them.
+    fn after<'a>(seen: Self::Seen, results: impl Iterator<Item = Value<'a, B>>);
+
+    /// Runs a kernel: unless an instrument says otherwise, by its reference, of whose ops each is shown.
+    fn run<K: Kernel>(
+        kernel: K,
+        operands: TensorsOf<Instrumented<B, Self>>,
+    ) -> TensorsOf<Instrumented<B, Self>> {
+        kernel.reference::<Instrumented<B, Self>>(operands)
+    }
+}
+
+/// A tensor of a call, or a dtype that the caller asks for.
+pub enum Value<'a, B: Backend> {
+    Float(&'a mut FloatTensor<B>),
+    Int(&'a mut IntTensor<B>),
+    Bool(&'a mut BoolTensor<B>),
+    Dtype(FloatDType),
+}
+
+impl<'a, B: Backend> Value<'a, B> {
+    /// The value, if it is a float tensor.
+    pub fn float(self) -> Option<&'a mut FloatTensor<B>> {
+        match self {
+            Self::Float(x) => Some(x),
+            Self::Int(_) | Self::Bool(_) | Self::Dtype(_) => None,
+        }
+    }
+
+    /// Its shape and dtype, if it is a tensor.
+    pub fn meta(&self) -> Option<Meta> {
+        match self {
+            Self::Float(x) => Some((x.shape(), x.dtype())),
+            Self::Int(x) => Some((x.shape(), x.dtype())),
+            Self::Bool(x) => Some((x.shape(), x.dtype())),
+            Self::Dtype(_) => None,
+        }
+    }
+}
+
+/// `B`, with an instrument around its ops.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instrumented<B, I>(PhantomData<(B, I)>);
+
+impl<B: AmpBackend, I: Instrument<B>> BackendTypes for Instrumented<B, I> {
+    type Device = B::Device;
+    type FloatTensorPrimitive = B::FloatTensorPrimitive;
+    type FloatElem = B::FloatElem;
+    type IntTensorPrimitive = B::IntTensorPrimitive;
+    type IntElem = B::IntElem;
+    type BoolTensorPrimitive = B::BoolTensorPrimitive;
+    type BoolElem = B::BoolElem;
+    type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
+}
+
+impl<B: AmpBackend, I: Instrument<B>> Backend for Instrumented<B, I> {
+    fn name(device: &Self::Device) -> String {
+        format!("instrumented<{}>", B::name(device))
+    }
+
+    fn seed(device: &Self::Device, seed: u64) {
+        B::seed(device, seed)
+    }
+
+    fn ad_enabled(device: &Self::Device) -> bool {
+        B::ad_enabled(device)
+    }
+
+    fn dtype_usage(device: &Self::Device, dtype: DType) -> DTypeUsageSet {
+        B::dtype_usage(device, dtype)
+    }
+
+    fn device_count(type_id: u16) -> usize {
+        B::device_count(type_id)
+    }
+}
+
+impl<B: AmpBackend, I: Instrument<B>> AmpBackend for Instrumented<B, I> {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        I::run(kernel, operands)
+    }
+
+    fn fuses_elementwise() -> bool {
+        B::fuses_elementwise()
+    }
+
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        B::float_memory(tensor)
+    }
+
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        B::int_memory(tensor)
+    }
+
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        B::bool_memory(tensor)
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        B::has_attention_kernel(options, has_bias)
+    }
+}
+
+/// Over `Amp`, so that it can name parameters.
+impl<B, I> Amped for Instrumented<B, I>
+where
+    B: Amped + AmpBackend + Backend<FloatTensorPrimitive = AmpTensor<B::Plain, B::Graph>>,
+    I: Instrument<B>,
+{
+    type Plain = B::Plain;
+    type Source = B::Source;
+    type Graph = B::Graph;
+}
