@@ -37,7 +37,7 @@ pub fn forward<B: AmpBackend>(
     activation: Activation,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    B::run(Forward { activation, dtype }, [x].into()).one()
+    B::run(ActivationForward { activation, dtype }, [x].into()).one()
 }
 
 /// Computes the gradient of [`forward`] with respect to `x`, in the dtype of `x`.
@@ -46,16 +46,16 @@ pub fn backward<B: AmpBackend>(
     grad: FloatTensor<B>,
     activation: Activation,
 ) -> FloatTensor<B> {
-    B::run(Backward { activation }, [x, grad].into()).one()
+    B::run(ActivationBackward { activation }, [x, grad].into()).one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct ActivationForward {
     activation: Activation,
     dtype: FloatDType,
 }
 
-impl Kernel for Forward {
+impl Kernel for ActivationForward {
     const NAME: &'static str = "burn_amp::activation";
     const IS_FUSED: bool = true;
 
@@ -80,7 +80,7 @@ impl Kernel for Forward {
     }
 }
 
-impl<B: AmpBackend> Node<B> for Forward {
+impl<B: AmpBackend> Node<B> for ActivationForward {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let x = pass.operand(0).expect("the operand is read");
         let gradient = backward::<B>(x, pass.gradient(), self.activation);
@@ -89,11 +89,11 @@ impl<B: AmpBackend> Node<B> for Forward {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backward {
+struct ActivationBackward {
     activation: Activation,
 }
 
-impl Kernel for Backward {
+impl Kernel for ActivationBackward {
     const NAME: &'static str = "burn_amp::activation_backward";
     const IS_FUSED: bool = true;
 

@@ -46,7 +46,7 @@ pub use sum_node::moment;
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;
 pub use sums::{moments, sums};
-pub(crate) use term::Joint;
+pub(crate) use term::AffineJoint;
 pub use term::{joined, pass_on};
 
 /// A factor is small beside a tensor that has this many times its elements.
@@ -110,7 +110,7 @@ pub struct Sums<T> {
 
 /// The sums of `x + before` and of its square over the dimensions in which `kept` is 1, or their means.
 #[derive(Clone, Debug)]
-pub struct Moments<T> {
+pub struct SumAndSquares<T> {
     /// The sum of the values, or their mean.
     pub sum: T,
     /// The sum of their squares, or the mean.
@@ -119,7 +119,7 @@ pub struct Moments<T> {
 
 /// Which of the [`Moments`] is computed, and of what.
 #[derive(Clone, Debug)]
-pub struct Moment<B: Backend> {
+pub struct MomentOf<B: Backend> {
     /// The shape in which `x` is read.
     pub grid: Shape,
     /// What is added to `x`: F32, of the grid's rank, 1 in each dimension that is summed over.

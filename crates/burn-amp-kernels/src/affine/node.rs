@@ -6,10 +6,10 @@ use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 use super::{
     Affine, Group, SMALL, Sums,
-    op::{self, Forward, in_order_of},
+    op::{self, ChainForward, in_order_of},
     reference::summed,
     sums::sums,
-    term::{Chain, Term},
+    term::{AffineTerm, ChainTerm},
 };
 use crate::{
     graph::{self, contribute},
@@ -25,15 +25,15 @@ pub fn forward<B: AmpBackend>(
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    let (op, tensors) = Forward::of(x, affine, plus, dtype);
-    B::run(Recorded(op), tensors).one()
+    let (op, tensors) = ChainForward::of(x, affine, plus, dtype);
+    B::run(RecordedChain(op), tensors).one()
 }
 
 /// A chain, which is a node in a graph.
 #[derive(Clone, Debug)]
-struct Recorded(Forward);
+struct RecordedChain(ChainForward);
 
-impl Kernel for Recorded {
+impl Kernel for RecordedChain {
     const NAME: &'static str = "burn_amp::affine_node";
     const IS_COMPOSED: bool = true;
 
@@ -201,12 +201,17 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         for (at, role) in self.roles.iter().enumerate() {
             match role {
                 Role::X => {
-                    let chain = Chain {
+                    let chain = ChainTerm {
                         x: x.clone(),
                         affine: self.values.clone(),
                         grad: grad.clone(),
                     };
-                    contribute(Term::Chain(chain), at, &B::float_device(&grad), &mut pass);
+                    contribute(
+                        AffineTerm::Chain(chain),
+                        at,
+                        &B::float_device(&grad),
+                        &mut pass,
+                    );
                 }
                 Role::Plus => pass.register(at, cast::<B>(grad.clone(), self.of_plus)),
                 Role::Factor(factor) => pass.register(at, self.gradient(*factor, &groups)),

@@ -18,7 +18,7 @@ pub(super) fn forward<B: AmpBackend>(
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    let (op, tensors) = Forward::of(x, affine, plus, dtype);
+    let (op, tensors) = ChainForward::of(x, affine, plus, dtype);
     B::run(op, tensors).one()
 }
 
@@ -34,7 +34,7 @@ pub fn backward<B: AmpBackend>(
     let mut tensors = vec![x, grad];
     let chain = ChainParts::of(affine, &mut tensors);
     let rest = rest.into_tensors();
-    let op = Backward {
+    let op = ChainBackward {
         chain,
         rest: rest.each_ref().map(Option::is_some),
         dtype,
@@ -51,12 +51,12 @@ pub fn in_order_of<B: AmpBackend>(tensor: FloatTensor<B>, x: &FloatTensor<B>) ->
 
 /// Takes `x`, a chain, and perhaps a summand. Its node in a graph is that of [`super::forward`].
 #[derive(Clone, Debug)]
-pub(super) struct Forward {
+pub(super) struct ChainForward {
     chain: ChainParts,
     pub(super) dtype: FloatDType,
 }
 
-impl Forward {
+impl ChainForward {
     /// Takes a chain apart.
     pub(super) fn of<B: AmpBackend>(
         x: FloatTensor<B>,
@@ -81,7 +81,7 @@ impl Forward {
     }
 }
 
-impl Kernel for Forward {
+impl Kernel for ChainForward {
     const NAME: &'static str = "burn_amp::affine";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
@@ -103,13 +103,13 @@ impl Kernel for Forward {
 
 /// Takes `x`, the gradient, a chain, and the rest of the gradient.
 #[derive(Clone, Debug)]
-struct Backward {
+struct ChainBackward {
     chain: ChainParts,
     rest: [bool; 4],
     dtype: FloatDType,
 }
 
-impl Kernel for Backward {
+impl Kernel for ChainBackward {
     const NAME: &'static str = "burn_amp::affine_backward";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {

@@ -1,4 +1,4 @@
-use super::{Affine, Group, Moments, Rest, Sums};
+use super::{Affine, Group, Rest, SumAndSquares, Sums};
 use crate::prelude::*;
 
 /// Computes with Burn's ops, between casts.
@@ -86,7 +86,7 @@ pub fn reference_moments<B: Backend>(
     before: Option<FloatTensor<B>>,
     kept: Shape,
     mean: bool,
-) -> Moments<FloatTensor<B>> {
+) -> SumAndSquares<FloatTensor<B>> {
     let divisor = mean.then(|| terms(&x.shape(), &kept));
     let affine = Affine {
         before,
@@ -100,7 +100,7 @@ pub fn reference_moments<B: Backend>(
             None => sum,
         }
     };
-    Moments {
+    SumAndSquares {
         sum: moment(centered.clone()),
         squares: moment(B::float_mul(centered.clone(), centered)),
     }

@@ -3,10 +3,10 @@
 use burn_backend::Scalar;
 
 use super::{
-    Moment,
+    MomentOf,
     reference::{summed, terms},
     sums::SumsOfValues,
-    term::{self, Term},
+    term::{self, AffineTerm},
 };
 use crate::{
     graph::{contribute, values},
@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// Computes one of the [`moments`](super::moments).
-pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: Moment<B>) -> FloatTensor<B> {
-    let Moment {
+pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTensor<B> {
+    let MomentOf {
         grid,
         before,
         kept,
@@ -53,7 +53,7 @@ impl Kernel for OneMoment {
         let SumsOfValues { grid, kept, mean } = self.sums;
         let is_tracked = operands[0].is_tracked();
         let shape = operands[0].shape();
-        let saved = Saved::<B> {
+        let saved = SumSaved::<B> {
             count: terms(&shape, &kept),
             mean,
             shape,
@@ -77,7 +77,7 @@ impl Kernel for OneMoment {
 
 /// What a sum saves. Its node has the operand `x`, and `before` if there is one.
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
+struct SumSaved<B: AmpBackend> {
     /// The number of terms of a sum.
     count: f64,
     mean: bool,
@@ -98,7 +98,7 @@ struct Terms<B: AmpBackend> {
     sum: FloatTensor<B>,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for SumSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let Self {
             count,
@@ -109,7 +109,7 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
         } = self;
         let grad = pass.gradient();
         let device = B::float_device(&grad);
-        let mut moments = term::Moments {
+        let mut moments = term::MomentsTerm {
             shape,
             grid,
             squares: None,
@@ -133,7 +133,7 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
                     true => B::float_div_scalar(grad.clone(), (count / 2.0).into()),
                     false => twice(grad.clone()),
                 };
-                moments.squares = Some(term::Squares {
+                moments.squares = Some(term::SquaresTerm {
                     x: x.expect("the operand is saved or read"),
                     before: before.clone(),
                     factor: factor.clone(),
@@ -147,6 +147,6 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
         if let Some(gradient) = of_before {
             pass.register(1, gradient);
         }
-        contribute(Term::Moments(moments), 0, &device, &mut pass);
+        contribute(AffineTerm::Moments(moments), 0, &device, &mut pass);
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "cubecl")]
 use super::sums_launch;
 use super::{
-    Affine, Group, Moments, Sums,
+    Affine, Group, SumAndSquares, Sums,
     parts::{ChainParts, next},
     reference::{reference_moments, reference_sums},
 };
@@ -34,11 +34,11 @@ pub fn moments<B: AmpBackend>(
     before: Option<FloatTensor<B>>,
     kept: Shape,
     mean: bool,
-) -> Moments<FloatTensor<B>> {
+) -> SumAndSquares<FloatTensor<B>> {
     let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
     let op = SumsOfValues { grid, kept, mean };
     let [sum, squares] = B::run(op, tensors.into()).exactly();
-    Moments { sum, squares }
+    SumAndSquares { sum, squares }
 }
 
 /// Two sums of a shape.
@@ -98,7 +98,7 @@ impl Kernel for SumsOfValues {
         let tensors = &mut operands.floats.into_iter();
         let (x, before) = (next(tensors), tensors.next());
         let Self { grid, kept, mean } = self.clone();
-        let Moments { sum, squares } = reference_moments::<B>(x, grid, before, kept, mean);
+        let SumAndSquares { sum, squares } = reference_moments::<B>(x, grid, before, kept, mean);
         [sum, squares].into()
     }
 

@@ -6,7 +6,7 @@ use super::{Affine, Rest, op, reference::reshaped};
 use crate::{graph, prelude::*};
 
 /// What a node saves that waits for the terms of a chain, a sum, or a gradient in another dtype.
-pub(crate) type Joint<B> = graph::Joint<B, Term<B>>;
+pub(crate) type AffineJoint<B> = graph::Joint<B, AffineTerm<B>>;
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
@@ -14,7 +14,7 @@ pub(crate) type Joint<B> = graph::Joint<B, Term<B>>;
 pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    Joint::<B>::of::<C>(x)
+    AffineJoint::<B>::of::<C>(x)
 }
 
 /// Hands the gradient of a tensor's copy in another dtype to the node of the tensor, in the tensor's `dtype`: when all
@@ -25,19 +25,19 @@ pub fn pass_on<B: AmpBackend>(
     dtype: FloatDType,
     grads: &mut Gradients,
 ) {
-    Joint::<B>::pass_on(gradient, to, dtype, grads);
+    AffineJoint::<B>::pass_on(gradient, to, dtype, grads);
 }
 
 /// The contribution of one reader.
 #[derive(Clone, Debug)]
-pub(crate) enum Term<B: AmpBackend> {
-    Chain(Chain<B>),
-    Moments(Moments<B>),
+pub(crate) enum AffineTerm<B: AmpBackend> {
+    Chain(ChainTerm<B>),
+    Moments(MomentsTerm<B>),
 }
 
 /// The contribution of a chain.
 #[derive(Clone, Debug)]
-pub(crate) struct Chain<B: AmpBackend> {
+pub(crate) struct ChainTerm<B: AmpBackend> {
     /// A chain without a ReLU has no use for the values, and then this may be another tensor of the same shape.
     pub x: FloatTensor<B>,
     pub affine: Affine<B>,
@@ -47,17 +47,17 @@ pub(crate) struct Chain<B: AmpBackend> {
 
 /// The contribution of sums of the values and of their squares: `(x + before) · of_squares + of_sum`.
 #[derive(Clone, Debug)]
-pub(crate) struct Moments<B: AmpBackend> {
+pub(crate) struct MomentsTerm<B: AmpBackend> {
     /// The shape of `x`.
     pub shape: Shape,
     pub grid: Shape,
-    pub squares: Option<Squares<B>>,
+    pub squares: Option<SquaresTerm<B>>,
     /// The gradient of the sum of the values.
     pub of_sum: Option<FloatTensor<B>>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Squares<B: AmpBackend> {
+pub(crate) struct SquaresTerm<B: AmpBackend> {
     pub x: FloatTensor<B>,
     pub before: Option<FloatTensor<B>>,
     /// Twice the gradient of the sum of the squares.
@@ -65,13 +65,13 @@ pub(crate) struct Squares<B: AmpBackend> {
 }
 
 /// What one pass computes: a chain, moments, or both.
-type Pass<B> = (Option<Chain<B>>, Option<Moments<B>>);
+type Sweep<B> = (Option<ChainTerm<B>>, Option<MomentsTerm<B>>);
 
 /// The sum takes as few passes as possible: one for a chain with the moments of the same grid, and one for two gradients.
-impl<B: AmpBackend> graph::Term<B> for Term<B> {
+impl<B: AmpBackend> graph::Term<B> for AffineTerm<B> {
     fn sum(gradients: Vec<FloatTensor<B>>, terms: Vec<Self>, dtype: FloatDType) -> FloatTensor<B> {
-        let mut passes: Vec<Pass<B>> = Vec::new();
-        let mut moments: Vec<Moments<B>> = Vec::new();
+        let mut passes: Vec<Sweep<B>> = Vec::new();
+        let mut moments: Vec<MomentsTerm<B>> = Vec::new();
         for term in terms {
             match term {
                 Self::Chain(chain) => passes.push((Some(chain), None)),
@@ -118,10 +118,10 @@ fn plus_gradient<B: AmpBackend>(sum: FloatTensor<B>, gradient: FloatTensor<B>) -
     op::forward::<B>(gradient, same, Some(sum), dtype.into())
 }
 
-impl<B: AmpBackend> Chain<B> {
+impl<B: AmpBackend> ChainTerm<B> {
     fn pass(
         self,
-        moments: Option<Moments<B>>,
+        moments: Option<MomentsTerm<B>>,
         plus: Option<FloatTensor<B>>,
         dtype: FloatDType,
     ) -> FloatTensor<B> {
@@ -143,7 +143,7 @@ impl<B: AmpBackend> Chain<B> {
     }
 }
 
-impl<B: AmpBackend> Moments<B> {
+impl<B: AmpBackend> MomentsTerm<B> {
     /// Whether both can be computed in one pass.
     fn has_place_for(&self, other: &Self) -> bool {
         self.grid == other.grid && (self.squares.is_none() || other.squares.is_none())
@@ -164,7 +164,7 @@ impl<B: AmpBackend> Moments<B> {
             squares,
             of_sum,
         } = self;
-        if let Some(Squares { x, before, factor }) = squares {
+        if let Some(SquaresTerm { x, before, factor }) = squares {
             let chain = Affine {
                 before,
                 scale: Some(factor),

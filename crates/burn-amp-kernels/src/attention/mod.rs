@@ -60,15 +60,19 @@ pub fn forward<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
         options,
     } = operands;
     let floats: Vec<_> = [query, key, value].into_iter().chain(bias).collect();
-    B::run(Forward { options }, Tensors::from(floats).with_bools(mask)).one()
+    B::run(
+        AttentionForward { options },
+        Tensors::from(floats).with_bools(mask),
+    )
+    .one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct AttentionForward {
     options: AttentionModuleOptions,
 }
 
-impl Forward {
+impl AttentionForward {
     fn operands<B: Backend>(&self, mut operands: TensorsOf<B>) -> Attention<B> {
         let bias = operands.floats.drain(3..).next();
         let mask = operands.bools.pop();
@@ -84,7 +88,7 @@ impl Forward {
     }
 }
 
-impl Kernel for Forward {
+impl Kernel for AttentionForward {
     const NAME: &'static str = "burn_amp::attention";
     const IS_COMPOSED: bool = true;
 

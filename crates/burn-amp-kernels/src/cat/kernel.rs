@@ -81,7 +81,7 @@ pub(crate) fn cat<R: CubeRuntime>(parts: Vec<CubeTensor<R>>, dim: usize) -> Cube
     let largest = largest.expect("there is a part").clone();
     let order = order_of(&largest);
     let sizes: Vec<usize> = parts.iter().map(|part| part.meta.shape()[dim]).collect();
-    let plan = Plan::new(&largest, &sizes, &order, dim);
+    let plan = CatPlan::new(&largest, &sizes, &order, dim);
     let whole = empty_on_device_of(&largest, plan.shape.clone(), largest.dtype);
     // CUDA refuses to copy an empty tensor.
     let parts = parts.into_iter().filter(|part| !is_empty(part));
@@ -113,7 +113,7 @@ pub(crate) fn split<R: CubeRuntime>(
     dim: usize,
 ) -> Vec<CubeTensor<R>> {
     let order = order_of(&whole);
-    let plan = Plan::new(&whole, sizes, &order, dim);
+    let plan = CatPlan::new(&whole, sizes, &order, dim);
     let whole = if is_empty(&whole) {
         whole
     } else {
@@ -151,14 +151,14 @@ fn is_empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
 }
 
 /// How the parts lie in the whole, in the order of memory.
-struct Plan {
+struct CatPlan {
     shape: Shape,
     /// The dimension along which the parts lie side by side.
     dim: usize,
     vector_size: usize,
 }
 
-impl Plan {
+impl CatPlan {
     /// For parts of these sizes of dimension `dim`. `like` has the other sizes.
     fn new<R: CubeRuntime>(
         like: &CubeTensor<R>,

@@ -27,7 +27,7 @@ pub fn forward<B: AmpBackend>(
     targets: IntTensor<B>,
 ) -> FloatTensor<B> {
     let operands = Tensors::from([output, x, log_sum_exp]);
-    B::run(Forward, operands.with_ints([targets])).one()
+    B::run(CrossEntropyForward, operands.with_ints([targets])).one()
 }
 
 /// Computes the gradient of [`forward`] with respect to `x`, in the dtype of `x`.
@@ -38,13 +38,13 @@ pub fn backward<B: AmpBackend>(
     grad: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let operands = Tensors::from([x, log_sum_exp, grad]);
-    B::run(Backward, operands.with_ints([targets])).one()
+    B::run(CrossEntropyBackward, operands.with_ints([targets])).one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward;
+struct CrossEntropyForward;
 
-impl Kernel for Forward {
+impl Kernel for CrossEntropyForward {
     const NAME: &'static str = "burn_amp::log_softmax_at";
     const IS_FUSED: bool = true;
 
@@ -64,7 +64,7 @@ impl Kernel for Forward {
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let [targets] = exactly(operands.ints);
         let [output, x, log_sum_exp] = exactly(operands.floats);
-        let saved = Saved::<B> {
+        let saved = CrossEntropySaved::<B> {
             x: x.primitive.clone(),
             log_sum_exp: log_sum_exp.primitive,
             targets,
@@ -81,13 +81,13 @@ impl Kernel for Forward {
 }
 
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
+struct CrossEntropySaved<B: AmpBackend> {
     x: FloatTensor<B>,
     log_sum_exp: FloatTensor<B>,
     targets: IntTensor<B>,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for CrossEntropySaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let gradient = backward::<B>(self.x, self.log_sum_exp, self.targets, grad);
@@ -96,9 +96,9 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backward;
+struct CrossEntropyBackward;
 
-impl Kernel for Backward {
+impl Kernel for CrossEntropyBackward {
     const NAME: &'static str = "burn_amp::log_softmax_at_backward";
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {

@@ -25,7 +25,7 @@ pub(crate) fn wanted_tensors(count: usize, classes: usize) -> usize {
 }
 
 /// A tensor of a list, in the form in which a kernel reads it.
-pub(crate) struct Listed<R: CubeRuntime> {
+pub(crate) struct ListedTensor<R: CubeRuntime> {
     /// Its position in the list.
     pub(crate) index: usize,
     /// Its values: in the order of memory as `[n]` if there are no gaps between them, otherwise the tensor itself.
@@ -35,13 +35,13 @@ pub(crate) struct Listed<R: CubeRuntime> {
 
 /// The tensors of one launch.
 pub(crate) struct Chunk<R: CubeRuntime> {
-    pub(crate) tensors: Vec<Listed<R>>,
+    pub(crate) tensors: Vec<ListedTensor<R>>,
     pub(crate) dtype: DType,
     /// The elements per vector, for all of the tensors.
     pub(crate) vector_size: usize,
 }
 
-impl<R: CubeRuntime> Listed<R> {
+impl<R: CubeRuntime> ListedTensor<R> {
     fn new(index: usize, tensor: CubeTensor<R>) -> Self {
         Self {
             index,
@@ -135,7 +135,7 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
         let dtype = tensor.dtype;
         let bindings = tensor.client.properties().hardware.max_bindings as usize;
         let most = most_tensors(bindings, buffers, OTHER_BUFFERS).min(wanted);
-        let tensor = Listed::new(index, tensor);
+        let tensor = ListedTensor::new(index, tensor);
         let vector_size = tensor.vector_size();
         match chunks.iter_mut().rev().find(|chunk| {
             chunk.dtype == dtype && chunk.vector_size == vector_size && chunk.tensors.len() < most

@@ -60,7 +60,7 @@ impl<B: Backend, const N: usize> Pass<'_, B, N> {
 
 /// The node of an op whose result is not computed yet.
 pub(crate) struct Recording<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> {
-    kind: OpsKind<Step<B, O>, B, Saved<O, N>, C, N>,
+    kind: OpsKind<NodeStep<B, O>, B, SavedState<O, N>, C, N>,
     read: [Option<NodeId>; N],
 }
 
@@ -69,7 +69,7 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
     /// backward pass `reads`.
     pub(crate) fn new(operands: [&Tracked<B, C>; N], reads: impl Fn(usize) -> bool) -> Self {
         let nodes = operands.map(|operand| operand.node.clone());
-        let prep = Step::<B, O>(PhantomData).prepare::<C>(nodes);
+        let prep = NodeStep::<B, O>(PhantomData).prepare::<C>(nodes);
         Self::of(prep.compute_bound().stateful(), operands, reads)
     }
 
@@ -85,13 +85,13 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
             compute: again,
             backend: PhantomData::<fn() -> B>,
         };
-        let prep = Step::<B, O>(PhantomData).prepare::<C>(nodes);
+        let prep = NodeStep::<B, O>(PhantomData).prepare::<C>(nodes);
         let prep = prep.memory_bound().retro_forward(again).parents(operands);
         Self::of(prep.stateful(), operands, reads)
     }
 
     fn of(
-        mut kind: OpsKind<Step<B, O>, B, Saved<O, N>, C, N>,
+        mut kind: OpsKind<NodeStep<B, O>, B, SavedState<O, N>, C, N>,
         operands: [&Tracked<B, C>; N],
         reads: impl Fn(usize) -> bool,
     ) -> Self {
@@ -112,7 +112,7 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
             OpsKind::Tracked(prep) => {
                 let op = keep(&result);
                 let read = self.read;
-                prep.finish(Saved { op, read }, result)
+                prep.finish(SavedState { op, read }, result)
             }
             OpsKind::UnTracked(prep) => prep.finish(result),
         }
@@ -162,23 +162,23 @@ pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
     Autodiff::<B, C>::float_set_require_grad(tensor, false)
 }
 
-struct Step<B, O>(PhantomData<fn() -> (B, O)>);
+struct NodeStep<B, O>(PhantomData<fn() -> (B, O)>);
 
-impl<B, O> fmt::Debug for Step<B, O> {
+impl<B, O> fmt::Debug for NodeStep<B, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::any::type_name::<O>())
     }
 }
 
 #[derive(Clone, Debug)]
-struct Saved<O, const N: usize> {
+struct SavedState<O, const N: usize> {
     op: O,
     /// The nodes of the operands that the backward pass reads.
     read: [Option<NodeId>; N],
 }
 
-impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for Step<B, O> {
-    type State = Saved<O, N>;
+impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for NodeStep<B, O> {
+    type State = SavedState<O, N>;
 
     fn backward(
         self,
@@ -186,7 +186,7 @@ impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for Step<B, O> {
         grads: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
-        let Saved { op, read } = ops.state;
+        let SavedState { op, read } = ops.state;
         op.backward(Pass {
             ops: Ops::new(ops.parents, ops.node, ()),
             grads,

@@ -34,7 +34,7 @@ pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::in_f32;
-use crate::{affine::Joint, graph::values, made, prelude::*};
+use crate::{affine::AffineJoint, graph::values, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub fn forward<B: AmpBackend>(
     copy: Option<FloatDType>,
 ) -> LayerNorm<B> {
     let operands: Vec<_> = [x, gamma].into_iter().chain(beta).collect();
-    let mut results = B::run(Forward { epsilon, copy }, operands.into());
+    let mut results = B::run(LayerNormForward { epsilon, copy }, operands.into());
     let copy = results.floats.drain(3..).next();
     let [output, mean, inverse_std] = results.exactly();
     LayerNorm {
@@ -89,12 +89,12 @@ pub fn backward<B: AmpBackend>(
     grad: FloatTensor<B>,
 ) -> LayerNormGradients<B> {
     let operands = [x, gamma, mean, inverse_std, grad];
-    let [x, gamma, beta] = B::run(Backward, operands.into()).exactly();
+    let [x, gamma, beta] = B::run(LayerNormBackward, operands.into()).exactly();
     LayerNormGradients { x, gamma, beta }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct LayerNormForward {
     epsilon: f64,
     copy: Option<FloatDType>,
 }
@@ -107,7 +107,7 @@ fn operands<T>(list: Vec<T>) -> (T, T, Option<T>) {
     (x, gamma, next())
 }
 
-impl Kernel for Forward {
+impl Kernel for LayerNormForward {
     const NAME: &'static str = "burn_amp::layer_norm";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
@@ -150,8 +150,8 @@ impl Kernel for Forward {
         for other in results.iter().skip(2).chain(&results[..2]) {
             made::float::<B>(other);
         }
-        let joint = Joint::<B>::new(&output);
-        let saved = Saved::<B> {
+        let joint = AffineJoint::<B>::new(&output);
+        let saved = LayerNormSaved::<B> {
             gamma: operands[1].primitive.clone(),
             mean: results[0].clone(),
             inverse_std: results[1].clone(),
@@ -180,9 +180,9 @@ impl Kernel for Forward {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backward;
+struct LayerNormBackward;
 
-impl Kernel for Backward {
+impl Kernel for LayerNormBackward {
     const NAME: &'static str = "burn_amp::layer_norm_backward";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
@@ -210,14 +210,14 @@ impl Kernel for Backward {
 
 /// What a layer norm saves for its backward pass, besides `x`.
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
+struct LayerNormSaved<B: AmpBackend> {
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
-    joint: Joint<B>,
+    joint: AffineJoint<B>,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for LayerNormSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = self.joint.gradient(&mut pass);
         let Self {

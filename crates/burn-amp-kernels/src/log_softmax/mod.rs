@@ -38,7 +38,7 @@ pub struct LogSoftmax<B: Backend> {
 
 /// Computes the log-softmax along `dim`, rounded to `dtype`.
 pub fn forward<B: AmpBackend>(x: FloatTensor<B>, dim: usize, dtype: FloatDType) -> LogSoftmax<B> {
-    let [output, log_sum_exp] = B::run(Forward { dim, dtype }, [x].into()).exactly();
+    let [output, log_sum_exp] = B::run(LogSoftmaxForward { dim, dtype }, [x].into()).exactly();
     LogSoftmax {
         output,
         log_sum_exp,
@@ -52,16 +52,16 @@ pub fn backward<B: AmpBackend>(
     grad: FloatTensor<B>,
     dim: usize,
 ) -> FloatTensor<B> {
-    B::run(Backward { dim }, [x, log_sum_exp, grad].into()).one()
+    B::run(LogSoftmaxBackward { dim }, [x, log_sum_exp, grad].into()).one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct LogSoftmaxForward {
     dim: usize,
     dtype: FloatDType,
 }
 
-impl Kernel for Forward {
+impl Kernel for LogSoftmaxForward {
     const NAME: &'static str = "burn_amp::log_softmax";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
@@ -93,7 +93,7 @@ impl Kernel for Forward {
         let x = operands.one();
         let [output, log_sum_exp] = B::run(self, [x.primitive.clone()].into()).exactly();
         made::float::<B>(&log_sum_exp);
-        let saved = |_: &FloatTensor<B>| Saved::<B> {
+        let saved = |_: &FloatTensor<B>| LogSoftmaxSaved::<B> {
             x: x.primitive.clone(),
             log_sum_exp: log_sum_exp.clone(),
             dim: self.dim,
@@ -105,13 +105,13 @@ impl Kernel for Forward {
 }
 
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
+struct LogSoftmaxSaved<B: AmpBackend> {
     x: FloatTensor<B>,
     log_sum_exp: FloatTensor<B>,
     dim: usize,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for LogSoftmaxSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let gradient = backward::<B>(self.x, self.log_sum_exp, grad, self.dim);
@@ -120,11 +120,11 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Backward {
+struct LogSoftmaxBackward {
     dim: usize,
 }
 
-impl Kernel for Backward {
+impl Kernel for LogSoftmaxBackward {
     const NAME: &'static str = "burn_amp::log_softmax_backward";
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {

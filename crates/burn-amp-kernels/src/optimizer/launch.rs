@@ -20,7 +20,7 @@ use super::{
 use crate::cube::{lists, plan::storage};
 
 /// What a step reads of one parameter, and does not write.
-struct Own<R: CubeRuntime> {
+struct OwnTensors<R: CubeRuntime> {
     gradient: CubeTensor<R>,
     factor: f32,
     time: i32,
@@ -57,7 +57,7 @@ where
         is_clipped: clip.is_some(),
         ..Code::of(&rule, lr)
     };
-    let (owns, stepped): (Vec<Own<R>>, Vec<Stepped<B>>) =
+    let (owns, stepped): (Vec<OwnTensors<R>>, Vec<Stepped<B>>) =
         parameters.into_iter().map(taken::<R, B>).unzip();
     let states = || StatesLaunch::new(one(&scaled_by), one(&unless_overflowed), one(&clip));
     for (alike, list) in launches(common, &owns, &stepped) {
@@ -104,7 +104,11 @@ fn one<R: CubeRuntime, E: CubePrimitive>(
 }
 
 /// Passes a parameter to a kernel.
-fn stored_arg<R, B, P, L>(rule: &Rule, own: &Own<R>, stepped: &Stepped<B>) -> StoredLaunch<P, L, R>
+fn stored_arg<R, B, P, L>(
+    rule: &Rule,
+    own: &OwnTensors<R>,
+    stepped: &Stepped<B>,
+) -> StoredLaunch<P, L, R>
 where
     R: CubeRuntime,
     B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
@@ -140,7 +144,7 @@ where
 }
 
 /// Takes a parameter apart, into what the step reads and what it writes.
-fn taken<R, B>(listed: Listed<B>) -> (Own<R>, Stepped<B>)
+fn taken<R, B>(listed: Listed<B>) -> (OwnTensors<R>, Stepped<B>)
 where
     R: CubeRuntime,
     B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
@@ -156,7 +160,7 @@ where
         time,
         low,
     } = listed;
-    let read = Own {
+    let read = OwnTensors {
         gradient,
         factor,
         time,
@@ -178,7 +182,11 @@ where
 }
 
 /// Sorts the parameters that have elements into launches.
-fn launches<R, B>(common: Code, owns: &[Own<R>], stepped: &[Stepped<B>]) -> Vec<(Alike, Vec<usize>)>
+fn launches<R, B>(
+    common: Code,
+    owns: &[OwnTensors<R>],
+    stepped: &[Stepped<B>],
+) -> Vec<(Alike, Vec<usize>)>
 where
     R: CubeRuntime,
     B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,

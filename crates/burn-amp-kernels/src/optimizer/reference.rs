@@ -5,7 +5,7 @@ use burn_backend::{TensorData, bf16, read_sync};
 use super::{
     ListStep, Listed, Master, Moment, Place, Rule, Stepped, offset,
     rounding::{Draw, to_bf16},
-    rule_reference::{Before, moved, times},
+    rule_reference::{BeforeStep, moved, times},
 };
 use crate::{
     loss_scale::{overflowed, scale_of},
@@ -83,7 +83,7 @@ impl<B: Backend> Common<B> {
         let gradient = self.unscaled(gradient, factor, old.dtype());
         let formats: Vec<_> = moments.iter().map(Moment::format).collect();
         let kept = self.overflowed.as_ref().map(|_| moments.clone());
-        let before = Before {
+        let before = BeforeStep {
             lr: self.lr,
             time,
             weights: old.clone(),

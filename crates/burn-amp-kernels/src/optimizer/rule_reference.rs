@@ -5,21 +5,24 @@ use burn_backend::Scalar;
 use super::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 use crate::prelude::*;
 
-type Moments<B> = Vec<FloatTensor<B>>;
+type MomentList<B> = Vec<FloatTensor<B>>;
 
 /// One parameter before a step, in the dtype in which it is computed.
-pub(super) struct Before<B: Backend> {
+pub(super) struct BeforeStep<B: Backend> {
     pub(super) lr: f64,
     pub(super) time: i32,
     pub(super) weights: FloatTensor<B>,
     /// The gradient, unscaled.
     pub(super) gradient: FloatTensor<B>,
     /// The moments; `None` before the first step.
-    pub(super) moments: Option<Moments<B>>,
+    pub(super) moments: Option<MomentList<B>>,
 }
 
 /// Returns the weights and the moments after the step.
-pub(super) fn moved<B: Backend>(rule: Rule, before: Before<B>) -> (FloatTensor<B>, Moments<B>) {
+pub(super) fn moved<B: Backend>(
+    rule: Rule,
+    before: BeforeStep<B>,
+) -> (FloatTensor<B>, MomentList<B>) {
     match rule {
         Rule::Adam(rule) => adam(rule, before),
         Rule::AdamW(rule, decay) => adam_w(rule, decay, before),
@@ -28,8 +31,8 @@ pub(super) fn moved<B: Backend>(rule: Rule, before: Before<B>) -> (FloatTensor<B
 }
 
 /// Burn's `Adam`.
-fn adam<B: Backend>(rule: AdamRule, before: Before<B>) -> (FloatTensor<B>, Moments<B>) {
-    let Before {
+fn adam<B: Backend>(rule: AdamRule, before: BeforeStep<B>) -> (FloatTensor<B>, MomentList<B>) {
+    let BeforeStep {
         lr,
         time,
         weights,
@@ -51,9 +54,9 @@ fn adam<B: Backend>(rule: AdamRule, before: Before<B>) -> (FloatTensor<B>, Momen
 fn adam_w<B: Backend>(
     rule: AdamRule,
     decay: Decay,
-    before: Before<B>,
-) -> (FloatTensor<B>, Moments<B>) {
-    let Before {
+    before: BeforeStep<B>,
+) -> (FloatTensor<B>, MomentList<B>) {
+    let BeforeStep {
         lr,
         time,
         weights,
@@ -90,8 +93,8 @@ fn adam_w<B: Backend>(
 fn adam_moments<B: Backend>(
     rule: AdamRule,
     gradient: FloatTensor<B>,
-    moments: Option<Moments<B>>,
-) -> Moments<B> {
+    moments: Option<MomentList<B>>,
+) -> MomentList<B> {
     let mut old = moments.map(Vec::into_iter);
     // In the order of Burn's ops: the moment before the step, then the gradient in it.
     let mut moved = |beta: f32, added: &dyn Fn() -> FloatTensor<B>| match &mut old {
@@ -122,13 +125,13 @@ fn adam_moments<B: Backend>(
 }
 
 /// The second moment, or with amsgrad the largest one so far.
-fn used_second_moment<B: Backend>(moments: &Moments<B>) -> FloatTensor<B> {
+fn used_second_moment<B: Backend>(moments: &MomentList<B>) -> FloatTensor<B> {
     moments.last().expect("Adam has moments").clone()
 }
 
 /// Burn's `Sgd`.
-fn sgd<B: Backend>(rule: SgdRule, before: Before<B>) -> (FloatTensor<B>, Moments<B>) {
-    let Before {
+fn sgd<B: Backend>(rule: SgdRule, before: BeforeStep<B>) -> (FloatTensor<B>, MomentList<B>) {
+    let BeforeStep {
         lr,
         time: _,
         weights,

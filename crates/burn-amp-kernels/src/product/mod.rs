@@ -29,7 +29,7 @@ impl Kernel for Product {
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let [lhs, rhs] = operands.exactly();
         let operands = [&lhs, &rhs];
-        let saved = Saved(operands.map(|operand| (operand.shape(), operand.dtype())));
+        let saved = ProductSaved(operands.map(|operand| (operand.shape(), operand.dtype())));
         // Each operand is read for the gradient of the other one.
         let node = Recording::<B, C, _, 2>::new(operands, |at| operands[1 - at].is_tracked());
         let product = forward::<B>(lhs.primitive, rhs.primitive);
@@ -39,9 +39,9 @@ impl Kernel for Product {
 
 /// The shapes and the dtypes of the operands.
 #[derive(Clone, Debug)]
-struct Saved([Meta; 2]);
+struct ProductSaved([Meta; 2]);
 
-impl<B: AmpBackend> Node<B> for Saved {
+impl<B: AmpBackend> Node<B> for ProductSaved {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let [lhs, rhs] = [0, 1].map(|at| pass.operand(at));

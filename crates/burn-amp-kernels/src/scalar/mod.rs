@@ -32,16 +32,16 @@ pub enum ScalarOp {
 
 /// Computes an op of a tensor and a scalar in mixed precision, in the dtype of `x`.
 pub fn forward<B: AmpBackend>(x: FloatTensor<B>, op: ScalarOp, scalar: f64) -> FloatTensor<B> {
-    B::run(Forward { op, scalar }, [x].into()).one()
+    B::run(ScalarForward { op, scalar }, [x].into()).one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct ScalarForward {
     op: ScalarOp,
     scalar: f64,
 }
 
-impl Kernel for Forward {
+impl Kernel for ScalarForward {
     const NAME: &'static str = "burn_amp::scalar";
     const IS_FUSED: bool = true;
 
@@ -61,7 +61,7 @@ impl Kernel for Forward {
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let x = operands.one();
         let keeps_signs = self.op == ScalarOp::LeakyRelu && x.is_tracked();
-        let saved = Saved::<B> {
+        let saved = ScalarSaved::<B> {
             op: self,
             negative: keeps_signs.then(|| negative::<B>(&x.primitive)),
         };
@@ -80,16 +80,16 @@ fn negative<B: AmpBackend>(x: &FloatTensor<B>) -> BoolTensor<B> {
 }
 
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
-    op: Forward,
+struct ScalarSaved<B: AmpBackend> {
+    op: ScalarForward,
     /// Where the operand of a leaky ReLU is negative.
     negative: Option<BoolTensor<B>>,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for ScalarSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
-        let Forward { op, scalar } = self.op;
+        let ScalarForward { op, scalar } = self.op;
         let gradient = match (op, self.negative) {
             (ScalarOp::Add | ScalarOp::Sub, _) => grad,
             (ScalarOp::Mul | ScalarOp::Div, _) => forward::<B>(grad, op, scalar),

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::{
     Mask, ScaleMask,
-    mask_rows::{MaskRows, Place, PlaceLaunch, place},
+    mask_rows::{MaskPlace, MaskPlaceLaunch, MaskRows, place},
 };
 use crate::cube::{
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
@@ -44,7 +44,7 @@ fn softmax_kernel<F: Float, M: Int, N: Size>(
     pitch: usize,
     rows: usize,
     length: usize,
-    place: &Place,
+    place: &MaskPlace,
     scale: f32,
     value: f32,
     #[comptime] is_scaled: bool,
@@ -168,7 +168,7 @@ impl<R: CubeRuntime> Before<R> {
         storage(self.mask.as_ref().map_or(DType::U32, MaskRows::dtype))
     }
 
-    fn place(&self, vector_size: usize) -> PlaceLaunch<R> {
+    fn place(&self, vector_size: usize) -> MaskPlaceLaunch<R> {
         let runs = self.mask.as_ref().map(MaskRows::runs);
         place(runs.unwrap_or_default(), vector_size)
     }
@@ -184,7 +184,7 @@ fn softmax_backward_kernel<F: Float, G: Float, M: Int, N: Size>(
     grad_pitch: usize,
     rows: usize,
     length: usize,
-    place: &Place,
+    place: &MaskPlace,
     scale: f32,
     #[comptime] is_scaled: bool,
     #[comptime] team: Team,

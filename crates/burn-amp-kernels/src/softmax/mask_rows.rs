@@ -125,9 +125,9 @@ fn runs(
 }
 
 /// Passes the place of a row to a kernel that reads `vector_size` elements at once.
-pub(super) fn place<R: CubeRuntime>(runs: [Run; RUNS], vector_size: usize) -> PlaceLaunch<R> {
+pub(super) fn place<R: CubeRuntime>(runs: [Run; RUNS], vector_size: usize) -> MaskPlaceLaunch<R> {
     let [a, b] = runs;
-    PlaceLaunch::new(
+    MaskPlaceLaunch::new(
         a.rows,
         a.steps,
         a.stride / vector_size,
@@ -139,7 +139,7 @@ pub(super) fn place<R: CubeRuntime>(runs: [Run; RUNS], vector_size: usize) -> Pl
 
 /// The place of a row in a kernel.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct MaskPlace {
     a_rows: usize,
     a_steps: usize,
     a_stride: usize,
@@ -149,7 +149,7 @@ pub(super) struct Place {
 }
 
 #[cube]
-impl Place {
+impl MaskPlace {
     /// Returns the mask's first vector for a row of the operand.
     pub fn of(&self, row: usize) -> usize {
         row / self.a_rows % self.a_steps * self.a_stride

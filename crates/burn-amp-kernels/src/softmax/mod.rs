@@ -55,7 +55,7 @@ pub fn forward<B: AmpBackend>(
 ) -> FloatTensor<B> {
     let (before, mask) = before.split();
     let operands = Tensors::from([x]).with_bools(mask);
-    B::run(Forward { dim, before }, operands).one()
+    B::run(SoftmaxForward { dim, before }, operands).one()
 }
 
 /// Computes the gradient of [`forward`] with respect to `x`, from its output, in the dtype of the output.
@@ -67,16 +67,16 @@ pub fn backward<B: AmpBackend>(
 ) -> FloatTensor<B> {
     let (before, mask) = before.split();
     let operands = Tensors::from([output, grad]).with_bools(mask);
-    B::run(Backward { dim, before }, operands).one()
+    B::run(SoftmaxBackward { dim, before }, operands).one()
 }
 
 #[derive(Clone, Debug)]
-struct Forward {
+struct SoftmaxForward {
     dim: usize,
     before: ScaleMask<()>,
 }
 
-impl Kernel for Forward {
+impl Kernel for SoftmaxForward {
     const NAME: &'static str = "burn_amp::softmax";
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
@@ -100,7 +100,7 @@ impl Kernel for Forward {
         let before = self.before.with_mask(operands.bools.pop());
         let (x, dim) = (operands.one(), self.dim);
         let keeps_output = TypeId::of::<C>() == TypeId::of::<NoCheckpointing>();
-        let saved = |output: &FloatTensor<B>| Saved::<B> {
+        let saved = |output: &FloatTensor<B>| SoftmaxSaved::<B> {
             output: keeps_output.then(|| output.clone()),
             dim,
             before: before.clone(),
@@ -116,7 +116,7 @@ impl Kernel for Forward {
 }
 
 #[derive(Clone, Debug)]
-struct Saved<B: AmpBackend> {
+struct SoftmaxSaved<B: AmpBackend> {
     /// The output; `None` if it is computed again.
     output: Option<FloatTensor<B>>,
     dim: usize,
@@ -124,7 +124,7 @@ struct Saved<B: AmpBackend> {
     before: ScaleMask<BoolTensor<B>>,
 }
 
-impl<B: AmpBackend> Node<B> for Saved<B> {
+impl<B: AmpBackend> Node<B> for SoftmaxSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let Self {
             output,
@@ -142,12 +142,12 @@ impl<B: AmpBackend> Node<B> for Saved<B> {
 }
 
 #[derive(Clone, Debug)]
-struct Backward {
+struct SoftmaxBackward {
     dim: usize,
     before: ScaleMask<()>,
 }
 
-impl Kernel for Backward {
+impl Kernel for SoftmaxBackward {
     const NAME: &'static str = "burn_amp::softmax_backward";
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {

@@ -23,10 +23,10 @@ pub fn is_worth_deferring(rows: usize, [k, n]: [usize; 2]) -> bool {
 
 /// The place at the node of a weight's cast where a product leaves the operands of the weight's gradient.
 #[derive(Clone, Debug)]
-pub struct Deferred<B: AmpBackend>(Arc<Place<B>>);
+pub struct Deferred<B: AmpBackend>(Arc<WaitingOperands<B>>);
 
 /// Boxed, since a graph has one for each use.
-type Place<B> = AtNode<Option<Box<Operands<B>>>>;
+type WaitingOperands<B> = AtNode<Option<Box<Operands<B>>>>;
 
 impl<B: AmpBackend> Default for Deferred<B> {
     fn default() -> Self {
@@ -49,7 +49,7 @@ impl<B: AmpBackend> Deferred<B> {
     /// Leaves the operands of the gradient of the weight at `node`, or returns them if nobody waits for them there.
     pub(super) fn leave(node: NodeId, operands: Operands<B>) -> Result<(), Operands<B>> {
         let rows = operands.grad.shape()[0];
-        match Place::<B>::find(node) {
+        match WaitingOperands::<B>::find(node) {
             Some(place) if is_worth_deferring(rows, operands.gradient()) => {
                 *place.lock() = Some(Box::new(operands));
                 Ok(())
@@ -218,11 +218,11 @@ fn bytes_of_all<'a, B: AmpBackend>(tensors: impl Iterator<Item = &'a FloatTensor
 
 /// Registers the gradients of uses.
 fn register<B: AmpBackend>(due: Vec<Uses<B>>, grads: &mut Gradients) {
-    let mut copies: Vec<Rows<B>> = Vec::new();
+    let mut copies: Vec<DeferredRows<B>> = Vec::new();
     for Uses { leaf, operands } in due {
         let bias = operands[0].bias;
         let (xs, all_grads) = operands.into_iter().map(|o| (o.x, o.grad)).unzip();
-        let [x, grad] = [xs, all_grads].map(|parts| Rows::of(parts, &mut copies));
+        let [x, grad] = [xs, all_grads].map(|parts| DeferredRows::of(parts, &mut copies));
         if let Some(bias) = bias {
             let sums = copies[grad].column_sums();
             grads.register::<B>(bias, sums);
@@ -234,13 +234,13 @@ fn register<B: AmpBackend>(due: Vec<Uses<B>>, grads: &mut Gradients) {
 }
 
 /// Matrices, and a copy of their rows below one another.
-struct Rows<B: AmpBackend> {
+struct DeferredRows<B: AmpBackend> {
     parts: Vec<FloatTensor<B>>,
     all: FloatTensor<B>,
     column_sums: Option<FloatTensor<B>>,
 }
 
-impl<B: AmpBackend> Rows<B> {
+impl<B: AmpBackend> DeferredRows<B> {
     /// Returns the place of the copy of these matrices in `copies`, to which it is added if it is not there.
     fn of(parts: Vec<FloatTensor<B>>, copies: &mut Vec<Self>) -> usize {
         let are_these = |rows: &Self| {

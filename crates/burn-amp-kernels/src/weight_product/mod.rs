@@ -129,7 +129,7 @@ impl Kernel for WeightProduct {
         let operands = operands.floats;
         let output = B::run(self, values::<B, C>(&operands).into()).one();
         let bias = operands.get(2);
-        let saved = Saved {
+        let saved = WeightProductSaved {
             bias_is_leaf: bias.is_some_and(Autodiff::<B, C>::float_is_require_grad),
         };
         // `x` and the weights are read for the gradient of each other.
@@ -143,11 +143,11 @@ impl Kernel for WeightProduct {
 }
 
 #[derive(Clone, Debug)]
-struct Saved {
+struct WeightProductSaved {
     bias_is_leaf: bool,
 }
 
-impl<B: AmpBackend> Node<B> for Saved {
+impl<B: AmpBackend> Node<B> for WeightProductSaved {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = seen::<B>(pass.gradient());
         let [x, weight] = [0, 1].map(|at| pass.operand(at));

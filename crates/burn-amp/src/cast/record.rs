@@ -12,7 +12,7 @@ use burn_backend::{TensorMetadata, tensor::FloatTensor};
 use super::{scope, signature::Given};
 use crate::{
     graph::Graph,
-    policy::{Context, Key, Outside, Recording, Stored, next_id},
+    policy::{Context, KeptTensor, Key, Outside, StepRecording, next_id},
     precision, site,
     tensor::{AmpTensor, Reader, Recipe, Role},
 };
@@ -90,14 +90,14 @@ impl<B: AmpBackend> Drop for Taken<B> {
 /// An argument as it is recorded.
 fn argument<B: AmpBackend, G: Graph<B>>(
     given: &Given<B, G>,
-    recording: &mut Recording<B>,
+    recording: &mut StepRecording<B>,
 ) -> Option<Argument> {
     let mut used = |tensor| used(tensor, recording);
     Some(match given {
         Given::Float(tensor) => Argument::Float(used(tensor)),
         Given::Floats(tensors) => Argument::Floats(tensors.iter().map(used).collect()),
-        Given::Int(tensor) => Argument::Data(recording.keep(Stored::Int(tensor.clone()))),
-        Given::Bool(tensor) => Argument::Data(recording.keep(Stored::Bool(tensor.clone()))),
+        Given::Int(tensor) => Argument::Data(recording.keep(KeptTensor::Int(tensor.clone()))),
+        Given::Bool(tensor) => Argument::Data(recording.keep(KeptTensor::Bool(tensor.clone()))),
         Given::Absent => Argument::Absent,
         Given::Plain(json) => Argument::Plain(json.clone()),
         Given::Other => return None,
@@ -105,7 +105,10 @@ fn argument<B: AmpBackend, G: Graph<B>>(
 }
 
 /// The number of a float tensor.
-fn used<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>, recording: &mut Recording<B>) -> Use {
+fn used<B: AmpBackend, G: Graph<B>>(
+    tensor: &AmpTensor<B, G>,
+    recording: &mut StepRecording<B>,
+) -> Use {
     let key = match &tensor.role {
         Role::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
         _ => tensor.node().map(Key::Node),

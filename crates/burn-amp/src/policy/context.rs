@@ -3,7 +3,7 @@
 use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, overflow::Locate};
 use burn_backend::Backend;
 
-use super::{compute::compute_dtype, locator::Locator, recorder::Recorder, source::SetupError};
+use super::{compute::compute_dtype, locator::Locator, recorder::StepRecorder, source::SetupError};
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
@@ -19,7 +19,7 @@ pub struct Context<B: Backend> {
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
     pub(crate) locator: Locator,
-    pub(crate) recorder: Recorder<B>,
+    pub(crate) recorder: StepRecorder<B>,
 }
 
 impl<B: Backend> Context<B> {
@@ -38,7 +38,7 @@ impl<B: Backend> Context<B> {
             shared_scaling: scaling,
             leaves: Leaves::new(),
             locator: Locator::new(config.overflow.locate),
-            recorder: Recorder::new(&config.overflow.replay),
+            recorder: StepRecorder::new(&config.overflow.replay),
             config,
         })
     }

@@ -16,5 +16,5 @@ mod source;
 
 pub use context::Context;
 pub(crate) use locator::Locator;
-pub(crate) use recorder::{Key, Outside, Recording, Stored, next_id};
+pub(crate) use recorder::{KeptTensor, Key, Outside, StepRecording, next_id};
 pub use source::{ConfigSource, FromFile, InForceBy, SetupError};

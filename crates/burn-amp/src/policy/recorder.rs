@@ -24,19 +24,19 @@ use crate::graph::{Leaf, Origin};
 
 /// Records the calls on one device, if a file for them is set.
 #[derive(Debug)]
-pub(crate) struct Recorder<B: Backend> {
+pub(crate) struct StepRecorder<B: Backend> {
     pub(crate) file: Option<PathBuf>,
-    step: Mutex<Recording<B>>,
+    step: Mutex<StepRecording<B>>,
     /// Whether the file has a step in which the overflow begins with an op, and not with what came from outside.
     has_origin: Mutex<bool>,
 }
 
 /// The calls of a step so far.
 #[derive(Debug)]
-pub(crate) struct Recording<B: Backend> {
+pub(crate) struct StepRecording<B: Backend> {
     pub(crate) calls: Vec<Call>,
     pub(crate) outside: Vec<Outside<B>>,
-    pub(crate) data: Vec<Stored<B>>,
+    pub(crate) data: Vec<KeptTensor<B>>,
     /// The numbers of the tensors that the calls have made.
     made: HashSet<u64>,
     /// The numbers of the tensors from outside.
@@ -47,7 +47,7 @@ pub(crate) struct Recording<B: Backend> {
 #[derive(Debug)]
 pub(crate) struct Outside<B: Backend> {
     pub(crate) id: u64,
-    /// The place of its values in [`Recording::data`].
+    /// The place of its values in [`StepRecording::data`].
     pub(crate) data: usize,
     pub(crate) logical: Precision,
     pub(crate) nature: Nature,
@@ -62,7 +62,7 @@ pub(crate) struct Outside<B: Backend> {
 
 /// The values of a tensor on the device.
 #[derive(Debug)]
-pub(crate) enum Stored<B: Backend> {
+pub(crate) enum KeptTensor<B: Backend> {
     Float(FloatTensor<B>),
     Int(IntTensor<B>),
     Bool(BoolTensor<B>),
@@ -85,7 +85,7 @@ pub(crate) fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-impl<B: Backend> Recorder<B> {
+impl<B: Backend> StepRecorder<B> {
     pub(super) fn new(file: &str) -> Self {
         Self {
             file: (!file.is_empty()).then(|| file.into()),
@@ -101,12 +101,12 @@ impl<B: Backend> Recorder<B> {
     }
 
     /// Changes what is recorded of the current step.
-    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Recording<B>) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut StepRecording<B>) -> T) -> T {
         change(&mut self.step.lock())
     }
 
     /// Ends the step and returns what was recorded of it.
-    pub(crate) fn end_of_step(&self) -> Recording<B> {
+    pub(crate) fn end_of_step(&self) -> StepRecording<B> {
         std::mem::take(&mut *self.step.lock())
     }
 
@@ -120,7 +120,7 @@ impl<B: Backend> Recorder<B> {
     }
 }
 
-impl<B: Backend> Default for Recording<B> {
+impl<B: Backend> Default for StepRecording<B> {
     fn default() -> Self {
         Self {
             calls: Vec::new(),
@@ -132,7 +132,7 @@ impl<B: Backend> Default for Recording<B> {
     }
 }
 
-impl<B: Backend> Recording<B> {
+impl<B: Backend> StepRecording<B> {
     /// Returns the number of an operand: its own, if a call of this step made it, or that of a tensor from outside, which
     /// `outside` describes, with its values, when it is seen for the first time.
     pub(crate) fn id_of(
@@ -149,7 +149,7 @@ impl<B: Backend> Recording<B> {
         }
         let id = next_id();
         let (outside, values) = outside(id, self.data.len());
-        self.data.push(Stored::Float(values));
+        self.data.push(KeptTensor::Float(values));
         self.outside.push(outside);
         if let Some(key) = key {
             self.known.insert(key, id);
@@ -158,7 +158,7 @@ impl<B: Backend> Recording<B> {
     }
 
     /// Keeps the values of an operand, and returns their place.
-    pub(crate) fn keep(&mut self, stored: Stored<B>) -> usize {
+    pub(crate) fn keep(&mut self, stored: KeptTensor<B>) -> usize {
         self.data.push(stored);
         self.data.len() - 1
     }

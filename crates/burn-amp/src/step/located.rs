@@ -10,7 +10,7 @@ use burn_backend::tensor::FloatTensor;
 use super::recorded;
 use crate::{
     cast::locate::is_finite,
-    policy::{Context, Recording},
+    policy::{Context, StepRecording},
     warn::Warning,
 };
 
@@ -19,7 +19,7 @@ pub(super) struct SearchedStep<B: AmpBackend> {
     loss: FloatTensor<B>,
     /// The number of the loss among the tensors of the step, if the step is recorded.
     id: u64,
-    recording: Option<Recording<B>>,
+    recording: Option<StepRecording<B>>,
 }
 
 /// Ends the forward pass, and returns its loss if the step is searched.

@@ -11,7 +11,7 @@ use burn_backend::{DType, TensorData, read_sync};
 
 use crate::{
     cast::record::values_of,
-    policy::{Context, Outside, Recording, Stored},
+    policy::{Context, KeptTensor, Outside, StepRecording},
     precision,
     warn::{Warning, say},
 };
@@ -19,14 +19,14 @@ use crate::{
 /// Reads the values of a recorded step to the host.
 pub(super) fn step<B: AmpBackend>(
     context: &Context<B>,
-    recording: Recording<B>,
+    recording: StepRecording<B>,
     loss: u64,
     scale: Option<f32>,
     cause: &Cause,
     grads: &Gradients,
     backend: String,
 ) -> Step {
-    let Recording {
+    let StepRecording {
         calls,
         outside,
         data,
@@ -93,13 +93,13 @@ pub(super) fn write<B: AmpBackend>(context: &Context<B>, step: &Step) {
 }
 
 /// Reads a tensor in the dtype in which it is stored.
-fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
+fn values<B: AmpBackend>(stored: KeptTensor<B>) -> Data {
     let read = |data| {
         let data: Result<TensorData, _> = data;
         data.unwrap_or_else(|error| panic!("cannot read a tensor from the device: {error}"))
     };
     match stored {
-        Stored::Float(tensor) => {
+        KeptTensor::Float(tensor) => {
             let (dtype, to) = match precision::of(&tensor) {
                 Precision::F64 => (Dtype::F64, DType::F64),
                 Precision::F32 | Precision::Flex32 => (Dtype::F32, DType::F32),
@@ -108,7 +108,7 @@ fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
             };
             of(dtype, precision::read::<B>(tensor).convert_dtype(to))
         }
-        Stored::Int(tensor) => {
+        KeptTensor::Int(tensor) => {
             let data = read(read_sync(B::int_into_data(tensor)));
             let dtype = match data.dtype {
                 DType::I64 => Dtype::I64,
@@ -123,7 +123,7 @@ fn values<B: AmpBackend>(stored: Stored<B>) -> Data {
             };
             of(dtype, data)
         }
-        Stored::Bool(tensor) => {
+        KeptTensor::Bool(tensor) => {
             let data = read(read_sync(B::bool_into_data(tensor)));
             Data {
                 dtype: Dtype::Bool,

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
     self as kernels, AmpBackend,
-    affine::{Affine, Moment, broadcast},
+    affine::{Affine, MomentOf, broadcast},
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -307,7 +307,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         if !(squared && chain.before.as_ref().is_none_or(is_constant) || is_plain) {
             return None;
         }
-        let moment = Moment {
+        let moment = MomentOf {
             grid: self.view.grid(),
             before: chain.before.clone(),
             kept: kept.clone(),
