@@ -2,19 +2,30 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use burn_amp_core::replay::{Argument, Call, Data, Dtype, Step, Use};
+use burn_amp_core::{
+    Op, Precision,
+    replay::{Argument, Call, Data, Dtype, Step, Use},
+};
 use burn_backend::{DType, TensorData, tensor::Device};
 
-use crate::{cast::signature::Given, distributed::Trainable, graph::Tape, tensor::AmpTensor};
+use crate::{
+    cast::{plain::Plain, signature::Given},
+    distributed::Trainable,
+    graph::Tape,
+    precision,
+    tensor::AmpTensor,
+};
 
 /// The tensors of a step by their numbers.
 pub(super) type Tensors<B> = HashMap<u64, AmpTensor<B, Tape>>;
 
-/// The arguments of a call; `None` if the file has not what they refer to.
+/// The arguments of a call; `None` if the file has not what they refer to. If all tensors are in one dtype, that is the
+/// dtype of a cast.
 pub(super) fn arguments<B: Trainable>(
     call: &Call,
     step: &Step,
     device: &Device<B>,
+    all_in: Option<Precision>,
     tensors: &mut Tensors<B>,
 ) -> Option<Vec<Given<'static, B, Tape>>> {
     let mut used = |operand| used(operand, tensors);
@@ -35,7 +46,12 @@ pub(super) fn arguments<B: Trainable>(
             Argument::Plain(json) => Given::Plain(json.clone()),
         })
     });
-    given.collect()
+    let mut given: Vec<_> = given.collect::<Option<_>>()?;
+    if let Some(dtype) = all_in.filter(|_| call.op == Op::float_cast.name()) {
+        given.pop();
+        given.push(Given::Plain(precision::to_float(dtype).write()));
+    }
+    Some(given)
 }
 
 /// A tensor is moved into the last call that used it, and cloned for others, as the program did: a graph may keep less of

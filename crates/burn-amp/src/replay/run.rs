@@ -23,10 +23,7 @@ use parking_lot::Mutex;
 use super::call::{self, Tensors};
 use crate::{
     backend::Amp,
-    cast::{
-        again, locate::is_finite, plain::Plain, record::values_of, scope::full_precision,
-        signature::Given,
-    },
+    cast::{again, locate::is_finite, record::values_of, scope::full_precision},
     distributed::Trainable,
     graph::{Origin, Probe, Tape},
     loss_scale::Passes,
@@ -272,15 +269,10 @@ fn again<B: Trainable>(
     let op = call.op.parse().map_err(|()| unknown())?;
     let run = again::of::<B, Apart, Tape>(op).ok_or_else(unknown)?;
     let mut run = || {
-        let mut given = call::arguments(call, step, device, tensors)?;
-        match (op, all_in) {
+        let mut given = call::arguments(call, step, device, all_in, tensors)?;
+        match op {
             // A move to another device stays on the one that there is.
-            (Op::float_to_device, _) => Some(given.pop()?.tensors().to_vec()),
-            (Op::float_cast, Some(dtype)) => {
-                given.pop();
-                given.push(Given::Plain(precision::to_float(dtype).write()));
-                run(given)
-            }
+            Op::float_to_device => Some(given.pop()?.tensors().to_vec()),
             _ => run(given),
         }
     };
