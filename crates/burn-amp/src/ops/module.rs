@@ -123,7 +123,7 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let stored = query.stored();
     let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
-    if !has_kernel && call.casts.computes_in(stored).is_low() {
+    if call.lowers() && !has_kernel && call.casts.computes_in(stored).is_low() {
         return call.result(kernels::attention::forward::<G::Inner>(Attention {
             query: call.cast(query),
             key: call.cast(key),

@@ -3,6 +3,8 @@
 mod accuracy;
 mod classes;
 pub(crate) mod drive;
+#[cfg(not(feature = "cubecl"))]
+mod off;
 mod parity;
 #[cfg(not(feature = "cubecl"))]
 mod replay;
