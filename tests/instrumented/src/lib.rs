@@ -110,13 +110,10 @@ impl<B: AmpBackend, I: Instrument<B>> Backend for Instrumented<B, I> {
     }
 }
 
+/// An instrument sees ops one by one, so that none of them is fused as far as `Amp` knows.
 impl<B: AmpBackend, I: Instrument<B>> AmpBackend for Instrumented<B, I> {
     fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
         I::run(kernel, operands)
-    }
-
-    fn fuses_elementwise() -> bool {
-        B::fuses_elementwise()
     }
 
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
