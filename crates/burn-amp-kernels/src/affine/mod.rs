@@ -117,7 +117,7 @@ pub struct SumAndSquares<T> {
     pub squares: T,
 }
 
-/// Which of the [`Moments`] is computed, and of what.
+/// Which of the [`SumAndSquares`] is computed, and of what.
 #[derive(Clone, Debug)]
 pub struct MomentOf<B: Backend> {
     /// The shape in which `x` is read.
