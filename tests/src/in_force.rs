@@ -4,9 +4,8 @@
 //! different types are.
 
 use std::{
-    any::TypeId,
-    marker::PhantomData,
-    sync::{Mutex, MutexGuard, PoisonError},
+    any::{Any, TypeId},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use burn_amp::config::{Config, ConfigError, ConfigSource};
@@ -15,21 +14,11 @@ use burn_amp::config::{Config, ConfigError, ConfigSource};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InForce;
 
-/// The source that stands for the policy `Self`.
-pub trait Policy {
-    /// [`InForce`], for every policy.
-    type Source: ConfigSource;
-}
-
-impl<P: ConfigSource> Policy for P {
-    type Source = InForce;
-}
-
 /// An entered policy.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Entry {
     key: TypeId,
-    config: fn() -> Result<Config, ConfigError>,
+    config: Arc<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>,
 }
 
 /// The policies entered in this process, which runs one test at a time; a test may use several threads.
@@ -46,8 +35,8 @@ fn entered() -> MutexGuard<'static, Vec<Entry>> {
 ///
 /// Panics if there is none.
 fn last() -> Entry {
-    let last = entered().last().copied();
-    last.expect("call `enter::<P>()` before `AmpAutodiff<P>` or `Amp<P>` is used")
+    let last = entered().last().cloned();
+    last.expect("call `enter::<P>()` before `AmpAutodiff` or `Amp` is used")
 }
 
 impl ConfigSource for InForce {
@@ -62,18 +51,27 @@ impl ConfigSource for InForce {
 
 /// Leaves the policy when dropped.
 #[must_use = "the policy is in force until this is dropped"]
-pub struct Guard<P>(PhantomData<P>);
+pub struct Guard(());
 
-/// Puts the policy `P` in force for `AmpAutodiff<_>` and `Amp<_>`, until the guard is dropped.
-pub fn enter<P: ConfigSource>() -> Guard<P> {
+/// Puts the policy `P` in force for `AmpAutodiff` and `Amp`, until the guard is dropped.
+pub fn enter<P: ConfigSource>() -> Guard {
     entered().push(Entry {
         key: P::key(),
-        config: P::config,
+        config: Arc::new(P::config),
     });
-    Guard(PhantomData)
+    Guard(())
 }
 
-impl<P> Drop for Guard<P> {
+/// Puts a configuration in force as [`enter`] does. The closure is the policy's name: no other one shares its context.
+pub fn enter_config(config: impl Fn() -> Config + Send + Sync + 'static) -> Guard {
+    entered().push(Entry {
+        key: config.type_id(),
+        config: Arc::new(move || Ok(config())),
+    });
+    Guard(())
+}
+
+impl Drop for Guard {
     fn drop(&mut self) {
         entered().pop();
     }

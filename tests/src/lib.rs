@@ -15,7 +15,7 @@ pub mod random;
 pub mod trace;
 pub mod warnings;
 
-pub use in_force::{Guard, InForce, Policy, enter, within};
+pub use in_force::{Guard, InForce, enter, enter_config, within};
 
 pub use burn_amp::config::{
     Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,
@@ -61,10 +61,10 @@ pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
 pub type ReferenceAutodiff = PlainAutodiff;
 #[cfg(feature = "cuda")]
 pub type ReferenceAutodiff = burn::backend::Autodiff<burn::backend::Flex>;
-/// The backend for inference under the policy `P`: one type for all policies, see [`enter`].
-pub type Amp<P> = burn_amp::Amp<Plain, <P as Policy>::Source>;
-/// The backend for training under the policy `P`, see [`enter`].
-pub type AmpAutodiff<P> = burn_amp::Autodiff<Amp<P>>;
+/// The backend for inference under the policy in force: one type for all policies, see [`enter`].
+pub type Amp = burn_amp::Amp<Plain, InForce>;
+/// The backend for training under the policy in force, see [`enter`].
+pub type AmpAutodiff = burn_amp::Autodiff<Amp>;
 
 /// A type of its own for each policy, in test binaries with few of them.
 pub mod apart {
@@ -133,12 +133,39 @@ policy!(
     scaling(Compute::F16, LossScaleMode::Off)
 );
 
-/// Calls a function generic over the policy for each low precision that the backend under test computes in.
+/// Puts a configuration in force, in a context that no other use of this macro shares: each has a closure of its own.
+///
+/// `let _policy = enter_config!(in_f16(|it| ..));`
+#[macro_export]
+macro_rules! enter_config {
+    ($config:expr) => {
+        $crate::enter_config(|| $config)
+    };
+}
+
+/// Calls a function under each policy: `under_each!(trains, InBf16, UnscaledF16)`. What a failed test prints ends with its
+/// policy. Those in BF16 are left out where the backend under test does not compute in it.
+#[macro_export]
+macro_rules! under_each {
+    ($function:expr, $($policy:ty),+) => {
+        $($crate::under::<$policy>(stringify!($policy), $function);)+
+    };
+}
+
+/// Calls a function under one policy, as `under_each!` does.
+pub fn under<P: ConfigSource>(name: &str, function: impl FnOnce()) {
+    let compute = P::config().expect("the tests' policies are valid").compute;
+    if cfg!(feature = "vulkan") && compute == Compute::Bf16 {
+        return;
+    }
+    println!("under {name}");
+    within::<P, _>(function);
+}
+
+/// Calls a function for each low precision that the backend under test computes in.
 #[macro_export]
 macro_rules! for_each_low_policy {
-    ($function:ident) => {{
-        #[cfg(not(feature = "vulkan"))]
-        $function::<$crate::InBf16>();
-        $function::<$crate::InF16>();
-    }};
+    ($function:expr) => {
+        $crate::under_each!($function, $crate::InBf16, $crate::InF16)
+    };
 }

@@ -1,20 +1,28 @@
 //! Compares the results of two backends within a tolerance.
 
 use burn::tensor::{DType, TensorData};
-use burn_amp::config::{Compute, ConfigSource};
+use burn_amp::config::{Compute, Precision};
 
 use crate::Amp;
 
 /// Tensors with their names.
 pub type Named = Vec<(String, TensorData)>;
 
-/// The distance from 1 to the next number in the policy's compute dtype: twice the rounding error of a low op.
-pub fn epsilon<P: ConfigSource>() -> f32 {
-    let config = burn_amp::effective_config::<Amp<P>>(&Default::default()).unwrap();
+/// The distance from 1 to the next number in the compute dtype of the policy in force: twice the rounding error of a low op.
+pub fn epsilon() -> f32 {
+    match precision() {
+        Precision::BF16 => 2f32.powi(-7),
+        _ => 2f32.powi(-10),
+    }
+}
+
+/// The compute dtype of the policy in force, which is low.
+pub fn precision() -> Precision {
+    let config = burn_amp::effective_config::<Amp>(&Default::default()).unwrap();
     match config.compute {
-        Compute::Bf16 => 2f32.powi(-7),
-        Compute::F16 => 2f32.powi(-10),
-        compute => panic!("{compute:?} is not low"),
+        Compute::Bf16 => Precision::BF16,
+        Compute::F16 => Precision::F16,
+        compute @ (Compute::Auto | Compute::F32) => panic!("{compute:?} is not low"),
     }
 }
 

@@ -133,7 +133,7 @@ fn kernels_launch_less_than_their_references() {
     let references = step::<References, _>(&log, adam().init());
     let [burns, kernels, clipped] = {
         let _policy = enter::<WithKernels>();
-        type B = AmpAutodiff<WithKernels>;
+        type B = AmpAutodiff;
         let clipped = AmpOptimizer::new(adam()).with_clipping(Clipping::GlobalNorm(1.0));
         [
             step::<B, _>(&log, adam().init()),
@@ -142,7 +142,7 @@ fn kernels_launch_less_than_their_references() {
         ]
     };
     let _policy = enter::<Deferred>();
-    let deferred = step::<AmpAutodiff<Deferred>, _>(&log, AmpOptimizer::new(adam()).init());
+    let deferred = step::<AmpAutodiff, _>(&log, AmpOptimizer::new(adam()).init());
     println!(
         "launches per step: f32 {plain:?}, f16 with references {references:?}, f16 with kernels and Burn's Adam \
          {burns:?}, with AmpOptimizer {kernels:?}, with clipping {clipped:?}, without waiting {deferred:?}"

@@ -43,13 +43,13 @@ policy!(O1Goes, config(Preset::O1, false));
 policy!(O2Waits, config(Preset::O2, true));
 policy!(O2Goes, config(Preset::O2, false));
 
-type B<P> = AmpAutodiff<P>;
+type B = AmpAutodiff;
 
 const STEPS: usize = 12;
 /// The micro-batches that overflow: the first, the second or both of a step, and those of two steps in a row.
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
-fn net<P: ConfigSource>() -> Net<B<P>> {
+fn net<P: ConfigSource>() -> Net<B> {
     let _policy = burn_amp_tests::enter::<P>();
     cast_params(Net::seeded())
 }
@@ -85,7 +85,7 @@ impl Batch {
 fn train<P, O>(mut optimizer: O, batch: Batch) -> Vec<u8>
 where
     P: ConfigSource,
-    O: Optimizer<Net<B<P>>, B<P>>,
+    O: Optimizer<Net<B>, B>,
 {
     let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
@@ -99,12 +99,12 @@ where
         net = optimizer.step(0.05, net, sum.grads());
         if step == STEPS / 2 {
             let record: Vec<u8> =
-                Recorder::<B<P>>::record(&recorder, optimizer.to_record(), ()).unwrap();
-            let record = Recorder::<B<P>>::load(&recorder, record, &device).unwrap();
+                Recorder::<B>::record(&recorder, optimizer.to_record(), ()).unwrap();
+            let record = Recorder::<B>::load(&recorder, record, &device).unwrap();
             optimizer = optimizer.load_record(record);
         }
     }
-    save::<B<P>, _>(net)
+    save::<B, _>(net)
 }
 
 /// Makes the policy's steps by hand: Burn's optimizer steps an F32 model, and the trained model is its rounded copy. A
@@ -112,11 +112,11 @@ where
 fn by_hand<P, C>(config: &C, clipping: Option<Clipping>, batch: Batch) -> Vec<u8>
 where
     P: ConfigSource,
-    C: OptimizerConfig<Amp<P>>,
+    C: OptimizerConfig<Amp>,
 {
     let _policy = burn_amp_tests::enter::<P>();
     assert!(P::config().unwrap().loss_scale.sync, "the host decides");
-    let mut optimizer = config.adaptor::<B<P>, Net<B<P>>>();
+    let mut optimizer = config.adaptor::<B, Net<B>>();
     let mut net = net::<P>();
     let mut masters = cast_params_to(net.clone(), Preset::O1, Precision::F16);
     for step in 0..STEPS {
@@ -129,12 +129,12 @@ where
         }
         let mut grads = sum.grads();
         if let Some(clipping) = clipping {
-            clip::<B<P>, _>(&mut grads, &net, clipping);
+            clip::<B, _>(&mut grads, &net, clipping);
         }
         masters = optimizer.step(0.05, masters, grads);
         net = cast_params(masters.clone());
     }
-    save::<B<P>, _>(net)
+    save::<B, _>(net)
 }
 
 /// Calls a function with each optimizer configuration, with Burn's clipping of single gradients and without it.
@@ -152,28 +152,9 @@ macro_rules! for_each_config {
     }};
 }
 
-/// An optimizer configuration for all policies of this file.
-trait ForAll:
-    OptimizerConfig<Amp<O1Waits>>
-    + OptimizerConfig<Amp<O1Goes>>
-    + OptimizerConfig<Amp<O2Waits>>
-    + OptimizerConfig<Amp<O2Goes>>
-    + Clone
-{
-}
-
-impl<C> ForAll for C where
-    C: OptimizerConfig<Amp<O1Waits>>
-        + OptimizerConfig<Amp<O1Goes>>
-        + OptimizerConfig<Amp<O2Waits>>
-        + OptimizerConfig<Amp<O2Goes>>
-        + Clone
-{
-}
-
 #[test]
 fn the_same_code_follows_every_policy() {
-    fn follows<C: ForAll>(config: C) {
+    fn follows<C: OptimizerConfig<Amp> + Clone>(config: C) {
         for clipping in [
             None,
             Some(Clipping::GlobalNorm(0.5)),
@@ -221,11 +202,11 @@ fn the_same_code_follows_every_policy() {
 /// Every pair of parts works, in both orders if both compile.
 #[test]
 fn the_parts_compose_in_any_order() {
-    fn compose<C: ForAll>(config: C) {
+    fn compose<C: OptimizerConfig<Amp> + Clone>(config: C) {
         fn under<P, C>(config: &C, expected: &[u8])
         where
             P: ConfigSource,
-            C: OptimizerConfig<Amp<P>> + Clone,
+            C: OptimizerConfig<Amp> + Clone,
         {
             let _policy = burn_amp_tests::enter::<P>();
             let config = config.clone();
@@ -237,7 +218,7 @@ fn the_parts_compose_in_any_order() {
         fn under_wrapper<P, C>(config: &C, expected: &[u8])
         where
             P: ConfigSource,
-            C: OptimizerConfig<Amp<P>> + Clone,
+            C: OptimizerConfig<Amp> + Clone,
         {
             let _policy = burn_amp_tests::enter::<P>();
             let config = config.clone();
@@ -266,7 +247,7 @@ fn the_parts_compose_in_any_order() {
 /// `LossScaleOptimizer` works over each part alone; over masters alone it waits for the device.
 #[test]
 fn the_wrapper_takes_each_part_alone() {
-    fn takes<C: ForAll>(config: C) {
+    fn takes<C: OptimizerConfig<Amp> + Clone>(config: C) {
         let _policy = burn_amp_tests::enter::<O1Goes>();
         let batch = Batch::OfTwo;
         let expected = by_hand::<O1Waits, C>(&config, None, batch);
@@ -276,7 +257,7 @@ fn the_wrapper_takes_each_part_alone() {
         assert!(train::<O1Goes, _>(LossScaleOptimizer::new(skip().init()), batch) == expected);
         assert!(train::<O1Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
         assert!(train::<O1Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
-        let plain = LossScaleOptimizer::new(config.adaptor::<B<O1Goes>, _>());
+        let plain = LossScaleOptimizer::new(config.adaptor::<B, _>());
         assert!(train::<O1Goes, _>(plain, batch) == expected);
 
         let expected = by_hand::<O2Waits, C>(&config, None, batch);
@@ -329,7 +310,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 }
 
 /// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
-fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
+fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
     let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
@@ -338,8 +319,8 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B<P>>, Vec<u8>) {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
     }
-    let record = Optimizer::<Net<B<P>>, B<P>>::to_record(&optimizer);
-    let record = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
+    let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
+    let record = Recorder::<B>::record(&recorder, record, ()).unwrap();
     (net, record)
 }
 
@@ -348,23 +329,23 @@ fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
     let _policy = burn_amp_tests::enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
-    let record = Recorder::<B<P>>::load(&recorder, record.to_vec(), &device).unwrap();
+    let record = Recorder::<B>::load(&recorder, record.to_vec(), &device).unwrap();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new())
-        .init::<B<P>, Net<B<P>>>()
+        .init::<B, Net<B>>()
         .load_record(record);
-    let mut net = cast_params(load::<B<P>, _>(Net::new(&device), net.to_vec()));
+    let mut net = cast_params(load::<B, _>(Net::new(&device), net.to_vec()));
     for step in 11..16 {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
     }
-    save::<B<P>, _>(net)
+    save::<B, _>(net)
 }
 
 #[test]
 fn a_record_of_one_policy_loads_under_another() {
     let (waits, waits_record) = saved::<O1Waits>(11);
     let (goes, goes_record) = saved::<O1Goes>(11);
-    let (waits, goes) = (save::<B<O1Waits>, _>(waits), save::<B<O1Goes>, _>(goes));
+    let (waits, goes) = (save::<B, _>(waits), save::<B, _>(goes));
     assert!(waits == goes);
     // `sync` makes no difference, neither when saving nor when loading.
     let expected = resumed::<O1Waits>(&waits, &waits_record);
@@ -384,7 +365,7 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
         let _policy = burn_amp_tests::enter::<P>();
         fn check<P: ConfigSource, O>(mut optimizer: O) -> Vec<u8>
         where
-            O: Optimizer<Net<B<P>>, B<P>> + MasterModel<Net<B<P>>>,
+            O: Optimizer<Net<B>, B> + MasterModel<Net<B>>,
         {
             let _policy = burn_amp_tests::enter::<P>();
             let mut net = net::<P>();
@@ -394,9 +375,9 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
             }
             let masters = optimizer.master_model(net.clone());
             let rounded = cast_params_to(masters.clone(), Preset::O2, Precision::F16);
-            assert!(save::<B<P>, _>(rounded) == save::<B<P>, _>(net.clone()));
-            let masters = save::<B<P>, _>(masters);
-            assert!(masters != save::<B<P>, _>(net));
+            assert!(save::<B, _>(rounded) == save::<B, _>(net.clone()));
+            let masters = save::<B, _>(masters);
+            assert!(masters != save::<B, _>(net));
             masters
         }
         let adam = AdamConfig::new();
@@ -430,7 +411,7 @@ fn split_masters_are_the_masters() {
             let grads = GradientsParams::from_grads(loss.backward(), &net);
             net = optimizer.step(0.05, net, grads);
         }
-        save::<B<P>, _>(optimizer.master_model(net))
+        save::<B, _>(optimizer.master_model(net))
     }
     let expected = trained(Masters::F32);
     assert!(trained(Masters::Split) == expected);

@@ -13,9 +13,11 @@ use burn_amp::{
     scaling::Outcome,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, changed, computing_in,
-    for_each_low_policy, in_f16, policy,
+    AmpAutodiff, Compute, Config, InBf16, InF16, PlainAutodiff, changed, computing_in,
+    for_each_low_policy, in_f16, policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 policy!(
     /// F16 with a loss scale that stays on the device.
@@ -39,12 +41,10 @@ fn twice<B: AutodiffBackend>() {
 #[test]
 fn a_consumed_graph_is_refused_as_on_the_plain_backend() {
     assert!(panics(twice::<PlainAutodiff>));
-    fn refused<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        assert!(panics(twice::<AmpAutodiff<P>>));
+    fn refused() {
+        assert!(panics(twice::<B>));
     }
-    for_each_low_policy!(refused);
-    refused::<OnDevice>();
+    under_each!(refused, InBf16, InF16, OnDevice);
 }
 
 policy!(Off, changed(Config::default(), |it| it.preset = Preset::O0));
@@ -57,8 +57,6 @@ policy!(
 /// Burn's own message speaks of a node that should have a step registered.
 #[test]
 fn a_consumed_graph_is_named_in_every_mode() {
-    type T<P> = Tensor<AmpAutodiff<P>, 1>;
-
     fn says<B: AutodiffBackend>(loss: Tensor<B, 1>, expected: &str) {
         let pass = AssertUnwindSafe(|| drop(loss.backward()));
         let panic = catch_unwind(pass).expect_err("the pass is refused");
@@ -68,23 +66,19 @@ fn a_consumed_graph_is_named_in_every_mode() {
         };
         assert!(message.contains(expected), "{message}");
     }
-    fn named<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let weight = T::<P>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+    fn named() {
+        let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default()).require_grad();
         let loss = weight.clone().exp().sum();
         let grads = loss.clone().backward();
         assert!(weight.grad(&grads).is_some());
         says(loss, "the graph of this loss has been consumed");
         // A loss of constants has a backward pass that does nothing.
-        let constant = T::<P>::from_floats([1.0, 2.0], &Default::default())
+        let constant = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default())
             .exp()
             .sum();
         constant.backward();
     }
-    named::<Off>();
-    named::<InF32>();
-    named::<Unscaled>();
-    named::<OnDevice>();
+    under_each!(named, Off, InF32, Unscaled, OnDevice);
     for_each_low_policy!(named);
 }
 
@@ -102,15 +96,11 @@ fn a_loss_may_be_a_parameter() {
             .next()
             .unwrap()
     }
-    fn is_one<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        assert_eq!(gradient::<AmpAutodiff<P>>(), 1.0);
+    fn is_one() {
+        assert_eq!(gradient::<B>(), 1.0);
     }
     assert_eq!(gradient::<PlainAutodiff>(), 1.0);
-    for_each_low_policy!(is_one);
-    is_one::<OnDevice>();
-    is_one::<InF32>();
-    is_one::<Off>();
+    under_each!(is_one, InBf16, InF16, OnDevice, InF32, Off);
 }
 
 policy!(
@@ -122,7 +112,6 @@ policy!(
 #[test]
 fn a_pass_that_reaches_no_parameter_moves_no_scale() {
     let _policy = burn_amp_tests::enter::<Counted>();
-    type B = AmpAutodiff<Counted>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
     let scale = loss_scale::<B>(&device);
@@ -139,7 +128,6 @@ fn an_f64_loss_is_scaled_on_the_device_in_f64() {
     let _policy = burn_amp_tests::enter::<OnDevice>();
     use burn::tensor::DType;
 
-    type B = AmpAutodiff<OnDevice>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_data([2.0, 3.0], (&device, DType::F64)).require_grad();
     let grads = weight.clone().square().sum().backward();
@@ -174,11 +162,10 @@ fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
 
 #[test]
 fn what_is_known_of_a_tensor_ends_where_the_graph_is_cut() {
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn same() {
         let plain = cut::<PlainAutodiff>();
         assert_eq!(plain.0, Some(vec![0.0, 1.0, 0.0]));
-        assert_eq!(cut::<AmpAutodiff<P>>(), plain);
+        assert_eq!(cut::<B>(), plain);
     }
     for_each_low_policy!(same);
 }
@@ -195,11 +182,8 @@ fn backward_from_inputs<B: AutodiffBackend>() {
 #[test]
 fn a_pass_from_a_root_that_nothing_tracks_does_nothing_as_on_the_plain_backend() {
     backward_from_inputs::<PlainAutodiff>();
-    fn under<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        backward_from_inputs::<AmpAutodiff<P>>();
+    fn under() {
+        backward_from_inputs::<B>();
     }
-    for_each_low_policy!(under);
-    under::<OnDevice>();
-    under::<Off>();
+    under_each!(under, InBf16, InF16, OnDevice, Off);
 }

@@ -3,8 +3,11 @@
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
 use burn_amp::{extend::Kind, storage_dtype};
 use burn_amp_tests::{
-    AmpAutodiff, ConfigSource, Plain, PlainAutodiff, UnscaledF16, for_each_low_policy,
+    AmpAutodiff, InBf16, Plain, PlainAutodiff, UnscaledF16, for_each_low_policy, near::epsilon,
+    under_each,
 };
+
+type B = AmpAutodiff;
 
 /// Numbers that low precision rounds.
 fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
@@ -37,28 +40,27 @@ fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
     [values(result.into_data()), of(low), of(wide)]
 }
 
-fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(3)), thirds(2)], 0);
+fn reads_as_each_reader_needs() {
+    let epsilon = epsilon();
+    let whole = Tensor::cat(vec![activation(thirds::<B>(3)), thirds(2)], 0);
     assert!(storage_dtype(&whole) != DType::F32);
     assert_eq!(whole.dtype(), DType::F32);
     // The part in F32 has lost nothing.
     let tail = whole.slice([3..5, 0..4]).into_data();
     assert_eq!(tail, thirds::<PlainAutodiff>(2).into_data());
     // Where most is F32, an op in F32 is the likelier reader.
-    let whole = Tensor::cat(vec![activation(thirds::<B<P>>(2)), thirds(3)], 0);
+    let whole = Tensor::cat(vec![activation(thirds::<B>(2)), thirds(3)], 0);
     assert_eq!(storage_dtype(&whole), DType::F32);
 
     // Halves are exact. The gradient of the low part is rounded once, to its dtype.
-    let [values, low, wide] = read::<B<P>>(true);
+    let [values, low, wide] = read::<B>(true);
     let expected = read::<PlainAutodiff>(true);
     assert_eq!([&values, &wide], [&expected[0], &expected[2]]);
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= epsilon * b.abs();
     assert!(low.iter().zip(&expected[1]).all(near), "{low:?}");
 
     // A product of the rounded part, of four terms of at most 2.75; the gradients are exact.
-    let [values, low, wide] = read::<B<P>>(false);
+    let [values, low, wide] = read::<B>(false);
     let expected = read::<PlainAutodiff>(false);
     assert_eq!([&low, &wide], [&expected[1], &expected[2]]);
     let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4.0 * 2.75 * epsilon;
@@ -67,14 +69,11 @@ fn reads_as_each_reader_needs<P: ConfigSource>(epsilon: f32) {
 
 #[test]
 fn products_read_it_in_low_precision_and_other_ops_in_f32() {
-    reads_as_each_reader_needs::<UnscaledF16>(1.0 / 1024.0);
-    #[cfg(not(feature = "vulkan"))]
-    reads_as_each_reader_needs::<burn_amp_tests::InBf16>(1.0 / 128.0);
+    under_each!(reads_as_each_reader_needs, UnscaledF16, InBf16);
 }
 
 /// Rows in low precision are appended to a tensor that began in F32, as by a loop that collects predictions.
-fn rows_are_appended<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn rows_are_appended() {
     fn collect<B: Backend>(rows: usize) -> Tensor<B, 2> {
         let mut all = thirds::<B>(1);
         for _ in 0..rows {
@@ -83,12 +82,12 @@ fn rows_are_appended<P: ConfigSource>() {
         }
         all
     }
-    type B<P> = burn_amp_tests::Amp<P>;
-    let kind = |all: Tensor<B<P>, 2>| all.into_primitive().tensor().kind();
+    type B = burn_amp_tests::Amp;
+    let kind = |all: Tensor<B, 2>| all.into_primitive().tensor().kind();
     assert_eq!(kind(collect(1)), Kind::Concatenated);
     // It does not remember the concatenations before: a read of thousands would go thousands of calls deep.
     assert_eq!(kind(collect(2)), Kind::Plain);
-    let all = collect::<B<P>>(3000);
+    let all = collect::<B>(3000);
     let (found, expected) = (all.into_data(), collect::<Plain>(3000).into_data());
     assert_eq!(found, expected);
 }

@@ -146,27 +146,25 @@ fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (
 
 #[test]
 fn it_runs_low_and_its_gradients_are_near_f32() {
-    fn near<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn near() {
         let (output, gradients) = run::<PlainAutodiff>(|_| ());
-        let found = run::<AmpAutodiff<P>>(|output| {
+        let found = run::<AmpAutodiff>(|output| {
             assert!(matches!(storage_dtype(output), DType::F16 | DType::BF16));
             assert_eq!(output.dtype(), DType::F32);
         });
         // Every path has two matrix products forward and four backward, which round by half an epsilon each.
-        assert_near(&found.0, &output, 2.0 * epsilon::<P>());
-        assert_near(&found.1, &gradients, 3.0 * epsilon::<P>());
+        assert_near(&found.0, &output, 2.0 * epsilon());
+        assert_near(&found.1, &gradients, 3.0 * epsilon());
     }
     for_each_low_policy!(near);
 }
 
 #[test]
 fn in_full_precision_it_is_the_plain_op() {
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn same() {
         let plain = run::<PlainAutodiff>(|_| ());
         let full = full_precision(|| {
-            run::<AmpAutodiff<P>>(|output| assert_eq!(storage_dtype(output), DType::F32))
+            run::<AmpAutodiff>(|output| assert_eq!(storage_dtype(output), DType::F32))
         });
         assert_eq!(full, plain);
     }
@@ -175,11 +173,10 @@ fn in_full_precision_it_is_the_plain_op() {
 
 #[test]
 fn without_a_graph_it_runs_low_too() {
-    fn low<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn low() {
         let device = Default::default();
         let [lhs, rhs, bias] = [[2, 2], [2, 2], [1, 2]]
-            .map(|shape| Tensor::<burn_amp_tests::Amp<P>, 2>::ones(shape, &device));
+            .map(|shape| Tensor::<burn_amp_tests::Amp, 2>::ones(shape, &device));
         let output = matmul_add_relu(lhs, rhs, bias);
         assert!(matches!(storage_dtype(&output), DType::F16 | DType::BF16));
         assert_eq!(output.into_data().to_vec::<f32>().unwrap(), [3.0; 4]);

@@ -6,7 +6,7 @@ use burn::{
     tensor::{DType, Tensor, backend::Backend},
 };
 use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, AmpAutodiff, ConfigSource, for_each_low_policy};
+use burn_amp_tests::{Amp, AmpAutodiff, for_each_low_policy};
 
 /// The result of an op that runs in low precision.
 fn product<B: Backend>() -> Tensor<B, 2> {
@@ -15,19 +15,18 @@ fn product<B: Backend>() -> Tensor<B, 2> {
         .matmul(Tensor::eye(2, &device))
 }
 
-fn starts_in_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    assert!(storage_dtype(&product::<AmpAutodiff<P>>()) != DType::F32);
-    let param = Param::from_tensor(product::<AmpAutodiff<P>>());
+fn starts_in_f32() {
+    assert!(storage_dtype(&product::<AmpAutodiff>()) != DType::F32);
+    let param = Param::from_tensor(product::<AmpAutodiff>());
     assert_eq!(storage_dtype(&param.val()), DType::F32);
     assert_eq!(
-        storage_dtype(&product::<AmpAutodiff<P>>().require_grad()),
+        storage_dtype(&product::<AmpAutodiff>().require_grad()),
         DType::F32
     );
-    let of_inference = Param::from_tensor(product::<Amp<P>>());
+    let of_inference = Param::from_tensor(product::<Amp>());
     assert_eq!(storage_dtype(&of_inference.val()), DType::F32);
     // What the user stores in half precision stays so.
-    let half = Param::from_tensor(product::<AmpAutodiff<P>>().cast(DType::F16));
+    let half = Param::from_tensor(product::<AmpAutodiff>().cast(DType::F16));
     assert_eq!(storage_dtype(&half.val()), DType::F16);
 }
 
@@ -37,32 +36,26 @@ fn a_parameter_made_of_a_low_result_is_stored_in_f32() {
 }
 
 /// A gradient, as the step of an optimizer gets it.
-fn gradient<P: ConfigSource>() -> Tensor<Amp<P>, 2> {
-    let _policy = burn_amp_tests::enter::<P>();
-    let x = product::<AmpAutodiff<P>>().detach().require_grad();
+fn gradient() -> Tensor<Amp, 2> {
+    let x = product::<AmpAutodiff>().detach().require_grad();
     let grads = (x.clone() * x.clone()).sum().backward();
     x.grad(&grads).expect("finite")
 }
 
-fn follows_the_policy_again<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let is_low = |x: Tensor<Amp<P>, 2>| {
+fn follows_the_policy_again() {
+    let is_low = |x: Tensor<Amp, 2>| {
         let identity = Tensor::eye(2, &x.device());
         storage_dtype(&x.matmul(identity)) != DType::F32
     };
-    assert!(!is_low(gradient::<P>()));
-    assert!(!is_low(gradient::<P>() * 0.5 + 1.0));
+    assert!(!is_low(gradient()));
+    assert!(!is_low(gradient() * 0.5 + 1.0));
     // Along the signs of a gradient (FGSM), and along a gradient that was detached.
-    let x = || product::<Amp<P>>();
-    assert!(is_low(x() + gradient::<P>().sign() * 0.1));
-    assert!(is_low(x() + gradient::<P>().detach() * 0.1));
-    assert!(is_low(gradient::<P>().greater_elem(0.0).float()));
+    let x = || product::<Amp>();
+    assert!(is_low(x() + gradient().sign() * 0.1));
+    assert!(is_low(x() + gradient().detach() * 0.1));
+    assert!(is_low(gradient().greater_elem(0.0).float()));
     assert_eq!(
-        gradient::<P>()
-            .sign()
-            .into_data()
-            .iter::<f32>()
-            .sum::<f32>(),
+        gradient().sign().into_data().iter::<f32>().sum::<f32>(),
         4.0
     );
 }

@@ -12,7 +12,7 @@ use burn_amp::{
     diagnose, loss_scale,
 };
 use burn_amp_tests::{
-    Config, ConfigSource, LossScaleMode, Plain, in_f16, policy,
+    Config, ConfigSource, InForce, LossScaleMode, Plain, in_f16, policy,
     trace::{Trace, calls},
 };
 
@@ -27,15 +27,15 @@ fn located(locate: Locate) -> Config {
 policy!(Off, located(Locate::Off));
 policy!(OnSkip, located(Locate::OnSkip));
 
-type B<P> = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, P>>;
+type B = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InForce>>;
 
 /// The calls that a step makes on the plain backend; it overflows if `value` is beyond F16.
 fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
     let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
-    let x = Tensor::<B<P>, 2>::full([4, 4], value, &device);
-    let weight = Tensor::<B<P>, 2>::full([4, 4], 0.5, &device).require_grad();
-    let norm = LayerNormConfig::new(4).init::<B<P>>(&device);
+    let x = Tensor::<B, 2>::full([4, 4], value, &device);
+    let weight = Tensor::<B, 2>::full([4, 4], 0.5, &device).require_grad();
+    let norm = LayerNormConfig::new(4).init::<B>(&device);
     calls(|| {
         let y = gelu(norm.forward(x.matmul(weight.clone())));
         let y = softmax(y.matmul(weight), 1) * 2.0 + 1.0;
@@ -45,7 +45,7 @@ fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
 
 fn skipped<P: ConfigSource>() -> u64 {
     let _policy = burn_amp_tests::enter::<P>();
-    loss_scale::<B<P>>(&Default::default()).skipped_steps()
+    loss_scale::<B>(&Default::default()).skipped_steps()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
     let _policy = burn_amp_tests::enter::<Off>();
     let device = Default::default();
     let expected = step::<Off>(1.0);
-    let recording = diagnose::record::<B<Off>>(&device);
+    let recording = diagnose::record::<B>(&device);
     assert_eq!(step::<Off>(1.0), expected);
     drop(recording.finish());
     let shadowing = diagnose::shadow();

@@ -19,7 +19,9 @@ use burn_amp::{
     extend::{Amped, NoGraph},
     optim::{AmpOptimizer, LossScaleOptimizer},
 };
-use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, LossScaleMode, in_f16, policy};
+use burn_amp_tests::{AmpAutodiff, Config, LossScaleMode, in_f16, policy, under_each};
+
+type B = AmpAutodiff;
 
 fn config(sync: bool) -> Config {
     in_f16(|it| {
@@ -32,14 +34,6 @@ fn config(sync: bool) -> Config {
 
 policy!(Waits, config(true));
 policy!(Goes, config(false));
-
-/// Calls a function generic over the policy with `sync = true` and with `sync = false`.
-macro_rules! for_each_sync {
-    ($function:ident) => {{
-        $function::<Waits>();
-        $function::<Goes>();
-    }};
-}
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
@@ -105,16 +99,6 @@ impl<B: AutodiffBackend> Net<B> {
 const FINITE: f32 = 1e-2;
 const OVERFLOW: f32 = f32::INFINITY;
 
-type Sgd<P> = LossScaleOptimizer<
-    OptimizerAdaptor<burn::optim::Sgd<burn_amp_tests::Amp<P>>, Net<AmpAutodiff<P>>, AmpAutodiff<P>>,
->;
-
-/// A `LossScaleOptimizer` over a plain optimizer.
-fn over_plain<P: ConfigSource>() -> Sgd<P> {
-    let _policy = burn_amp_tests::enter::<P>();
-    LossScaleOptimizer::new(SgdConfig::new().init())
-}
-
 /// If one micro-batch overflows, the whole effective batch is skipped: on the host, on the device, by any optimizer.
 #[test]
 fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
@@ -140,20 +124,20 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
             assert_eq!(step([FINITE, FINITE]), [true, true, false]);
         }
     }
-    fn skips_under<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        skips::<AmpAutodiff<P>, _>(over_plain::<P>());
-        skips::<AmpAutodiff<P>, _>(AmpOptimizer::new(SgdConfig::new()).init());
+    type Sgd = OptimizerAdaptor<burn::optim::Sgd<burn_amp_tests::Amp>, Net<B>, B>;
+    fn skips_under() {
+        let over_plain: Sgd = SgdConfig::new().init();
+        skips::<B, _>(LossScaleOptimizer::new(over_plain));
+        skips::<B, _>(AmpOptimizer::new(SgdConfig::new()).init());
     }
-    for_each_sync!(skips_under);
+    under_each!(skips_under, Waits, Goes);
 }
 
 /// A parameter that only the finite micro-batch uses is skipped with the other parameters of the effective batch.
 #[test]
 fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
-    fn skips<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let net = Net::<AmpAutodiff<P>>::new();
+    fn skips() {
+        let net = Net::<B>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut sum = GradientsAccumulator::new();
         sum.accumulate(&net, net.grads(net.loss(OVERFLOW)));
@@ -161,16 +145,15 @@ fn parameters_that_the_overflow_did_not_reach_are_skipped_with_the_others() {
         let stepped = optimizer.step(0.1, net.clone(), sum.grads());
         assert_eq!(stepped.moved(&net), [false; 3]);
     }
-    for_each_sync!(skips);
+    under_each!(skips, Waits, Goes);
 }
 
 /// Two optimizers step two groups of parameters of one model; a step of one does not end the effective batch of the
 /// other.
 #[test]
 fn groups_of_parameters_skip_by_themselves() {
-    fn skips<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let net = Net::<AmpAutodiff<P>>::new();
+    fn skips() {
+        let net = Net::<B>::new();
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(SgdConfig::new()).init());
         let groups = [net.backbone.weight.id, net.head.weight.id];
         for (factors, expected) in [
@@ -192,16 +175,15 @@ fn groups_of_parameters_skip_by_themselves() {
             assert_eq!(stepped.moved(&net), expected);
         }
     }
-    for_each_sync!(skips);
+    under_each!(skips, Waits, Goes);
 }
 
 /// The head is stepped after every batch, the backbone after every second one; a skipped step of the head does not end
 /// the effective batch of the backbone.
 #[test]
 fn groups_of_parameters_accumulate_as_long_as_they_like() {
-    fn skips<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let net = Net::<AmpAutodiff<P>>::new();
+    fn skips() {
+        let net = Net::<B>::new();
         let mut every = AmpOptimizer::new(SgdConfig::new()).init();
         let mut second = AmpOptimizer::new(SgdConfig::new()).init();
         let mut sum = GradientsAccumulator::new();
@@ -218,35 +200,32 @@ fn groups_of_parameters_accumulate_as_long_as_they_like() {
         stepped = second.step(1.0, stepped, sum.grads());
         assert_eq!(stepped.moved(&net), [false, true, false]);
     }
-    for_each_sync!(skips);
+    under_each!(skips, Waits, Goes);
 }
 
 /// An overflow skips no step if the program takes no gradients of the pass, or only the gradient of an input.
 #[test]
 fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
-    fn steps<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let net = Net::<B<P>>::new();
+    fn steps() {
+        let net = Net::<B>::new();
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let grads = net.grads(net.loss(FINITE));
         net.loss(OVERFLOW).backward();
-        let input = Tensor::<B<P>, 2>::ones([1, 4], &Default::default()).require_grad();
+        let input = Tensor::<B, 2>::ones([1, 4], &Default::default()).require_grad();
         let loss = net.head.forward(input.clone()).sum() * OVERFLOW;
         let _ = input.grad(&loss.backward());
         let stepped = optimizer.step(0.1, net.clone(), grads);
         assert_eq!(stepped.moved(&net), [true, true, false]);
     }
-    for_each_sync!(steps);
+    under_each!(steps, Waits, Goes);
 }
 
 /// An overflow of a generator's loss is also in the discriminator's gradients, but the discriminator's step uses the
 /// gradients of its own, finite loss.
 #[test]
 fn a_generators_overflow_skips_no_step_of_the_discriminator() {
-    fn steps<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let (generator, discriminator) = (Net::<AmpAutodiff<P>>::new(), Net::new());
+    fn steps() {
+        let (generator, discriminator) = (Net::<B>::new(), Net::new());
         let mut optimizers = [(); 2].map(|()| AmpOptimizer::new(AdamConfig::new()).init());
         let fake = generator.features();
         let loss = discriminator.head.forward(fake).sum() * OVERFLOW;
@@ -258,15 +237,14 @@ fn a_generators_overflow_skips_no_step_of_the_discriminator() {
         let stepped = optimizers[1].step(0.1, discriminator.clone(), grads);
         assert_eq!(stepped.moved(&discriminator), [true, true, false]);
     }
-    for_each_sync!(steps);
+    under_each!(steps, Waits, Goes);
 }
 
 /// An overflow at the last step of one optimizer does not affect the next optimizer.
 #[test]
 fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
-    fn steps<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let net = Net::<AmpAutodiff<P>>::new();
+    fn steps() {
+        let net = Net::<B>::new();
         let mut first = AmpOptimizer::new(AdamConfig::new()).init();
         let stepped = first.step(0.1, net.clone(), net.grads(net.loss(OVERFLOW)));
         assert_eq!(stepped.moved(&net), [false; 3]);
@@ -274,5 +252,5 @@ fn an_overflow_skips_no_step_of_an_optimizer_that_is_made_later() {
         let stepped = second.step(0.1, net.clone(), net.grads(net.loss(FINITE)));
         assert_eq!(stepped.moved(&net), [true, true, false]);
     }
-    for_each_sync!(steps);
+    under_each!(steps, Waits, Goes);
 }

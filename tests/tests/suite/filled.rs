@@ -7,9 +7,11 @@ use burn::tensor::{
 };
 use burn_amp::storage_dtype;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, LossScaleMode, Plain, PlainAutodiff, for_each_low_policy,
-    policy, scaling,
+    AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, for_each_low_policy, policy,
+    scaling, under_each,
 };
+
+type B = AmpAutodiff;
 
 policy!(
     /// F16 without loss scaling: the first scale makes a gradient of 1 overflow.
@@ -55,11 +57,9 @@ fn into_filled<B: Backend>() -> [(&'static str, Function<B>); 8] {
     ]
 }
 
-fn stays_low<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    for ((name, op), (_, plain)) in into_filled::<B<P>>().into_iter().zip(into_filled()) {
-        let low = storage_dtype(&activation::<B<P>>());
+fn stays_low() {
+    for ((name, op), (_, plain)) in into_filled::<B>().into_iter().zip(into_filled()) {
+        let low = storage_dtype(&activation::<B>());
         assert!(low != DType::F32);
         let result = op(activation());
         assert_eq!(storage_dtype(&result), low, "{name}");
@@ -73,12 +73,10 @@ fn what_is_put_into_a_filled_tensor_stays_low() {
     for_each_low_policy!(stays_low);
 }
 
-fn widens<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
+fn widens() {
     let device = Default::default();
-    let x = activation::<B<P>>;
-    let stored = |x: Tensor<B<P>, 2>| storage_dtype(&x);
+    let x = activation::<B>;
+    let stored = |x: Tensor<B, 2>| storage_dtype(&x);
     // A number that low precision would round, and values that were computed.
     let tenths = Tensor::full([6, 4], 0.1, &device);
     assert_eq!(stored(tenths.slice_assign([1..4, 0..4], x())), DType::F32);
@@ -86,13 +84,13 @@ fn widens<P: ConfigSource>() {
     assert_eq!(stored(computed.slice_assign([1..4, 0..4], x())), DType::F32);
     // A sum that starts with zeros is an F32 sum, and F32 values that are put into zeros keep their digits.
     assert_eq!(stored(Tensor::zeros([3, 4], &device) + x()), DType::F32);
-    let zeros = Tensor::<B<P>, 2>::zeros([6, 4], &device).slice_assign([1..4, 0..4], x());
-    let third = Tensor::<B<P>, 2>::ones([1, 4], &device) / 3.0;
+    let zeros = Tensor::<B, 2>::zeros([6, 4], &device).slice_assign([1..4, 0..4], x());
+    let third = Tensor::<B, 2>::ones([1, 4], &device) / 3.0;
     let mixed = zeros.slice_assign([0..1, 0..4], third);
     assert_eq!(stored(mixed.clone()), DType::F32);
     assert_eq!(mixed.into_data().iter::<f32>().next(), Some(1.0 / 3.0));
     // A parameter that starts with zeros is a parameter.
-    let weight = Tensor::<B<P>, 2>::zeros([3, 4], &device).require_grad();
+    let weight = Tensor::<B, 2>::zeros([3, 4], &device).require_grad();
     let cat = Tensor::cat(vec![x(), weight], 0);
     assert_eq!(stored(cat.slice([0..6, 0..4])), DType::F32);
 }
@@ -112,17 +110,14 @@ fn gradient<B: AutodiffBackend>(op: Function<B>) -> TensorData {
     leaf.grad(&grads).expect("finite").into_data()
 }
 
-fn gradients_are_those_of_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn gradients_are_those_of_f32() {
     for ((name, op), (_, plain)) in into_filled().into_iter().zip(into_filled()) {
         let expected = gradient::<PlainAutodiff>(plain);
-        assert_eq!(gradient::<AmpAutodiff<P>>(op), expected, "{name}");
+        assert_eq!(gradient::<B>(op), expected, "{name}");
     }
 }
 
 #[test]
 fn gradients_pass_through_a_filled_tensor() {
-    #[cfg(not(feature = "vulkan"))]
-    gradients_are_those_of_f32::<burn_amp_tests::InBf16>();
-    gradients_are_those_of_f32::<Unscaled>();
+    under_each!(gradients_are_those_of_f32, burn_amp_tests::InBf16, Unscaled);
 }

@@ -10,8 +10,10 @@ use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::LossScaleRecord};
 use burn_amp_tests::{
     AmpAutodiff, Config, ConfigSource, PlainAutodiff, in_f16,
     models::{linear, noise},
-    policy,
+    policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 fn config(search: bool, sync: bool) -> Config {
     in_f16(|it| {
@@ -56,10 +58,9 @@ fn losses<B: AutodiffBackend>(mut optimizer: impl Optimizer<Linear<B>, B>, size:
 /// The skipped steps of a run that starts afresh, and its last loss.
 fn run<P: ConfigSource>(size: f32) -> (u64, f32) {
     let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    let scale = loss_scale::<B<P>>(&Default::default());
+    let scale = loss_scale::<B>(&Default::default());
     scale.reset();
-    let losses = losses::<B<P>>(AmpOptimizer::new(SgdConfig::new()).init(), size);
+    let losses = losses::<B>(AmpOptimizer::new(SgdConfig::new()).init(), size);
     scale.settle();
     (scale.skipped_steps(), *losses.last().unwrap())
 }
@@ -120,22 +121,19 @@ where
 fn the_scale_doubles_until_the_first_overflow() {
     policy!(Doubling, config(true, true));
     policy!(DoublingOnDevice, config(true, false));
-    fn doubles<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let handle = loss_scale::<B<P>>(&Default::default());
+    fn doubles() {
+        let handle = loss_scale::<B>(&Default::default());
         assert_eq!(handle.scale(), 16.0);
-        assert_eq!(scales::<B<P>>("FFFIFF"), [32., 64., 128., 64., 64., 64.]);
+        assert_eq!(scales::<B>("FFFIFF"), [32., 64., 128., 64., 64., 64.]);
         assert_eq!((handle.growth_tracker(), handle.skipped_steps()), (2, 1));
         handle.reset();
         assert_eq!((handle.scale(), handle.steps()), (16.0, 0));
-        assert_eq!(scales::<B<P>>("IF"), [2f32.powi(-12), 2f32.powi(-11)]);
+        assert_eq!(scales::<B>("IF"), [2f32.powi(-12), 2f32.powi(-11)]);
         handle.reset();
-        assert_eq!(scales::<B<P>>(&"F".repeat(14))[11..], [65536.0; 3]);
+        assert_eq!(scales::<B>(&"F".repeat(14))[11..], [65536.0; 3]);
         assert_eq!(handle.growth_tracker(), 1);
     }
-    doubles::<Doubling>();
-    doubles::<DoublingOnDevice>();
+    under_each!(doubles, Doubling, DoublingOnDevice);
 }
 
 /// A run that is stopped in the middle of the search and resumed goes on with it, whatever happened in between.
@@ -143,23 +141,20 @@ fn the_scale_doubles_until_the_first_overflow() {
 fn a_search_goes_on_from_a_checkpoint() {
     policy!(Stopped, config(true, true));
     policy!(StoppedOnDevice, config(true, false));
-    fn goes_on<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let handle = loss_scale::<B<P>>(&Default::default());
+    fn goes_on() {
+        let handle = loss_scale::<B>(&Default::default());
         for (before, after, expected) in [
             ("FF", "FFI", [128.0, 256.0, 128.0]),
             ("I", "FFI", [2f32.powi(-11), 2f32.powi(-10), 2f32.powi(-11)]),
             ("FI", "FFI", [16.0, 16.0, 8.0]),
         ] {
             handle.reset();
-            scales::<B<P>>(before);
+            scales::<B>(before);
             let record = serde_json::to_string(&handle.record()).unwrap();
-            scales::<B<P>>("FFI");
+            scales::<B>("FFI");
             handle.load(serde_json::from_str::<LossScaleRecord>(&record).unwrap());
-            assert_eq!(scales::<B<P>>(after), expected, "{before}, then {after}");
+            assert_eq!(scales::<B>(after), expected, "{before}, then {after}");
         }
     }
-    goes_on::<Stopped>();
-    goes_on::<StoppedOnDevice>();
+    under_each!(goes_on, Stopped, StoppedOnDevice);
 }

@@ -12,8 +12,10 @@ use burn_amp_tests::{
     AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
     in_f16,
     models::{load, noise, seeded},
-    policy,
+    policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 policy!(Default16, computing_in(Compute::F16));
 policy!(OnDevice, in_f16(|it| it.loss_scale.sync = false));
@@ -37,14 +39,12 @@ fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
 
 #[test]
 fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
-    fn trains<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let scale = loss_scale::<B<P>>(&Default::default());
+    fn trains() {
+        let scale = loss_scale::<B>(&Default::default());
         for size in [1.0, 16.0, 4096.0] {
             scale.reset();
             let expected = large_targets::<PlainAutodiff>(size);
-            let found = large_targets::<B<P>>(size);
+            let found = large_targets::<B>(size);
             scale.settle();
             println!(
                 "× {size}: {}, in f32 {}, scale {}, {} skipped",
@@ -60,8 +60,7 @@ fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
             assert!((ratio - made).abs() < 0.005, "{ratio}, {made} of the steps");
         }
     }
-    trains::<Default16>();
-    trains::<OnDevice>();
+    under_each!(trains, Default16, OnDevice);
 }
 
 /// The losses of a policy gradient on probabilities. This loop once was given up at step 16.
@@ -91,13 +90,9 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
 
 #[test]
 fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
-    let _policy = burn_amp_tests::enter::<Policy>();
-    policy!(Policy, computing_in(Compute::F16));
-    let (found, expected) = (
-        policy_gradient::<AmpAutodiff<Policy>>(),
-        policy_gradient::<PlainAutodiff>(),
-    );
-    let scale = loss_scale::<AmpAutodiff<Policy>>(&Default::default());
+    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let (found, expected) = (policy_gradient::<B>(), policy_gradient::<PlainAutodiff>());
+    let scale = loss_scale::<B>(&Default::default());
     let mean = |losses: &[f32]| losses[50..].iter().sum::<f32>() / 10.0;
     let (found_end, end) = (mean(&found), mean(&expected));
     println!(
@@ -125,8 +120,7 @@ fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.
 fn passes<P: ConfigSource>(passes: &str) -> Option<(usize, String)> {
     let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    let weight = Tensor::<B<P>, 1>::ones([3], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
     for (at, pass) in passes.chars().enumerate() {
         let factor = if pass == 'I' { f32::NAN } else { 1.0 };
         let run = || (weight.clone() * factor).sum().backward();
@@ -167,7 +161,7 @@ fn giving_up_says_where_how_often_at_which_scale_and_what_to_try() {
          `loss_scale.patience` the number of overflows there after which training is given up [messages#training-is-given-up]"
     );
     // The reason for the end may be repaired, and the process goes on with another run.
-    let scale = loss_scale::<AmpAutodiff<Three>>(&std::default::Default::default());
+    let scale = loss_scale::<B>(&std::default::Default::default());
     scale.reset();
     assert_eq!((scale.steps(), scale.last_skip()), (0, None));
     assert_eq!(passes::<Three>("IIFII"), None);
@@ -191,13 +185,11 @@ fn a_run_that_is_not_finite_at_any_scale_is_given_up_soon() {
 fn giving_up_names_the_parameters_of_an_amp_optimizer() {
     policy!(Named, at_the_floor(3, 1, true));
     policy!(NamedOnDevice, at_the_floor(3, 1, false));
-    fn named<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        type Net<P> = (Linear<B<P>>, Linear<B<P>>);
+    fn named() {
+        type Net = (Linear<B>, Linear<B>);
         let device = Default::default();
         let layer = || LinearConfig::new(2, 2).init(&device);
-        let mut net: Net<P> = (layer(), layer());
+        let mut net: Net = (layer(), layer());
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut train = || {
             for _ in 0..5 {
@@ -205,7 +197,7 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
                 let grads = GradientsParams::from_grads(loss.backward(), &net);
                 net = optimizer.step(0.1, net.clone(), grads);
             }
-            loss_scale::<B<P>>(&Default::default()).settle();
+            loss_scale::<B>(&Default::default()).settle();
         };
         let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
@@ -214,15 +206,13 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
             "{message}"
         );
     }
-    named::<Named>();
-    named::<NamedOnDevice>();
+    under_each!(named, Named, NamedOnDevice);
 }
 
 #[test]
 fn a_late_end_says_that_it_is_late() {
     let _policy = burn_amp_tests::enter::<Late>();
     policy!(Late, at_the_floor(3, 1, false));
-    type B = AmpAutodiff<Late>;
     assert_eq!(passes::<Late>("IIIFFFF"), None);
     let scale = loss_scale::<B>(&Default::default());
     assert_eq!(scale.pending_steps(), 7);

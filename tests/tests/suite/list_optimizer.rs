@@ -21,11 +21,10 @@ use burn_amp::{
     optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, InF16, Plain, PlainAutodiff, changed, enter, in_bf16,
-    in_f16,
+    Amp, AmpAutodiff, Config, InF16, Plain, PlainAutodiff, changed, enter, in_bf16, in_f16,
     models::{load, noise, save},
     net::{Net, contents, poisoned},
-    policy,
+    policy, under_each,
 };
 
 policy!(
@@ -33,8 +32,7 @@ policy!(
     in_f16(|it| it.preset = burn_amp::config::Preset::O2)
 );
 
-type B = AmpAutodiff<InF16>;
-type Low = AmpAutodiff<StoredLow>;
+type B = AmpAutodiff;
 type Fused<C, B> = LossScaleOptimizer<AmpAdaptor<C, Net<B>, B>>;
 
 /// A net that has the same weights and ids on every backend and in every process.
@@ -110,7 +108,7 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Values {
 
 fn ends_as_one_by_one<C>(config: C)
 where
-    C: OptimizerConfig<Amp<InF16>> + Clone + std::fmt::Debug,
+    C: OptimizerConfig<Amp> + Clone + std::fmt::Debug,
 {
     let of_f32 = enter::<InF16>();
     let optimizer = AmpOptimizer::new(config.clone());
@@ -123,11 +121,11 @@ where
 
     drop(of_f32);
     let _policy = enter::<StoredLow>();
-    let mut together: Fused<C, Low> = optimizer.init();
-    let mut one_by_one: Fused<C, Low> = optimizer.unfused().init();
-    let found = steps::<Low, _>(cast_params(net()), &mut together, 0..8);
-    let expected = steps::<Low, _>(cast_params(net()), &mut one_by_one, 0..8);
-    let [found, expected] = [found, expected].map(save::<Low, _>);
+    let mut together: Fused<C, B> = optimizer.init();
+    let mut one_by_one: Fused<C, B> = optimizer.unfused().init();
+    let found = steps::<B, _>(cast_params(net()), &mut together, 0..8);
+    let expected = steps::<B, _>(cast_params(net()), &mut one_by_one, 0..8);
+    let [found, expected] = [found, expected].map(save::<B, _>);
     assert_same(
         found,
         expected,
@@ -183,13 +181,13 @@ fn many_steps<B: AutodiffBackend>(mut optimizer: impl Optimizer<Net<B>, B>) -> (
 
 fn ends_as_burns_own<C>(config: C)
 where
-    C: OptimizerConfig<Plain> + OptimizerConfig<Amp<InF32>> + Clone + std::fmt::Debug,
+    C: OptimizerConfig<Plain> + OptimizerConfig<Amp> + Clone + std::fmt::Debug,
 {
     let _policy = burn_amp_tests::enter::<InF32>();
     let (burns, expected) = many_steps::<PlainAutodiff>(config.adaptor::<PlainAutodiff, _>());
-    let list: Fused<C, AmpAutodiff<InF32>> = AmpOptimizer::new(config.clone()).init();
+    let list: Fused<C, B> = AmpOptimizer::new(config.clone()).init();
     assert!(list.inner().is_fused());
-    let (found, loss) = many_steps::<AmpAutodiff<InF32>>(list);
+    let (found, loss) = many_steps::<B>(list);
     if cfg!(not(feature = "cubecl")) {
         assert!(found == burns, "{config:?}");
         assert_eq!(loss, expected, "{config:?}");
@@ -269,7 +267,7 @@ fn clones_of_the_model_and_of_the_optimizer_keep_their_values() {
 /// Trains with one optimizer, moves its state through a file to another, and trains on.
 fn goes_on<R: FileRecorder<B>>(
     recorder: &R,
-    config: impl OptimizerConfig<Amp<InF16>> + Clone + std::fmt::Debug,
+    config: impl OptimizerConfig<Amp> + Clone + std::fmt::Debug,
 ) {
     let _policy = burn_amp_tests::enter::<InF16>();
     let directory = tempfile::tempdir().unwrap();
@@ -329,20 +327,20 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     let device = Default::default();
 
     let stored_low = enter::<StoredLow>();
-    let mut optimizer: Fused<AdamConfig, Low> = AmpOptimizer::new(AdamConfig::new()).init();
-    steps::<Low, _>(cast_params(net()), &mut optimizer, 0..2);
-    let record = Optimizer::<Net<Low>, Low>::to_record(optimizer.inner());
-    Recorder::<Low>::record(&recorder, record, file.clone()).unwrap();
+    let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
+    steps::<B, _>(cast_params(net()), &mut optimizer, 0..2);
+    let record = Optimizer::<Net<B>, B>::to_record(optimizer.inner());
+    Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
     let bytes = fs::read(&file).unwrap();
 
     // Burn's Adam has no masters, and SGD other moments.
     type Adams =
-        <burn::optim::adaptor::OptimizerAdaptor<burn::optim::Adam, Net<Low>, Low> as Optimizer<
-            Net<Low>,
-            Low,
+        <burn::optim::adaptor::OptimizerAdaptor<burn::optim::Adam, Net<B>, B> as Optimizer<
+            Net<B>,
+            B,
         >>::Record;
-    type Sgds = <AmpAdaptor<SgdConfig, Net<Low>, Low> as Optimizer<Net<Low>, Low>>::Record;
-    let refused = Recorder::<Low>::load::<Adams>(&recorder, file.clone(), &device);
+    type Sgds = <AmpAdaptor<SgdConfig, Net<B>, B> as Optimizer<Net<B>, B>>::Record;
+    let refused = Recorder::<B>::load::<Adams>(&recorder, file.clone(), &device);
     let message = refused.err().expect("an error").to_string();
     assert!(
         message.contains("AmpList") && message.contains("V1"),
@@ -357,7 +355,7 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     let record = Optimizer::<Net<B>, B>::to_record(optimizer.inner());
     Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
     let bytes = fs::read(&file).unwrap();
-    let refused = Recorder::<Low>::load::<Sgds>(&recorder, file.clone(), &device);
+    let refused = Recorder::<B>::load::<Sgds>(&recorder, file.clone(), &device);
     let message = refused.err().expect("an error").to_string();
     assert!(message.contains("velocity"), "{message}");
     assert!(fs::read(&file).unwrap() == bytes);
@@ -445,11 +443,9 @@ fn is_learned(loss: f32, expected: f32) -> bool {
 
 /// Every format of moments and masters reaches the loss of F32 moments and masters, and goes on after each of twenty stops
 /// as if nothing had happened, bit for bit.
-fn formats_learn_and_resume<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
+fn formats_learn_and_resume() {
     let adam = || AmpOptimizer::new(AdamConfig::new());
-    let (_, expected) = trained::<B<P>>(&adam(), 150, &[]);
+    let (_, expected) = trained::<B>(&adam(), 150, &[]);
     let moments = [Moments::Bf16, Moments::Bits8];
     let masters = [Masters::F32, Masters::Split, Masters::Stochastic];
     for (moments, masters) in moments
@@ -457,25 +453,23 @@ fn formats_learn_and_resume<P: ConfigSource>() {
         .flat_map(|moments| masters.map(|masters| (moments, masters)))
     {
         let optimizer = adam().with_masters(masters).with_moments(moments);
-        let (left, loss) = trained::<B<P>>(&optimizer, 150, &[]);
+        let (left, loss) = trained::<B>(&optimizer, 150, &[]);
         let stops: Vec<_> = (1..=20).map(|stop| 7 * stop).collect();
-        let (resumed, _) = trained::<B<P>>(&optimizer, 150, &stops);
+        let (resumed, _) = trained::<B>(&optimizer, 150, &stops);
         assert!(left == resumed, "{masters:?}, {moments:?}");
         println!("{masters:?}, {moments:?}: loss {loss}, with F32 {expected}");
         assert!(
             is_learned(loss, expected),
             "{masters:?}, {moments:?}: {loss}, with F32 {expected}"
         );
-        let (other, _) = trained::<B<P>>(&optimizer.with_seed(1), 150, &[]);
+        let (other, _) = trained::<B>(&optimizer.with_seed(1), 150, &[]);
         assert!(left != other, "{masters:?}: the seed has no effect");
     }
 }
 
 #[test]
 fn rounded_moments_learn_as_those_in_f32_and_resume_bit_for_bit() {
-    formats_learn_and_resume::<InF16>();
-    #[cfg(not(feature = "vulkan"))]
-    formats_learn_and_resume::<StoredBf16>();
+    under_each!(formats_learn_and_resume, InF16, StoredBf16);
 }
 
 /// A file of one format is read by an optimizer of another.

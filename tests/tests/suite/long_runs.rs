@@ -19,11 +19,11 @@ policy!(
 /// The time of the fastest step, in microseconds, in the second and in the last tenth of `steps` steps.
 fn early_and_late<O>(mut optimizer: O, steps: usize) -> (f64, f64)
 where
-    O: Optimizer<Linear<AmpAutodiff<OnDevice>>, AmpAutodiff<OnDevice>>,
+    O: Optimizer<Linear<AmpAutodiff>, AmpAutodiff>,
 {
     let _policy = burn_amp_tests::enter::<OnDevice>();
     let device = Default::default();
-    let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff<OnDevice>>(&device);
+    let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff>(&device);
     let x = Tensor::<_, 2>::random([4, 8], Distribution::Default, &device);
     let mut took: Vec<f64> = Vec::new();
     for _ in 0..steps {

@@ -42,6 +42,8 @@ use burn_amp_tests::{
     policy,
 };
 
+type B = AmpAutodiff;
+
 /// F16 with a loss scale under which nothing overflows by itself, and which grows soon.
 fn scaled() -> Config {
     in_f16(|it| {
@@ -80,12 +82,9 @@ fn grads<B: AutodiffBackend>(model: &Linear<B>, batch: usize, overflows: bool) -
     GradientsParams::from_grads((loss(model, batch) * factor).backward(), model)
 }
 
-policy!(Accumulating, scaled());
-
 #[test]
 fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
-    let _policy = burn_amp_tests::enter::<Accumulating>();
-    type B = AmpAutodiff<Accumulating>;
+    let _policy = burn_amp_tests::enter_config!(scaled());
     let start = layer::<B>();
     let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
     let mut step = |model: &Linear<B>, overflows: [bool; 3]| {
@@ -109,13 +108,10 @@ fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
     assert!(!step(&start, [true; 3]).0);
 }
 
-policy!(TwoModels, scaled());
-
 /// If one model's loss overflows, the optimizer of the other model still steps.
 #[test]
 fn models_skip_by_themselves() {
-    let _policy = burn_amp_tests::enter::<TwoModels>();
-    type B = AmpAutodiff<TwoModels>;
+    let _policy = burn_amp_tests::enter_config!(scaled());
     let models = [layer::<B>(), layer::<B>()];
     let mut optimizers = [(); 2].map(|()| LossScaleOptimizer::new(SgdConfig::new().init()));
     let grads = [grads(&models[0], 0, true), grads(&models[1], 0, false)];
@@ -131,13 +127,10 @@ fn models_skip_by_themselves() {
     assert_eq!(stepped.collect::<Vec<_>>(), [false, true]);
 }
 
-policy!(Forked, scaled());
-
 /// As in burn-train's multi-device strategies, forks compute the gradients and the main model steps.
 #[test]
 fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
-    let _policy = burn_amp_tests::enter::<Forked>();
-    type B = AmpAutodiff<Forked>;
+    let _policy = burn_amp_tests::enter_config!(scaled());
     let device = Default::default();
     let model = layer::<B>();
     for overflowing in [None, Some(0), Some(1)] {
@@ -165,10 +158,8 @@ fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
 
 #[test]
 fn gradients_are_clipped_together_and_their_norm_is_known() {
-    fn clips<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let model = layer::<B<P>>();
+    fn clips() {
+        let model = layer::<B>();
         // The first scales may overflow; after some steps the scale is low enough.
         let computed = loop {
             let grads = grads(&model, 0, false);
@@ -182,9 +173,9 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
             let mut copy = GradientsParams::new();
             copy.register(
                 model.weight.id,
-                computed.get::<Amp<P>, 2>(model.weight.id).unwrap(),
+                computed.get::<Amp, 2>(model.weight.id).unwrap(),
             );
-            copy.register(bias.id, computed.get::<Amp<P>, 1>(bias.id).unwrap());
+            copy.register(bias.id, computed.get::<Amp, 1>(bias.id).unwrap());
             copy
         };
         let step = |clipping: Option<Clipping>| {
@@ -203,13 +194,11 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
         // The same step by hand, with Burn's own optimizer.
         let by_hand = |clipping: Option<Clipping>| {
             let mut grads = grads();
-            let norm = global_norm::<B<P>, _>(&grads, &model)
-                .unwrap()
-                .into_scalar();
+            let norm = global_norm::<B, _>(&grads, &model).unwrap().into_scalar();
             if let Some(clipping) = clipping {
-                clip::<B<P>, _>(&mut grads, &model, clipping);
+                clip::<B, _>(&mut grads, &model, clipping);
             }
-            let mut sgd = SgdConfig::new().init::<B<P>, Linear<B<P>>>();
+            let mut sgd = SgdConfig::new().init::<B, Linear<B>>();
             (values(sgd.step(1.0, model.clone(), grads)), f64::from(norm))
         };
         // A kernel adds the 10 squares in another order than Burn's sums: at most 6 ε more or less in the norm, and one
@@ -243,20 +232,17 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
         // The norm, computed by hand.
         let grads = grads();
         let squares = |data: TensorData| data.iter::<f64>().map(|x| x * x).sum::<f64>();
-        let weight = grads.get::<Amp<P>, 2>(model.weight.id).unwrap();
-        let bias = grads.get::<Amp<P>, 1>(bias.id).unwrap();
+        let weight = grads.get::<Amp, 2>(model.weight.id).unwrap();
+        let bias = grads.get::<Amp, 1>(bias.id).unwrap();
         let norm = (squares(weight.into_data()) + squares(bias.into_data())).sqrt();
         assert!((step(None).1 - norm).abs() < 1e-6 * norm);
     }
     for_each_low_policy!(clips);
 }
 
-policy!(Holding, scaled());
-
 #[test]
 fn a_scheduler_holds_on_a_skipped_step() {
-    let _policy = burn_amp_tests::enter::<Holding>();
-    type B = AmpAutodiff<Holding>;
+    let _policy = burn_amp_tests::enter_config!(scaled());
     let device = Default::default();
     let model = layer::<B>();
     let plain = || LinearLrSchedulerConfig::new(1.0, 0.0, 8).init().unwrap();
@@ -382,10 +368,9 @@ fn learn<P: ConfigSource>(
     devices: usize,
 ) -> (Vec<u8>, LossScaleRecord) {
     let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
     let device = Default::default();
-    let model = load::<B<P>, _>(Regression { linear: layer() }, record.to_vec());
-    let scale = loss_scale::<B<P>>(&device);
+    let model = load::<B, _>(Regression { linear: layer() }, record.to_vec());
+    let scale = loss_scale::<B>(&device);
     let norm = GradientNorm::default();
     let optimizer = LossScaleOptimizer::new(AdamConfig::new().init())
         .with_clipping(Clipping::GlobalNorm(0.5))
@@ -395,7 +380,7 @@ fn learn<P: ConfigSource>(
 
     let strategy =
         ExecutionStrategy::MultiDevice(vec![device; devices], MultiDeviceOptim::OptimMainDevice);
-    let mut training = SupervisedTraining::new(directory, items::<B<P>>(train), items(0..2))
+    let mut training = SupervisedTraining::new(directory, items::<B>(train), items(0..2))
         .metric_train_numeric(AmpMetric::loss_scale(scale))
         .metric_train_numeric(AmpMetric::skipped_steps(scale))
         .metric_train_numeric(AmpMetric::gradient_norm(norm))
@@ -410,13 +395,12 @@ fn learn<P: ConfigSource>(
         training = training.checkpoint(epoch);
     }
     let result = training.launch(Learner::new(model, optimizer, scheduler));
-    (save::<Amp<P>, _>(result.model), scale.record())
+    (save::<Amp, _>(result.model), scale.record())
 }
 
 #[test]
 fn the_dashboard_shows_the_exponent_of_the_scale() {
-    let _policy = burn_amp_tests::enter::<Shown>();
-    policy!(Shown, scaled());
+    let _policy = burn_amp_tests::enter_config!(scaled());
     let progress = || burn::data::dataloader::Progress {
         items_processed: 1,
         items_total: 1,
@@ -427,7 +411,7 @@ fn the_dashboard_shows_the_exponent_of_the_scale() {
         iteration: None,
         lr: None,
     };
-    let scale = loss_scale::<AmpAutodiff<Shown>>(&Default::default());
+    let scale = loss_scale::<B>(&Default::default());
     let mut metric = AmpMetric::loss_scale(scale);
     // The search starts at 256 / 2^12.
     let entry = metric.update(&(), &metadata);

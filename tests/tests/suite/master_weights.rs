@@ -28,11 +28,13 @@ use burn_amp::{
     storage_dtype,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, Plain, PlainAutodiff, for_each_low_policy,
-    in_f16,
+    Amp, AmpAutodiff, Config, InBf16, Plain, PlainAutodiff, for_each_low_policy, in_f16,
     models::{load, noise, save, seeded},
-    policy,
+    near::precision,
+    policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 /// The low dtypes that the backend under test supports.
 const LOW: &[DType] = match cfg!(feature = "vulkan") {
@@ -210,9 +212,8 @@ fn small_lr(low: Precision) -> f64 {
     }
 }
 
-fn learns_as_f32<T: Task, P: ConfigSource>(low: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
+fn learns_as_f32<T: Task>() {
+    let low = precision();
     let lr = small_lr(low);
     let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
     let device = Default::default();
@@ -221,23 +222,23 @@ fn learns_as_f32<T: Task, P: ConfigSource>(low: Precision) {
     let (expected, ..) = train::<T, PlainAutodiff, _>(plain, AdamConfig::new().init(), lr);
 
     let model = || {
-        let model = load::<B<P>, _>(T::init(&device), start.clone());
+        let model = load::<B, _>(T::init(&device), start.clone());
         cast_params_to(model, Preset::O2, low)
     };
     let mut with_masters = Vec::new();
     for masters in [Masters::F32, Masters::Split] {
         let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(masters);
-        let (found, model, _) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
+        let (found, model, _) = train::<T, B, _>(model(), optimizer.init(), lr);
         assert!(
             (found - expected).abs() <= 0.01 * expected,
             "{low} with {masters:?}: loss {found}, {expected} in f32, {initial} at the start"
         );
-        assert_stored::<B<P>, _>(&model, low);
+        assert_stored::<B, _>(&model, low);
         with_masters.push(found);
     }
 
     let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
-    let (stalled, ..) = train::<T, B<P>, _>(model(), optimizer.init(), lr);
+    let (stalled, ..) = train::<T, B, _>(model(), optimizer.init(), lr);
     println!(
         "{low}: from {initial} to {expected} in f32, {with_masters:?} with masters, {stalled} without"
     );
@@ -296,13 +297,8 @@ policy!(FittingF16, fitting_scale());
 #[test]
 fn an_mlp_in_half_learns_as_in_f32() {
     let _policy = burn_amp_tests::enter::<FittingF16>();
-    #[cfg(not(feature = "vulkan"))]
-    learns_as_f32::<Mlp, burn_amp_tests::InBf16>(Precision::BF16);
-    learns_as_f32::<Mlp, FittingF16>(Precision::F16);
-    assert_eq!(
-        loss_scale::<Amp<FittingF16>>(&Default::default()).skipped_steps(),
-        0
-    );
+    under_each!(learns_as_f32::<Mlp>, InBf16, FittingF16);
+    assert_eq!(loss_scale::<Amp>(&Default::default()).skipped_steps(), 0);
 }
 
 /// Left out on the software driver for Vulkan, which would take minutes for 1800 steps.
@@ -365,27 +361,21 @@ mod transformer {
 
     #[test]
     fn a_transformer_in_half_learns_as_in_f32() {
-        learns_as_f32::<Transformer, burn_amp_tests::InBf16>(Precision::BF16);
-        learns_as_f32::<Transformer, FittingF16>(Precision::F16);
+        under_each!(learns_as_f32::<Transformer>, InBf16, FittingF16);
     }
 }
 
 /// The masters are saved as an F32 record, which plain Burn loads, and which gives the trained model when rounded.
 #[test]
 fn masters_are_saved_as_a_plain_f32_record() {
-    fn saved<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let low = match computing::<P>() {
-            Compute::Bf16 => Precision::BF16,
-            _ => Precision::F16,
-        };
+    fn saved() {
+        let low = precision();
         let device = Default::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
         for masters in [Masters::F32, Masters::Split] {
-            let model = load::<B<P>, _>(Mlp::init(&device), start.clone());
+            let model = load::<B, _>(Mlp::init(&device), start.clone());
             let mut model = cast_params_to(model, Preset::O2, low);
-            let mut optimizer: OptimizerAdaptor<_, _, B<P>> = MasterWeights::new(AdamConfig::new())
+            let mut optimizer: OptimizerAdaptor<_, _, B> = MasterWeights::new(AdamConfig::new())
                 .with_masters(masters)
                 .init();
             let mut stepped = false;
@@ -396,27 +386,23 @@ fn masters_are_saved_as_a_plain_f32_record() {
                 model = optimizer.step(small_lr(low), model, grads);
             }
             assert!(stepped);
-            let low_record = save::<B<P>, _>(model.clone());
+            let low_record = save::<B, _>(model.clone());
             let full = optimizer.master_model(model.clone());
-            let record = save::<B<P>, _>(full);
+            let record = save::<B, _>(full);
             assert!(record != low_record);
             // Plain Burn loads the record; rounded again, it is the trained model.
             let plain = load::<PlainAutodiff, _>(Mlp::init(&device), record.clone());
             assert_eq!(plain.0.weight.val().dtype(), DType::F32);
             assert!(save::<PlainAutodiff, _>(plain) == record);
-            let back = load::<B<P>, _>(Mlp::init(&device), record.clone());
+            let back = load::<B, _>(Mlp::init(&device), record.clone());
             let back = cast_params_to(back, Preset::O2, low);
             // `cast_params_to` rounds ties like `Masters::F32`, but not like `Masters::Split`.
             if masters == Masters::F32 {
-                assert!(save::<B<P>, _>(back) == low_record);
+                assert!(save::<B, _>(back) == low_record);
             }
         }
     }
 
-    fn computing<P: ConfigSource>() -> Compute {
-        let _policy = burn_amp_tests::enter::<P>();
-        P::config().unwrap().compute
-    }
     for_each_low_policy!(saved);
 }
 
@@ -425,7 +411,6 @@ fn masters_are_saved_as_a_plain_f32_record() {
 #[test]
 fn the_mappers_of_parameters_stay() {
     let _policy = burn_amp_tests::enter::<FittingF16>();
-    type B = AmpAutodiff<FittingF16>;
     let device = Default::default();
     let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
     let plain = save::<B, _>(model.clone());
@@ -452,21 +437,18 @@ fn the_mappers_of_parameters_stay() {
 /// A record in half precision loads into a converted model, and `cast_params_to` also converts back.
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
-    fn loads<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
+    fn loads() {
         let device = Default::default();
         let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
-        let model = load::<B<P>, _>(Mlp::init(&device), start);
+        let model = load::<B, _>(Mlp::init(&device), start);
         let half: Vec<u8> =
-            Recorder::<B<P>>::record(&recorder, model.clone().into_record(), ()).unwrap();
+            Recorder::<B>::record(&recorder, model.clone().into_record(), ()).unwrap();
 
-        let converted = cast_params_to(Mlp::init::<B<P>>(&device), Preset::O2, Precision::F16);
-        let loaded =
-            converted.load_record(Recorder::<B<P>>::load(&recorder, half, &device).unwrap());
-        assert_stored::<B<P>, _>(&loaded, Precision::F16);
-        let rounded = |linear: &Linear<B<P>>| linear.weight.val().cast(FloatDType::F16).to_data();
+        let converted = cast_params_to(Mlp::init::<B>(&device), Preset::O2, Precision::F16);
+        let loaded = converted.load_record(Recorder::<B>::load(&recorder, half, &device).unwrap());
+        assert_stored::<B, _>(&loaded, Precision::F16);
+        let rounded = |linear: &Linear<B>| linear.weight.val().cast(FloatDType::F16).to_data();
         assert_eq!(rounded(&loaded.0), rounded(&model.0));
         assert!(loaded.0.weight.val().is_require_grad());
 
@@ -474,8 +456,8 @@ fn half_checkpoints_load_into_a_converted_model() {
         assert_eq!(storage_dtype(&back.0.weight.val()), DType::F32);
         assert_eq!(rounded(&back.0), rounded(&model.0));
         // Converted back, the model loads a record without rounding.
-        let full = save::<B<P>, _>(model.clone());
-        assert!(save::<B<P>, _>(load::<B<P>, _>(back.clone(), full.clone())) == full);
+        let full = save::<B, _>(model.clone());
+        assert!(save::<B, _>(load::<B, _>(back.clone(), full.clone())) == full);
         let all = cast_params_to(back, Preset::O3, Precision::F16);
         assert_eq!(storage_dtype(&all.1.gamma.val()), DType::F16);
     }

@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp::{extend::Amped, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, ConfigSource, InF16, ReferenceAutodiff, for_each_low_policy,
+    Amp, AmpAutodiff, InF16, ReferenceAutodiff, for_each_low_policy,
     models::{self, Example, run, seeded},
     near::{assert_near, epsilon},
 };
@@ -38,17 +38,16 @@ where
     model.visit(&mut Check::<B>(grads));
 }
 
-fn is_near_f32<E: Example, P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn is_near_f32<E: Example>() {
     let record = record::<E>();
     let expected = run::<E, ReferenceAutodiff>(&record, |_, _| ());
-    let found = run::<E, AmpAutodiff<P>>(&record, |model, grads| {
-        assert_gradients_are_stored_in_f32::<AmpAutodiff<P>, _>(model, grads);
+    let found = run::<E, AmpAutodiff>(&record, |model, grads| {
+        assert_gradients_are_stored_in_f32::<AmpAutodiff, _>(model, grads);
     });
     // A low op rounds by half an epsilon. The deepest example has some 30 of them on the way from a parameter to the
     // loss and back, whose random errors add up to √30 / 2 epsilons. Some gradients are sums over a batch with addends
     // that are two or three times as large as the sum.
-    let tolerance = 8.0 * epsilon::<P>();
+    let tolerance = 8.0 * epsilon();
     assert_near(&found.results, &expected.results, tolerance);
     assert_near(&found.gradients, &expected.gradients, tolerance);
 }
@@ -56,9 +55,8 @@ fn is_near_f32<E: Example, P: ConfigSource>() {
 fn is_recomputed_to_the_same_bits<E: Example>() {
     let _policy = burn_amp_tests::enter::<InF16>();
     let record = record::<E>();
-    let stored = run::<E, AmpAutodiff<InF16>>(&record, |_, _| ());
-    let recomputed =
-        run::<E, burn_amp::Autodiff<Amp<InF16>, BalancedCheckpointing>>(&record, |_, _| ());
+    let stored = run::<E, AmpAutodiff>(&record, |_, _| ());
+    let recomputed = run::<E, burn_amp::Autodiff<Amp, BalancedCheckpointing>>(&record, |_, _| ());
     assert_eq!(recomputed, stored);
 }
 
@@ -67,9 +65,8 @@ macro_rules! tests {
     ($($name:ident: $example:ident;)+) => {
         $(#[test]
         fn $name() {
-            fn is_near<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-                is_near_f32::<models::$example, P>();
+            fn is_near() {
+                is_near_f32::<models::$example>();
             }
             for_each_low_policy!(is_near);
             is_recomputed_to_the_same_bits::<models::$example>();

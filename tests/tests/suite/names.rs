@@ -11,38 +11,28 @@ use burn_amp::{
     optim::AmpOptimizer,
     scaling::{Skip, name_parameters},
 };
-use burn_amp_tests::{AmpAutodiff, Compute, Config, ConfigSource, LossScaleMode, policy, scaling};
+use burn_amp_tests::{AmpAutodiff, Compute, Config, LossScaleMode, scaling};
 
 const CONFIG: fn() -> Config = || scaling(Compute::F16, LossScaleMode::Dynamic);
 
-policy!(Optimized, CONFIG());
-policy!(Told, CONFIG());
-policy!(
-    Cast,
-    Config {
-        preset: Preset::O2,
-        ..CONFIG()
-    }
-);
+type B = AmpAutodiff;
+type Model = [Linear<B>; 2];
 
-type B<P> = AmpAutodiff<P>;
-type Model<P> = [Linear<B<P>>; 2];
-
-fn model<P: ConfigSource>() -> Model<P> {
+fn model() -> Model {
     let device = Default::default();
     [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&device))
 }
 
 /// The gradients of a pass in which those of the second layer overflow.
-fn overflow(model: &Model<Told>) -> GradientsParams {
+fn overflow(model: &Model) -> GradientsParams {
     let [first, second] = model;
-    let x = Tensor::<B<Told>, 2>::ones([1, 2], &Default::default());
+    let x = Tensor::<B, 2>::ones([1, 2], &Default::default());
     let loss = first.forward(x.clone()).sum() + (second.weight.val() * f32::INFINITY).sum();
     GradientsParams::from_grads(loss.backward(), model)
 }
 
-fn last_skip<P: ConfigSource>() -> Skip {
-    burn_amp::loss_scale::<B<P>>(&Default::default())
+fn last_skip() -> Skip {
+    burn_amp::loss_scale::<B>(&Default::default())
         .last_skip()
         .expect("a step was skipped")
 }
@@ -54,28 +44,27 @@ fn names(skip: &Skip) -> Vec<Option<&str>> {
 
 #[test]
 fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
-    type P = Optimized;
-    let _policy = burn_amp_tests::enter::<P>();
-    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Model<P>>();
-    let model = model::<P>();
+    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Model>();
+    let model = model();
     let grads = overflow(&model);
-    let before = last_skip::<P>();
+    let before = last_skip();
     assert_eq!((before.step, names(&before)), (0, vec![None]));
 
     let model = optimizer.step(1e-3, model, grads);
-    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+    assert_eq!(names(&last_skip()), [Some("1.weight")]);
     // The report that was taken earlier learns it too.
     assert_eq!(names(&before), [Some("1.weight")]);
 
     // From then on the name is known when the pass overflows, and after a step that was made.
     overflow(&model);
-    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+    assert_eq!(names(&last_skip()), [Some("1.weight")]);
     let [first, second] = &model;
     let loss = (first.weight.val() + second.weight.val()).sum();
     let grads = GradientsParams::from_grads(loss.backward(), &model);
     let model = optimizer.step(1e-3, model, grads);
     overflow(&model);
-    let skip = last_skip::<P>();
+    let skip = last_skip();
     assert_eq!((skip.step, names(&skip)), (3, vec![Some("1.weight")]));
     assert!(
         skip.to_string().ends_with("(#1 1.weight f32 [2, 2])"),
@@ -85,11 +74,10 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
 
 #[test]
 fn names_may_be_told_after_the_overflow() {
-    type P = Told;
-    let _policy = burn_amp_tests::enter::<P>();
-    let model = model::<P>();
+    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let model = model();
     overflow(&model);
-    let skip = last_skip::<P>();
+    let skip = last_skip();
     assert_eq!(names(&skip), [None]);
     name_parameters(&model);
     assert_eq!(names(&skip), [Some("1.weight")]);
@@ -97,9 +85,11 @@ fn names_may_be_told_after_the_overflow() {
 
 #[test]
 fn parameters_that_are_stored_low_have_names_before_the_first_step() {
-    type P = Cast;
-    let _policy = burn_amp_tests::enter::<P>();
-    let model = cast_params(model::<P>());
+    let _policy = burn_amp_tests::enter_config!(Config {
+        preset: Preset::O2,
+        ..CONFIG()
+    });
+    let model = cast_params(model());
     overflow(&model);
-    assert_eq!(names(&last_skip::<P>()), [Some("1.weight")]);
+    assert_eq!(names(&last_skip()), [Some("1.weight")]);
 }

@@ -11,7 +11,9 @@ use burn::{
     },
 };
 use burn_amp::optim::LossScaleOptimizer;
-use burn_amp_tests::{AmpAutodiff, ConfigSource, PlainAutodiff, for_each_low_policy};
+use burn_amp_tests::{AmpAutodiff, PlainAutodiff, for_each_low_policy};
+
+type B = AmpAutodiff;
 
 /// A preconditioner in the manner of Shampoo: the step is the product of a matrix of second moments with itself, and with
 /// the gradient.
@@ -77,21 +79,19 @@ fn steps<B: AutodiffBackend, O: Optimizer<Linear<B>, B>>(
     model.weight.val().into_data()
 }
 
-fn resumes_exactly<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
+fn resumes_exactly() {
     let plain = Adaptor::<PlainAutodiff>::from(Preconditioned);
     let expected = steps::<PlainAutodiff, _>(plain, |optimizer| optimizer);
 
-    let optimizer = || LossScaleOptimizer::new(Adaptor::<B<P>>::from(Preconditioned));
-    let uninterrupted = steps::<B<P>, _>(optimizer(), |optimizer| optimizer);
+    let optimizer = || LossScaleOptimizer::new(Adaptor::<B>::from(Preconditioned));
+    let uninterrupted = steps::<B, _>(optimizer(), |optimizer| optimizer);
     assert_eq!(uninterrupted, expected);
-    let resumed = steps::<B<P>, _>(optimizer(), |before| {
+    let resumed = steps::<B, _>(optimizer(), |before| {
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Linear<B<P>>, B<P>>::to_record(&before);
-        let bytes = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
+        let record = Optimizer::<Linear<B>, B>::to_record(&before);
+        let bytes = Recorder::<B>::record(&recorder, record, ()).unwrap();
         let record = recorder.load(bytes, &Default::default()).unwrap();
-        Optimizer::<Linear<B<P>>, B<P>>::load_record(optimizer(), record)
+        Optimizer::<Linear<B>, B>::load_record(optimizer(), record)
     });
     assert_eq!(resumed, expected);
 }

@@ -14,9 +14,8 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp_tests::{
-    AmpAutodiff, ConfigSource, InF16, PlainAutodiff, for_each_low_policy,
+    AmpAutodiff, PlainAutodiff, for_each_low_policy,
     models::{load, noise, save, seeded},
-    within,
 };
 
 /// A configuration that makes an optimizer for any backend.
@@ -112,14 +111,10 @@ fn same_steps(config: impl Make) {
         let plain = steps::<PlainAutodiff>(&config, clipping, &start);
         assert!(plain != start);
 
-        let same = |amp: Vec<u8>| assert!(amp == plain, "{clipping:?}");
-        #[cfg(not(feature = "vulkan"))]
-        same(within::<burn_amp_tests::InBf16, _>(|| {
-            steps::<AmpAutodiff<burn_amp_tests::InBf16>>(&config, clipping, &start)
-        }));
-        same(within::<InF16, _>(|| {
-            steps::<AmpAutodiff<InF16>>(&config, clipping, &start)
-        }));
+        for_each_low_policy!(|| {
+            let amp = steps::<AmpAutodiff>(&config, clipping, &start);
+            assert!(amp == plain, "{clipping:?}");
+        });
     }
 }
 
@@ -194,14 +189,13 @@ fn l_bfgs_takes_the_plain_steps() {
         (save::<B, _>(model), last)
     }
 
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn same() {
         let start = seeded::<PlainAutodiff, _>(|_| layer());
         for line_search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
             let plain = minimize::<PlainAutodiff>(line_search, &start);
             assert!(plain.1 < 1e-3, "{}", plain.1);
             assert!(
-                minimize::<AmpAutodiff<P>>(line_search, &start) == plain,
+                minimize::<AmpAutodiff>(line_search, &start) == plain,
                 "{line_search:?}"
             );
         }

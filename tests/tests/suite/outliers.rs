@@ -9,7 +9,7 @@ use burn_amp::{
     config::GradientsConfig,
     optim::{AmpOptimizer, Clipping, LossScaleOptimizer},
 };
-use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, LossScaleConfig, in_f16, policy, within};
+use burn_amp_tests::{AmpAutodiff, Config, LossScaleConfig, in_f16, policy, under_each, within};
 
 fn guarded(max_norm_ratio: u32) -> Config {
     in_f16(|it| {
@@ -32,7 +32,7 @@ policy!(OnDevice, {
     }
 });
 
-type B<P> = AmpAutodiff<P>;
+type B = AmpAutodiff;
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
@@ -40,14 +40,13 @@ struct Net<B: Backend> {
 }
 
 /// Steps with gradients of these norms; returns the weight after each.
-fn weights<P: ConfigSource, O: Optimizer<Net<B<P>>, B<P>>>(
+fn weights<O: Optimizer<Net<B>, B>>(
     optimizer: &mut O,
     norms: impl IntoIterator<Item = f32>,
 ) -> Vec<f32> {
-    let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let mut net = Net {
-        weight: Param::from_tensor(Tensor::<B<P>, 1>::zeros([1], &device).require_grad()),
+        weight: Param::from_tensor(Tensor::<B, 1>::zeros([1], &device).require_grad()),
     };
     let step = |norm: f32| {
         let loss = (net.weight.val() * norm).sum();
@@ -65,17 +64,17 @@ fn norms() -> Vec<f32> {
     norms
 }
 
-fn skips_the_outlier<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<P>, Net<B<P>>>();
-    let weights = weights::<P, _>(&mut optimizer, norms());
+fn skips_the_outlier() {
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Net<B>>();
+    let weights = weights(&mut optimizer, norms());
     // All steps but the one with the outlier are made, and with the bits of a run that never saw it.
     let mut without = norms();
     without.remove(20);
-    let mut plain = within::<Unguarded, _>(|| {
-        AmpOptimizer::new(AdamConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>()
+    let (plain, mut expected) = within::<Unguarded, _>(|| {
+        let mut plain = AmpOptimizer::new(AdamConfig::new()).init::<B, Net<B>>();
+        let expected = self::weights(&mut plain, without);
+        (plain, expected)
     });
-    let mut expected = self::weights::<Unguarded, _>(&mut plain, without);
     expected.insert(20, expected[19]);
     assert_eq!(weights, expected);
     assert_eq!(
@@ -86,16 +85,15 @@ fn skips_the_outlier<P: ConfigSource>() {
 
 #[test]
 fn a_step_with_an_outlier_is_skipped_as_if_it_had_not_been() {
-    skips_the_outlier::<Guarded>();
-    skips_the_outlier::<OnDevice>();
+    under_each!(skips_the_outlier, Guarded, OnDevice);
 }
 
 #[test]
 fn clipping_looks_at_the_norm_before() {
     let _policy = burn_amp_tests::enter::<Guarded>();
-    let sgd = || SgdConfig::new().init::<B<Guarded>, Net<B<Guarded>>>();
+    let sgd = || SgdConfig::new().init::<B, Net<B>>();
     let mut optimizer = LossScaleOptimizer::new(sgd()).with_clipping(Clipping::GlobalNorm(1.0));
-    let weights = weights::<Guarded, _>(&mut optimizer, norms());
+    let weights = weights(&mut optimizer, norms());
     assert_eq!(optimizer.skipped_outliers(), 1);
     assert_eq!(weights[20], weights[19]);
     assert!(weights[21] < weights[20]);
@@ -104,9 +102,8 @@ fn clipping_looks_at_the_norm_before() {
 #[test]
 fn without_the_key_an_outlier_is_stepped() {
     let _policy = burn_amp_tests::enter::<Unguarded>();
-    let mut optimizer =
-        AmpOptimizer::new(SgdConfig::new()).init::<B<Unguarded>, Net<B<Unguarded>>>();
-    let weights = weights::<Unguarded, _>(&mut optimizer, norms());
+    let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init::<B, Net<B>>();
+    let weights = weights(&mut optimizer, norms());
     assert!(weights[20] < weights[19] - 0.05);
     assert_eq!(optimizer.skipped_outliers(), 0);
 }

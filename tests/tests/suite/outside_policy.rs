@@ -9,7 +9,7 @@ use burn::{
     },
 };
 use burn_amp::{full_precision, storage_dtype};
-use burn_amp_tests::{Amp, AmpAutodiff, ConfigSource, Plain, PlainAutodiff, for_each_low_policy};
+use burn_amp_tests::{Amp, AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
 
 /// A matrix without symmetries, whose entries half precision would round.
 fn matrix<B: Backend>() -> Tensor<B, 2> {
@@ -67,17 +67,16 @@ fn square_root<B: Backend>(x: Tensor<B, 2>) -> Vec<TensorData> {
     vec![y.into_data(), z.into_data()]
 }
 
-fn is_f32_in_the_scope<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn is_f32_in_the_scope() {
     let plain = linear_algebra::<Plain>();
-    let without_graph = linear_algebra::<Amp<P>>();
+    let without_graph = linear_algebra::<Amp>();
     for ((name, on_plain), (_, on_amp)) in plain.into_iter().zip(without_graph) {
         let expected = on_plain(matrix());
         assert_eq!(full_precision(|| on_amp(matrix())), expected, "{name}");
     }
     // With a graph Burn multiplies the factors of a determinant by adding their logarithms.
     let plain = linear_algebra::<PlainAutodiff>();
-    let with_graph = linear_algebra::<AmpAutodiff<P>>();
+    let with_graph = linear_algebra::<AmpAutodiff>();
     for ((name, on_plain), (_, on_amp)) in plain.into_iter().zip(with_graph) {
         let expected = on_plain(matrix());
         assert_eq!(full_precision(|| on_amp(matrix())), expected, "{name}");
@@ -90,9 +89,8 @@ fn linear_algebra_in_full_precision_is_that_of_the_plain_backend() {
     for_each_low_policy!(is_f32_in_the_scope);
 }
 
-fn operands_in_low_precision<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let low = matrix::<Amp<P>>().matmul(Tensor::eye(8, &Default::default()));
+fn operands_in_low_precision() {
+    let low = matrix::<Amp>().matmul(Tensor::eye(8, &Default::default()));
     let stored: Vec<f32> = low.to_data().iter().collect();
     assert!(storage_dtype(&low) != burn::tensor::DType::F32);
     let plain = Tensor::<Plain, 2>::from_data(TensorData::new(stored, [8, 8]), &Default::default());
@@ -137,14 +135,13 @@ fn initial_value<B: Backend>(initializer: &Initializer, shape: [usize; 2]) -> Te
     param.val().into_data()
 }
 
-fn initializes_in_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn initializes_in_f32() {
     for initializer in initializers() {
         for shape in [[12, 12], [6, 20], [20, 6]] {
             let expected = initial_value::<Plain>(&initializer, shape);
-            let found = initial_value::<AmpAutodiff<P>>(&initializer, shape);
+            let found = initial_value::<AmpAutodiff>(&initializer, shape);
             assert_eq!(found, expected, "{initializer:?}");
-            let found = initial_value::<Amp<P>>(&initializer, shape);
+            let found = initial_value::<Amp>(&initializer, shape);
             assert_eq!(found, expected, "{initializer:?}");
         }
     }

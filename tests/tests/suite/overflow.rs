@@ -66,7 +66,7 @@ where
     }
 }
 
-type B = AmpAutodiff<SkippingForever>;
+type B = AmpAutodiff;
 
 #[test]
 fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
@@ -84,19 +84,13 @@ fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
     skips_exactly(AdaGradConfig::new().init());
 }
 
-policy!(
-    TraceVector,
-    in_f16(|it| {
+#[test]
+fn the_scale_follows_pytorchs_vector_through_backward() {
+    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
         it.loss_scale.rule.init = 128.0;
         it.loss_scale.rule.search = false;
         it.loss_scale.rule.growth_interval = 3;
-    })
-);
-
-#[test]
-fn the_scale_follows_pytorchs_vector_through_backward() {
-    let _policy = burn_amp_tests::enter::<TraceVector>();
-    type B = AmpAutodiff<TraceVector>;
+    }));
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     let handle = loss_scale::<B>(&device);
@@ -133,19 +127,16 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
     );
 }
 
-policy!(TooHigh, {
-    let init = 2f32.powi(40);
-    in_f16(|it| {
-        it.loss_scale.rule.init = init;
-        it.loss_scale.rule.search = false;
-        it.loss_scale.rule.max = init;
-    })
-});
-
 #[test]
 fn a_scale_that_is_too_high_falls_until_training_goes_on() {
-    let _policy = burn_amp_tests::enter::<TooHigh>();
-    type B = AmpAutodiff<TooHigh>;
+    let _policy = burn_amp_tests::enter_config!({
+        let init = 2f32.powi(40);
+        in_f16(|it| {
+            it.loss_scale.rule.init = init;
+            it.loss_scale.rule.search = false;
+            it.loss_scale.rule.max = init;
+        })
+    });
     let device = Default::default();
     let mut net = Net::<B>::new(&device);
     let mut optimizer = AdamConfig::new().init();
@@ -172,7 +163,6 @@ policy!(Static, {
 #[test]
 fn a_static_scale_stays_and_skips_all_the_same() {
     let _policy = burn_amp_tests::enter::<Static>();
-    type B = AmpAutodiff<Static>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let mut grads = (weight.clone() * f32::NAN).sum().backward();
@@ -188,7 +178,6 @@ policy!(Off, scaling(Compute::F16, LossScaleMode::Off));
 #[test]
 fn without_scaling_nothing_is_checked_or_held_back() {
     let _policy = burn_amp_tests::enter::<Off>();
-    type B = AmpAutodiff<Off>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let grads = (weight.clone() * f32::INFINITY).sum().backward();
@@ -197,12 +186,9 @@ fn without_scaling_nothing_is_checked_or_held_back() {
     assert_eq!((handle.scale(), handle.steps()), (1.0, 0));
 }
 
-policy!(Replacing, computing_in(Compute::F16));
-
 #[test]
 fn a_replaced_gradient_comes_back_as_it_was_given() {
-    let _policy = burn_amp_tests::enter::<Replacing>();
-    type B = AmpAutodiff<Replacing>;
+    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     let mut grads = weight.clone().sum().backward();
@@ -221,7 +207,7 @@ fn a_gradient_too_small_for_f16_survives() {
     fn gradient<P: ConfigSource>() -> f32 {
         let _policy = burn_amp_tests::enter::<P>();
         let device = Default::default();
-        let x = Tensor::<AmpAutodiff<P>, 2>::ones([1, 1], &device).require_grad();
+        let x = Tensor::<B, 2>::ones([1, 1], &device).require_grad();
         let one = Tensor::ones([1, 1], &device);
         let loss = x.clone().matmul(one) * (1.3 * 2f32.powi(-26));
         let grads = loss.sum().backward();

@@ -15,10 +15,12 @@ use burn_amp::{
     scaling::{LossScale, Outcome, own_loss_scale},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Config, ConfigSource, in_f16,
+    AmpAutodiff, Config, in_f16,
     models::{linear, noise},
-    policy,
+    policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 fn config(sync: bool) -> Config {
     in_f16(|it| it.loss_scale.sync = sync)
@@ -48,21 +50,18 @@ where
 fn a_diverging_model_leaves_the_others_alone() {
     policy!(Together, config(true));
     policy!(TogetherOnDevice, config(false));
-    fn alone_and_together<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        fn own<P: ConfigSource>(size: f32) -> (Vec<f32>, LossScale) {
-            let _policy = burn_amp_tests::enter::<P>();
-            let own = own_loss_scale::<B<P>>(&Default::default());
-            let weights = train::<B<P>>(size);
+    fn alone_and_together() {
+        fn own(size: f32) -> (Vec<f32>, LossScale) {
+            let own = own_loss_scale::<B>(&Default::default());
+            let weights = train::<B>(size);
             own.loss_scale().settle();
             (weights, own.loss_scale())
         }
-        let shared = loss_scale::<B<P>>(&Default::default());
-        let (expected, scale) = own::<P>(1.0);
+        let shared = loss_scale::<B>(&Default::default());
+        let (expected, scale) = own(1.0);
         assert_eq!((scale.scale(), scale.skipped_steps()), (65536.0, 0));
 
-        let runs = [1.0, f32::INFINITY, 1.0].map(|size| thread::spawn(move || own::<P>(size)));
+        let runs = [1.0, f32::INFINITY, 1.0].map(|size| thread::spawn(move || own(size)));
         let [first, diverging, last] = runs.map(thread::JoinHandle::join);
         for healthy in [first, last] {
             let (weights, scale) = healthy.unwrap();
@@ -82,15 +81,12 @@ fn a_diverging_model_leaves_the_others_alone() {
             (16.0, 0, 0)
         );
     }
-    alone_and_together::<Together>();
-    alone_and_together::<TogetherOnDevice>();
+    under_each!(alone_and_together, Together, TogetherOnDevice);
 }
 
 #[test]
 fn a_guard_ends_with_its_scope() {
-    let _policy = burn_amp_tests::enter::<Scoped>();
-    policy!(Scoped, config(true));
-    type B = AmpAutodiff<Scoped>;
+    let _policy = burn_amp_tests::enter_config!(config(true));
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
     let scale = || loss_scale::<B>(&device).scale();
@@ -128,11 +124,9 @@ fn a_guard_ends_with_its_scope() {
 fn gradients_follow_the_scale_of_their_pass() {
     policy!(Followed, config(true));
     policy!(FollowedOnDevice, config(false));
-    fn follow<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
+    fn follow() {
         let pass = |passes: usize| {
-            let weight = Tensor::<B<P>, 1>::ones([2], &Default::default()).require_grad();
+            let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
             for _ in 0..passes {
                 weight.clone().sum().backward();
             }
@@ -140,7 +134,7 @@ fn gradients_follow_the_scale_of_their_pass() {
             (weight, grads)
         };
         let there = thread::spawn(move || {
-            let _own = own_loss_scale::<B<P>>(&Default::default());
+            let _own = own_loss_scale::<B>(&Default::default());
             pass(5)
         });
         let (here, there) = (pass(2), there.join().unwrap());
@@ -150,16 +144,13 @@ fn gradients_follow_the_scale_of_their_pass() {
             assert_eq!(gradient.to_vec::<f32>().unwrap(), [3.0, 3.0]);
         }
     }
-    follow::<Followed>();
-    follow::<FollowedOnDevice>();
+    under_each!(follow, Followed, FollowedOnDevice);
 }
 
 /// Two threads on one shared scale: the scale of a pass is that of its loss, not the one that the host knows by then.
 #[test]
 fn a_pass_on_the_device_tells_its_own_scale() {
-    let _policy = burn_amp_tests::enter::<Told>();
-    policy!(Told, config(false));
-    type B = AmpAutodiff<Told>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
     let passes: Vec<_> = (0..4)
         .map(|at| {
@@ -177,9 +168,7 @@ fn a_pass_on_the_device_tells_its_own_scale() {
 
 #[test]
 fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
-    let _policy = burn_amp_tests::enter::<Saved>();
-    policy!(Saved, config(true));
-    type B = AmpAutodiff<Saved>;
+    let _policy = burn_amp_tests::enter_config!(config(true));
     type Optim =
         burn_amp::optim::LossScaleOptimizer<burn_amp::optim::AmpAdaptor<AdamConfig, Linear<B>, B>>;
     let device = Default::default();
@@ -206,15 +195,13 @@ fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
 /// A rank may have a loss scale of its own, made before or after it joined.
 #[test]
 fn ranks_agree_whichever_scale_they_use() {
-    let _policy = burn_amp_tests::enter::<Joined>();
+    let _policy = burn_amp_tests::enter_config!(config(true));
     struct Always;
     impl Ranks for Always {
         fn any(&self, _: bool) -> Result<bool, RanksError> {
             Ok(true)
         }
     }
-    policy!(Joined, config(true));
-    type B = AmpAutodiff<Joined>;
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
     let outcome = || weight.clone().sum().backward().outcome();

@@ -30,18 +30,18 @@ policy!(HeadInF32, with_rules(&[("1.*", Class::Full)]));
 policy!(NoRules, with_rules(&[]));
 policy!(AllLow, with_rules(&[("*", Class::Low)]));
 
-type B<P> = AmpAutodiff<P>;
+type B = AmpAutodiff;
 
 /// A body, `0`, and a head, `1`.
 type Model<B> = [Linear<B>; 2];
 
 /// The same values under every policy.
-fn model<P: ConfigSource>() -> Model<B<P>> {
+fn model<P: ConfigSource>() -> Model<B> {
     let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
     let model = [1.0, 0.5].map(|factor| {
         let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&device);
-        let values = noise::<B<P>>(64, &device).reshape([8, 8]) * factor;
+        let values = noise::<B>(64, &device).reshape([8, 8]) * factor;
         linear.weight = linear.weight.map(|_| values.detach().require_grad());
         linear
     });
@@ -72,7 +72,7 @@ fn only_the_ops_that_read_a_matching_parameter_run_in_f32() {
 fn a_view_of_a_parameter_counts_as_the_parameter() {
     let _policy = burn_amp_tests::enter::<HeadInF32>();
     let [body, head] = model::<HeadInF32>();
-    let product = |linear: &Linear<B<HeadInF32>>| input().matmul(linear.weight.val().transpose());
+    let product = |linear: &Linear<B>| input().matmul(linear.weight.val().transpose());
     assert_eq!(storage_dtype(&product(&body)), DType::F16);
     assert_eq!(storage_dtype(&product(&head)), DType::F32);
     let reshaped = head.weight.val().reshape([4, 16]).reshape([8, 8]);
@@ -86,7 +86,7 @@ type Head<B> = fn(&Linear<B>, Tensor<B, 2>) -> Tensor<B, 2>;
 
 #[test]
 fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
-    fn values<P: ConfigSource>(head_of: Head<B<P>>) -> Vec<TensorData> {
+    fn values<P: ConfigSource>(head_of: Head<B>) -> Vec<TensorData> {
         let _policy = burn_amp_tests::enter::<P>();
         let model = model::<P>();
         let [body, head] = &model;
@@ -108,7 +108,7 @@ fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
 fn an_amp_optimizer_keeps_the_rules_from_step_to_step() {
     let _policy = burn_amp_tests::enter::<HeadInF32>();
     let mut model = model::<HeadInF32>();
-    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B<HeadInF32>, Model<_>>();
+    let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Model<_>>();
     for _ in 0..3 {
         let [body, head] = &model;
         let loss = head.forward(body.forward(input())).square().mean();
@@ -136,8 +136,7 @@ fn a_parameter_without_a_name_has_no_rule_until_it_has_one() {
     let _policy = burn_amp_tests::enter::<Nameless>();
     policy!(Nameless, with_rules(&[("1.*", Class::Full)]));
     let device = Default::default();
-    let model: Model<B<Nameless>> =
-        [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&device));
+    let model: Model<B> = [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&device));
     assert_eq!(dtypes(&model), [DType::F16, DType::F16]);
     name_parameters(&model);
     assert_eq!(dtypes(&model), [DType::F16, DType::F32]);

@@ -28,6 +28,8 @@ use burn_amp_tests::{
     policy,
 };
 
+type B = AmpAutodiff;
+
 fn preset(preset: Preset) -> Config {
     let compute = match preset {
         Preset::O0 => Compute::F32,
@@ -120,13 +122,10 @@ fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
     (stored.norms, stored.others, stored.bytes)
 }
 
-fn net<P: ConfigSource>() -> Net<AmpAutodiff<P>> {
+fn net<P: ConfigSource>() -> Net<B> {
     let _policy = burn_amp_tests::enter::<P>();
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    cast_params(load::<AmpAutodiff<P>, _>(
-        Net::new(&Default::default()),
-        record,
-    ))
+    cast_params(load::<B, _>(Net::new(&Default::default()), record))
 }
 
 #[test]
@@ -182,7 +181,6 @@ fn o3_runs_low_what_o2_runs_in_f32() {
 fn estimates_are_what_training_takes() {
     fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
         let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         // The running statistics of batch norm have neither gradient nor state.
@@ -200,8 +198,8 @@ fn estimates_are_what_training_takes() {
             }
         }
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Net<B<P>>, B<P>>::to_record(&optimizer);
-        let bytes: Vec<u8> = Recorder::<B<P>>::record(&recorder, record, ()).unwrap();
+        let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
+        let bytes: Vec<u8> = Recorder::<B>::record(&recorder, record, ()).unwrap();
         let state = (estimate.masters + estimate.optimizer_state) as i64;
         // In addition to tensors, a record has less than 200 bytes of metadata per parameter: name, shapes and dtypes.
         let beside = bytes.len() as i64 - state;

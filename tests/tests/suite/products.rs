@@ -11,7 +11,8 @@ use burn::{
 };
 use burn_amp::storage_dtype;
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff, policy, scaling,
+    AmpAutodiff, Compute, InBf16, InF16, LossScaleMode, Plain, PlainAutodiff, near::epsilon,
+    policy, scaling, under_each,
 };
 
 policy!(
@@ -81,7 +82,7 @@ fn sums_of_products_are_those_of_f32() {
     let _policy = burn_amp_tests::enter::<Unscaled>();
     let epsilon = 2f32.powi(-10);
     for ((name, on_amp), (_, on_plain)) in functions().into_iter().zip(functions()) {
-        let (value, gradients) = outcome::<AmpAutodiff<Unscaled>>(on_amp);
+        let (value, gradients) = outcome::<AmpAutodiff>(on_amp);
         let (expected, expected_gradients) = outcome::<PlainAutodiff>(on_plain);
         let error = (value - expected).abs();
         assert!(
@@ -104,9 +105,8 @@ fn sums_of_products_are_those_of_f32() {
     }
 }
 
-fn is_stored_low<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let [x, y] = [0, 1].map(|seed| activation(large::<AmpAutodiff<P>>(seed, [4, 8])));
+fn is_stored_low() {
+    let [x, y] = [0, 1].map(|seed| activation(large::<AmpAutodiff>(seed, [4, 8])));
     let low = storage_dtype(&x);
     assert!(low != DType::F32);
     let product = x * y;
@@ -121,16 +121,14 @@ fn is_stored_low<P: ConfigSource>() {
 
 #[test]
 fn a_product_of_low_tensors_stays_low() {
-    #[cfg(not(feature = "vulkan"))]
-    is_stored_low::<burn_amp_tests::InBf16>();
-    is_stored_low::<InF16>();
+    under_each!(is_stored_low, InBf16, InF16);
 }
 
 #[test]
 fn the_host_reads_the_product_in_f32() {
     let _policy = burn_amp_tests::enter::<InF16>();
     let product = |seed: [usize; 2]| {
-        let [x, y] = seed.map(|seed| activation(large::<AmpAutodiff<InF16>>(seed, [4, 8])));
+        let [x, y] = seed.map(|seed| activation(large::<AmpAutodiff>(seed, [4, 8])));
         x * y
     };
     let expected = large::<Plain>(0, [4, 8]) * large::<Plain>(1, [4, 8]);
@@ -143,7 +141,7 @@ fn the_host_reads_the_product_in_f32() {
 fn a_product_with_a_mask_is_as_before() {
     let _policy = burn_amp_tests::enter::<InF16>();
     let device = Default::default();
-    let x = activation(large::<AmpAutodiff<InF16>>(0, [4, 8]));
+    let x = activation(large::<AmpAutodiff>(0, [4, 8]));
     let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &device);
     let product = x.clone() * mask;
     assert_eq!(storage_dtype(&product), DType::F16);
@@ -167,8 +165,7 @@ fn with_one_element<B: AutodiffBackend>(
     (values, gradient.iter().collect(), of_one, low)
 }
 
-fn does_not_widen<P: ConfigSource>(epsilon: f32) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn does_not_widen() {
     type Op<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>;
     fn ops<B: Backend>() -> [(&'static str, Op<B>); 4] {
         [
@@ -180,12 +177,12 @@ fn does_not_widen<P: ConfigSource>(epsilon: f32) {
     }
     for ((name, op), (_, plain)) in ops().into_iter().zip(ops()) {
         let (found, gradient, of_one, low) =
-            with_one_element::<AmpAutodiff<P>>(op, |x| storage_dtype(x) != DType::F32);
+            with_one_element::<AmpAutodiff>(op, |x| storage_dtype(x) != DType::F32);
         let (expected, expected_gradient, expected_of_one, _) =
             with_one_element::<PlainAutodiff>(plain, |_| false);
         assert!(low, "{name}");
         // The operand and the result are rounded once each, and so is the gradient.
-        let near = |a: f32, b: f32| (a - b).abs() <= 2.0 * epsilon * b.abs();
+        let near = |a: f32, b: f32| (a - b).abs() <= epsilon() * b.abs();
         for (found, expected) in found.iter().zip(&expected) {
             assert!(near(*found, *expected), "{name}: {found}, {expected}");
         }
@@ -201,8 +198,8 @@ fn does_not_widen<P: ConfigSource>(epsilon: f32) {
         );
     }
     // Two tensors of one element, such as losses, and any other F32 tensor widen as before.
-    let x = || activation(large::<AmpAutodiff<P>>(0, [4, 8]));
-    let single = |x: Tensor<AmpAutodiff<P>, 2>| x.slice([0..1, 0..1]);
+    let x = || activation(large::<AmpAutodiff>(0, [4, 8]));
+    let single = |x: Tensor<AmpAutodiff, 2>| x.slice([0..1, 0..1]);
     let one = Tensor::full([1, 1], 0.3, &Default::default());
     assert_eq!(storage_dtype(&(single(x()) * one)), DType::F32);
     assert_eq!(storage_dtype(&(x() * large(1, [1, 8]))), DType::F32);
@@ -210,7 +207,5 @@ fn does_not_widen<P: ConfigSource>(epsilon: f32) {
 
 #[test]
 fn a_single_f32_number_on_the_device_does_not_widen() {
-    #[cfg(not(feature = "vulkan"))]
-    does_not_widen::<burn_amp_tests::InBf16>(2f32.powi(-8));
-    does_not_widen::<Unscaled>(2f32.powi(-11));
+    under_each!(does_not_widen, InBf16, Unscaled);
 }

@@ -21,7 +21,7 @@ use burn_amp::{
     scaling::Outcome,
 };
 use burn_amp_tests::{
-    AmpAutodiff, Config, PlainAutodiff, in_f16,
+    AmpAutodiff, Config, PlainAutodiff, enter, in_f16,
     models::{load, noise, seeded},
     policy,
 };
@@ -39,18 +39,9 @@ fn growing() -> Config {
 policy!(TwoRanks, growing());
 policy!(FourRanks, growing());
 policy!(WithoutJoining, growing());
-policy!(
-    AtTheMinimum,
-    in_f16(|it| {
-        it.loss_scale.rule.init = 256.0;
-        it.loss_scale.rule.search = false;
-        it.loss_scale.rule.min = 1.0;
-        it.loss_scale.rule.patience = 2;
-    })
-);
 
-type B<P> = AmpAutodiff<P>;
-type Inner<P> = <B<P> as AutodiffBackend>::InnerBackend;
+type B = AmpAutodiff;
+type Inner = <B as AutodiffBackend>::InnerBackend;
 
 const STEPS: usize = 200;
 
@@ -64,20 +55,20 @@ fn poisoned(step: usize, ranks: usize) -> Option<usize> {
 /// The run of one rank: the skipped steps, the scale after each step, and the parameters at the end.
 type Seen = (Vec<usize>, Vec<f32>, TensorData);
 
-fn train<P: burn_amp::config::ConfigSource>(rank: usize, count: usize, record: Vec<u8>) -> Seen {
+fn train(rank: usize, count: usize, record: Vec<u8>) -> Seen {
     let device = Default::default();
     let peer = PeerId::from(rank);
     let config = CollectiveConfig::default().with_num_devices(count);
-    collective::register::<Inner<P>>(peer, Default::default(), config).unwrap();
-    let _joined = ranks::join::<B<P>>(&device, Collective::<Inner<P>>::new(peer, &device));
+    collective::register::<Inner>(peer, Default::default(), config).unwrap();
+    let _joined = ranks::join::<B>(&device, Collective::<Inner>::new(peer, &device));
 
     let init = LinearConfig::new(8, 4).init(&device);
-    let mut model: Linear<B<P>> = load::<B<P>, _>(init, record);
+    let mut model: Linear<B> = load::<B, _>(init, record);
     let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
     let (mut skipped, mut scales) = (Vec::new(), Vec::new());
     for step in 0..STEPS {
         let from = step * 3 + rank * 17;
-        let x = noise::<B<P>>(STEPS * 3 + 17 * 4 + 64, &device)
+        let x = noise::<B>(STEPS * 3 + 17 * 4 + 64, &device)
             .slice(from..from + 64)
             .reshape([8, 8]);
         let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
@@ -90,12 +81,12 @@ fn train<P: burn_amp::config::ConfigSource>(rank: usize, count: usize, record: V
         }
         let grads = GradientsParams::from_grads(grads, &model);
         let grads = grads
-            .all_reduce::<Inner<P>>(peer, ReduceOperation::Mean)
+            .all_reduce::<Inner>(peer, ReduceOperation::Mean)
             .unwrap();
         model = optimizer.step(0.01, model, grads);
-        scales.push(loss_scale::<B<P>>(&device).scale());
+        scales.push(loss_scale::<B>(&device).scale());
     }
-    finish_collective::<Inner<P>>(peer).unwrap();
+    finish_collective::<Inner>(peer).unwrap();
     let bias = model.bias.unwrap().val();
     let parameters = Tensor::cat(vec![model.weight.val().flatten(0, 1), bias], 0);
     (skipped, scales, parameters.into_data())
@@ -124,7 +115,7 @@ fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
     for rank in 0..count {
         let (sender, record) = (sender.clone(), record.clone());
         thread::spawn(move || {
-            let _ = sender.send(train::<P>(rank, count, record));
+            let _ = sender.send(train(rank, count, record));
         });
     }
     let seen: Vec<Seen> = (0..count)
@@ -134,7 +125,7 @@ fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
                 .expect("all ranks finish within the timeout")
         })
         .collect();
-    reset_collective::<Inner<P>>();
+    reset_collective::<Inner>();
 
     let overflows: Vec<usize> = (0..STEPS)
         .filter(|step| poisoned(*step, count).is_some())
@@ -146,7 +137,7 @@ fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
         assert_eq!(*parameters, seen[0].2);
         assert!(parameters.iter::<f32>().all(f32::is_finite));
     }
-    let handle = loss_scale::<B<P>>(&Default::default());
+    let handle = loss_scale::<B>(&Default::default());
     assert_eq!(handle.steps(), STEPS as u64);
     assert_eq!(handle.skipped_steps(), overflows.len() as u64);
 }
@@ -183,17 +174,16 @@ impl Ranks for Says {
 
 #[test]
 fn another_ranks_overflow_is_the_reason_of_the_skip() {
-    type P = WithoutJoining;
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<WithoutJoining>();
     let device = Default::default();
-    let weight = noise::<B<P>>(4, &device).require_grad();
+    let weight = noise::<B>(4, &device).require_grad();
     let backward = || (weight.clone() * 2.0).sum().backward();
     {
-        let _joined = ranks::join::<B<P>>(&device, Says(Ok(true)));
+        let _joined = ranks::join::<B>(&device, Says(Ok(true)));
         let mut grads = backward();
         assert_eq!(grads.outcome(), Outcome::Overflowed);
         assert!(weight.grad_remove(&mut grads).is_none());
-        let skip = loss_scale::<B<P>>(&device).last_skip().unwrap();
+        let skip = loss_scale::<B>(&device).last_skip().unwrap();
         assert_eq!(
             skip.to_string(),
             "step 0, loss scale 256: gradients not finite on another rank"
@@ -202,22 +192,26 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
     // After leaving, the rank decides alone again.
     let grads = backward();
     assert!(weight.grad(&grads).is_some());
-    assert_eq!(loss_scale::<B<P>>(&device).scale(), 128.0);
+    assert_eq!(loss_scale::<B>(&device).scale(), 128.0);
 }
 
 /// Ranks on one device share a scale, and one of them changes it. All of them must stop when it cannot fall further.
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
-    type P = AtTheMinimum;
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+        it.loss_scale.rule.init = 256.0;
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.min = 1.0;
+        it.loss_scale.rule.patience = 2;
+    }));
     // Both ranks take part in every pass.
     let barrier = Arc::new(Barrier::new(2));
     let rank = || {
         let barrier = barrier.clone();
         thread::spawn(move || {
             let device = Default::default();
-            let _joined = ranks::join::<B<P>>(&device, Overflows(barrier));
-            let weight = noise::<B<P>>(4, &device).require_grad();
+            let _joined = ranks::join::<B>(&device, Overflows(barrier));
+            let weight = noise::<B>(4, &device).require_grad();
             // 256 = 2^8: the ninth overflow finds the scale at 1, and so does the tenth.
             for _ in 0..10 {
                 let _ = weight.clone().sum().backward();
@@ -252,10 +246,9 @@ impl Ranks for Overflows {
     expected = "the ranks could not agree on whether gradients overflowed: the wire is cut"
 )]
 fn ranks_that_cannot_be_reached_stop_training() {
-    type P = WithoutJoining;
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<WithoutJoining>();
     let device = Default::default();
-    let weight = noise::<B<P>>(4, &device).require_grad();
-    let _joined = ranks::join::<B<P>>(&device, Says(Err("the wire is cut".into())));
+    let weight = noise::<B>(4, &device).require_grad();
+    let _joined = ranks::join::<B>(&device, Says(Err("the wire is cut".into())));
     let _ = weight.sum().backward();
 }

@@ -12,7 +12,7 @@ use burn::{
     },
 };
 use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, ConfigSource, Plain, for_each_low_policy};
+use burn_amp_tests::{Amp, Plain, for_each_low_policy};
 
 /// A matrix that is the result of a `Low` op; its values are exact in every float dtype.
 fn product<B: Backend>() -> Tensor<B, 2> {
@@ -21,9 +21,8 @@ fn product<B: Backend>() -> Tensor<B, 2> {
     lhs.matmul(Tensor::from_floats([[1.0, 0.0], [0.0, 1.0]], &device))
 }
 
-fn is_stored_low<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let y = product::<Amp<P>>();
+fn is_stored_low() {
+    let y = product::<Amp>();
     assert!(matches!(storage_dtype(&y), DType::F16 | DType::BF16));
     assert_eq!(y.dtype(), DType::F32);
 }
@@ -54,19 +53,17 @@ fn reads<B: Backend<FloatElem = f32>>() -> Vec<TensorData> {
 
 #[test]
 fn reads_and_transactions_give_the_plain_backends_data() {
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        is_stored_low::<P>();
-        assert_eq!(reads::<Amp<P>>(), reads::<Plain>());
+    fn same() {
+        is_stored_low();
+        assert_eq!(reads::<Amp>(), reads::<Plain>());
     }
     for_each_low_policy!(same);
 }
 
 #[test]
 fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
-    fn casts<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let half = product::<Amp<P>>().cast(DType::F16);
+    fn casts() {
+        let half = product::<Amp>().cast(DType::F16);
         assert_eq!(
             (half.dtype(), storage_dtype(&half)),
             (DType::F16, DType::F16)
@@ -100,9 +97,8 @@ fn f64_is_never_touched() {
             .map(Tensor::into_data)
             .to_vec()
     }
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let data = f64_reads::<Amp<P>>();
+    fn same() {
+        let data = f64_reads::<Amp>();
         assert!(data.iter().all(|data| data.dtype == DType::F64));
         assert_eq!(data, f64_reads::<Plain>());
     }
@@ -117,11 +113,10 @@ fn init<B: Backend>() -> Saved<B> {
     (linear, Param::from_tensor(product()))
 }
 
-fn goes_both_ways<P: ConfigSource, R>(recorder: R)
+fn goes_both_ways<R>(recorder: R)
 where
-    R: BytesRecorder<Plain, Vec<u8>> + BytesRecorder<Amp<P>, Vec<u8>>,
+    R: BytesRecorder<Plain, Vec<u8>> + BytesRecorder<Amp, Vec<u8>>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
     fn load<B: Backend, R: BytesRecorder<B, Vec<u8>>>(recorder: &R, bytes: Vec<u8>) -> Saved<B> {
         init().load_record(recorder.load(bytes, &Default::default()).unwrap())
     }
@@ -137,22 +132,21 @@ where
         ]
     }
 
-    let amp = init::<Amp<P>>();
+    let amp = init::<Amp>();
     let amp_bits = bits(&amp);
-    let saved = save::<Amp<P>, R>(&recorder, amp);
+    let saved = save::<Amp, R>(&recorder, amp);
     let plain = load::<Plain, R>(&recorder, saved.clone());
     assert_eq!(bits(&plain), amp_bits);
     let saved_plain = save::<Plain, R>(&recorder, plain);
     assert!(saved_plain == saved);
-    assert_eq!(bits(&load::<Amp<P>, R>(&recorder, saved_plain)), amp_bits);
+    assert_eq!(bits(&load::<Amp, R>(&recorder, saved_plain)), amp_bits);
 }
 
 #[test]
 fn records_go_from_amp_to_plain_burn_and_back_bit_for_bit() {
-    fn all_recorders<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        goes_both_ways::<P, _>(BinBytesRecorder::<FullPrecisionSettings>::default());
-        goes_both_ways::<P, _>(NamedMpkBytesRecorder::<FullPrecisionSettings>::default());
+    fn all_recorders() {
+        goes_both_ways(BinBytesRecorder::<FullPrecisionSettings>::default());
+        goes_both_ways(NamedMpkBytesRecorder::<FullPrecisionSettings>::default());
     }
     for_each_low_policy!(all_recorders);
 }
@@ -196,9 +190,8 @@ fn metrics<B: Backend>() -> Vec<f64> {
 
 #[test]
 fn burn_trains_metrics_read_what_they_read_on_the_plain_backend() {
-    fn same<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        assert_eq!(metrics::<Amp<P>>(), metrics::<Plain>());
+    fn same() {
+        assert_eq!(metrics::<Amp>(), metrics::<Plain>());
     }
     for_each_low_policy!(same);
     assert!(metrics::<Plain>().iter().all(|value| *value > 0.0));

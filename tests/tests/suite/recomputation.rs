@@ -37,7 +37,7 @@ fn step<B: AutodiffBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
 fn a_chain_of_any_length_is_walked_in_the_time_of_its_ops() {
     let _policy = burn_amp_tests::enter::<Unscaled>();
     // With a path for each way through the chain, this would take 2^200 steps.
-    let long = gradient::<AmpAutodiff<Unscaled>>(|x| (0..200).fold(x * 0.01 - 8.0, |x, _| step(x)));
+    let long = gradient::<AmpAutodiff>(|x| (0..200).fold(x * 0.01 - 8.0, |x, _| step(x)));
     assert!(long.iter().all(|x| x.is_finite()));
 }
 
@@ -49,7 +49,7 @@ fn burns_gradient_checkpointing_around_a_chain_gives_the_same_bits() {
         backend::autodiff::checkpoint::strategy::BalancedCheckpointing, tensor::activation::tanh,
     };
 
-    type Checkpointed = burn_amp::Autodiff<burn_amp_tests::Amp<Unscaled>, BalancedCheckpointing>;
+    type Checkpointed = burn_amp::Autodiff<burn_amp_tests::Amp, BalancedCheckpointing>;
 
     fn chain<B: AutodiffBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
         let mean = x.clone().mean_dim(1);
@@ -59,7 +59,7 @@ fn burns_gradient_checkpointing_around_a_chain_gives_the_same_bits() {
         tanh(normal.clone()) * normal.exp()
     }
 
-    let kept = gradient::<AmpAutodiff<Unscaled>>(chain);
+    let kept = gradient::<AmpAutodiff>(chain);
     assert!(kept.iter().any(|x| *x != 0.0));
     assert!(gradient::<Checkpointed>(chain) == kept);
 }

@@ -42,7 +42,7 @@ fn overflowing() -> Config {
 
 policy!(InTheChild, overflowing());
 
-type B = AmpAutodiff<InTheChild>;
+type B = AmpAutodiff;
 type Model = (Linear<B>, Linear<B>);
 type Adaptor = OptimizerAdaptor<MasterWeights<burn::optim::Adam>, Model, B>;
 /// Steps all parameters together, with moments that are rounded stochastically.
@@ -268,9 +268,7 @@ fn of_version_1() -> LossScaleRecord {
 
 #[test]
 fn a_record_of_version_1_goes_on_without_a_search() {
-    let _policy = burn_amp_tests::enter::<Old>();
-    policy!(Old, computing_in(Compute::F16));
-    type B = AmpAutodiff<Old>;
+    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
     let handle = loss_scale::<B>(&Default::default());
     assert_eq!(handle.scale(), 16.0);
     handle.load(of_version_1());
@@ -384,9 +382,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 /// What an optimizer saved cannot always be loaded by another: the error names both, or the method for a plain one.
 #[test]
 fn a_record_of_another_optimizer_is_refused_by_name() {
-    let _policy = burn_amp_tests::enter::<Refusing>();
-    policy!(Refusing, computing_in(Compute::F16));
-    type B = AmpAutodiff<Refusing>;
+    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
     type Layer = Linear<B>;
 
     let directory = tempfile::tempdir().unwrap();

@@ -5,8 +5,10 @@ use burn::tensor::{
     activation::{sigmoid, softmax, tanh},
     backend::{AutodiffBackend, Backend},
 };
-use burn_amp::{Amp, Autodiff, storage_dtype, to_f32};
-use burn_amp_tests::{AmpAutodiff, ConfigSource, Plain, PlainAutodiff, for_each_low_policy};
+use burn_amp::{storage_dtype, to_f32};
+use burn_amp_tests::{AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
+
+type B = AmpAutodiff;
 
 /// Logits that every dtype holds exactly, so that F32 and the low precisions start from the same numbers. With them, a
 /// sigmoid and a hyperbolic tangent are 1 in BF16, and a softmax has small elements; in F32 none of them is 0 or 1.
@@ -95,8 +97,7 @@ fn near(found: &[f64], expected: &[f64], relative: f64, what: &str) {
     }
 }
 
-fn reads_as_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn reads_as_f32() {
     type Op<B> = fn(Tensor<B, 2>) -> Tensor<B, 2>;
     fn ops<B: Backend>() -> [(&'static str, Op<B>); 4] {
         [
@@ -111,7 +112,7 @@ fn reads_as_f32<P: ConfigSource>() {
     for ((name, op), (_, plain_op)) in ops().into_iter().zip(ops()) {
         for ((how, read), (_, plain_read)) in readers().into_iter().zip(readers()) {
             let what = format!("{how} of {name}");
-            let (value, gradient) = outcome::<AmpAutodiff<P>>(op, read);
+            let (value, gradient) = outcome::<B>(op, read);
             let (expected, expected_gradient) = outcome::<PlainAutodiff>(plain_op, plain_read);
             near(&value, &expected, 1e-5, &what);
             let finite = expected_gradient.iter().flatten().all(|g| g.is_finite());
@@ -132,14 +133,11 @@ fn whoever_needs_f32_gets_it() {
     for_each_low_policy!(reads_as_f32);
 }
 
-fn reads_of_a_program<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    type Inner<P> = burn_amp_tests::Amp<P>;
+fn reads_of_a_program() {
     let device = Default::default();
     let plain = sigmoid(activation(logits::<Plain>(&device)));
     let expected = numbers(plain.clone());
-    let result = || sigmoid(activation(logits::<B<P>>(&device)));
+    let result = || sigmoid(activation(logits::<B>(&device)));
     let stored = result();
     assert!(storage_dtype(&stored) != DType::F32);
     near(&numbers(stored), &expected, 1e-6, "data");
@@ -148,7 +146,8 @@ fn reads_of_a_program<P: ConfigSource>() {
     let in_f32 = to_f32(result());
     assert_eq!(storage_dtype(&in_f32), DType::F32);
     near(&numbers(in_f32), &expected, 1e-6, "to_f32");
-    let entering = Tensor::<B<P>, 2>::from_inner(sigmoid(activation(logits::<Inner<P>>(&device))));
+    let entering =
+        Tensor::<B, 2>::from_inner(sigmoid(activation(logits::<burn_amp_tests::Amp>(&device))));
     near(&numbers(entering), &expected, 1e-6, "from_inner");
     let again = numbers(softmax(result(), 1));
     near(&again, &numbers(softmax(plain, 1)), 1e-2, "softmax of it");
@@ -159,10 +158,9 @@ fn reads_moves_and_cuts_keep_the_f32_values() {
     for_each_low_policy!(reads_of_a_program);
 }
 
-fn low_readers_read_low<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn low_readers_read_low() {
     let device = Default::default();
-    let p = softmax(activation(logits::<AmpAutodiff<P>>(&device)), 1);
+    let p = softmax(activation(logits::<B>(&device)), 1);
     let low = storage_dtype(&p);
     assert!(low != DType::F32);
     let stored = numbers(p.clone() * 1.0);
@@ -219,17 +217,16 @@ fn policy_gradient<B: Backend>(logits: Tensor<B, 2>, targets: Tensor<B, 2>) -> T
     (chosen.neg() + entropy * 0.01).mean()
 }
 
-fn trains_as_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn trains_as_f32() {
     let loops: [(&str, Vec<f64>, Vec<f64>); 2] = [
         (
             "binary cross entropy",
-            train::<Autodiff<Amp<Plain, P>>>(binary_cross_entropy),
+            train::<B>(binary_cross_entropy),
             train::<PlainAutodiff>(binary_cross_entropy),
         ),
         (
             "policy gradient",
-            train::<Autodiff<Amp<Plain, P>>>(policy_gradient),
+            train::<B>(policy_gradient),
             train::<PlainAutodiff>(policy_gradient),
         ),
     ];

@@ -12,7 +12,9 @@ use burn_amp::{
     config::{Class, Precision},
     storage_dtype,
 };
-use burn_amp_tests::{Amp, AmpAutodiff, Compute, ConfigSource, LossScaleMode, policy, scaling};
+use burn_amp_tests::{
+    Amp, AmpAutodiff, Compute, LossScaleMode, near::precision, policy, scaling, under_each,
+};
 
 policy!(
     /// F16 without loss scaling, so that gradients can be compared bit by bit.
@@ -26,11 +28,9 @@ policy!(
 );
 
 macro_rules! for_each_dtype {
-    ($function:ident) => {{
-        #[cfg(not(feature = "vulkan"))]
-        $function::<InBf16>(Precision::BF16);
-        $function::<InF16>(Precision::F16);
-    }};
+    ($function:ident) => {
+        under_each!(|| $function(precision()), InBf16, InF16)
+    };
 }
 
 /// Scalars that neither dtype holds, and that neither loses.
@@ -61,12 +61,11 @@ fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {
 }
 
 /// The tensor, stored in the compute dtype.
-fn low<P: ConfigSource>(x: Tensor<AmpAutodiff<P>, 1>) -> Tensor<AmpAutodiff<P>, 1> {
-    let _policy = burn_amp_tests::enter::<P>();
+fn low(x: Tensor<AmpAutodiff, 1>) -> Tensor<AmpAutodiff, 1> {
     let TensorPrimitive::Float(x) = x.into_primitive() else {
         unreachable!("the tensor is float")
     };
-    let x = AmpAutodiff::<P>::custom_op(Class::Low, [x], |[x]| x);
+    let x = AmpAutodiff::custom_op(Class::Low, [x], |[x]| x);
     Tensor::from_primitive(TensorPrimitive::Float(x))
 }
 
@@ -115,24 +114,23 @@ fn arithmetic<B: Backend>() -> [(&'static str, OnTensor<B>, OnNumber, OnNumber);
     ]
 }
 
-fn rounds_once<P: ConfigSource>(dtype: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn rounds_once(dtype: Precision) {
     let round = |x: f32| rounded(x, dtype);
     let all = values(dtype);
-    for (name, op, on_number, on_gradient) in arithmetic::<AmpAutodiff<P>>() {
+    for (name, op, on_number, on_gradient) in arithmetic::<AmpAutodiff>() {
         for scalar in SCALARS {
             let what = format!("{dtype} {name} {scalar}");
-            let x = tensor::<AmpAutodiff<P>>(&all).require_grad();
-            let result = op(low::<P>(x.clone()), scalar);
+            let x = tensor::<AmpAutodiff>(&all).require_grad();
+            let result = op(low(x.clone()), scalar);
             let stored = storage_dtype(&result);
-            assert_eq!(stored, storage_dtype(&low::<P>(x.clone())), "{what}");
+            assert_eq!(stored, storage_dtype(&low(x.clone())), "{what}");
 
             let s = scalar as f32;
             let expected: Vec<_> = all.iter().map(|x| round(on_number(*x, s))).collect();
             assert_same(&numbers(result.clone()), &expected, &all, &what);
 
             // A loss whose gradient with respect to the result is every value of the dtype.
-            let loss = (result * low::<P>(tensor(&all))).sum();
+            let loss = (result * low(tensor(&all))).sum();
             let grads = loss.backward();
             let gradient = numbers(x.grad(&grads).expect("x is a leaf"));
             let expected: Vec<_> = all.iter().map(|x| round(on_gradient(*x, s))).collect();
@@ -149,9 +147,8 @@ fn arithmetic_and_its_gradient_act_on_the_scalar_in_f32() {
 type Compare<B> = fn(Tensor<B, 1>, f64) -> Tensor<B, 1, Bool>;
 type CompareNumbers = fn(f32, f32) -> bool;
 
-fn compares_in_f32<P: ConfigSource>(dtype: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let ops: [(&str, Compare<AmpAutodiff<P>>, CompareNumbers); 6] = [
+fn compares_in_f32(dtype: Precision) {
+    let ops: [(&str, Compare<AmpAutodiff>, CompareNumbers); 6] = [
         (">", |x, s| x.greater_elem(s), |x, s| x > s),
         (">=", |x, s| x.greater_equal_elem(s), |x, s| x >= s),
         ("<", |x, s| x.lower_elem(s), |x, s| x < s),
@@ -162,7 +159,7 @@ fn compares_in_f32<P: ConfigSource>(dtype: Precision) {
     let all = values(dtype);
     for (name, op, on_number) in ops {
         for scalar in SCALARS.into_iter().chain([0.0, 0.5, 1.0001, 1e-9, -1e9]) {
-            let found = op(low::<P>(tensor(&all)), scalar).into_data();
+            let found = op(low(tensor(&all)), scalar).into_data();
             for (found, x) in found.iter::<bool>().zip(&all) {
                 let expected = on_number(*x, scalar as f32);
                 assert_eq!(found, expected, "{dtype} {x} {name} {scalar}");
@@ -176,10 +173,9 @@ fn comparisons_compare_with_the_scalar_itself() {
     for_each_dtype!(compares_in_f32);
 }
 
-fn clamps<P: ConfigSource>(dtype: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn clamps(dtype: Precision) {
     let round = |x: f32| rounded(x, dtype);
-    let ops: [(&str, OnTensor<AmpAutodiff<P>>, OnNumber); 3] = [
+    let ops: [(&str, OnTensor<AmpAutodiff>, OnNumber); 3] = [
         ("at least", |x, s| x.clamp_min(s), |x, s| x.max(s)),
         ("at most", |x, s| x.clamp_max(s), |x, s| x.min(s)),
         (
@@ -192,8 +188,8 @@ fn clamps<P: ConfigSource>(dtype: Precision) {
     for (name, op, on_number) in ops {
         for scalar in SCALARS {
             let what = format!("{dtype} {name} {scalar}");
-            let x = tensor::<AmpAutodiff<P>>(&all).require_grad();
-            let result = op(low::<P>(x.clone()), scalar);
+            let x = tensor::<AmpAutodiff>(&all).require_grad();
+            let result = op(low(x.clone()), scalar);
             let clamped: Vec<_> = all.iter().map(|x| on_number(*x, scalar as f32)).collect();
             let expected: Vec<_> = clamped.iter().map(|x| round(*x)).collect();
             assert_same(&numbers(result.clone()), &expected, &all, &what);
@@ -212,15 +208,14 @@ fn clamps_pass_the_gradient_of_what_is_within_the_bounds_themselves() {
     for_each_dtype!(clamps);
 }
 
-fn dropout_keeps_the_mean<P: ConfigSource>(dtype: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn dropout_keeps_the_mean(dtype: Precision) {
     let between_one_and_two = |x: &f32| (1.0..2.0).contains(x);
     let some: Vec<_> = values(dtype)
         .into_iter()
         .filter(between_one_and_two)
         .collect();
     let many = some.repeat(8192 / some.len());
-    let x = low::<P>(tensor(&many));
+    let x = low(tensor(&many));
     let kept = DropoutConfig::new(0.1).init().forward(x);
     let ratios: Vec<f64> = numbers(kept)
         .iter()
@@ -239,10 +234,9 @@ fn dropout_scales_by_the_factor_itself() {
     for_each_dtype!(dropout_keeps_the_mean);
 }
 
-fn widens_if_lost<P: ConfigSource>(_: Precision) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let x = || low::<P>(tensor(&[1.5, -2.0])).inner();
-    let is_low = |x: Tensor<Amp<P>, 1>| storage_dtype(&x) != DType::F32;
+fn widens_if_lost(_: Precision) {
+    let x = || low(tensor(&[1.5, -2.0])).inner();
+    let is_low = |x: Tensor<Amp, 1>| storage_dtype(&x) != DType::F32;
     assert!(is_low(x() * 0.5) && is_low(x() * 0.3));
     assert!(!is_low(x() * 1e-46) && !is_low(x() + 1e39));
 }

@@ -15,26 +15,20 @@ use burn::{
 };
 use burn_amp::{scaling::Outcome, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, PlainAutodiff, ReferenceAutodiff, in_f16,
+    Amp, AmpAutodiff, Config, InBf16, PlainAutodiff, ReferenceAutodiff, in_f16,
     models::{gradients, load, noise, save, seeded},
     near::{Named, assert_near, epsilon},
-    policy,
+    policy, under_each,
 };
+
+type B = AmpAutodiff;
 
 /// F16 with a loss scale under which these models' gradients do not overflow, so that no step is skipped.
 fn small_scale() -> Config {
     in_f16(|it| it.loss_scale.rule.init = 256.0)
 }
 
-policy!(InF16, small_scale());
-
-macro_rules! for_each_policy {
-    ($function:ident) => {
-        #[cfg(not(feature = "vulkan"))]
-        $function::<burn_amp_tests::InBf16>();
-        $function::<InF16>();
-    };
-}
+policy!(SmallScale, small_scale());
 
 /// A net of two layers.
 #[derive(Module, Debug)]
@@ -72,9 +66,8 @@ fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
 }
 
 /// Calls [`assert_near`] with a tolerance for at most six low ops, each run twice on a path and rounded by half an epsilon.
-fn assert_scenario_is_near<P: ConfigSource>(found: Named, expected: Named) {
-    let _policy = burn_amp_tests::enter::<P>();
-    assert_near(&found, &expected, 6.0 * epsilon::<P>());
+fn assert_scenario_is_near(found: Named, expected: Named) {
+    assert_near(&found, &expected, 6.0 * epsilon());
 }
 
 /// Runs the backward passes of the discriminator's and the generator's loss, then a step of each optimizer.
@@ -121,15 +114,14 @@ fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
 
 #[test]
 fn a_gan_gets_all_gradients_of_both_losses_in_either_order() {
-    fn near<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn near() {
         for both_forward_first in [false, true] {
-            let found = gan::<AmpAutodiff<P>>(both_forward_first);
+            let found = gan::<B>(both_forward_first);
             assert_eq!(found.len(), 12);
-            assert_scenario_is_near::<P>(found, gan::<ReferenceAutodiff>(both_forward_first));
+            assert_scenario_is_near(found, gan::<ReferenceAutodiff>(both_forward_first));
         }
     }
-    for_each_policy!(near);
+    under_each!(near, InBf16, SmallScale);
 }
 
 #[test]
@@ -143,13 +135,12 @@ fn two_losses_of_one_model_each_get_their_gradients() {
         all.extend(gradients::<B, _>(&model, &second.backward()));
         all
     }
-    fn near<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let found = losses::<AmpAutodiff<P>>();
+    fn near() {
+        let found = losses::<B>();
         assert_eq!(found.len(), 4 + 2);
-        assert_scenario_is_near::<P>(found, losses::<ReferenceAutodiff>());
+        assert_scenario_is_near(found, losses::<ReferenceAutodiff>());
     }
-    for_each_policy!(near);
+    under_each!(near, InBf16, SmallScale);
 }
 
 #[test]
@@ -168,21 +159,18 @@ fn tied_weights_collect_the_gradients_of_all_their_uses() {
             weight.grad(&grads).unwrap().into_data(),
         )]
     }
-    fn near<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        assert_scenario_is_near::<P>(tied::<AmpAutodiff<P>>(), tied::<ReferenceAutodiff>());
+    fn near() {
+        assert_scenario_is_near(tied::<B>(), tied::<ReferenceAutodiff>());
     }
-    for_each_policy!(near);
+    under_each!(near, InBf16, SmallScale);
 }
 
 #[test]
 fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
-    fn sums<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let model = net::<B<P>>([4, 8, 2]);
+    fn sums() {
+        let model = net::<B>([4, 8, 2]);
         let backward = |batch: usize| {
-            let x = matrix::<B<P>>(6, 12).slice([0..6, 4 * batch..4 * batch + 4]);
+            let x = matrix::<B>(6, 12).slice([0..6, 4 * batch..4 * batch + 4]);
             mse(model.forward(x), 1.0).backward()
         };
 
@@ -190,7 +178,7 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
         let mut sums: Option<Vec<Vec<f32>>> = None;
         for batch in 0..3 {
             let grads = backward(batch);
-            let values = gradients::<B<P>, _>(&model, &grads);
+            let values = gradients::<B, _>(&model, &grads);
             let values = values.iter().map(|(_, data)| data.to_vec().unwrap());
             sums = Some(match sums {
                 None => values.collect(),
@@ -207,29 +195,27 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
         let sums = sums.unwrap();
         let grads = accumulator.grads();
         assert_eq!(grads.len(), 4);
-        let weight = grads.get::<Amp<P>, 2>(model.first.weight.id).unwrap();
+        let weight = grads.get::<Amp, 2>(model.first.weight.id).unwrap();
         assert_eq!(storage_dtype(&weight), DType::F32);
         assert_eq!(weight.into_data().to_vec::<f32>().unwrap(), sums[0]);
         let bias = model.second.bias.as_ref().unwrap().id;
-        let bias = grads.get::<Amp<P>, 1>(bias).unwrap();
+        let bias = grads.get::<Amp, 1>(bias).unwrap();
         assert_eq!(bias.into_data().to_vec::<f32>().unwrap(), sums[3]);
     }
-    for_each_policy!(sums);
+    under_each!(sums, InBf16, SmallScale);
 }
 
 /// If gradients were still scaled by 65536, every gradient would be clipped.
 #[test]
 fn optimizers_clip_unscaled_gradients() {
-    fn clips<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let start = net::<B<P>>([4, 8, 2]);
+    fn clips() {
+        let start = net::<B>([4, 8, 2]);
         let step = |clipping: Option<GradientClippingConfig>| {
             let model = start.clone();
             let grads = mse(model.forward(matrix(6, 4)), 1.0).backward();
             let grads = GradientsParams::from_grads(grads, &model);
             let config = SgdConfig::new().with_gradient_clipping(clipping);
-            save::<B<P>, _>(config.init().step(0.1, model, grads))
+            save::<B, _>(config.init().step(0.1, model, grads))
         };
         let unclipped = step(None);
         for (loose, tight) in [
@@ -246,19 +232,17 @@ fn optimizers_clip_unscaled_gradients() {
             assert!(step(Some(tight)) != unclipped);
         }
     }
-    for_each_policy!(clips);
+    under_each!(clips, InBf16, SmallScale);
 }
 
 #[test]
 fn a_frozen_layer_stays_and_the_others_learn() {
-    fn stays<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let mut model = net::<B<P>>([4, 8, 2]);
+    fn stays() {
+        let mut model = net::<B>([4, 8, 2]);
         model.first = model.first.no_grad();
         let start = (
-            save::<B<P>, _>(model.first.clone()),
-            save::<B<P>, _>(model.second.clone()),
+            save::<B, _>(model.first.clone()),
+            save::<B, _>(model.second.clone()),
         );
         let mut optimizer = AdamConfig::new().init();
         let mut losses: Vec<f32> = Vec::new();
@@ -270,34 +254,32 @@ fn a_frozen_layer_stays_and_the_others_learn() {
             model = optimizer.step(0.05, model, grads);
         }
         assert!(losses[19] < 0.5 * losses[0], "{losses:?}");
-        assert!(save::<B<P>, _>(model.first) == start.0);
-        assert!(save::<B<P>, _>(model.second) != start.1);
+        assert!(save::<B, _>(model.first) == start.0);
+        assert!(save::<B, _>(model.second) != start.1);
     }
-    for_each_policy!(stays);
+    under_each!(stays, InBf16, SmallScale);
 }
 
 #[test]
 fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
-    fn moved<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
+    fn moved() {
         let device = Default::default();
-        let model = net::<B<P>>([4, 8, 2]);
-        let loss = |model: &Net<B<P>>| mse(model.forward(matrix(6, 4)), 1.0);
+        let model = net::<B>([4, 8, 2]);
+        let loss = |model: &Net<B>| mse(model.forward(matrix(6, 4)), 1.0);
         // CubeCL chooses among its kernels for a product while it computes the first one of a shape.
         let _ = loss(&model).backward();
-        let expected = gradients::<B<P>, _>(&model, &loss(&model).backward());
+        let expected = gradients::<B, _>(&model, &loss(&model).backward());
         assert_eq!(expected.len(), 4);
 
         // `to_device` is part of the graph, so the original parameters get the gradients in one backward pass.
         let there = model.clone().to_device(&device);
         let grads = loss(&there).backward();
-        assert_eq!(gradients::<B<P>, _>(&model, &grads), expected);
+        assert_eq!(gradients::<B, _>(&model, &grads), expected);
 
         // `fork` makes new leaves.
         let fork = model.fork(&device);
         let grads = loss(&fork).backward();
-        assert_eq!(gradients::<B<P>, _>(&fork, &grads), expected);
+        assert_eq!(gradients::<B, _>(&fork, &grads), expected);
         let scaled = grads.scale() != 1.0;
         let grads = (loss(&fork) * f32::INFINITY).backward();
         assert_eq!(grads.outcome() == Outcome::Overflowed, scaled);
@@ -305,16 +287,13 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
         assert_eq!(taken.is_empty(), scaled);
     }
     policy!(Overflowing, small_scale());
-    #[cfg(not(feature = "vulkan"))]
-    moved::<burn_amp_tests::InBf16>();
-    moved::<Overflowing>();
+    under_each!(moved, InBf16, Overflowing);
 }
 
 #[test]
 fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
-    fn low<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let model = net::<AmpAutodiff<P>>([4, 8, 2]);
+    fn low() {
+        let model = net::<B>([4, 8, 2]);
         let trained = model.forward(matrix(6, 4));
         let validated = model.valid().forward(matrix(6, 4));
         assert!(matches!(
@@ -324,15 +303,13 @@ fn a_validated_model_evaluates_in_the_precision_of_the_policy() {
         assert_eq!(storage_dtype(&validated), storage_dtype(&trained));
         assert_eq!(validated.into_data(), trained.into_data());
     }
-    for_each_policy!(low);
+    under_each!(low, InBf16, SmallScale);
 }
 
 #[test]
 fn several_threads_train_at_once() {
-    fn train<P: ConfigSource>() -> Vec<f32> {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let mut model = net::<B<P>>([4, 8, 2]);
+    fn train() -> Vec<f32> {
+        let mut model = net::<B>([4, 8, 2]);
         let mut optimizer = AdamConfig::new().init();
         let mut losses = Vec::new();
         for _ in 0..40 {
@@ -346,11 +323,10 @@ fn several_threads_train_at_once() {
         assert!(losses[39] < 0.5 * losses[0], "{losses:?}");
         losses
     }
-    fn threads<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let alone = train::<P>();
+    fn threads() {
+        let alone = train();
         let together: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(train::<P>)).collect();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(train)).collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
@@ -360,7 +336,7 @@ fn several_threads_train_at_once() {
             assert_eq!(losses, alone);
         }
     }
-    for_each_policy!(threads);
+    under_each!(threads, InBf16, SmallScale);
 }
 
 /// PyTorch's `test_grad_scaling_multiple` without a scaler: two losses, each of both models; all forward passes first.
@@ -379,13 +355,12 @@ fn two_losses_of_two_models_each_get_their_gradients() {
         }
         all
     }
-    fn near<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let found = losses::<AmpAutodiff<P>>();
+    fn near() {
+        let found = losses::<B>();
         assert_eq!(found.len(), 16);
-        assert_scenario_is_near::<P>(found, losses::<ReferenceAutodiff>());
+        assert_scenario_is_near(found, losses::<ReferenceAutodiff>());
     }
-    for_each_policy!(near);
+    under_each!(near, InBf16, SmallScale);
 }
 
 /// For Burn, one adapter under two names is two devices.
@@ -396,11 +371,8 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     ignore = "burn-fusion 0.21.0 moves tensors by a transfer that wgpu lacks; plain Burn computes garbage"
 )]
 fn an_overflow_on_another_device_than_the_losss_is_found() {
-    let _policy = burn_amp_tests::enter::<OnTwoDevices>();
+    let _policy = burn_amp_tests::enter_config!(small_scale());
     use burn::backend::wgpu::WgpuDevice;
-
-    policy!(OnTwoDevices, small_scale());
-    type B = AmpAutodiff<OnTwoDevices>;
 
     let [here, there] = [WgpuDevice::DefaultDevice, WgpuDevice::Cpu];
     let first = noise::<B>(12, &there).reshape([3, 4]).require_grad();

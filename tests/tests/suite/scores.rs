@@ -10,7 +10,7 @@ use burn::{
     },
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, ConfigSource, InF16, PlainAutodiff, for_each_low_policy,
+    Amp, AmpAutodiff, InF16, PlainAutodiff, for_each_low_policy,
     near::{Named, assert_near, epsilon},
 };
 
@@ -108,18 +108,13 @@ fn outcome<B: AutodiffBackend>(way: Way<B>) -> Named {
     ]
 }
 
-fn every_way_is_near<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn every_way_is_near() {
     let plain_ways = ways::<PlainAutodiff>();
-    for ((name, way), (_, plain_way)) in ways::<AmpAutodiff<P>>().into_iter().zip(plain_ways) {
+    for ((name, way), (_, plain_way)) in ways::<AmpAutodiff>().into_iter().zip(plain_ways) {
         println!("{name}");
         let expected = outcome::<PlainAutodiff>(plain_way);
         // Operands, product, probabilities and gradients are rounded once each, by half an epsilon.
-        assert_near(
-            &outcome::<AmpAutodiff<P>>(way),
-            &expected,
-            8.0 * epsilon::<P>(),
-        );
+        assert_near(&outcome::<AmpAutodiff>(way), &expected, 8.0 * epsilon());
     }
 }
 
@@ -132,14 +127,12 @@ fn every_way_is_near_f32() {
 #[test]
 fn every_way_can_be_computed_again() {
     let _policy = burn_amp_tests::enter::<InF16>();
-    type Recomputed = burn_amp::Autodiff<Amp<InF16>, BalancedCheckpointing>;
+    type Recomputed = burn_amp::Autodiff<Amp, BalancedCheckpointing>;
     let recomputed_ways = ways::<Recomputed>();
-    for ((name, way), (_, recomputed_way)) in ways::<AmpAutodiff<InF16>>()
-        .into_iter()
-        .zip(recomputed_ways)
+    for ((name, way), (_, recomputed_way)) in ways::<AmpAutodiff>().into_iter().zip(recomputed_ways)
     {
         let (stored, recomputed) = (
-            outcome::<AmpAutodiff<InF16>>(way),
+            outcome::<AmpAutodiff>(way),
             outcome::<Recomputed>(recomputed_way),
         );
         assert_eq!(stored, recomputed, "{name}");
@@ -150,11 +143,8 @@ fn every_way_can_be_computed_again() {
 #[test]
 fn without_a_graph_the_values_are_the_same() {
     let _policy = burn_amp_tests::enter::<InF16>();
-    type Valid = Amp<InF16>;
-    for ((name, way), (_, tracked_way)) in ways::<Valid>()
-        .into_iter()
-        .zip(ways::<AmpAutodiff<InF16>>())
-    {
+    type Valid = Amp;
+    for ((name, way), (_, tracked_way)) in ways::<Valid>().into_iter().zip(ways::<AmpAutodiff>()) {
         let device = Default::default();
         let [q, k] = [1, 2].map(|seed| noise::<Valid>(seed, &device));
         let found = way(q.matmul(k.transpose())).into_data();

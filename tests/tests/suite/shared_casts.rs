@@ -92,7 +92,7 @@ fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
     let _policy = burn_amp_tests::enter::<Unscaled>();
     let device = Default::default();
     let expected = input_gradient::<PlainAutodiff>(&device);
-    let actual = input_gradient::<AmpAutodiff<Unscaled>>(&device);
+    let actual = input_gradient::<AmpAutodiff>(&device);
     let norm = |values: Vec<f32>| values.iter().map(|x| x * x).sum::<f32>().sqrt();
     let error: Vec<_> = actual.iter().zip(&expected).map(|(a, b)| a - b).collect();
     let error = norm(error) / norm(expected);
@@ -135,7 +135,7 @@ fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
         (6, 2),
     ] {
         let expected = norm_gradient::<ReferenceAutodiff>(products, others);
-        let actual = norm_gradient::<AmpAutodiff<Unscaled>>(products, others);
+        let actual = norm_gradient::<AmpAutodiff>(products, others);
         let largest = expected.iter().fold(0f32, |max, x| max.max(x.abs()));
         let errors = actual.iter().zip(&expected).map(|(a, b)| (a - b).abs());
         let error = errors.fold(0f32, f32::max) / largest;

@@ -6,9 +6,12 @@
 use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, module::linear};
 use burn_amp_core::Op;
 use burn_amp_tests::{
-    AmpAutodiff, ConfigSource, InF16, Plain, UnscaledF16,
+    AmpAutodiff, InF16, Plain, UnscaledF16,
     trace::{Trace, calls},
+    under_each,
 };
+
+type B = AmpAutodiff;
 
 /// The inputs and outputs of the weight.
 const SHAPE: [usize; 2] = [16, 24];
@@ -89,10 +92,9 @@ fn sum<B: AutodiffBackend>(terms: impl IntoIterator<Item = Tensor<B, 1>>) -> Ten
     sum.expect("there is a term")
 }
 
-fn every_number_of_uses<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn every_number_of_uses() {
     for uses in [1, 2, 3, 16, 17, 18, 40] {
-        let leaves = Leaves::<AmpAutodiff<P>>::new();
+        let leaves = Leaves::<B>::new();
         let [mut weight, mut bias] = expected(0, [0, 0]);
         // Of different batches.
         let terms = (0..uses).map(|use_| {
@@ -111,15 +113,13 @@ fn every_number_of_uses<P: ConfigSource>() {
 
 #[test]
 fn the_gradients_of_all_uses_are_added() {
-    #[cfg(not(feature = "vulkan"))]
-    every_number_of_uses::<burn_amp_tests::InBf16>();
-    every_number_of_uses::<UnscaledF16>();
+    under_each!(every_number_of_uses, burn_amp_tests::InBf16, UnscaledF16);
 }
 
 #[test]
 fn a_pass_takes_the_uses_of_its_loss() {
     let _policy = burn_amp_tests::enter::<UnscaledF16>();
-    let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
+    let leaves = Leaves::<B>::new();
     let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
     let expected = |seeds: std::ops::Range<usize>| {
         seeds.fold(vec![0.0; SHAPE[0] * SHAPE[1]], |mut sum, seed| {
@@ -140,7 +140,7 @@ fn a_pass_takes_the_uses_of_its_loss() {
 #[test]
 fn each_bias_gets_its_gradient() {
     let _policy = burn_amp_tests::enter::<UnscaledF16>();
-    let leaves = Leaves::<AmpAutodiff<UnscaledF16>>::new();
+    let leaves = Leaves::<B>::new();
     let columns = SHAPE[1];
     let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
     let terms: Vec<_> = (0..24)
@@ -236,7 +236,6 @@ fn recurrent<B: AutodiffBackend>(seed: usize, between: impl Fn()) -> Vec<f32> {
 #[test]
 fn gradients_do_not_depend_on_the_passes_of_other_weights() {
     let _policy = burn_amp_tests::enter::<UnscaledF16>();
-    type B = AmpAutodiff<UnscaledF16>;
     let alone: Vec<_> = (0..4).map(|seed| recurrent::<B>(seed, || {})).collect();
     let other = || {
         let weight = tensor::<B>(SHAPE, 5).require_grad();

@@ -10,11 +10,13 @@ use burn_amp::{
     scaling::{Outcome, backward_until_finite},
 };
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, LossScaleMode, PlainAutodiff, computing_in,
-    for_each_low_policy, in_f16,
+    AmpAutodiff, Compute, Config, InBf16, InF16, LossScaleMode, PlainAutodiff, computing_in,
+    in_f16,
     models::{linear, noise},
-    policy,
+    policy, under_each, within,
 };
+
+type B = AmpAutodiff;
 
 fn batch<B: AutodiffBackend>() -> Tensor<B, 2> {
     noise::<B>(64, &Default::default()).reshape([8, 8])
@@ -58,16 +60,14 @@ policy!(
 #[test]
 fn adversarial_training_unwraps_its_gradients() {
     let _policy = burn_amp_tests::enter::<TooLarge>();
-    fn trains<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        let (_, found) = adversarial::<AmpAutodiff<P>>();
+    fn trains() {
+        let (_, found) = adversarial::<B>();
         let (first, expected) = adversarial::<PlainAutodiff>();
         assert!(expected < 0.3 * first, "{first} -> {expected}");
         assert!(found < 0.4 * first, "{first} -> {found}, in f32 {expected}");
     }
-    for_each_low_policy!(trains);
-    trains::<TooLarge>();
-    let scale = loss_scale::<AmpAutodiff<TooLarge>>(&Default::default());
+    under_each!(trains, InBf16, InF16, TooLarge);
+    let scale = loss_scale::<B>(&Default::default());
     assert!(scale.skipped_steps() > 2);
 }
 
@@ -75,11 +75,9 @@ fn adversarial_training_unwraps_its_gradients() {
 /// step is absent, or zeros that an `AmpOptimizer` knows to be undecided.
 #[test]
 fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
-    fn zeros<P: ConfigSource>(removed: bool) {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
+    fn zeros(removed: bool) {
         let device = Default::default();
-        let weight = Tensor::<B<P>, 2>::ones([2, 3], &device).require_grad();
+        let weight = Tensor::<B, 2>::ones([2, 3], &device).require_grad();
         for poison in [f32::INFINITY, f32::NAN] {
             let mut grads = (weight.clone() * poison).sum().backward();
             let gradient = weight.grad(&grads).unwrap().into_data();
@@ -89,27 +87,23 @@ fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
             assert!(weight.grad(&grads).is_none());
         }
         // A tensor that the pass did not reach has no gradient, as on the plain backend.
-        let other = Tensor::<B<P>, 2>::ones([2, 3], &device).require_grad();
+        let other = Tensor::<B, 2>::ones([2, 3], &device).require_grad();
         let grads = (weight.clone() * f32::NAN).sum().backward();
         assert!(other.grad(&grads).is_none());
     }
     policy!(Looked, computing_in(Compute::F16));
     policy!(LookedOnDevice, in_f16(|it| it.loss_scale.sync = false));
-    zeros::<Looked>(false);
-    zeros::<LookedOnDevice>(true);
+    within::<Looked, _>(|| zeros(false));
+    within::<LookedOnDevice, _>(|| zeros(true));
 }
 
 /// The losses of five steps of L-BFGS whose passes are repeated until their gradients are finite.
-fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    let mut model = linear::<B<P>>(8, 1);
-    let mut optimizer = LBFGSConfig::new()
-        .with_line_search_fn(search)
-        .init::<B<P>>();
+fn lbfgs(size: f32, search: LineSearchFn) -> Vec<f64> {
+    let mut model = linear::<B>(8, 1);
+    let mut optimizer = LBFGSConfig::new().with_line_search_fn(search).init::<B>();
     (0..5)
         .map(|_| {
-            let (stepped, loss) = optimizer.step(0.5, model.clone(), |model: Linear<B<P>>| {
+            let (stepped, loss) = optimizer.step(0.5, model.clone(), |model: Linear<B>| {
                 let mut value = f64::NAN;
                 let grads = backward_until_finite(|| {
                     let loss = loss(&model, batch()) * size;
@@ -126,11 +120,10 @@ fn lbfgs<P: ConfigSource>(size: f32, search: LineSearchFn) -> Vec<f64> {
 
 #[test]
 fn lbfgs_converges_with_passes_that_are_repeated() {
-    fn converges<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
+    fn converges() {
         for size in [1e-4, 1.0, 1e4] {
             for search in [LineSearchFn::None, LineSearchFn::StrongWolfe] {
-                let losses = lbfgs::<P>(size, search);
+                let losses = lbfgs(size, search);
                 println!("× {size}, {search:?}: {losses:?}");
                 let first = loss(&linear::<PlainAutodiff>(8, 1), batch()) * size;
                 let first: f64 = first.into_data().iter().next().unwrap();
@@ -138,8 +131,7 @@ fn lbfgs_converges_with_passes_that_are_repeated() {
             }
         }
     }
-    for_each_low_policy!(converges);
-    converges::<TooLarge>();
+    under_each!(converges, InBf16, InF16, TooLarge);
 }
 
 #[test]
@@ -154,10 +146,8 @@ fn a_pass_is_repeated_only_where_that_helps() {
     policy!(MovesOnDevice, config(LossScaleMode::Dynamic, false));
     policy!(Stays, config(LossScaleMode::Static, true));
     policy!(Off, config(LossScaleMode::Off, true));
-    fn repetitions<P: ConfigSource>() -> (usize, Outcome) {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
-        let weight = Tensor::<B<P>, 2>::ones([2, 2], &Default::default()).require_grad();
+    fn repetitions() -> (usize, Outcome) {
+        let weight = Tensor::<B, 2>::ones([2, 2], &Default::default()).require_grad();
         let mut repetitions = 0;
         let grads = backward_until_finite(|| {
             repetitions += 1;
@@ -167,8 +157,11 @@ fn a_pass_is_repeated_only_where_that_helps() {
         (repetitions, grads.outcome())
     }
     // The first overflow takes the scale from 16 to 2^-12.
-    assert_eq!(repetitions::<Moves>(), (2, Outcome::Finite));
-    assert_eq!(repetitions::<MovesOnDevice>(), (2, Outcome::Finite));
-    assert_eq!(repetitions::<Stays>(), (1, Outcome::Overflowed));
-    assert_eq!(repetitions::<Off>(), (1, Outcome::Finite));
+    assert_eq!(within::<Moves, _>(repetitions), (2, Outcome::Finite));
+    assert_eq!(
+        within::<MovesOnDevice, _>(repetitions),
+        (2, Outcome::Finite)
+    );
+    assert_eq!(within::<Stays, _>(repetitions), (1, Outcome::Overflowed));
+    assert_eq!(within::<Off, _>(repetitions), (1, Outcome::Finite));
 }

@@ -22,6 +22,8 @@ use burn_amp_tests::{
     policy, within,
 };
 
+type B = AmpAutodiff;
+
 const STEPS: usize = 40;
 /// The steps that overflow: two in a row, which use up the hysteresis, and some single ones.
 const OVERFLOWS: [usize; 5] = [0, 7, 8, 20, 33];
@@ -40,9 +42,6 @@ fn config(sync: bool) -> Config {
 policy!(Waits, config(true));
 policy!(Goes, config(false));
 
-type Host = AmpAutodiff<Waits>;
-type Device = AmpAutodiff<Goes>;
-
 /// The end of a run: the parameters, the optimizer's state and the loss scale.
 type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
 
@@ -57,13 +56,12 @@ fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
 fn run<P, O>(mut optimizer: O) -> Left
 where
     P: ConfigSource,
-    O: Optimizer<Net<AmpAutodiff<P>>, AmpAutodiff<P>>,
+    O: Optimizer<Net<B>, B>,
 {
-    type B<P> = AmpAutodiff<P>;
     let _policy = burn_amp_tests::enter::<P>();
     let device = Default::default();
-    loss_scale::<B<P>>(&device).load(start(config(true).loss_scale));
-    let mut net = Net::<B<P>>::seeded();
+    loss_scale::<B>(&device).load(start(config(true).loss_scale));
+    let mut net = Net::<B>::seeded();
     for step in 0..STEPS {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
@@ -74,9 +72,9 @@ where
         }
     }
     (
-        contents::<B<P>>(net.into_record()),
-        contents::<B<P>>(optimizer.to_record()),
-        loss_scale::<B<P>>(&device).record(),
+        contents::<B>(net.into_record()),
+        contents::<B>(optimizer.to_record()),
+        loss_scale::<B>(&device).record(),
     )
 }
 
@@ -89,9 +87,9 @@ fn start(config: LossScaleConfig) -> LossScaleRecord {
     .unwrap()
 }
 
-fn ends_as_on_the_host(config: impl OptimizerConfig<Amp<Waits>> + OptimizerConfig<Amp<Goes>>) {
-    let host = run::<Waits, _>(config.adaptor::<Host, Net<Host>>());
-    let device = run::<Goes, _>(SkipOnDevice::new(config).init::<Device, Net<Device>>());
+fn ends_as_on_the_host(config: impl OptimizerConfig<Amp>) {
+    let host = run::<Waits, _>(config.adaptor::<B, Net<B>>());
+    let device = run::<Goes, _>(SkipOnDevice::new(config).init::<B, Net<B>>());
     assert_eq!(host.2, device.2);
     assert_eq!(host.2.skipped_steps(), OVERFLOWS.len() as u64);
     assert!(host.0 == device.0, "parameters");
@@ -128,23 +126,19 @@ fn accumulated<B: AutodiffBackend, O: Optimizer<Net<B>, B>>(mut optimizer: O) ->
 fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
     policy!(HostParts, config(true));
     policy!(DeviceParts, config(false));
-    type Host = AmpAutodiff<HostParts>;
-    type Device = AmpAutodiff<DeviceParts>;
     let adam = AdamConfig::new();
     let host = within::<HostParts, _>(|| {
-        accumulated::<Host, _>(LossScaleOptimizer::new(adam.init::<Host, Net<Host>>()))
+        accumulated::<B, _>(LossScaleOptimizer::new(adam.init::<B, Net<B>>()))
     });
     let device = within::<DeviceParts, _>(|| {
-        accumulated::<Device, _>(SkipOnDevice::new(adam).init::<Device, Net<Device>>())
+        accumulated::<B, _>(SkipOnDevice::new(adam).init::<B, Net<B>>())
     });
     assert!(host == device);
 }
 
 #[test]
 fn counters_arrive_late_and_say_so() {
-    let _policy = burn_amp_tests::enter::<Late>();
-    policy!(Late, config(false));
-    type B = AmpAutodiff<Late>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let device = Default::default();
     let scale = loss_scale::<B>(&device);
     let net = Net::<B>::seeded();
@@ -174,9 +168,7 @@ fn counters_arrive_late_and_say_so() {
 
 #[test]
 fn flags_that_nobody_looks_at_do_not_pile_up() {
-    let _policy = burn_amp_tests::enter::<Piled>();
-    policy!(Piled, config(false));
-    type B = AmpAutodiff<Piled>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     for _ in 0..200 {
@@ -187,9 +179,7 @@ fn flags_that_nobody_looks_at_do_not_pile_up() {
 
 #[test]
 fn without_the_adapter_an_overflow_gives_zeros() {
-    let _policy = burn_amp_tests::enter::<Bare>();
-    policy!(Bare, config(false));
-    type B = AmpAutodiff<Bare>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     let gradient = |by: f32| {
@@ -204,9 +194,7 @@ fn without_the_adapter_an_overflow_gives_zeros() {
 
 #[test]
 fn a_gradient_put_in_place_is_handed_out_as_it_is() {
-    let _policy = burn_amp_tests::enter::<Replaced>();
-    policy!(Replaced, config(false));
-    type B = AmpAutodiff<Replaced>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &device).require_grad();
     let mut grads = x.clone().sum().backward();
@@ -221,18 +209,13 @@ fn a_gradient_put_in_place_is_handed_out_as_it_is() {
     expected = "loss scale: gradients overflowed in 2 steps in a row, 2 of them at the smallest scale 1"
 )]
 fn an_overflow_that_no_scale_prevents_stops_the_loop() {
-    let _policy = burn_amp_tests::enter::<AtMinimum>();
-    policy!(
-        AtMinimum,
-        in_f16(|it| {
-            it.loss_scale.mode = LossScaleMode::Dynamic;
-            it.loss_scale.sync = false;
-            it.loss_scale.rule.init = 1.0;
-            it.loss_scale.rule.min = 1.0;
-            it.loss_scale.rule.patience = 2;
-        })
-    );
-    type B = AmpAutodiff<AtMinimum>;
+    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Dynamic;
+        it.loss_scale.sync = false;
+        it.loss_scale.rule.init = 1.0;
+        it.loss_scale.rule.min = 1.0;
+        it.loss_scale.rule.patience = 2;
+    }));
     let mut net = Net::<B>::seeded();
     let mut optimizer = SkipOnDevice::new(AdamConfig::new()).init::<B, Net<B>>();
     for _ in 0..4 {
@@ -249,15 +232,10 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
 /// Without loss scaling, training with the adapter is training with the inner optimizer.
 #[test]
 fn without_scaling_the_adapter_is_the_optimizer() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
-    policy!(
-        Unscaled,
-        in_f16(|it| {
-            it.loss_scale.mode = LossScaleMode::Off;
-            it.loss_scale.sync = false;
-        })
-    );
-    type B = AmpAutodiff<Unscaled>;
+    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+        it.loss_scale.mode = LossScaleMode::Off;
+        it.loss_scale.sync = false;
+    }));
     fn train<O: Optimizer<Net<B>, B>>(mut optimizer: O) -> serde_json::Value {
         let device = Default::default();
         let mut net = Net::<B>::seeded();
@@ -277,9 +255,7 @@ fn without_scaling_the_adapter_is_the_optimizer() {
 /// When two threads train on one device, each pass updates the scale once, on the device as on the host.
 #[test]
 fn passes_of_several_threads_move_one_scale() {
-    let _policy = burn_amp_tests::enter::<Shared>();
-    policy!(Shared, config(false));
-    type B = AmpAutodiff<Shared>;
+    let _policy = burn_amp_tests::enter_config!(config(false));
     let device = Default::default();
     let overlapping = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
@@ -309,14 +285,14 @@ fn many_steps_together_are_those_of_the_host() {
     const MANY: usize = if cfg!(feature = "cubecl") { 100 } else { 1000 };
     let adam = AmpOptimizer::new(AdamConfig::new());
     let at = Default::default();
-    let load = || loss_scale::<Host>(&at).load(start(config(true).loss_scale));
+    let load = || loss_scale::<B>(&at).load(start(config(true).loss_scale));
     let mut host = within::<Waits, _>(|| {
         load();
-        (Net::<Host>::seeded(), adam.init::<Host, Net<Host>>(), 0u64)
+        (Net::<B>::seeded(), adam.init::<B, Net<B>>(), 0u64)
     });
     let mut device = within::<Goes, _>(|| {
         load();
-        (Net::<Device>::seeded(), adam.init::<Device, Net<Device>>())
+        (Net::<B>::seeded(), adam.init::<B, Net<B>>())
     });
     fn step<B: AutodiffBackend>(
         net: Net<B>,
@@ -330,13 +306,13 @@ fn many_steps_together_are_those_of_the_host() {
         let grads = GradientsParams::from_grads(loss.backward(), &net);
         optimizer.step(0.01, net, grads)
     }
-    let mut before = contents::<Host>(host.0.clone().into_record());
+    let mut before = contents::<B>(host.0.clone().into_record());
     for at in 0..MANY {
         host.0 = within::<Waits, _>(|| step(host.0, &mut host.1, at));
         device.0 = within::<Goes, _>(|| step(device.0, &mut device.1, at));
         let [waited, went] = [
-            contents::<Host>(host.0.clone().into_record()),
-            contents::<Device>(device.0.clone().into_record()),
+            contents::<B>(host.0.clone().into_record()),
+            contents::<B>(device.0.clone().into_record()),
         ];
         assert!(waited == went, "step {at}");
         assert_eq!(before == waited, at % 10 == 3, "step {at}");
@@ -345,12 +321,12 @@ fn many_steps_together_are_those_of_the_host() {
     }
     assert_eq!(host.2, MANY as u64 / 10);
     assert_eq!(
-        within::<Waits, _>(|| loss_scale::<Host>(&at).record()),
-        within::<Goes, _>(|| loss_scale::<Device>(&at).record())
+        within::<Waits, _>(|| loss_scale::<B>(&at).record()),
+        within::<Goes, _>(|| loss_scale::<B>(&at).record())
     );
     assert!(
-        within::<Waits, _>(|| contents::<Host>(host.1.to_record()))
-            == within::<Goes, _>(|| contents::<Device>(device.1.to_record())),
+        within::<Waits, _>(|| contents::<B>(host.1.to_record()))
+            == within::<Goes, _>(|| contents::<B>(device.1.to_record())),
         "optimizer states"
     );
 }

@@ -11,9 +11,11 @@ use burn::{
 };
 use burn_amp::{cast_params, config::Preset, storage_dtype};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, PlainAutodiff, UnscaledF16,
-    changed, computing_in, policy, scaling,
+    AmpAutodiff, Compute, Config, InF16, LossScaleMode, PlainAutodiff, UnscaledF16, changed,
+    computing_in, policy, scaling, under_each,
 };
+
+type B = AmpAutodiff;
 
 /// More terms than the largest sum of ones in BF16, which is 256, and in F16, which is 2048.
 const TERMS: usize = 4096;
@@ -58,15 +60,13 @@ fn readers<B: Backend>() -> [(&'static str, Reader<B>); 6] {
     ]
 }
 
-fn reads_of_one_element<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    type B<P> = AmpAutodiff<P>;
-    for (name, read) in readers::<B<P>>() {
+fn reads_of_one_element() {
+    for (name, read) in readers::<B>() {
         // burn-cubecl 0.21.0 adds to the same element from several units without atomics.
         if cfg!(feature = "cubecl") && name == "gather_nd" {
             continue;
         }
-        let leaf = ones::<B<P>, 2>([1, 1]).require_grad();
+        let leaf = ones::<B, 2>([1, 1]).require_grad();
         let x = activation(leaf.clone());
         assert!(storage_dtype(&x) != DType::F32);
         let result = read(x);
@@ -80,9 +80,7 @@ fn reads_of_one_element<P: ConfigSource>() {
 
 #[test]
 fn an_element_that_is_read_many_times_gets_the_sum() {
-    #[cfg(not(feature = "vulkan"))]
-    reads_of_one_element::<burn_amp_tests::InBf16>();
-    reads_of_one_element::<UnscaledF16>();
+    under_each!(reads_of_one_element, burn_amp_tests::InBf16, UnscaledF16);
 }
 
 /// Preset `o2`, with a first scale whose product with the gradients of these tests is finite.
@@ -96,18 +94,9 @@ fn stored_low(compute: Compute) -> Config {
 policy!(O2InF16, stored_low(Compute::F16));
 policy!(O2InBf16, stored_low(Compute::Bf16));
 
-macro_rules! for_each_o2 {
-    ($function:ident) => {{
-        #[cfg(not(feature = "vulkan"))]
-        $function::<O2InBf16>();
-        $function::<O2InF16>();
-    }};
-}
-
-fn looks_up_one_token<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn looks_up_one_token() {
     let device = Default::default();
-    let model: Embedding<AmpAutodiff<P>> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
+    let model: Embedding<B> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
     let tokens = zeros([1, TERMS]);
     let grads = model.forward(tokens).sum().backward();
     let gradient = model.weight.grad(&grads).expect("finite").into_data();
@@ -117,15 +106,14 @@ fn looks_up_one_token<P: ConfigSource>() {
 
 #[test]
 fn the_gradient_of_a_frequent_token_counts_its_places() {
-    for_each_o2!(looks_up_one_token);
+    under_each!(looks_up_one_token, O2InBf16, O2InF16);
 }
 
 /// The gradient of a weight that is used `uses` times, each time with a gradient of 1.
-fn gradient_of_uses<P: ConfigSource>(uses: usize, use_once: Reader<AmpAutodiff<P>>) -> TensorData {
-    let _policy = burn_amp_tests::enter::<P>();
+fn gradient_of_uses(uses: usize, use_once: Reader<B>) -> TensorData {
     let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device));
+    let model: Linear<B> = cast_params(config.init(&device));
     let weight = model.weight.val();
     assert!(weight.dtype() != DType::F32);
     let results = (0..uses).map(|_| use_once(weight.clone())).collect();
@@ -133,9 +121,8 @@ fn gradient_of_uses<P: ConfigSource>(uses: usize, use_once: Reader<AmpAutodiff<P
     model.weight.grad(&grads).expect("finite").into_data()
 }
 
-fn accumulates<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let uses: [(&str, Reader<AmpAutodiff<P>>); 7] = [
+fn accumulates() {
+    let uses: [(&str, Reader<B>); 7] = [
         ("matmul", |w| ones::<_, 2>([1, 1]).matmul(w)),
         ("product", |w| w * ones::<_, 2>([1, 1])),
         ("transposed", |w| w.transpose().matmul(ones::<_, 2>([1, 1]))),
@@ -146,36 +133,35 @@ fn accumulates<P: ConfigSource>() {
     ];
     for (name, use_once) in uses {
         for count in [1, 300] {
-            let gradient = gradient_of_uses::<P>(count, use_once);
+            let gradient = gradient_of_uses(count, use_once);
             assert_eq!(gradient.dtype, DType::F32);
             assert_eq!(gradient.iter::<f32>().next(), Some(count as f32), "{name}");
         }
     }
     // Uses of every kind together, some of which have a gradient in low precision and some in F32.
-    let all: Reader<AmpAutodiff<P>> = |w| {
+    let all: Reader<B> = |w| {
         let low = ones::<_, 2>([1, 1]).matmul(w.clone());
         let in_f32 = w.clone().exp() * 0.0 + w.clone();
         let softmax = burn::tensor::activation::softmax(w.clone(), 1) * 0.0;
         let gelu = burn::tensor::activation::gelu(w) * 0.0;
         low + in_f32 + softmax + gelu
     };
-    let gradient = gradient_of_uses::<P>(300, all);
+    let gradient = gradient_of_uses(300, all);
     assert_eq!(gradient.iter::<f32>().next(), Some(600.0));
 }
 
 #[test]
 fn the_uses_of_a_parameter_stored_low_add_up_in_f32() {
-    for_each_o2!(accumulates);
+    under_each!(accumulates, O2InBf16, O2InF16);
 }
 
-fn two_losses<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn two_losses() {
     let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<AmpAutodiff<P>> = cast_params(config.init(&device)).no_grad();
+    let model: Linear<B> = cast_params(config.init(&device)).no_grad();
     let weight = model.weight.val().require_grad();
     let (first, second) = (weight.clone() * 3.0, weight.clone() * 5.0);
-    let gradient = |loss: Tensor<AmpAutodiff<P>, 2>| {
+    let gradient = |loss: Tensor<B, 2>| {
         let grads = loss.sum().backward();
         weight.grad(&grads).expect("finite").into_scalar()
     };
@@ -184,7 +170,7 @@ fn two_losses<P: ConfigSource>() {
 
 #[test]
 fn two_losses_of_a_parameter_have_their_own_gradients() {
-    for_each_o2!(two_losses);
+    under_each!(two_losses, O2InBf16, O2InF16);
 }
 
 /// Micro-batches of a parameter stored in half precision are summed in F32, whatever the dtype of each.
@@ -192,18 +178,16 @@ fn two_losses_of_a_parameter_have_their_own_gradients() {
 fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
     use burn::optim::{GradientsAccumulator, GradientsParams};
 
-    policy!(
-        O2F16,
-        Config {
-            preset: Preset::O2,
-            ..scaling(Compute::F16, LossScaleMode::Off)
-        }
-    );
-    fn sums<P: ConfigSource>() {
-        let _policy = burn_amp_tests::enter::<P>();
-        type B<P> = AmpAutodiff<P>;
+    fn unscaled(compute: Compute) -> Config {
+        changed(scaling(compute, LossScaleMode::Off), |it| {
+            it.preset = Preset::O2
+        })
+    }
+    policy!(O2F16, unscaled(Compute::F16));
+    policy!(O2Bf16, unscaled(Compute::Bf16));
+    fn sums() {
         let linear = LinearConfig::new(2, 2).with_bias(false);
-        let linear: Linear<B<P>> = cast_params(linear.init(&Default::default()));
+        let linear: Linear<B> = cast_params(linear.init(&Default::default()));
         assert!(storage_dtype(&linear.weight.val()) != DType::F32);
         let mut sum = GradientsAccumulator::new();
         for _ in 0..TERMS {
@@ -211,21 +195,10 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
             sum.accumulate(&linear, GradientsParams::from_grads(grads, &linear));
         }
         let id = linear.weight.id;
-        let sum = sum.grads().get::<burn_amp_tests::Amp<P>, 2>(id).unwrap();
+        let sum = sum.grads().get::<burn_amp_tests::Amp, 2>(id).unwrap();
         assert_eq!(sum.into_data(), TensorData::from([[TERMS as f32; 2]; 2]));
     }
-    sums::<O2F16>();
-    #[cfg(not(feature = "vulkan"))]
-    {
-        policy!(
-            O2Bf16,
-            Config {
-                preset: Preset::O2,
-                ..scaling(Compute::Bf16, LossScaleMode::Off)
-            }
-        );
-        sums::<O2Bf16>();
-    }
+    under_each!(sums, O2F16, O2Bf16);
 }
 
 policy!(Off, changed(Config::default(), |it| it.preset = Preset::O0));
@@ -248,14 +221,13 @@ fn of_one_element_in_f16<B: AutodiffBackend>() -> Vec<TensorData> {
 fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
     let expected = of_one_element_in_f16::<PlainAutodiff>();
     let _policy = burn_amp_tests::enter::<Off>();
-    assert_eq!(of_one_element_in_f16::<AmpAutodiff<Off>>(), expected);
+    assert_eq!(of_one_element_in_f16::<B>(), expected);
 }
 
 /// Flex 0.21 adds the wrong elements of an F32 tensor that is a part of a transposed matrix. The gradient of a row that was
 /// subtracted is a sum over such a part.
 #[test]
 fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
-    type B = AmpAutodiff<InF16>;
     const SIZE: usize = 48;
     let _policy = burn_amp_tests::enter::<InF16>();
     let device = Default::default();

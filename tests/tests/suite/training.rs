@@ -20,8 +20,8 @@ use burn::{
 };
 use burn_amp::{config::Preset, loss_scale};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, ConfigSource, InF16, LossScaleMode, Plain, PlainAutodiff,
-    changed, enter, policy, scaling, within,
+    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, changed,
+    for_each_low_policy, policy, scaling, within,
 };
 
 #[derive(Module, Debug)]
@@ -98,13 +98,6 @@ fn parameters<B: Backend>(net: Net<B>) -> Vec<u8> {
 }
 
 policy!(O0, changed(Config::default(), |it| it.preset = Preset::O0));
-policy!(
-    O0Scaled,
-    Config {
-        preset: Preset::O0,
-        ..scaling(Compute::Auto, LossScaleMode::Dynamic)
-    }
-);
 policy!(F32Static, scaling(Compute::F32, LossScaleMode::Static));
 
 #[test]
@@ -112,19 +105,21 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
     let plain = train::<PlainAutodiff>();
     assert!(plain.1[49] < 0.5 * plain.1[0], "{:?}", plain.1);
     let under = |result| assert!(result == plain);
-    under(within::<O0, _>(train::<AmpAutodiff<O0>>));
-    under(within::<F32Static, _>(train::<AmpAutodiff<F32Static>>));
-    let _policy = enter::<O0Scaled>();
-    under(train::<AmpAutodiff<O0Scaled>>());
-    let handle = loss_scale::<AmpAutodiff<O0Scaled>>(&Default::default());
+    under(within::<O0, _>(train::<AmpAutodiff>));
+    under(within::<F32Static, _>(train::<AmpAutodiff>));
+    let _policy = burn_amp_tests::enter_config!(Config {
+        preset: Preset::O0,
+        ..scaling(Compute::Auto, LossScaleMode::Dynamic)
+    });
+    under(train::<AmpAutodiff>());
+    let handle = loss_scale::<AmpAutodiff>(&Default::default());
     assert_eq!((handle.steps(), handle.skipped_steps()), (50, 0));
 }
 
 #[test]
 fn low_precision_training_ends_where_f32_training_ends() {
-    fn ends_near<P: ConfigSource>(plain: &[f32]) {
-        let _policy = burn_amp_tests::enter::<P>();
-        let (_, losses) = train::<AmpAutodiff<P>>();
+    fn ends_near(plain: &[f32]) {
+        let (_, losses) = train::<AmpAutodiff>();
         assert!(losses.iter().all(|loss| loss.is_finite()), "{losses:?}");
         // Dropout draws the same masks; only rounding differs, which 50 steps of AdamW amplify.
         let (last, expected) = (losses[49], plain[49]);
@@ -135,14 +130,12 @@ fn low_precision_training_ends_where_f32_training_ends() {
     }
 
     let (_, plain) = train::<PlainAutodiff>();
-    #[cfg(not(feature = "vulkan"))]
-    ends_near::<burn_amp_tests::InBf16>(&plain);
-    ends_near::<InF16>(&plain);
+    for_each_low_policy!(|| ends_near(&plain));
 }
 
 #[test]
 fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
-    let _policy = burn_amp_tests::enter::<Shared>();
+    let _policy = burn_amp_tests::enter_config!(scaling(Compute::F16, LossScaleMode::Off));
     const USES: usize = 8;
 
     fn run<B: AutodiffBackend>(
@@ -171,8 +164,7 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
             .unwrap()
     }
 
-    policy!(Shared, scaling(Compute::F16, LossScaleMode::Off));
-    let amp = run::<AmpAutodiff<Shared>>(|x, weight| x.matmul(weight).tanh());
+    let amp = run::<AmpAutodiff>(|x, weight| x.matmul(weight).tanh());
     let by_hand = run::<PlainAutodiff>(|x, weight| {
         let product = x.cast(DType::F16).matmul(weight.cast(DType::F16));
         product.cast(DType::F32).tanh().cast(DType::F16)
@@ -183,17 +175,14 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
 #[test]
 fn a_backend_of_amp_answers_as_the_plain_one() {
     let device = Default::default();
-    assert!(AmpAutodiff::<InF16>::ad_enabled(&device));
-    assert!(!Amp::<InF16>::ad_enabled(&device));
-    assert!(Amp::<InF16>::sync(&device).is_ok());
-    assert_eq!(
-        Amp::<InF16>::name(&device),
-        format!("amp<{}>", Plain::name(&device))
-    );
-    assert_eq!(Amp::<InF16>::device_count(0), Plain::device_count(0));
+    assert!(AmpAutodiff::ad_enabled(&device));
+    assert!(!Amp::ad_enabled(&device));
+    assert!(Amp::sync(&device).is_ok());
+    assert_eq!(Amp::name(&device), format!("amp<{}>", Plain::name(&device)));
+    assert_eq!(Amp::device_count(0), Plain::device_count(0));
     for dtype in [DType::F16, DType::F64] {
         assert_eq!(
-            Amp::<InF16>::dtype_usage(&device, dtype),
+            Amp::dtype_usage(&device, dtype),
             Plain::dtype_usage(&device, dtype)
         );
     }
@@ -214,7 +203,7 @@ fn seeding_and_dropout_draw_as_on_the_plain_backend() {
             .unwrap()
     }
 
-    let amp = dropped::<AmpAutodiff<InF16>>();
+    let amp = dropped::<AmpAutodiff>();
     assert_eq!(amp, dropped::<PlainAutodiff>());
     assert!(amp.contains(&0.0) && amp.contains(&2.0));
 }

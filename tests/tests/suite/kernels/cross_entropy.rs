@@ -20,6 +20,8 @@ use super::rows::{
     slack, tensor, wide,
 };
 
+type B = AmpAutodiff;
+
 /// One target per row: the first class, the last one, and others.
 fn targets(rows: usize, n: usize) -> Vec<i64> {
     (0..rows)
@@ -163,7 +165,7 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
         [plain, padded, weighted, smoothed];
     for with in configs {
         let (expected, expected_gradient) = loss_and_gradient::<PlainAutodiff>(with);
-        let (found, gradient) = loss_and_gradient::<AmpAutodiff<Fused>>(with);
+        let (found, gradient) = loss_and_gradient::<B>(with);
         // Logits of up to 64 are rounded to F16, which affects the loss and the gradient.
         let epsilon = epsilon(DType::F16) as f32;
         assert!(
@@ -186,7 +188,6 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
     let _policy = burn_amp_tests::enter::<Fused>();
-    type B = AmpAutodiff<Fused>;
     let device = Default::default();
     let values: Vec<f32> = noise(24, 3).into_iter().map(|x| x as f32).collect();
     let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &device);
@@ -227,8 +228,8 @@ fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor()
 #[test]
 fn a_log_softmax_that_is_apart_has_the_same_loss() {
     let identity = |config| config;
-    let (fused, _) = within::<Fused, _>(|| loss_and_gradient::<AmpAutodiff<Fused>>(identity));
-    let (apart, _) = within::<Apart, _>(|| loss_and_gradient::<AmpAutodiff<Apart>>(identity));
+    let (fused, _) = within::<Fused, _>(|| loss_and_gradient::<B>(identity));
+    let (apart, _) = within::<Apart, _>(|| loss_and_gradient::<B>(identity));
     assert!((fused - apart).abs() <= 16.0 * epsilon(DType::F16) as f32);
 }
 
@@ -245,7 +246,7 @@ fn large_logits_keep_the_digits_of_the_loss() {
             .forward(logits, targets);
         loss.into_data().to_vec::<f32>().unwrap()[0]
     }
-    let (found, expected) = (loss::<AmpAutodiff<Fused>>(), loss::<PlainAutodiff>());
+    let (found, expected) = (loss::<B>(), loss::<PlainAutodiff>());
     assert!(
         (found - expected).abs() <= 8.0 * f32::EPSILON,
         "{found}, {expected}"

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::tensor::TensorData;
 use burn_amp::{config::Op, extend::Kind, thresholds};
 use burn_amp_tests::{
-    AmpAutodiff, ConfigSource, InBf16, Plain, PlainAutodiff,
+    AmpAutodiff, InBf16, Plain, PlainAutodiff,
     cases::{Case, Output, Setting},
     near::epsilon,
+    under_each,
 };
 use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
@@ -94,8 +95,7 @@ fn in_graph<B: AutodiffBackend + Kinds>(cell: Cell) -> Option<(Vec<Values>, Opti
 type Part = fn(Cell) -> Option<(Vec<Values>, Option<Kind>)>;
 
 /// Compares all cells of some kinds; returns the number of cells of each kind.
-fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn compare(kinds: &[Kind], amp: Part, plain: Part) {
     let _lowered = thresholds::lower();
     let mut failures = Vec::new();
     for kind in kinds {
@@ -119,7 +119,7 @@ fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
                         cells += 1;
                         // Values that are exact in every dtype, but for those of the functions that make some kinds:
                         // they, the casts of the op's operands and its result are rounded.
-                        let share = 8.0 * f64::from(epsilon::<P>());
+                        let share = 8.0 * f64::from(epsilon());
                         if let Some(differ) = differences(&found, &expected, share) {
                             failures.push(format!("{what}: {differ}"));
                         }
@@ -142,26 +142,24 @@ fn compare<P: ConfigSource>(kinds: &[Kind], amp: Part, plain: Part) {
     );
 }
 
-fn every_op_reads_every_kind<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let all = Kind::ALL.iter().copied().filter(|kind| exists::<P>(*kind));
+fn every_op_reads_every_kind() {
+    let all = Kind::ALL.iter().copied().filter(|kind| exists(*kind));
     let is_outside = |kind: &Kind| matches!(kind, Kind::Parameter | Kind::Gradient | Kind::Pending);
     let in_graphs: Vec<_> = all.clone().filter(|kind| !is_outside(kind)).collect();
     let outside_of: Vec<_> = all.filter(|kind| *kind != Kind::Leaf).collect();
-    compare::<P>(
+    compare(
         &outside_of,
-        outside::<AmpAutodiff<P>>,
+        outside::<AmpAutodiff>,
         outside::<PlainAutodiff>,
     );
-    compare::<P>(
+    compare(
         &in_graphs,
-        in_graph::<AmpAutodiff<P>>,
+        in_graph::<AmpAutodiff>,
         in_graph::<PlainAutodiff>,
     );
 }
 
 #[test]
 fn every_op_reads_the_values_of_every_kind() {
-    every_op_reads_every_kind::<InBf16>();
-    every_op_reads_every_kind::<InF16>();
+    under_each!(every_op_reads_every_kind, InBf16, InF16);
 }

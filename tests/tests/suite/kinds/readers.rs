@@ -7,9 +7,7 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, Transaction},
 };
 use burn_amp::{extend::Kind, thresholds};
-#[cfg(not(feature = "vulkan"))]
-use burn_amp_tests::InBf16;
-use burn_amp_tests::{AmpAutodiff, ConfigSource, PlainAutodiff, near::epsilon};
+use burn_amp_tests::{AmpAutodiff, InBf16, PlainAutodiff, near::epsilon, under_each};
 use burn_backend::{AutodiffBackend, TensorData, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{InF16, Kinds, Values, differences, exists, loss, make};
@@ -148,21 +146,19 @@ fn cell<B: AutodiffBackend + Kinds>(
     Some((read::<B>(reader, x, &leaf), found))
 }
 
-fn every_reader_reads_every_kind<P: ConfigSource>(size: usize) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn every_reader_reads_every_kind(size: usize) {
     let mut failures = Vec::new();
-    for kind in Kind::ALL.iter().filter(|kind| exists::<P>(**kind)) {
+    for kind in Kind::ALL.iter().filter(|kind| exists(**kind)) {
         for reader in Reader::ALL {
             // A kind that is made in no graph has no backward pass.
             let plain = catch_unwind(|| cell::<PlainAutodiff>(*kind, *reader, size));
             let Ok(Some((expected, _))) = plain else {
                 continue;
             };
-            let (found, of) =
-                cell::<AmpAutodiff<P>>(*kind, *reader, size).expect("as on plain Burn");
+            let (found, of) = cell::<AmpAutodiff>(*kind, *reader, size).expect("as on plain Burn");
             let what = format!("{kind:?} by {reader:?}, {size} x {size}");
             assert_eq!(of, Some(*kind), "{what}");
-            let share = 8.0 * f64::from(epsilon::<P>());
+            let share = 8.0 * f64::from(epsilon());
             failures.extend(
                 differences(&found, &expected, share).map(|differ| format!("{what}: {differ}")),
             );
@@ -171,33 +167,29 @@ fn every_reader_reads_every_kind<P: ConfigSource>(size: usize) {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn at_small_and_large_sizes<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
+fn at_small_and_large_sizes() {
     {
         let _lowered = thresholds::lower();
-        every_reader_reads_every_kind::<P>(6);
+        every_reader_reads_every_kind(6);
     }
-    every_reader_reads_every_kind::<P>(48);
+    every_reader_reads_every_kind(48);
 }
 
 #[test]
 fn every_reader_reads_the_values_of_every_kind() {
-    #[cfg(not(feature = "vulkan"))]
-    at_small_and_large_sizes::<InBf16>();
-    at_small_and_large_sizes::<InF16>();
+    under_each!(at_small_and_large_sizes, InBf16, InF16);
 }
 
-fn debug_names_the_kind<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    for kind in Kind::ALL.iter().filter(|kind| exists::<P>(**kind)) {
-        let x = AmpAutodiff::<P>::float_set_require_grad(
-            AmpAutodiff::<P>::float_from_data(
+fn debug_names_the_kind() {
+    for kind in Kind::ALL.iter().filter(|kind| exists(**kind)) {
+        let x = AmpAutodiff::float_set_require_grad(
+            AmpAutodiff::float_from_data(
                 TensorData::new(vec![1f32; 48 * 48], [48, 48]),
                 &Default::default(),
             ),
             true,
         );
-        if let Some(x) = make::made::<AmpAutodiff<P>>(*kind, x) {
+        if let Some(x) = make::made::<AmpAutodiff>(*kind, x) {
             let debug = format!("{x:?}");
             assert!(debug.contains(&format!("kind: {kind:?}")), "{debug}");
             assert!(debug.contains("48, 48"), "{debug}");
@@ -207,7 +199,5 @@ fn debug_names_the_kind<P: ConfigSource>() {
 
 #[test]
 fn debug_says_what_a_tensor_stands_for_and_prints_no_other_tensor() {
-    #[cfg(not(feature = "vulkan"))]
-    debug_names_the_kind::<InBf16>();
-    debug_names_the_kind::<InF16>();
+    under_each!(debug_names_the_kind, InBf16, InF16);
 }

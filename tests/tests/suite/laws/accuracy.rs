@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::*;
+use burn_amp_tests::{near::precision, *};
 use burn_backend::DType;
 
 use super::drive::*;
@@ -99,14 +99,13 @@ fn is_compared(op: Op) -> bool {
     NOT_COMPARED.iter().all(|(not, _)| *not != op)
 }
 
-fn assert_near<P: ConfigSource>(op: Op, class: Class) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn assert_near(op: Op, class: Class) {
     let epsilon = match class {
         Class::Full => Precision::F32.epsilon(),
-        Class::Low | Class::Internal | Class::Widest | Class::Keep => compute::<P>().epsilon(),
+        Class::Low | Class::Internal | Class::Widest | Class::Keep => precision().epsilon(),
     };
     let (tolerance, to) = tolerance(op, class);
-    let outputs = read(run_amp::<P>(op, |_| true, None).0);
+    let outputs = read(run_amp(op, |_| true, None).0);
     let exact = read(run_on::<Reference>(op, DType::F64, None));
     for (output, exact) in outputs.iter().zip(&exact) {
         if output.stored.is_none() {
@@ -129,11 +128,10 @@ fn assert_near<P: ConfigSource>(op: Op, class: Class) {
     }
 }
 
-fn is_near<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    law::<P>(|op, class| {
+fn is_near() {
+    law(|op, class| {
         if is_compared(op) {
-            assert_near::<P>(op, class);
+            assert_near(op, class);
         }
     });
 }
@@ -144,21 +142,17 @@ fn results_are_as_near_to_f64_as_the_class_lets_them_be() {
     for_each_low_policy!(is_near);
 }
 
-fn differs<P: ConfigSource>(op: Op) -> bool {
-    let _policy = burn_amp_tests::enter::<P>();
-    let class = op.class(compute::<P>()).expect("an op with a class");
-    catch_unwind(AssertUnwindSafe(|| assert_near::<P>(op, class))).is_err()
+fn differs(op: Op) -> bool {
+    let class = op.class(precision()).expect("an op with a class");
+    catch_unwind(AssertUnwindSafe(|| assert_near(op, class))).is_err()
 }
 
 /// In one of the low precisions: BF16 rounds some differences away.
 #[test]
 fn an_op_is_not_compared_only_if_it_differs() {
     for (op, why) in NOT_COMPARED {
-        let differs = [
-            #[cfg(not(feature = "vulkan"))]
-            differs::<InBf16>(*op),
-            differs::<InF16>(*op),
-        ];
-        assert!(differs.contains(&true), "{op} is near, but: {why}");
+        let mut differ = false;
+        for_each_low_policy!(|| differ |= differs(*op));
+        assert!(differ, "{op} is near, but: {why}");
     }
 }

@@ -1,7 +1,7 @@
 //! Law: every `Low` op runs low and every `Full` op in F32, `Keep` inserts no cast, and F64 is never touched.
 
 use burn_amp::config::Class;
-use burn_amp_tests::*;
+use burn_amp_tests::{near::precision, *};
 use burn_backend::DType;
 
 use super::{
@@ -9,12 +9,11 @@ use super::{
     parity::{leaves_wide, storages},
 };
 
-fn stores_as_its_class_says<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let compute = burn_dtype(compute::<P>());
-    law::<P>(|op, class| {
+fn stores_as_its_class_says() {
+    let compute = burn_dtype(precision());
+    law(|op, class| {
         for low in storages(op) {
-            for output in read(run_amp::<P>(op, low, None).0) {
+            for output in read(run_amp(op, low, None).0) {
                 let Some(stored) = output.stored else {
                     continue;
                 };
@@ -36,15 +35,14 @@ fn a_low_op_stores_the_compute_dtype_and_a_full_op_f32() {
     for_each_low_policy!(stores_as_its_class_says);
 }
 
-fn inserts_no_cast<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let compute = burn_dtype(compute::<P>());
-    law::<P>(|op, class| {
+fn inserts_no_cast() {
+    let compute = burn_dtype(precision());
+    law(|op, class| {
         if !matches!(class, Class::Widest | Class::Keep) {
             return;
         }
         for (low, dtype) in [(false, DType::F32), (true, compute)] {
-            let (outputs, casts) = run_amp::<P>(op, |_| low, None);
+            let (outputs, casts) = run_amp(op, |_| low, None);
             assert_eq!(casts, [], "operands in {dtype:?}");
             for output in read(outputs) {
                 assert!(output.stored.is_none_or(|stored| stored == dtype));
@@ -59,11 +57,10 @@ fn keep_and_widest_insert_no_cast_among_operands_of_one_dtype() {
 }
 
 #[cfg(not(feature = "cubecl"))]
-fn leaves_f64<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    law::<P>(|op, _| {
+fn leaves_f64() {
+    law(|op, _| {
         let plain = read(run_on::<Reference>(op, DType::F64, None));
-        let run = || run_on::<burn_amp::Amp<Reference, P>>(op, DType::F64, None);
+        let run = || run_on::<burn_amp::Amp<Reference, InForce>>(op, DType::F64, None);
         let (outputs, casts) = casts(run);
         assert_eq!(casts, []);
         for (output, plain) in read(outputs).iter().zip(&plain) {

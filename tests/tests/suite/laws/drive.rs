@@ -13,6 +13,7 @@ use burn_amp::{
 };
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
+    near::precision,
     *,
 };
 use burn_backend::{Backend, DType, FloatDType, TensorData, TensorMetadata, tensor::FloatTensor};
@@ -35,10 +36,9 @@ pub fn is_driven(op: Op) -> bool {
     NOT_DRIVEN.iter().all(|(not, _)| *not != op)
 }
 
-/// Calls `check` for every op that has a class under `P`; panics with a list of all failures.
-pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let compute = compute::<P>();
+/// Calls `check` for every op that has a class under the policy in force; panics with a list of all failures.
+pub fn law(check: impl Fn(Op, Class)) {
+    let compute = precision();
     let failures: Vec<String> = Op::ALL
         .iter()
         .filter(|op| is_driven(**op))
@@ -54,15 +54,6 @@ pub fn law<P: ConfigSource>(check: impl Fn(Op, Class)) {
         })
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-pub fn compute<P: ConfigSource>() -> Precision {
-    let _policy = burn_amp_tests::enter::<P>();
-    match P::config().expect("the tests' policies are valid").compute {
-        Compute::F16 => Precision::F16,
-        Compute::Bf16 => Precision::BF16,
-        Compute::Auto | Compute::F32 => unreachable!("the laws are about low policies"),
-    }
 }
 
 pub fn burn_dtype(dtype: Precision) -> DType {
@@ -193,27 +184,25 @@ pub fn run_on<B: Backend>(op: Op, dtype: DType, scalar: Option<f64>) -> Vec<Outp
 }
 
 /// Runs the op under Amp; operands for whose position `low` is true are stored in the compute dtype, others in F32.
-pub fn run_amp<P: ConfigSource>(
+pub fn run_amp(
     op: Op,
     low: impl Fn(usize) -> bool,
     scalar: Option<f64>,
-) -> (Vec<Output<Amp<P>>>, Vec<Cast>) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let case = case::<Amp<P>>(op);
+) -> (Vec<Output<Amp>>, Vec<Cast>) {
+    let case = case::<Amp>(op);
     let setting = Setting {
         scalar,
         ..Setting::default()
     };
     let operands = operands(&case, &setting.device).into_iter().enumerate();
     let operands = operands
-        .map(|(i, x)| if low(i) { stored_low::<P>(x) } else { x })
+        .map(|(i, x)| if low(i) { stored_low(x) } else { x })
         .collect();
     casts(|| case.run(operands, &setting))
 }
 
-fn stored_low<P: ConfigSource>(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
-    let _policy = burn_amp_tests::enter::<P>();
-    Amp::<P>::custom_op(Class::Low, [tensor], |[x]| x)
+fn stored_low(tensor: AmpTensor<Plain>) -> AmpTensor<Plain> {
+    Amp::custom_op(Class::Low, [tensor], |[x]| x)
 }
 
 /// A cast of an operand: the op, the dtype before and the dtype after.

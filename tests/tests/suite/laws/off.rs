@@ -89,7 +89,7 @@ fn every_op_of_every_dtype_is_that_of_the_plain_backend_with_its_gradients() {
                 continue;
             };
             compared += expected.iter().flatten().count();
-            if of::<AmpAutodiff<Off>>(op, dtype) != expected {
+            if of::<AmpAutodiff>(op, dtype) != expected {
                 different.push(format!("{op} in {dtype:?}"));
             }
         }

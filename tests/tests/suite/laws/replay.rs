@@ -36,7 +36,7 @@ fn written(compute: Compute, name: &str) -> Config {
 policy!(InF16, written(Compute::F16, "f16"));
 policy!(InBf16, written(Compute::Bf16, "bf16"));
 
-type B<P> = burn_amp::Autodiff<Amp<P>>;
+type B = burn_amp::Autodiff<Amp>;
 
 /// Whether a call of the op is recorded: it has a float result. The others enter as values.
 fn is_recorded(op: Op) -> bool {
@@ -69,26 +69,24 @@ struct Called<B: AutodiffBackend> {
 }
 
 /// Runs the case of an op in a step that overflows beside it; `None` if Burn's `Autodiff` cannot run the op.
-fn step<P: ConfigSource>(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
-    let _policy = burn_amp_tests::enter::<P>();
+fn step(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
     let device = Default::default();
-    let Called { first, outputs } = call::<B<P>>(op, stored).ok()?;
-    let mut loss = B::<P>::float_sum(first);
+    let Called { first, outputs } = call::<B>(op, stored).ok()?;
+    let mut loss = B::float_sum(first);
     for output in outputs {
         if let Output::Float(output) = output {
-            loss = B::<P>::float_add(loss, B::<P>::float_sum(output));
+            loss = B::float_add(loss, B::float_sum(output));
         }
     }
     // What overflows is beside the op, so that the gradients of its operands are finite.
-    let large = B::<P>::float_full([1].into(), 1000.0.into(), &device, FloatDType::F32);
-    let loss = B::<P>::float_add(loss, B::<P>::float_exp(large));
+    let large = B::float_full([1].into(), 1000.0.into(), &device, FloatDType::F32);
+    let loss = B::float_add(loss, B::float_exp(large));
     let _ = std::fs::remove_file(file(name));
-    B::<P>::backward(loss);
+    B::backward(loss);
     Some(Step::read(&file(name)).unwrap_or_else(|error| panic!("{op}: {error}")))
 }
 
-fn has_the_same_bits<P: ConfigSource>(name: &str) {
-    let _policy = burn_amp_tests::enter::<P>();
+fn has_the_same_bits(name: &str) {
     let mut failures = Vec::new();
     let mut count = 0;
     let ops = Op::ALL.iter().copied();
@@ -96,7 +94,7 @@ fn has_the_same_bits<P: ConfigSource>(name: &str) {
         ops.filter(|op| is_recorded(*op) && is_driven(*op) && Case::<Plain>::of(*op).is_some());
     for op in ops {
         for stored in [FloatDType::F32, FloatDType::F16, FloatDType::BF16] {
-            let Some(step) = step::<P>(op, stored, name) else {
+            let Some(step) = step(op, stored, name) else {
                 let plain = call::<PlainAutodiff>(op, FloatDType::F32);
                 assert!(plain.is_err(), "{op} runs without Amp");
                 continue;
@@ -123,10 +121,10 @@ fn has_the_same_bits<P: ConfigSource>(name: &str) {
 
 #[test]
 fn each_op_that_is_run_again_has_the_same_bits_in_f16() {
-    has_the_same_bits::<InF16>("f16");
+    within::<InF16, _>(|| has_the_same_bits("f16"));
 }
 
 #[test]
 fn each_op_that_is_run_again_has_the_same_bits_in_bf16() {
-    has_the_same_bits::<InBf16>("bf16");
+    within::<InBf16, _>(|| has_the_same_bits("bf16"));
 }

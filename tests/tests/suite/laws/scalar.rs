@@ -2,7 +2,7 @@
 //! in F32, and its result is rounded once.
 
 use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::*;
+use burn_amp_tests::{near::precision, *};
 use burn_backend::DType;
 
 use super::drive::*;
@@ -22,14 +22,13 @@ fn is_guarded(op: Op, class: Class) -> bool {
     class == Class::Keep && op.shape().contains("Scalar")
 }
 
-fn runs_in_f32<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    law::<P>(|op, class| {
+fn runs_in_f32() {
+    law(|op, class| {
         if !is_guarded(op, class) {
             return;
         }
-        for scalar in lost_in(compute::<P>()) {
-            let outputs = read(run_amp::<P>(op, |_| true, Some(scalar)).0);
+        for scalar in lost_in(precision()) {
+            let outputs = read(run_amp(op, |_| true, Some(scalar)).0);
             let in_f32 = read(run_plain(op, DType::F32, Some(scalar)));
             for (output, in_f32) in outputs.iter().zip(&in_f32) {
                 assert_eq!(output.stored, in_f32.stored, "scalar {scalar}");
@@ -44,14 +43,13 @@ fn a_scalar_that_the_dtype_would_lose_makes_the_op_run_in_f32() {
     for_each_low_policy!(runs_in_f32);
 }
 
-fn stays_low<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let compute = burn_dtype(compute::<P>());
-    law::<P>(|op, class| {
+fn stays_low() {
+    let compute = burn_dtype(precision());
+    law(|op, class| {
         if !is_guarded(op, class) {
             return;
         }
-        let (outputs, casts) = run_amp::<P>(op, |_| true, Some(0.5));
+        let (outputs, casts) = run_amp(op, |_| true, Some(0.5));
         assert_eq!(casts, []);
         for output in read(outputs) {
             assert!(output.stored.is_none_or(|stored| stored == compute));
@@ -64,16 +62,15 @@ fn a_scalar_that_the_dtype_holds_leaves_the_op_low() {
     for_each_low_policy!(stays_low);
 }
 
-fn rounds_once<P: ConfigSource>() {
-    let _policy = burn_amp_tests::enter::<P>();
-    let compute = compute::<P>();
-    law::<P>(|op, class| {
+fn rounds_once() {
+    let compute = precision();
+    law(|op, class| {
         if !is_guarded(op, class) {
             return;
         }
         for scalar in [0.3, 1.1, -0.7] {
             assert_ne!(compute.round(scalar), scalar);
-            let outputs = read(run_amp::<P>(op, |_| true, Some(scalar)).0);
+            let outputs = read(run_amp(op, |_| true, Some(scalar)).0);
             let in_f32 = read(run_plain(op, DType::F32, Some(scalar)));
             for (output, mut in_f32) in outputs.into_iter().zip(in_f32) {
                 if output.stored.is_some() {
