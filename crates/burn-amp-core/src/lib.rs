@@ -27,6 +27,7 @@
 #![warn(missing_docs)]
 
 mod class;
+mod columns;
 mod config;
 mod dtype;
 mod loss_scale;

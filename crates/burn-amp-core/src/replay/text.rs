@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Form, Replayed, Step, Values};
-use crate::overflow::Range;
+use crate::{columns::columns, overflow::Range};
 
 /// How many calls are shown before and after the one with which the overflow began, unless all are.
 const AROUND: usize = 8;
@@ -54,7 +54,7 @@ impl Replayed {
         // A row of a gradient has no number.
         let shown = rows.iter().skip(1).filter(|row| !row[0].is_empty());
         let hidden = step.calls.len() - shown.count();
-        line(format_args!("{}", columns(&rows)));
+        line(format_args!("{}", columns(&rows, |_| false).join("\n")));
         if hidden > 0 {
             line(format_args!(
                 "{hidden} calls are not shown; `--all` shows them."
@@ -170,24 +170,4 @@ fn bits(form: &Form, step: &Step) -> String {
         .expect("a string takes any text");
     }
     text
-}
-
-/// Aligned columns, without a space at the end of a line.
-fn columns(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<_> = (0..rows[0].len()).map(width).collect();
-    let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(&widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:<width$}  "))
-            .collect();
-        line.trim_end().to_owned()
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }

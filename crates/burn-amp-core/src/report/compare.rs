@@ -42,17 +42,24 @@ pub fn differences(before: &Report, after: &Report) -> Vec<Difference> {
         .collect()
 }
 
-fn counts(report: &Report) -> BTreeMap<String, Count> {
-    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+/// The calls by function, op and dtypes.
+pub(super) fn counts(report: &Report) -> BTreeMap<String, Count> {
+    let mut counts: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for calls in &report.calls {
         let function = calls.site.as_ref().map_or("?", |site| &site.function);
         let what = format!("{function}  {}  {}", calls.op, calls.dtypes());
-        let count = counts.entry(what).or_default();
-        let made = calls.casts.iter().map(|cast| cast.made).sum();
-        count.calls += report.per_step(calls.count);
-        count.casts += report.per_step(made);
+        let [count, casts] = counts.entry(what).or_default();
+        *count += calls.count;
+        *casts += calls.casts.iter().map(|cast| cast.made).sum::<u64>();
     }
+    let per_step = |[calls, casts]: [u64; 2]| Count {
+        calls: report.per_step(calls),
+        casts: report.per_step(casts),
+    };
+    let counts = counts.into_iter();
     counts
+        .map(|(what, count)| (what, per_step(count)))
+        .collect()
 }
 
 impl fmt::Display for Difference {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, text};
+use super::{Report, sections::sections, text};
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -33,12 +33,12 @@ pub(super) fn page(report: &Report) -> String {
         }
         page.push_str("</ul>\n");
     }
-    for section in text::sections(report) {
+    for section in sections(report) {
         let _ = write!(
             page,
             "<h2>{}</h2>\n<p>{}</p>\n<div class=\"wide\">\n<table>\n",
             section.title,
-            escaped(&section.about)
+            escaped(section.about)
         );
         row(&mut page, "th", &section.header, &section.numbers);
         for cells in &section.rows {

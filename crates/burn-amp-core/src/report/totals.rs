@@ -1,6 +1,6 @@
 //! What is added up over a report.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{Calls, Casting, Kept, Report, Sample};
 use crate::Precision;
@@ -87,10 +87,7 @@ impl Report {
 
     /// The tensors of which graphs kept most bytes, at most `count` of them.
     pub fn largest_kept(&self, count: usize) -> Vec<&Kept> {
-        let mut kept: Vec<_> = self.kept.iter().flatten().collect();
-        kept.sort_by_key(|kept| std::cmp::Reverse(kept.bytes));
-        kept.truncate(count);
-        kept
+        largest(self.kept.iter().flatten(), |kept| kept.bytes, count)
     }
 
     /// The number and the bytes of the tensors that graphs kept, by the op that made them, the most bytes first.
@@ -105,28 +102,25 @@ impl Report {
             .into_iter()
             .map(|(op, (count, bytes))| (op, count, bytes))
             .collect();
-        ops.sort_by_key(|(_, _, bytes)| std::cmp::Reverse(*bytes));
+        ops.sort_by_key(|(_, _, bytes)| Reverse(*bytes));
         ops
+    }
+
+    fn all_casts(&self) -> impl Iterator<Item = (&Calls, &Casting)> {
+        let calls = self.calls.iter();
+        calls.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)))
     }
 
     /// The casts that move most bytes, at most `count` of them.
     pub fn largest_casts(&self, count: usize) -> Vec<(&Calls, &Casting)> {
-        let casts = self.calls.iter();
-        let casts = casts.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)));
-        let mut casts: Vec<_> = casts.filter(|(_, cast)| cast.bytes > 0).collect();
-        casts.sort_by_key(|(_, cast)| std::cmp::Reverse(cast.bytes));
-        casts.truncate(count);
-        casts
+        let casts = self.all_casts().filter(|(_, cast)| cast.bytes > 0);
+        largest(casts, |(_, cast)| cast.bytes, count)
     }
 
     /// The casts in which most of the sampled values were lost, at most `count` of them.
     pub fn most_lost(&self, count: usize) -> Vec<(&Calls, &Casting)> {
-        let casts = self.calls.iter();
-        let casts = casts.flat_map(|calls| calls.casts.iter().map(move |cast| (calls, cast)));
-        let mut casts: Vec<_> = casts.filter(|(_, cast)| cast.sample.lost() > 0).collect();
-        casts.sort_by_key(|(_, cast)| std::cmp::Reverse(cast.sample.lost()));
-        casts.truncate(count);
-        casts
+        let casts = self.all_casts().filter(|(_, cast)| cast.sample.lost() > 0);
+        largest(casts, |(_, cast)| cast.sample.lost(), count)
     }
 
     /// The calls in F32 that move most bytes although the compute dtype is lower, at most `count` of them. Ops of an
@@ -138,21 +132,25 @@ impl Report {
         let stays = |calls: &&Calls| {
             calls.computed_in == Precision::F32 && !calls.why.is_of_optimizer() && calls.bytes > 0
         };
-        let mut calls: Vec<_> = self.calls.iter().filter(stays).collect();
-        calls.sort_by_key(|calls| std::cmp::Reverse(calls.bytes));
-        calls.truncate(count);
-        calls
+        largest(self.calls.iter().filter(stays), |calls| calls.bytes, count)
     }
 
     /// The calls in half precision whose dimensions keep tensor cores idle, the ones with most work first, at most
     /// `count` of them.
     pub fn idle(&self, count: usize) -> Vec<&Calls> {
-        let calls = self.calls.iter();
-        let mut calls: Vec<_> = calls
-            .filter(|calls| !calls.idle_dimensions().is_empty())
-            .collect();
-        calls.sort_by_key(|calls| std::cmp::Reverse(calls.flops));
-        calls.truncate(count);
-        calls
+        let is_idle = |calls: &&Calls| !calls.idle_dimensions().is_empty();
+        largest(
+            self.calls.iter().filter(is_idle),
+            |calls| calls.flops,
+            count,
+        )
     }
+}
+
+/// At most `count` items, those with the largest sizes first.
+fn largest<T>(items: impl Iterator<Item = T>, size: impl Fn(&T) -> u64, count: usize) -> Vec<T> {
+    let mut items: Vec<_> = items.collect();
+    items.sort_by_key(|item| Reverse(size(item)));
+    items.truncate(count);
+    items
 }

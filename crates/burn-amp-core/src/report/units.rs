@@ -33,6 +33,14 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// A share of values, of which few may be lost: with two digits.
+pub(crate) fn share(part: u64, whole: u64) -> String {
+    match part {
+        0 => "none".into(),
+        _ => format!("{:.2} %", 100.0 * part as f64 / whole as f64),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
