@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::{
     Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
-    kinds::{FilePath, Flag, Kind, OptionalPath, Power, Whole, name},
+    kinds::{FilePath, Flag, Kind, Power, Whole, name},
     open::open,
     tree::Value,
 };
@@ -84,11 +84,11 @@ keys! {
         "skip a step whose norm exceeds this many recent medians; 0 never skips; needs an AmpOptimizer";
     "overflow.locate" => overflow.locate: name::<Locate>("mode"),
         "when to look for the first op that made inf or NaN";
-    "overflow.replay" => overflow.replay: OptionalPath,
+    "overflow.replay" => overflow.replay: FilePath { is_optional: true },
         "write such a step to this file, for `burn-amp replay`; \"\" writes none";
     "report.steps" => report.steps: Whole(0..=u32::MAX),
         "steps that the precision report covers, after the first one; 0 makes no report";
-    "report.output" => report.output: FilePath,
+    "report.output" => report.output: FilePath { is_optional: false },
         "write the report to this name with .json, .html and .txt";
     "report.samples" => report.samples: Flag,
         "true: sample the casts, and report how many values overflow or become 0";

@@ -1,6 +1,6 @@
 //! The kinds of values that keys take: how each is read, checked, written and described.
 
-use std::{marker::PhantomData, ops::RangeInclusive, str::FromStr};
+use std::{fmt::Display, marker::PhantomData, ops::RangeInclusive, str::FromStr};
 
 use super::{ConfigError, Place, tree::Value};
 use crate::named::Named;
@@ -197,65 +197,42 @@ impl Kind for Flag {
     }
 }
 
-/// The path of a file, which is not empty.
-pub(super) struct FilePath;
+/// The path of a file.
+pub(super) struct FilePath {
+    /// Whether an empty string stands for no file.
+    pub(super) is_optional: bool,
+}
 
 impl Kind for FilePath {
     type Field = String;
 
     fn allowed(&self) -> String {
-        "the path of a file".into()
-    }
-
-    fn read(&self, value: &Value, place: &Place) -> Result<String, ConfigError> {
-        match value {
-            Value::String(path) | Value::Text(path) if !path.trim().is_empty() => Ok(path.clone()),
-            Value::String(_) | Value::Text(_) => Err(ConfigError::unexpected(
-                place.clone(),
-                self.allowed(),
-                "an empty string",
-            )),
-            Value::Table(_)
-            | Value::Integer(_)
-            | Value::Float(_)
-            | Value::Written(..)
-            | Value::Boolean(_)
-            | Value::Other(_) => Err(ConfigError::unexpected(
-                place.clone(),
-                self.allowed(),
-                value,
-            )),
+        match self.is_optional {
+            true => "the path of a file, or an empty string".into(),
+            false => "the path of a file".into(),
         }
     }
 
-    fn write(&self, field: &String) -> Value {
-        Value::String(field.clone())
-    }
-}
-
-/// The path of a file, or an empty string for none.
-pub(super) struct OptionalPath;
-
-impl Kind for OptionalPath {
-    type Field = String;
-
-    fn allowed(&self) -> String {
-        "the path of a file, or an empty string".into()
-    }
-
     fn read(&self, value: &Value, place: &Place) -> Result<String, ConfigError> {
+        let unexpected = |found: &dyn Display| {
+            Err(ConfigError::unexpected(
+                place.clone(),
+                self.allowed(),
+                found,
+            ))
+        };
         match value {
-            Value::String(path) | Value::Text(path) => Ok(path.trim().to_owned()),
+            Value::String(path) | Value::Text(path) => match path.trim() {
+                "" if !self.is_optional => unexpected(&"an empty string"),
+                trimmed if self.is_optional => Ok(trimmed.to_owned()),
+                _ => Ok(path.clone()),
+            },
             Value::Table(_)
             | Value::Integer(_)
             | Value::Float(_)
             | Value::Written(..)
             | Value::Boolean(_)
-            | Value::Other(_) => Err(ConfigError::unexpected(
-                place.clone(),
-                self.allowed(),
-                value,
-            )),
+            | Value::Other(_) => unexpected(value),
         }
     }
 
