@@ -32,7 +32,7 @@ mod reference;
 
 pub use reference::{reference, reference_backward};
 
-use crate::{affine::AffineJoint, graph::values, made, prelude::*};
+use crate::{affine::Joint, graph::values, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Kernel for LayerNormForward {
         for other in results.iter().skip(2).chain(&results[..2]) {
             made::float::<B>(other);
         }
-        let joint = AffineJoint::<B>::new(&output);
+        let joint = Joint::<B>::new(&output);
         let saved = LayerNormSaved::<B> {
             gamma: operands[1].primitive.clone(),
             mean: results[0].clone(),
@@ -196,7 +196,7 @@ struct LayerNormSaved<B: AmpBackend> {
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
-    joint: AffineJoint<B>,
+    joint: Joint<B>,
 }
 
 impl<B: AmpBackend> Node<B> for LayerNormSaved<B> {
