@@ -97,20 +97,20 @@ fn launch<R: CubeRuntime>(
         ),
         [x.dtype, grad_dtype].map(storage),
     );
-    let sums = match slices {
-        1 => results,
-        slices => sum_of_slices(results, slices, divisor),
-    };
+    let sums = sum_of_slices(results, slices, divisor);
     let shape = layout.grid_shape(kept_shape);
     Some(sums.map(|sums| layout.restored_factor(reshape(sums, shape.clone()))))
 }
 
-/// Launches the sums of the slices, `[slices, sums]`.
+/// Launches the sums of the slices, `[slices, sums]`, if there are several.
 fn sum_of_slices<R: CubeRuntime>(
     [first, second]: [CubeTensor<R>; 2],
     slices: usize,
     divisor: f32,
 ) -> [CubeTensor<R>; 2] {
+    if slices == 1 {
+        return [first, second];
+    }
     let client = first.client.clone();
     let kept = first.meta.num_elements() / slices;
     let totals = [(), ()].map(|()| empty_on_device_of(&first, Shape::new([kept]), DType::F32));

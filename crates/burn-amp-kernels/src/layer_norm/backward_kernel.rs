@@ -36,11 +36,12 @@ struct Results<F: Float, N: Size> {
     beta: Array<Vector<f32, N>>,
 }
 
-/// How many teams there are, and how many rows each has.
+/// How many teams there are, and the rows of which each has some.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Teams {
     count: usize,
-    rows: usize,
+    rows: AllRows,
+    rows_per_team: usize,
 }
 
 /// The sums for γ and β of a unit.
@@ -58,10 +59,10 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     grad: &RowsOf<G, N>,
     statistics: &Statistics<N>,
     results: &mut Results<F, N>,
-    rows: AllRows,
     teams: Teams,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {
+    let rows = teams.rows;
     let team = comptime!(rows.team);
     let index = team_index(team);
     let mut sums = Sums::<N> {
@@ -73,7 +74,7 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
         sums.gamma[step] = Vector::zeroed();
         sums.beta[step] = Vector::zeroed();
     }
-    for turn in 0..teams.rows {
+    for turn in 0..teams.rows_per_team {
         let next = index + turn * teams.count;
         let row = rows.at(select(index < teams.count, next, rows.count));
         add_row::<F, G, N>(x, grad, statistics, row, results, &mut sums);
@@ -217,8 +218,7 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         grad.arg(&plan),
         StatisticsLaunch::new(gamma, mean, inverse_std),
         ResultsLaunch::new(dx_arg, gamma_sums, beta_sums),
-        plan.all_rows(),
-        TeamsLaunch::new(teams, rows_per_team),
+        TeamsLaunch::new(teams, plan.all_rows(), rows_per_team),
         [x.storage(), grad.storage()],
     );
     let [dgamma, dbeta] = sum_over_teams(sums, teams);

@@ -28,18 +28,7 @@ fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
     let mut x = x.share(row);
     let mask = before.mask_row(row.index);
 
-    let first = before.score(x.first(), mask);
-    let mut largest = Vector::new(first[0]);
-    #[unroll(team.kept > 0)]
-    for step in 0..row.steps() {
-        if row.has(step) {
-            let score = before.score(x.at(step), mask + row.column(step));
-            largest = max(largest, score);
-            x.keep(step, score);
-        }
-    }
-    let largest = over_row::<N>(largest, Reduction::Max, team);
-
+    let largest = largest::<F, M, N>(&mut x, before, mask, row);
     let mut sum = Vector::<f32, N>::zeroed();
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
@@ -79,6 +68,28 @@ fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
             output[row.index * rows.length + row.column(step)] = Vector::cast_from(value);
         }
     }
+}
+
+/// Returns the largest score of a row, and keeps the scores.
+#[cube]
+fn largest<F: Float, M: Int, N: Size>(
+    x: &mut Share<F, N>,
+    before: &Before<M, N>,
+    mask: usize,
+    row: Row,
+) -> f32 {
+    let team = comptime!(row.team);
+    let first = before.score(x.first(), mask);
+    let mut largest = Vector::new(first[0]);
+    #[unroll(team.kept > 0)]
+    for step in 0..row.steps() {
+        if row.has(step) {
+            let score = before.score(x.at(step), mask + row.column(step));
+            largest = max(largest, score);
+            x.keep(step, score);
+        }
+    }
+    over_row::<N>(largest, Reduction::Max, team)
 }
 
 /// Returns what is kept for a step. If nothing is kept, computes the score again.
