@@ -21,5 +21,5 @@ pub(crate) use crate::{
     kernel::{AmpBackend, Graph, Kernel},
     sum::sum_dim,
     tensors::{Meta, Tensors, TensorsOf, exactly, one_per_row},
-    widen::{cast, wide_dtype, widen},
+    widen::{bool_dtype, cast, wide_dtype, widen},
 };

@@ -58,6 +58,12 @@ impl<F, I, B, const N: usize> From<[F; N]> for Tensors<F, I, B> {
     }
 }
 
+impl<F, I, B, const N: usize> From<([F; N], Option<F>)> for Tensors<F, I, B> {
+    fn from((floats, last): ([F; N], Option<F>)) -> Self {
+        Vec::from_iter(floats.into_iter().chain(last)).into()
+    }
+}
+
 impl<F, I, B> Tensors<F, I, B> {
     /// Adds int tensors.
     pub fn with_ints(self, ints: impl IntoIterator<Item = I>) -> Self {
@@ -78,6 +84,13 @@ impl<F, I, B> Tensors<F, I, B> {
     /// Returns the float tensors, of which there must be `N`.
     pub fn exactly<const N: usize>(self) -> [F; N] {
         exactly(self.floats)
+    }
+
+    /// Returns `N` float tensors, and the one behind them if there is one.
+    pub(crate) fn and_maybe<const N: usize>(mut self) -> ([F; N], Option<F>) {
+        let has_last = self.floats.len() > N;
+        let last = has_last.then(|| self.floats.pop()).flatten();
+        (self.exactly(), last)
     }
 
     /// Returns the only float tensor.

@@ -1,6 +1,8 @@
 //! Casts to the dtype in which the references compute.
 
-use burn_backend::{Backend, DType, FloatDType, TensorMetadata, tensor::FloatTensor};
+use burn_backend::{
+    Backend, BoolDType, DType, FloatDType, TensorMetadata, get_device_settings, tensor::FloatTensor,
+};
 
 /// Casts a tensor, unless it has the dtype already.
 pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
@@ -29,4 +31,9 @@ pub(crate) fn widen<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 pub(crate) fn empty_wide_like<B: Backend>(tensor: &FloatTensor<B>) -> FloatTensor<B> {
     let dtype = wide_dtype(tensor.dtype());
     B::float_empty(tensor.shape(), &B::float_device(tensor), dtype.into())
+}
+
+/// Returns the dtype of the bools on the device of a tensor.
+pub(crate) fn bool_dtype<B: Backend>(tensor: &FloatTensor<B>) -> BoolDType {
+    get_device_settings::<B>(&B::float_device(tensor)).bool_dtype
 }

@@ -26,13 +26,7 @@ const CLASSES: &[(&str, &[&str])] = &[
     ),
     (
         "norm",
-        &[
-            "norm_",
-            "affine_",
-            "sums_by_",
-            "sum_of_slices",
-            "column_sums",
-        ],
+        &["norm_", "affine_", "sum_of_slices", "column_sums"],
     ),
     (
         "optimizer",
@@ -95,7 +89,6 @@ pub fn is_ours(entry: &str) -> bool {
         "unscale_",
         "next_loss_scale",
         "affine_",
-        "sums_by_",
         "sum_of_slices",
         "column_sums",
         "cat_kernel",

@@ -1,43 +1,35 @@
 use burn_backend::{DType, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{calculate_cube_count_elemwise, prelude::*};
+use cubecl::prelude::*;
 
 use super::Activation;
 use crate::cube::{
     layout::{ordered_as, restored_as},
-    plan::{address_type, empty_on_device_of, storage},
+    plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
 };
 
-/// One unit computes one vector.
+/// One unit computes one vector: of the function, or with a gradient of the gradient with respect to `x`.
 #[cube(launch, address_type = "dynamic")]
-fn activation_kernel<X: Float, O: Float, N: Size>(
+fn activation_kernel<X: Float, G: Float, O: Float, N: Size>(
     x: &Array<Vector<X, N>>,
+    grad: &ComptimeOption<Array<Vector<G, N>>>,
     output: &mut Array<Vector<O, N>>,
     #[comptime] activation: Activation,
-    #[define(X, O)] _dtypes: [StorageType; 2],
+    #[define(X, G, O)] _dtypes: [StorageType; 3],
 ) {
     if ABSOLUTE_POS >= output.len() {
         terminate!();
     }
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    output[ABSOLUTE_POS] = Vector::cast_from(value::<N>(x, activation));
-}
-
-/// One unit computes one vector.
-#[cube(launch, address_type = "dynamic")]
-fn activation_backward_kernel<X: Float, G: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
-    grad: &Array<Vector<G, N>>,
-    dx: &mut Array<Vector<X, N>>,
-    #[comptime] activation: Activation,
-    #[define(X, G)] _dtypes: [StorageType; 2],
-) {
-    if ABSOLUTE_POS >= dx.len() {
-        terminate!();
-    }
-    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
-    dx[ABSOLUTE_POS] = Vector::cast_from(slope::<N>(x, activation) * grad);
+    #[comptime]
+    let result = match grad {
+        ComptimeOption::Some(grad) => {
+            let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
+            slope::<N>(x, activation) * grad
+        }
+        ComptimeOption::None => value::<N>(x, activation),
+    };
+    output[ABSOLUTE_POS] = Vector::cast_from(result);
 }
 
 #[cube]
@@ -79,63 +71,36 @@ fn slope<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
     }
 }
 
-/// Returns the elements per vector in which `x` and a result of the same shape in `dtype` are read and written.
-fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>, dtype: DType) -> usize {
-    let elements = x.meta.num_elements();
-    x.client
-        .io_optimized_vector_sizes(x.dtype.size().max(dtype.size()))
-        .find(|size| elements.is_multiple_of(*size))
-        .unwrap_or(1)
-}
-
-/// Launches the function.
+/// Launches the function, or with the gradient of its result the gradient with respect to `x`, in the order of memory of `x`.
 pub(crate) fn activation<R: CubeRuntime>(
     x: CubeTensor<R>,
+    grad: Option<CubeTensor<R>>,
     activation: Activation,
     dtype: DType,
 ) -> CubeTensor<R> {
     let ordered = ordered_as(x.clone(), &x);
     let output = empty_on_device_of(&x, ordered.shape(), dtype);
-    let (client, vector_size) = (x.client.clone(), vector_size(&x, dtype));
-    let vectors = x.meta.num_elements() / vector_size;
-    let units = CubeDim::new(&client, vectors);
+    let dtypes = [
+        x.dtype,
+        grad.as_ref().map_or(x.dtype, |grad| grad.dtype),
+        dtype,
+    ];
+    let widest = dtypes.iter().map(DType::size).fold(0, usize::max);
+    let elements = x.meta.num_elements();
+    let vector_size = vector_size(&x.client, widest, &[elements]);
+    let (cubes, units) = one_each(&x.client, elements / vector_size);
+    let grad = grad.map(|grad| ordered_as(grad, &x).into_array_arg());
     activation_kernel::launch::<R>(
-        &client,
-        calculate_cube_count_elemwise(&client, vectors, units),
+        &x.client,
+        cubes,
         units,
         address_type([&x, &output]),
         vector_size,
         ordered.into_array_arg(),
+        grad.into(),
         output.clone().into_array_arg(),
         activation,
-        [x.dtype, dtype].map(storage),
+        dtypes.map(storage),
     );
     restored_as(output, &x)
-}
-
-/// Launches the gradient with respect to `x`.
-pub(crate) fn activation_backward<R: CubeRuntime>(
-    x: CubeTensor<R>,
-    grad: CubeTensor<R>,
-    activation: Activation,
-) -> CubeTensor<R> {
-    let ordered = ordered_as(x.clone(), &x);
-    let dx = empty_on_device_of(&x, ordered.shape(), x.dtype);
-    let (client, vector_size) = (x.client.clone(), vector_size(&x, grad.dtype));
-    let vectors = x.meta.num_elements() / vector_size;
-    let units = CubeDim::new(&client, vectors);
-    let dtypes = [x.dtype, grad.dtype].map(storage);
-    activation_backward_kernel::launch::<R>(
-        &client,
-        calculate_cube_count_elemwise(&client, vectors, units),
-        units,
-        address_type([&x, &dx]),
-        vector_size,
-        ordered.into_array_arg(),
-        ordered_as(grad, &x).into_array_arg(),
-        dx.clone().into_array_arg(),
-        activation,
-        dtypes,
-    );
-    restored_as(dx, &x)
 }

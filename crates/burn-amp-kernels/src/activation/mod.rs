@@ -68,7 +68,8 @@ impl Kernel for ActivationForward {
         if self.dtype == FloatDType::F64 || operands.is_empty() {
             return Err(operands);
         }
-        let output = kernel::activation(operands.one(), self.activation, self.dtype.into());
+        let (x, dtype) = (operands.one(), self.dtype.into());
+        let output = kernel::activation(x, None, self.activation, dtype);
         Ok([output].into())
     }
 
@@ -108,6 +109,7 @@ impl Kernel for ActivationBackward {
             return Err(operands);
         }
         let [x, grad] = operands.exactly();
-        Ok([kernel::activation_backward(x, grad, self.activation)].into())
+        let dtype = x.dtype;
+        Ok([kernel::activation(x, Some(grad), self.activation, dtype)].into())
     }
 }

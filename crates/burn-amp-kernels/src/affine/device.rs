@@ -24,34 +24,95 @@ pub(super) struct Point {
     pub d: usize,
 }
 
-/// The factors of the chain.
+/// A chain: its factors, and how they lie in the four dimensions.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Factors {
     pub before: ComptimeOption<Array<f32>>,
     pub scale: ComptimeOption<Array<f32>>,
     pub rescale: ComptimeOption<Array<f32>>,
     pub after: ComptimeOption<Array<f32>>,
+    /// The sizes of the dimensions.
+    pub sizes: Point,
+    #[cube(comptime)]
+    pub of: Chain,
 }
 
-/// The place of a vector.
 #[cube]
-pub(super) fn point<N: Size>(vector: usize, sizes: Point) -> Point {
-    let element = vector * N::value();
-    let d = element % sizes.d;
-    let rest = element / sizes.d;
-    let c = rest % sizes.c;
-    let rest = rest / sizes.c;
-    Point {
-        a: rest / sizes.b,
-        b: rest % sizes.b,
-        c,
-        d,
+impl Factors {
+    /// The place of a vector.
+    pub fn point<N: Size>(&self, vector: usize) -> Point {
+        let sizes = self.sizes;
+        let element = vector * N::value();
+        let d = element % sizes.d;
+        let rest = element / sizes.d;
+        let c = rest % sizes.c;
+        let rest = rest / sizes.c;
+        Point {
+            a: rest / sizes.b,
+            b: rest % sizes.b,
+            c,
+            d,
+        }
+    }
+
+    /// `x + before`
+    pub fn centered<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+        plus::<N>(x, &self.before, at, self.sizes, comptime!(self.of.before))
+    }
+
+    /// `x · scale`, or `x / scale`.
+    pub fn scaled<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+        #[comptime]
+        match &self.scale {
+            ComptimeOption::Some(scale) => {
+                let scale = factor::<N>(scale, at, self.sizes, comptime!(self.of.scale));
+                if comptime!(self.of.divides) {
+                    x / scale
+                } else {
+                    x * scale
+                }
+            }
+            ComptimeOption::None => x,
+        }
+    }
+
+    /// `x · rescale`
+    pub fn rescaled<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+        #[comptime]
+        match &self.rescale {
+            ComptimeOption::Some(rescale) => {
+                x * factor::<N>(rescale, at, self.sizes, comptime!(self.of.rescale))
+            }
+            ComptimeOption::None => x,
+        }
+    }
+
+    /// The chain without its ReLU, from `x + before`.
+    pub fn chain<N: Size>(&self, centered: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+        let y = self.scaled::<N>(centered, at);
+        let y = self.rescaled::<N>(y, at);
+        plus::<N>(y, &self.after, at, self.sizes, comptime!(self.of.after))
+    }
+
+    /// The gradient of the result, where the ReLU let it pass.
+    pub fn passed<N: Size>(
+        &self,
+        grad: Vector<f32, N>,
+        centered: Vector<f32, N>,
+        at: Point,
+    ) -> Vector<f32, N> {
+        if comptime!(self.of.relu) {
+            let y = self.chain::<N>(centered, at);
+            select_many(y.less_equal(Vector::new(0.0)), Vector::new(0.0), grad)
+        } else {
+            grad
+        }
     }
 }
 
 /// The place in a tensor that varies along some of the dimensions only.
 #[cube]
-pub(super) fn index(point: Point, sizes: Point, #[comptime] varies: u32) -> usize {
+fn index(point: Point, sizes: Point, #[comptime] varies: u32) -> usize {
     let mut index = 0usize.runtime();
     if comptime!(varies & 1 != 0) {
         index = point.a;
@@ -101,75 +162,5 @@ pub(super) fn plus<N: Size>(
     match summand {
         ComptimeOption::Some(summand) => x + factor::<N>(summand, point, sizes, varies),
         ComptimeOption::None => x,
-    }
-}
-
-#[cube]
-pub(super) fn times<N: Size>(
-    x: Vector<f32, N>,
-    by: &ComptimeOption<Array<f32>>,
-    point: Point,
-    sizes: Point,
-    #[comptime] varies: u32,
-) -> Vector<f32, N> {
-    #[comptime]
-    match by {
-        ComptimeOption::Some(by) => x * factor::<N>(by, point, sizes, varies),
-        ComptimeOption::None => x,
-    }
-}
-
-/// `x · scale`, or `x / scale`.
-#[cube]
-pub(super) fn scaled<N: Size>(
-    x: Vector<f32, N>,
-    factors: &Factors,
-    point: Point,
-    sizes: Point,
-    #[comptime] of: Chain,
-) -> Vector<f32, N> {
-    #[comptime]
-    match &factors.scale {
-        ComptimeOption::Some(scale) => {
-            let scale = factor::<N>(scale, point, sizes, of.scale);
-            if comptime!(of.divides) {
-                x / scale
-            } else {
-                x * scale
-            }
-        }
-        ComptimeOption::None => x,
-    }
-}
-
-/// The chain without its ReLU, from `x + before`.
-#[cube]
-pub(super) fn chain<N: Size>(
-    centered: Vector<f32, N>,
-    factors: &Factors,
-    point: Point,
-    sizes: Point,
-    #[comptime] chain: Chain,
-) -> Vector<f32, N> {
-    let y = scaled::<N>(centered, factors, point, sizes, chain);
-    let y = times::<N>(y, &factors.rescale, point, sizes, chain.rescale);
-    plus::<N>(y, &factors.after, point, sizes, chain.after)
-}
-
-/// The gradient of the result, where the ReLU let it pass.
-#[cube]
-pub(super) fn passed<N: Size>(
-    grad: Vector<f32, N>,
-    centered: Vector<f32, N>,
-    factors: &Factors,
-    point: Point,
-    sizes: Point,
-    #[comptime] of: Chain,
-) -> Vector<f32, N> {
-    if comptime!(of.relu) {
-        let y = chain::<N>(centered, factors, point, sizes, of);
-        select_many(y.less_equal(Vector::new(0.0)), Vector::new(0.0), grad)
-    } else {
-        grad
     }
 }

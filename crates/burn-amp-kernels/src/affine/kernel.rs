@@ -1,16 +1,13 @@
-use burn_backend::{Backend, DType, FloatDType, Shape, TensorMetadata};
+use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{calculate_cube_count_elemwise, prelude::*};
+use cubecl::prelude::*;
 
 use super::{
     Affine, Rest,
-    device::{
-        Chain, Factors, FactorsLaunch, Point, PointLaunch, chain, factor, passed, plus, point,
-        scaled, times,
-    },
+    device::{Chain, Factors, FactorsLaunch, PointLaunch, factor, plus},
     layout::{DIMS, Layout},
 };
-use crate::cube::plan::{address_type, empty_on_device_of, storage};
+use crate::cube::plan::{address_type, empty_on_device_of, one_each, storage, vector_size};
 
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
@@ -19,28 +16,47 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     factors: &Factors,
     summand: &ComptimeOption<Array<Vector<P, N>>>,
     output: &mut Array<Vector<O, N>>,
-    sizes: Point,
-    #[comptime] of: Chain,
     #[define(X, P, O)] _dtypes: [StorageType; 3],
 ) {
     if ABSOLUTE_POS >= output.len() {
         terminate!();
     }
-    let point = point::<N>(ABSOLUTE_POS, sizes);
+    let is_relu = comptime!(factors.of.relu);
+    let at = factors.point::<N>(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
-    let y = chain::<N>(centered, factors, point, sizes, of);
-    #[comptime]
-    let y = match summand {
-        ComptimeOption::Some(summand) => y + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
-        ComptimeOption::None => y,
-    };
-    let y = if comptime!(of.relu) {
+    let y = factors.chain::<N>(factors.centered::<N>(x, at), at);
+    let y = plus_tensor::<P, N>(y, summand);
+    let y = if comptime!(is_relu) {
         select_many(y.less_than(Vector::new(0.0)), Vector::new(0.0), y)
     } else {
         y
     };
     output[ABSOLUTE_POS] = Vector::cast_from(y);
+}
+
+/// Adds this unit's vector of a tensor, if there is one.
+#[cube]
+fn plus_tensor<P: Float, N: Size>(
+    x: Vector<f32, N>,
+    summand: &ComptimeOption<Array<Vector<P, N>>>,
+) -> Vector<f32, N> {
+    #[comptime]
+    match summand {
+        ComptimeOption::Some(summand) => x + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
+        ComptimeOption::None => x,
+    }
+}
+
+/// The gradients of other readers of `x`, as [`Rest`] says.
+#[derive(CubeType, CubeLaunch)]
+struct Others<P: Float, N: Size> {
+    before: ComptimeOption<Array<f32>>,
+    of_squares: ComptimeOption<Array<f32>>,
+    of_sum: ComptimeOption<Array<f32>>,
+    plus: ComptimeOption<Array<Vector<P, N>>>,
+    /// The dimensions along which the first three vary, as bits.
+    #[cube(comptime)]
+    varies: [u32; 3],
 }
 
 /// One unit computes one vector.
@@ -49,217 +65,169 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     x: &Array<Vector<X, N>>,
     factors: &Factors,
     grad: &Array<Vector<G, N>>,
-    rest: &Factors,
-    summand: &ComptimeOption<Array<Vector<P, N>>>,
+    others: &Others<P, N>,
     dx: &mut Array<Vector<O, N>>,
-    sizes: Point,
-    #[comptime] of: Chain,
-    #[comptime] of_rest: Chain,
     #[define(X, G, P, O)] _dtypes: [StorageType; 4],
 ) {
     if ABSOLUTE_POS >= dx.len() {
         terminate!();
     }
-    let point = point::<N>(ABSOLUTE_POS, sizes);
+    let sizes = factors.sizes;
+    let varies = comptime!(others.varies);
+    let at = factors.point::<N>(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
     let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
-    let grad = passed::<N>(grad, centered, factors, point, sizes, of);
-    let grad = scaled::<N>(grad, factors, point, sizes, of);
-    let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
+    let grad = factors.passed::<N>(grad, factors.centered::<N>(x, at), at);
+    let grad = factors.rescaled::<N>(factors.scaled::<N>(grad, at), at);
     #[comptime]
-    let grad = match &rest.scale {
-        ComptimeOption::Some(of_squares) => {
-            let x = plus::<N>(x, &rest.before, point, sizes, of_rest.before);
-            grad + x * factor::<N>(of_squares, point, sizes, of_rest.scale)
+    let grad = match &others.of_squares {
+        ComptimeOption::Some(by) => {
+            let x = plus::<N>(x, &others.before, at, sizes, comptime!(varies[0]));
+            grad + x * factor::<N>(by, at, sizes, comptime!(varies[1]))
         }
         ComptimeOption::None => grad,
     };
-    let grad = plus::<N>(grad, &rest.after, point, sizes, of_rest.after);
-    #[comptime]
-    let grad = match summand {
-        ComptimeOption::Some(summand) => grad + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
-        ComptimeOption::None => grad,
-    };
-    dx[ABSOLUTE_POS] = Vector::cast_from(grad);
+    let grad = plus::<N>(grad, &others.of_sum, at, sizes, comptime!(varies[2]));
+    dx[ABSOLUTE_POS] = Vector::cast_from(plus_tensor::<P, N>(grad, &others.plus));
 }
 
-/// Returns `x`, a chain of which the kernels compute, as they read it.
+/// A tensor `x`, a chain of which the kernels compute, as they read it.
 pub(super) struct Launch<R: CubeRuntime> {
     pub layout: Layout,
-    pub factors: Ordered<R>,
     /// Elements per vector.
     pub vector_size: usize,
-    sizes: [usize; DIMS],
+    factors: [Option<CubeTensor<R>>; 4],
+    chain: Chain,
 }
 
 impl<R: CubeRuntime> Launch<R> {
     /// Plans a launch for tensors of the shape of `x` in the given dtypes, and for others that are broadcast to the grid.
     /// `None` if the kernels cannot compute it.
-    pub(super) fn new<B>(
+    pub(super) fn new(
         x: &CubeTensor<R>,
-        affine: &Affine<B>,
-        others: &[&Shape],
+        affine: &Affine<CubeTensor<R>>,
+        others: &[Shape],
         dtypes: &[DType],
-    ) -> Option<Self>
-    where
-        B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-    {
+    ) -> Option<Self> {
         let is_f64 = x.dtype == DType::F64 || dtypes.contains(&DType::F64);
         if is_f64 || x.meta.num_elements() == 0 {
             return None;
         }
         let factors = affine.factors();
-        let shapes = factors.map(|factor| factor.map(TensorMetadata::shape));
-        let patterns: Vec<_> = shapes
-            .iter()
-            .flatten()
-            .chain(others.iter().copied())
-            .collect();
-        let layout = Layout::new(x, &affine.grid, &patterns)?;
-        let sizes = layout.sizes();
-        let widest = dtypes
-            .iter()
-            .map(DType::size)
-            .fold(x.dtype.size(), usize::max);
-        let vector_size = x
-            .client
-            .io_optimized_vector_sizes(widest)
-            .find(|size| sizes[DIMS - 1].is_multiple_of(*size))
-            .unwrap_or(1);
+        let mut shapes = others.to_vec();
+        shapes.extend(factors.into_iter().flatten().map(TensorMetadata::shape));
+        let layout = Layout::new(x, &affine.grid, &shapes)?;
+        let sizes = dtypes.iter().map(DType::size);
+        let widest = sizes.fold(x.dtype.size(), usize::max);
+        let [before, scale, rescale, after] = factors.map(|factor| layout.varies(factor));
         Some(Self {
-            factors: Ordered::new(&layout, factors, affine.divides, affine.relu),
-            layout,
-            vector_size,
-            sizes,
-        })
-    }
-
-    /// Passes the sizes of the kernels' dimensions to a kernel.
-    pub(super) fn sizes(&self) -> PointLaunch<R> {
-        let [a, b, c, d] = self.sizes;
-        PointLaunch::new(a, b, c, d)
-    }
-}
-
-/// Factors in the order in which a kernel reads `x`: before, scale, rescale, after.
-pub(super) struct Ordered<R: CubeRuntime> {
-    tensors: [Option<CubeTensor<R>>; 4],
-    pub chain: Chain,
-}
-
-impl<R: CubeRuntime> Ordered<R> {
-    fn new(
-        layout: &Layout,
-        factors: [Option<&CubeTensor<R>>; 4],
-        divides: bool,
-        relu: bool,
-    ) -> Self {
-        let [before, scale, rescale, after] =
-            factors.map(|factor| factor.map_or(0, |factor| layout.varies(&factor.shape())));
-        Self {
-            tensors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
+            vector_size: vector_size(&x.client, widest, &layout.sizes()[DIMS - 1..]),
+            factors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
             chain: Chain {
                 before,
                 scale,
                 rescale,
                 after,
-                divides,
-                relu,
+                divides: affine.divides,
+                relu: affine.relu,
             },
-        }
+            layout,
+        })
     }
 
-    pub(super) fn launch(&self) -> FactorsLaunch<R> {
-        let [before, scale, rescale, after] = self
-            .tensors
-            .clone()
-            .map(|factor| factor.map(CubeTensor::into_array_arg));
-        FactorsLaunch::new(before.into(), scale.into(), rescale.into(), after.into())
+    /// Passes a tensor of the shape of `x` to a kernel.
+    pub(super) fn arg(&self, tensor: &CubeTensor<R>) -> ArrayArg<R> {
+        self.layout.ordered(tensor.clone()).into_array_arg()
     }
+
+    /// Passes the chain to a kernel.
+    pub(super) fn factors(&self) -> FactorsLaunch<R> {
+        let [before, scale, rescale, after] = self.factors.clone().map(optional);
+        let [a, b, c, d] = self.layout.sizes();
+        let sizes = PointLaunch::new(a, b, c, d);
+        FactorsLaunch::new(
+            before.into(),
+            scale.into(),
+            rescale.into(),
+            after.into(),
+            sizes,
+            self.chain,
+        )
+    }
+}
+
+/// Passes a tensor to a kernel, if there is one.
+fn optional<R: CubeRuntime>(tensor: Option<CubeTensor<R>>) -> Option<ArrayArg<R>> {
+    tensor.map(CubeTensor::into_array_arg)
 }
 
 /// Launches the chain; `None` if the kernel cannot compute it.
-pub(crate) fn affine<R: CubeRuntime, B>(
+pub(crate) fn affine<R: CubeRuntime>(
     x: &CubeTensor<R>,
-    affine: &Affine<B>,
+    affine: &Affine<CubeTensor<R>>,
     plus: Option<&CubeTensor<R>>,
-    dtype: FloatDType,
-) -> Option<CubeTensor<R>>
-where
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
+    dtype: DType,
+) -> Option<CubeTensor<R>> {
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
-    let dtype = DType::from(dtype);
     let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
-    let layout = &launch.layout;
-    let output = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
-    let client = x.client.clone();
-    let vectors = x.meta.num_elements() / launch.vector_size;
-    let units = CubeDim::new(&client, vectors);
+    let output = empty_on_device_of(x, launch.layout.shape(&x.shape()), dtype);
+    let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
     affine_kernel::launch::<R>(
-        &client,
-        calculate_cube_count_elemwise(&client, vectors, units),
+        &x.client,
+        cubes,
         units,
         address_type([x, &output]),
         launch.vector_size,
-        layout.ordered(x.clone()).into_array_arg(),
-        launch.factors.launch(),
-        plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
-            .into(),
+        launch.arg(x),
+        launch.factors(),
+        plus.map(|plus| launch.arg(plus)).into(),
         output.clone().into_array_arg(),
-        launch.sizes(),
-        launch.factors.chain,
         [x.dtype, plus_dtype, dtype].map(storage),
     );
-    Some(layout.restored(output))
+    Some(launch.layout.restored(output))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.
-pub(crate) fn affine_backward<R: CubeRuntime, B>(
+pub(crate) fn affine_backward<R: CubeRuntime>(
     x: &CubeTensor<R>,
-    affine: &Affine<B>,
+    affine: &Affine<CubeTensor<R>>,
     grad: &CubeTensor<R>,
-    rest: &Rest<B>,
-    dtype: FloatDType,
-) -> Option<CubeTensor<R>>
-where
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
-    let [before, of_squares, of_sum, plus] =
-        [&rest.before, &rest.of_squares, &rest.of_sum, &rest.plus].map(Option::as_ref);
-    let before = before.filter(|_| of_squares.is_some());
+    rest: &Rest<CubeTensor<R>>,
+    dtype: DType,
+) -> Option<CubeTensor<R>> {
+    let before = rest.before.as_ref().filter(|_| rest.of_squares.is_some());
+    let small = [before, rest.of_squares.as_ref(), rest.of_sum.as_ref()];
+    let plus = rest.plus.as_ref();
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
-    let dtype = DType::from(dtype);
-    let shapes: Vec<_> = [before, of_squares, of_sum]
+    let shapes: Vec<_> = small
         .into_iter()
         .flatten()
         .map(TensorMetadata::shape)
         .collect();
-    let others: Vec<_> = shapes.iter().collect();
-    let launch = Launch::new(x, affine, &others, &[grad.dtype, plus_dtype, dtype])?;
+    let launch = Launch::new(x, affine, &shapes, &[grad.dtype, plus_dtype, dtype])?;
     let layout = &launch.layout;
-    let rest = Ordered::new(layout, [before, of_squares, None, of_sum], false, false);
     let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
-    let client = x.client.clone();
-    let vectors = x.meta.num_elements() / launch.vector_size;
-    let units = CubeDim::new(&client, vectors);
+    let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
+    let [before, of_squares, of_sum] =
+        small.map(|tensor| optional(tensor.map(|tensor| layout.factor(tensor.clone()))));
+    let others = OthersLaunch::new(
+        before.into(),
+        of_squares.into(),
+        of_sum.into(),
+        plus.map(|plus| launch.arg(plus)).into(),
+        small.map(|tensor| layout.varies(tensor)),
+    );
     affine_backward_kernel::launch::<R>(
-        &client,
-        calculate_cube_count_elemwise(&client, vectors, units),
+        &x.client,
+        cubes,
         units,
         address_type([x, &dx]),
         launch.vector_size,
-        layout.ordered(x.clone()).into_array_arg(),
-        launch.factors.launch(),
-        layout.ordered(grad.clone()).into_array_arg(),
-        rest.launch(),
-        plus.map(|plus| layout.ordered(plus.clone()).into_array_arg())
-            .into(),
+        launch.arg(x),
+        launch.factors(),
+        launch.arg(grad),
+        others,
         dx.clone().into_array_arg(),
-        launch.sizes(),
-        launch.factors.chain,
-        rest.chain,
         [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),
     );
     Some(layout.restored(dx))

@@ -1,9 +1,9 @@
 //! How the kernels go over `x`, decided on the host: in the order of memory, in few dimensions.
 
 use burn_backend::{Shape, TensorMetadata};
-use burn_cubecl::{CubeRuntime, ops::permute, tensor::CubeTensor};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 
-use crate::cube::layout::{contiguous, inverse, order_in_memory};
+use crate::cube::layout::{in_order, order_of, out_of_order, permuted};
 
 /// The most dimensions that the kernels distinguish.
 pub(super) const DIMS: usize = 4;
@@ -26,9 +26,9 @@ impl Layout {
     pub(super) fn new<R: CubeRuntime>(
         x: &CubeTensor<R>,
         grid: &Shape,
-        factors: &[&Shape],
+        factors: &[Shape],
     ) -> Option<Self> {
-        let order = order_in_memory(x.meta.shape(), x.meta.strides());
+        let order = order_of(x);
         let dims = split(x.meta.shape(), grid.as_slice());
         let (order, grid_order) = match dims {
             Some(dims) => {
@@ -73,12 +73,14 @@ impl Layout {
     }
 
     /// Which of the kernels' dimensions a factor varies along, as bits.
-    pub(super) fn varies(&self, factor: &Shape) -> u32 {
-        let sizes = self.fold(|dim| factor[dim]);
-        let bits = sizes
-            .iter()
-            .enumerate()
-            .map(|(dim, size)| u32::from(*size > 1) << dim);
+    pub(super) fn varies(&self, factor: Option<&impl TensorMetadata>) -> u32 {
+        factor.map_or(0, |factor| self.varies_along(&factor.shape()))
+    }
+
+    /// Which of the kernels' dimensions a tensor of a shape in the grid varies along, as bits.
+    pub(super) fn varies_along(&self, shape: &Shape) -> u32 {
+        let sizes = self.fold(|dim| shape[dim]).into_iter().enumerate();
+        let bits = sizes.map(|(dim, size)| u32::from(size > 1) << dim);
         bits.sum()
     }
 
@@ -94,37 +96,32 @@ impl Layout {
 
     /// A tensor of the shape of `x`, in the order of memory of `x`.
     pub(super) fn ordered<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        contiguous(permute(tensor, &self.order))
+        in_order(tensor, &self.order)
     }
 
     /// A factor in the order of memory of `x`.
     pub(super) fn factor<R: CubeRuntime>(&self, factor: CubeTensor<R>) -> CubeTensor<R> {
-        contiguous(permute(factor, &self.grid_order))
+        in_order(factor, &self.grid_order)
     }
 
     /// The shape of `x` in the order of memory.
     pub(super) fn shape(&self, x: &Shape) -> Shape {
-        self.order
-            .iter()
-            .map(|dim| x[*dim])
-            .collect::<Vec<_>>()
-            .into()
+        permuted(x, &self.order)
     }
 
     /// A shape of the grid's rank in the order of memory.
     pub(super) fn grid_shape(&self, shape: &Shape) -> Shape {
-        let sizes = self.grid_order.iter().map(|dim| shape[*dim]);
-        sizes.collect::<Vec<_>>().into()
+        permuted(shape, &self.grid_order)
     }
 
     /// Undoes [`ordered`](Self::ordered).
     pub(super) fn restored<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        permute(tensor, &inverse(&self.order))
+        out_of_order(tensor, &self.order)
     }
 
     /// Undoes [`factor`](Self::factor).
     pub(super) fn restored_factor<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        permute(tensor, &inverse(&self.grid_order))
+        out_of_order(tensor, &self.grid_order)
     }
 }
 

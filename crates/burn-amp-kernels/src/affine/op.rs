@@ -3,37 +3,39 @@
 #[cfg(feature = "cubecl")]
 use super::kernel;
 use super::{
-    Affine, Rest,
-    parts::{ChainParts, next, rest},
+    Affine, Rest, node,
     reference::{reference, reference_backward},
 };
 #[cfg(feature = "cubecl")]
 use crate::cube::layout;
 use crate::prelude::*;
 
-/// Computes a chain, with an optional tensor added before the ReLU, rounded to `dtype`.
-pub(super) fn forward<B: AmpBackend>(
+/// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
+/// to `dtype`.
+pub fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    let (op, tensors) = ChainForward::of(x, affine, plus, dtype);
-    B::run(op, tensors).one()
+    let mut tensors = vec![x];
+    let chain = taken(affine, &mut tensors);
+    tensors.extend(plus);
+    B::run(ChainForward { chain, dtype }, tensors.into()).one()
 }
 
-/// Computes the gradient of a [chain](super::forward) with respect to `x`, plus the gradients of its other readers, rounded to
+/// Computes the gradient of a [chain](forward) with respect to `x`, plus the gradients of its other readers, rounded to
 /// `dtype`.
 pub fn backward<B: AmpBackend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     grad: FloatTensor<B>,
-    rest: Rest<B>,
+    rest: Rest<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let mut tensors = vec![x, grad];
-    let chain = ChainParts::of(affine, &mut tensors);
-    let rest = rest.into_tensors();
+    let chain = taken(affine, &mut tensors);
+    let rest = [rest.before, rest.of_squares, rest.of_sum, rest.plus];
     let op = ChainBackward {
         chain,
         rest: rest.each_ref().map(Option::is_some),
@@ -49,34 +51,37 @@ pub fn in_order_of<B: AmpBackend>(tensor: FloatTensor<B>, x: &FloatTensor<B>) ->
     B::run(InOrderOf, [tensor, x.clone()].into()).one()
 }
 
-/// Takes `x`, a chain, and perhaps a summand. Its node in a graph is that of [`super::forward`].
+/// Takes the factors out of a chain, and appends them to a list.
+pub(super) fn taken<T>(affine: Affine<T>, tensors: &mut Vec<T>) -> Affine<()> {
+    let chain = affine.map(|_| ());
+    let factors = [affine.before, affine.scale, affine.rescale, affine.after];
+    tensors.extend(factors.into_iter().flatten());
+    chain
+}
+
+/// Puts the factors that are next in the list back into a chain.
+pub(super) fn put_back<T>(chain: &Affine<()>, tensors: &mut impl Iterator<Item = T>) -> Affine<T> {
+    chain.map(|()| next(tensors))
+}
+
+/// The next tensor of the list.
+pub(super) fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
+    let next = tensors.next();
+    next.expect("a chain has the tensors of its parts")
+}
+
+/// Takes `x`, a chain, and perhaps a summand.
 #[derive(Clone, Debug)]
 pub(super) struct ChainForward {
-    chain: ChainParts,
-    pub(super) dtype: FloatDType,
+    chain: Affine<()>,
+    dtype: FloatDType,
 }
 
 impl ChainForward {
-    /// Takes a chain apart.
-    pub(super) fn of<B: AmpBackend>(
-        x: FloatTensor<B>,
-        affine: Affine<B>,
-        plus: Option<FloatTensor<B>>,
-        dtype: FloatDType,
-    ) -> (Self, TensorsOf<B>) {
-        let mut tensors = vec![x];
-        let chain = ChainParts::of(affine, &mut tensors);
-        tensors.extend(plus);
-        (Self { chain, dtype }, tensors.into())
-    }
-
-    /// Puts it together: `x`, the chain, and perhaps a summand.
-    pub(super) fn parts<B: Backend>(
-        &self,
-        tensors: TensorsOf<B>,
-    ) -> (FloatTensor<B>, Affine<B>, Option<FloatTensor<B>>) {
-        let tensors = &mut tensors.floats.into_iter();
-        let (x, affine) = (next(tensors), self.chain.chain::<B>(tensors));
+    /// The operands: `x`, the chain, and perhaps a summand.
+    fn parts<F, I, O>(&self, operands: Tensors<F, I, O>) -> (F, Affine<F>, Option<F>) {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, affine) = (next(tensors), put_back(&self.chain, tensors));
         (x, affine, tensors.next())
     }
 }
@@ -89,24 +94,48 @@ impl Kernel for ChainForward {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let (x, affine, plus) = self.parts::<B>(operands);
+        let (x, affine, plus) = self.parts(operands);
         [reference::<B>(x, affine, plus, self.dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let (x, affine, plus) = self.parts::<Cube<R>>(operands.clone());
-        let output = kernel::affine(&x, &affine, plus.as_ref(), self.dtype);
+        let (x, affine, plus) = self.parts(operands.clone());
+        let output = kernel::affine(&x, &affine, plus.as_ref(), self.dtype.into());
         Ok([output.ok_or(operands)?].into())
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let (x, affine, plus) = self.parts(operands);
+        [node::recorded::<B, C>(x, affine, plus, self.dtype)].into()
     }
 }
 
 /// Takes `x`, the gradient, a chain, and the rest of the gradient.
 #[derive(Clone, Debug)]
 struct ChainBackward {
-    chain: ChainParts,
+    chain: Affine<()>,
+    /// Which tensors of the rest there are.
     rest: [bool; 4],
     dtype: FloatDType,
+}
+
+impl ChainBackward {
+    /// The operands: `x`, the gradient, the chain, and the rest.
+    fn parts<F, I, O>(&self, operands: Tensors<F, I, O>) -> (F, F, Affine<F>, Rest<F>) {
+        let tensors = &mut operands.floats.into_iter();
+        let (x, grad) = (next(tensors), next(tensors));
+        let affine = put_back(&self.chain, tensors);
+        let [before, of_squares, of_sum, plus] =
+            self.rest.map(|is_there| is_there.then(|| next(tensors)));
+        let rest = Rest {
+            before,
+            of_squares,
+            of_sum,
+            plus,
+        };
+        (x, grad, affine, rest)
+    }
 }
 
 impl Kernel for ChainBackward {
@@ -126,20 +155,14 @@ impl Kernel for ChainBackward {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, grad) = (next(tensors), next(tensors));
-        let affine = self.chain.chain::<B>(tensors);
-        let rest = rest::<B>(self.rest, tensors);
+        let (x, grad, affine, rest) = self.parts(operands);
         [reference_backward::<B>(x, affine, grad, rest, self.dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let tensors = &mut operands.floats.clone().into_iter();
-        let (x, grad) = (next(tensors), next(tensors));
-        let affine = self.chain.chain::<Cube<R>>(tensors);
-        let rest = rest::<Cube<R>>(self.rest, tensors);
-        let dx = kernel::affine_backward(&x, &affine, &grad, &rest, self.dtype);
+        let (x, grad, affine, rest) = self.parts(operands.clone());
+        let dx = kernel::affine_backward(&x, &affine, &grad, &rest, self.dtype.into());
         Ok([dx.ok_or(operands)?].into())
     }
 }

@@ -4,12 +4,12 @@ use crate::prelude::*;
 /// Computes with Burn's ops, between casts.
 pub fn reference<B: Backend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let shape = x.shape();
-    let mut y = affine.rescaled(affine.scaled(centered::<B>(x, &affine)));
+    let mut y = rescaled::<B>(&affine, scaled::<B>(&affine, centered::<B>(x, &affine)));
     if let Some(after) = &affine.after {
         y = B::float_add(y, after.clone());
     }
@@ -26,13 +26,14 @@ pub fn reference<B: Backend>(
 /// Computes the gradient with respect to `x` with Burn's ops, between casts.
 pub fn reference_backward<B: Backend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     grad: FloatTensor<B>,
-    rest: Rest<B>,
+    rest: Rest<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
     let shape = x.shape();
-    let mut dx = affine.rescaled(affine.scaled(passed::<B>(x.clone(), &affine, grad)));
+    let grad = passed::<B>(x.clone(), &affine, grad);
+    let mut dx = rescaled::<B>(&affine, scaled::<B>(&affine, grad));
     let Rest {
         before,
         of_squares,
@@ -60,7 +61,7 @@ pub fn reference_backward<B: Backend>(
 /// Computes the sums with Burn's ops, between casts.
 pub fn reference_sums<B: Backend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     grad: FloatTensor<B>,
     group: Group,
 ) -> Sums<FloatTensor<B>> {
@@ -68,8 +69,8 @@ pub fn reference_sums<B: Backend>(
     let grad = passed::<B>(x.clone(), &affine, grad);
     let centered = centered::<B>(x, &affine);
     let (grad, centered) = match group {
-        Group::First => (affine.rescaled(grad), centered),
-        Group::Second => (grad, affine.scaled(centered)),
+        Group::First => (rescaled::<B>(&affine, grad), centered),
+        Group::Second => (grad, scaled::<B>(&affine, centered)),
         Group::All => (grad, centered),
     };
     let (of_gradient, of_product) = (grad.clone(), B::float_mul(grad, centered));
@@ -112,7 +113,7 @@ pub(super) fn terms(shape: &Shape, kept: &Shape) -> f64 {
 }
 
 /// `x + before`, in the shape of the grid.
-fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B> {
+fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<FloatTensor<B>>) -> FloatTensor<B> {
     let x = reshaped::<B>(widen::<B>(x), &affine.grid);
     match &affine.before {
         Some(before) => B::float_add(x, before.clone()),
@@ -120,10 +121,33 @@ fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<B>) -> FloatTensor<B>
     }
 }
 
+/// `tensor · scale`, or `tensor / scale`; the tensor if there is no `scale`.
+pub(super) fn scaled<B: Backend>(
+    affine: &Affine<FloatTensor<B>>,
+    tensor: FloatTensor<B>,
+) -> FloatTensor<B> {
+    match &affine.scale {
+        Some(scale) if affine.divides => B::float_div(tensor, scale.clone()),
+        Some(scale) => B::float_mul(tensor, scale.clone()),
+        None => tensor,
+    }
+}
+
+/// `tensor · rescale`; the tensor if there is no `rescale`.
+pub(super) fn rescaled<B: Backend>(
+    affine: &Affine<FloatTensor<B>>,
+    tensor: FloatTensor<B>,
+) -> FloatTensor<B> {
+    match &affine.rescale {
+        Some(rescale) => B::float_mul(tensor, rescale.clone()),
+        None => tensor,
+    }
+}
+
 /// The gradient of the result where the ReLU let it pass, in the shape of the grid.
 fn passed<B: Backend>(
     x: FloatTensor<B>,
-    affine: &Affine<B>,
+    affine: &Affine<FloatTensor<B>>,
     grad: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let grad = reshaped::<B>(widen::<B>(grad), &affine.grid);
@@ -136,8 +160,8 @@ fn passed<B: Backend>(
     };
     let y = reference::<B>(x, chain, None, grad.dtype().into());
     let y = reshaped::<B>(y, &affine.grid);
-    let bools = get_device_settings::<B>(&B::float_device(&y)).bool_dtype;
-    let stopped = B::float_lower_equal_elem(y, 0f32.into(), bools);
+    let bool_dtype = bool_dtype::<B>(&y);
+    let stopped = B::float_lower_equal_elem(y, 0f32.into(), bool_dtype);
     B::float_mask_fill(grad, stopped, 0f32.into())
 }
 

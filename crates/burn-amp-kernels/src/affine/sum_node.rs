@@ -3,16 +3,27 @@
 use burn_backend::Scalar;
 
 use super::{
-    MomentOf,
+    joint::contribute,
     reference::{summed, terms},
     sums::SumsOfValues,
-    term::{self, AffineTerm},
+    term::{MomentsTerm, SquaresTerm, Term},
 };
-use crate::{
-    graph::{contribute, values},
-    made,
-    prelude::*,
-};
+use crate::{graph::values, made, prelude::*};
+
+/// Which of the [`SumAndSquares`](super::SumAndSquares) is computed, and of what.
+#[derive(Clone, Debug)]
+pub struct MomentOf<B: Backend> {
+    /// The shape in which `x` is read.
+    pub grid: Shape,
+    /// What is added to `x`: F32, of the grid's rank, 1 in each dimension that is summed over.
+    pub before: Option<FloatTensor<B>>,
+    /// The shape of the result: the grid's size in a dimension that is kept, 1 in one that is summed over.
+    pub kept: Shape,
+    /// Whether the values are squared.
+    pub squared: bool,
+    /// Whether it is a mean, not a sum.
+    pub mean: bool,
+}
 
 /// Computes one of the [`moments`](super::moments).
 pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTensor<B> {
@@ -23,9 +34,8 @@ pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTen
         squared,
         mean,
     } = moment;
-    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
     let sums = SumsOfValues { grid, kept, mean };
-    B::run(OneMoment { sums, squared }, tensors.into()).one()
+    B::run(OneMoment { sums, squared }, ([x], before).into()).one()
 }
 
 /// One of the sums of values, which is a node in a graph.
@@ -109,7 +119,7 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
         } = self;
         let grad = pass.gradient();
         let device = B::float_device(&grad);
-        let mut moments = term::MomentsTerm {
+        let mut moments = MomentsTerm {
             shape,
             grid,
             squares: None,
@@ -133,7 +143,7 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
                     true => B::float_div_scalar(grad.clone(), (count / 2.0).into()),
                     false => twice(grad.clone()),
                 };
-                moments.squares = Some(term::SquaresTerm {
+                moments.squares = Some(SquaresTerm {
                     x: x.expect("the operand is saved or read"),
                     before: before.clone(),
                     factor: factor.clone(),
@@ -147,6 +157,6 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
         if let Some(gradient) = of_before {
             pass.register(1, gradient);
         }
-        contribute(AffineTerm::Moments(moments), 0, &device, &mut pass);
+        contribute(Term::Moments(moments), 0, &device, &mut pass);
     }
 }

@@ -3,22 +3,42 @@
 #[cfg(feature = "cubecl")]
 use super::sums_launch;
 use super::{
-    Affine, Group, SumAndSquares, Sums,
-    parts::{ChainParts, next},
+    Affine, Group,
+    op::{next, put_back, taken},
     reference::{reference_moments, reference_sums},
 };
 use crate::prelude::*;
 
+/// The sums over an [`Affine`]'s gradient `h`, the gradient of the result where the ReLU let it pass. They have the shape
+/// of the group's factors, broadcast to each other.
+#[derive(Clone, Debug)]
+pub struct Sums<T> {
+    /// The sum of `h · rescale` for the first group, of `h` for the second and for all.
+    pub of_gradient: T,
+    /// The sum of `h · rescale · (x + before)` for the first group, of `h · (x + before) · scale`, or divided by it, for the
+    /// second, of `h · (x + before)` for all.
+    pub of_product: T,
+}
+
+/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1, or their means.
+#[derive(Clone, Debug)]
+pub struct SumAndSquares<T> {
+    /// The sum of the values, or their mean.
+    pub sum: T,
+    /// The sum of their squares, or the mean.
+    pub squares: T,
+}
+
 /// Computes the sums that the gradients of a group of factors are made of. The group must not be empty.
 pub fn sums<B: AmpBackend>(
     x: FloatTensor<B>,
-    affine: Affine<B>,
+    affine: Affine<FloatTensor<B>>,
     grad: FloatTensor<B>,
     group: Group,
 ) -> Sums<FloatTensor<B>> {
     let kept = affine.kept(group).expect("the group has a factor");
     let mut tensors = vec![x, grad];
-    let chain = ChainParts::of(affine, &mut tensors);
+    let chain = taken(affine, &mut tensors);
     let op = SumsOfGradient { chain, group, kept };
     let [of_gradient, of_product] = B::run(op, tensors.into()).exactly();
     Sums {
@@ -35,9 +55,8 @@ pub fn moments<B: AmpBackend>(
     kept: Shape,
     mean: bool,
 ) -> SumAndSquares<FloatTensor<B>> {
-    let tensors: Vec<_> = std::iter::once(x).chain(before).collect();
     let op = SumsOfValues { grid, kept, mean };
-    let [sum, squares] = B::run(op, tensors.into()).exactly();
+    let [sum, squares] = B::run(op, ([x], before).into()).exactly();
     SumAndSquares { sum, squares }
 }
 
@@ -49,7 +68,7 @@ fn two_sums(shape: &Shape) -> Tensors<Meta> {
 /// Takes `x`, the gradient, and a chain.
 #[derive(Clone, Debug)]
 struct SumsOfGradient {
-    chain: ChainParts,
+    chain: Affine<()>,
     group: Group,
     kept: Shape,
 }
@@ -64,7 +83,8 @@ impl Kernel for SumsOfGradient {
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let tensors = &mut operands.floats.into_iter();
         let (x, grad) = (next(tensors), next(tensors));
-        let sums = reference_sums::<B>(x, self.chain.chain(tensors), grad, self.group);
+        let affine = put_back(&self.chain, tensors);
+        let sums = reference_sums::<B>(x, affine, grad, self.group);
         [sums.of_gradient, sums.of_product].into()
     }
 
@@ -72,7 +92,7 @@ impl Kernel for SumsOfGradient {
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let tensors = &mut operands.floats.clone().into_iter();
         let (x, grad) = (next(tensors), next(tensors));
-        let affine = self.chain.chain::<Cube<R>>(tensors);
+        let affine = put_back(&self.chain, tensors);
         let sums = sums_launch::sums(&x, &affine, &grad, self.group);
         Ok(sums.ok_or(operands)?.into())
     }
@@ -95,8 +115,7 @@ impl Kernel for SumsOfValues {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let tensors = &mut operands.floats.into_iter();
-        let (x, before) = (next(tensors), tensors.next());
+        let ([x], before) = operands.and_maybe();
         let Self { grid, kept, mean } = self.clone();
         let SumAndSquares { sum, squares } = reference_moments::<B>(x, grid, before, kept, mean);
         [sum, squares].into()
@@ -104,7 +123,7 @@ impl Kernel for SumsOfValues {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let centered = Affine::<Cube<R>> {
+        let centered = Affine {
             before: operands.floats.get(1).cloned(),
             ..Affine::identity(self.grid.clone())
         };

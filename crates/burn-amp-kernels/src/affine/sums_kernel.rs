@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::{
     Group,
-    device::{Chain, Factors, Point, passed, plus, scaled, times},
+    device::{Factors, Point},
 };
 use crate::cube::team::{Reduction, Team, over_row, team_index};
 
@@ -17,23 +17,11 @@ pub(super) enum Summands {
     Of(Group),
 }
 
-/// What a kernel is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SumCode {
-    /// The dimensions that are kept, as bits.
-    pub kept: u32,
-    pub team: Team,
-    pub chain: Chain,
-    pub summands: Summands,
-}
-
 /// How the sums are divided among units.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Division {
-    /// The sizes of the four dimensions, in elements.
-    sizes: Point,
     /// The number of sums, or of vectors of them.
-    kept: usize,
+    sums: usize,
     /// The slices of each sum.
     slices: usize,
     /// The vectors that are added to one sum.
@@ -41,6 +29,13 @@ pub(super) struct Division {
     per_slice: usize,
     /// What a sum is divided by.
     divisor: f32,
+    /// The dimensions that are kept, as bits.
+    #[cube(comptime)]
+    kept: u32,
+    #[cube(comptime)]
+    team: Team,
+    #[cube(comptime)]
+    summands: Summands,
 }
 
 /// Returns the place of the `summand`-th vector of the sum `kept`. `sizes` count vectors in the last dimension, and so does
@@ -76,17 +71,6 @@ fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
     if takes { number / size } else { number }
 }
 
-/// The sizes of the four dimensions, in vectors along the last one.
-#[cube]
-fn in_vectors<N: Size>(sizes: Point) -> Point {
-    Point {
-        a: sizes.a,
-        b: sizes.b,
-        c: sizes.c,
-        d: sizes.d / N::value(),
-    }
-}
-
 /// Returns the two summands of the vector at a place.
 #[cube]
 fn summands<X: Float, G: Float, N: Size>(
@@ -94,10 +78,9 @@ fn summands<X: Float, G: Float, N: Size>(
     grad: &ComptimeOption<Array<Vector<G, N>>>,
     factors: &Factors,
     place: Point,
-    sizes: Point,
-    #[comptime] code: SumCode,
+    #[comptime] summands: Summands,
 ) -> (Vector<f32, N>, Vector<f32, N>) {
-    let of = comptime!(code.chain);
+    let sizes = factors.sizes;
     let vectors = sizes.d / N::value();
     let at = ((place.a * sizes.b + place.b) * sizes.c + place.c) * vectors + place.d;
     let point = Point {
@@ -106,46 +89,46 @@ fn summands<X: Float, G: Float, N: Size>(
         c: place.c,
         d: place.d * N::value(),
     };
-    let x = Vector::<f32, N>::cast_from(x[at]);
-    let centered = plus::<N>(x, &factors.before, point, sizes, of.before);
+    let centered = factors.centered::<N>(Vector::cast_from(x[at]), point);
     #[comptime]
     let grad = match grad {
         ComptimeOption::Some(grad) => {
-            let grad = Vector::<f32, N>::cast_from(grad[at]);
-            passed::<N>(grad, centered, factors, point, sizes, of)
+            factors.passed::<N>(Vector::cast_from(grad[at]), centered, point)
         }
         ComptimeOption::None => centered,
     };
-    match comptime!(code.summands) {
+    match summands {
         Summands::Moments => (grad, grad * centered),
         Summands::Of(Group::First) => {
-            let grad = times::<N>(grad, &factors.rescale, point, sizes, of.rescale);
+            let grad = factors.rescaled::<N>(grad, point);
             (grad, grad * centered)
         }
-        Summands::Of(Group::Second) => {
-            let scaled = scaled::<N>(centered, factors, point, sizes, of);
-            (grad, grad * scaled)
-        }
+        Summands::Of(Group::Second) => (grad, grad * factors.scaled::<N>(centered, point)),
         Summands::Of(Group::All) => (grad, grad * centered),
     }
 }
 
-/// Each team adds one slice of one sum: for sums over the last dimension.
+/// Each team adds one slice of one sum. If the last dimension is kept, a team is a unit, and adds one slice of as many
+/// neighbouring sums as a vector has elements.
 #[cube(launch, address_type = "dynamic")]
-pub(super) fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
+pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
     x: &Array<Vector<X, N>>,
     grad: &ComptimeOption<Array<Vector<G, N>>>,
     factors: &Factors,
     sums: &mut Sequence<Array<f32>>,
     division: Division,
-    #[comptime] code: SumCode,
     #[define(X, G)] _dtypes: [StorageType; 2],
 ) {
-    let team = comptime!(code.team);
+    let team = comptime!(division.team);
     let index = team_index(team);
-    let vectors = in_vectors::<N>(division.sizes);
-    let slice = index / division.kept;
-    let sum = index % division.kept;
+    let sizes = Point {
+        a: factors.sizes.a,
+        b: factors.sizes.b,
+        c: factors.sizes.c,
+        d: factors.sizes.d / N::value(),
+    };
+    let slice = index / division.sums;
+    let sum = index % division.sums;
     let from = slice * division.per_slice;
     let end = (from + division.per_slice).min(division.length);
     let to = select(slice < division.slices, end, 0);
@@ -154,50 +137,28 @@ pub(super) fn sums_by_team_kernel<X: Float, G: Float, N: Size>(
     let mut firsts = Vector::<f32, N>::zeroed();
     let mut seconds = Vector::<f32, N>::zeroed();
     for summand in range_stepped(from + lane, to, team.units) {
-        let place = place(sum, summand, vectors, code.kept);
-        let (a, b) = summands::<X, G, N>(x, grad, factors, place, division.sizes, code);
+        let place = place(sum, summand, sizes, comptime!(division.kept));
+        let what = comptime!(division.summands);
+        let (a, b) = summands::<X, G, N>(x, grad, factors, place, what);
         firsts += a;
         seconds += b;
     }
-    let firsts = over_row::<N>(firsts, Reduction::Sum, team);
-    let seconds = over_row::<N>(seconds, Reduction::Sum, team);
-    if lane == 0 && slice < division.slices {
-        sums.index_mut(0usize)[index] = firsts / division.divisor;
-        sums.index_mut(1usize)[index] = seconds / division.divisor;
+    if comptime!(division.kept & 8 != 0) {
+        if slice < division.slices {
+            #[unroll]
+            for i in 0..N::value() {
+                sums.index_mut(0usize)[index * N::value() + i] = firsts[i] / division.divisor;
+                sums.index_mut(1usize)[index * N::value() + i] = seconds[i] / division.divisor;
+            }
+        }
+    } else {
+        let first = over_row::<N>(firsts, Reduction::Sum, team);
+        let second = over_row::<N>(seconds, Reduction::Sum, team);
+        if lane == 0 && slice < division.slices {
+            sums.index_mut(0usize)[index] = first / division.divisor;
+            sums.index_mut(1usize)[index] = second / division.divisor;
+        }
     }
-}
-
-/// Each unit adds one slice of as many neighbouring sums as a vector has elements: for sums that keep the last
-/// dimension.
-#[cube(launch, address_type = "dynamic")]
-pub(super) fn sums_by_unit_kernel<X: Float, G: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
-    grad: &ComptimeOption<Array<Vector<G, N>>>,
-    factors: &Factors,
-    sums: &mut Sequence<Array<Vector<f32, N>>>,
-    division: Division,
-    #[comptime] code: SumCode,
-    #[define(X, G)] _dtypes: [StorageType; 2],
-) {
-    if ABSOLUTE_POS >= sums.index(0usize).len() {
-        terminate!();
-    }
-    let vectors = in_vectors::<N>(division.sizes);
-    let sum = ABSOLUTE_POS % division.kept;
-    let from = ABSOLUTE_POS / division.kept * division.per_slice;
-    let to = (from + division.per_slice).min(division.length);
-
-    let mut firsts = Vector::<f32, N>::zeroed();
-    let mut seconds = Vector::<f32, N>::zeroed();
-    for summand in from..to {
-        let place = place(sum, summand, vectors, code.kept);
-        let (a, b) = summands::<X, G, N>(x, grad, factors, place, division.sizes, code);
-        firsts += a;
-        seconds += b;
-    }
-    let divisor = Vector::<f32, N>::new(division.divisor);
-    sums.index_mut(0usize)[ABSOLUTE_POS] = firsts / divisor;
-    sums.index_mut(1usize)[ABSOLUTE_POS] = seconds / divisor;
 }
 
 /// Adds the slices of each sum.

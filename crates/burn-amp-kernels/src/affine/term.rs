@@ -1,53 +1,28 @@
 //! What the readers of a tensor contribute to its gradient, and the passes that compute all of it.
 
-use burn_autodiff::{NodeId, grads::Gradients};
-
 use super::{Affine, Rest, op, reference::reshaped};
-use crate::{graph, prelude::*};
-
-/// What a node saves that waits for the terms of a chain, a sum, or a gradient in another dtype.
-pub(crate) type AffineJoint<B> = graph::Joint<B, AffineTerm<B>>;
-
-/// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
-/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
-/// whose own node waits is returned as it is.
-pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
-    x: FloatTensor<Autodiff<B, C>>,
-) -> FloatTensor<Autodiff<B, C>> {
-    AffineJoint::<B>::of::<C>(x)
-}
-
-/// Hands the gradient of a tensor's copy in another dtype to the node of the tensor, in the tensor's `dtype`: when all
-/// gradients are known if the node is a [`joined`] one.
-pub fn pass_on<B: AmpBackend>(
-    gradient: FloatTensor<B>,
-    to: NodeId,
-    dtype: FloatDType,
-    grads: &mut Gradients,
-) {
-    AffineJoint::<B>::pass_on(gradient, to, dtype, grads);
-}
+use crate::prelude::*;
 
 /// The contribution of one reader.
 #[derive(Clone, Debug)]
-pub(crate) enum AffineTerm<B: AmpBackend> {
+pub(super) enum Term<B: AmpBackend> {
     Chain(ChainTerm<B>),
     Moments(MomentsTerm<B>),
 }
 
 /// The contribution of a chain.
 #[derive(Clone, Debug)]
-pub(crate) struct ChainTerm<B: AmpBackend> {
+pub(super) struct ChainTerm<B: AmpBackend> {
     /// A chain without a ReLU has no use for the values, and then this may be another tensor of the same shape.
     pub x: FloatTensor<B>,
-    pub affine: Affine<B>,
+    pub affine: Affine<FloatTensor<B>>,
     /// The gradient of the chain.
     pub grad: FloatTensor<B>,
 }
 
 /// The contribution of sums of the values and of their squares: `(x + before) · of_squares + of_sum`.
 #[derive(Clone, Debug)]
-pub(crate) struct MomentsTerm<B: AmpBackend> {
+pub(super) struct MomentsTerm<B: AmpBackend> {
     /// The shape of `x`.
     pub shape: Shape,
     pub grid: Shape,
@@ -57,7 +32,7 @@ pub(crate) struct MomentsTerm<B: AmpBackend> {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct SquaresTerm<B: AmpBackend> {
+pub(super) struct SquaresTerm<B: AmpBackend> {
     pub x: FloatTensor<B>,
     pub before: Option<FloatTensor<B>>,
     /// Twice the gradient of the sum of the squares.
@@ -67,9 +42,14 @@ pub(crate) struct SquaresTerm<B: AmpBackend> {
 /// What one pass computes: a chain, moments, or both.
 type Sweep<B> = (Option<ChainTerm<B>>, Option<MomentsTerm<B>>);
 
-/// The sum takes as few passes as possible: one for a chain with the moments of the same grid, and one for two gradients.
-impl<B: AmpBackend> graph::Term<B> for AffineTerm<B> {
-    fn sum(gradients: Vec<FloatTensor<B>>, terms: Vec<Self>, dtype: FloatDType) -> FloatTensor<B> {
+impl<B: AmpBackend> Term<B> {
+    /// Computes the sum of gradients and terms in F32, in as few passes as possible: one for a chain with the moments of the
+    /// same grid, and one for two gradients. Only the last pass rounds to `dtype`.
+    pub(super) fn sum(
+        gradients: Vec<FloatTensor<B>>,
+        terms: Vec<Self>,
+        dtype: FloatDType,
+    ) -> FloatTensor<B> {
         let mut passes: Vec<Sweep<B>> = Vec::new();
         let mut moments: Vec<MomentsTerm<B>> = Vec::new();
         for term in terms {
@@ -125,11 +105,7 @@ impl<B: AmpBackend> ChainTerm<B> {
         plus: Option<FloatTensor<B>>,
         dtype: FloatDType,
     ) -> FloatTensor<B> {
-        let Self {
-            mut x,
-            affine,
-            grad,
-        } = self;
+        let mut x = self.x;
         let mut rest = Rest::plus(plus);
         if let Some(moments) = moments {
             rest.of_sum = moments.of_sum;
@@ -139,7 +115,7 @@ impl<B: AmpBackend> ChainTerm<B> {
                 rest.of_squares = Some(squares.factor);
             }
         }
-        op::backward::<B>(x, affine, grad, rest, dtype)
+        op::backward::<B>(x, self.affine, self.grad, rest, dtype)
     }
 }
 

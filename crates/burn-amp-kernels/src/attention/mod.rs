@@ -15,7 +15,7 @@ mod reference;
 
 use burn_backend::ops::AttentionModuleOptions;
 
-pub use reference::{reference, reference_backward};
+use reference::{reference, reference_backward};
 
 use crate::{graph::values, prelude::*};
 
@@ -36,19 +36,6 @@ pub struct Attention<B: Backend> {
     pub options: AttentionModuleOptions,
 }
 
-/// The gradients of an attention, in the dtypes of the operands.
-#[derive(Debug)]
-pub struct AttentionGradients<B: Backend> {
-    /// The gradient of the queries.
-    pub query: FloatTensor<B>,
-    /// The gradient of the keys.
-    pub key: FloatTensor<B>,
-    /// The gradient of the values.
-    pub value: FloatTensor<B>,
-    /// The gradient of the bias.
-    pub bias: Option<FloatTensor<B>>,
-}
-
 /// Computes attention in mixed precision.
 pub fn forward<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
     let Attention {
@@ -59,12 +46,8 @@ pub fn forward<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
         bias,
         options,
     } = operands;
-    let floats: Vec<_> = [query, key, value].into_iter().chain(bias).collect();
-    B::run(
-        AttentionForward { options },
-        Tensors::from(floats).with_bools(mask),
-    )
-    .one()
+    let operands = Tensors::from(([query, key, value], bias)).with_bools(mask);
+    B::run(AttentionForward { options }, operands).one()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +57,8 @@ struct AttentionForward {
 
 impl AttentionForward {
     fn operands<B: Backend>(&self, mut operands: TensorsOf<B>) -> Attention<B> {
-        let bias = operands.floats.drain(3..).next();
         let mask = operands.bools.pop();
-        let [query, key, value] = operands.exactly();
+        let ([query, key, value], bias) = operands.and_maybe();
         Attention {
             query,
             key,
@@ -108,13 +90,7 @@ impl Kernel for AttentionForward {
 
 impl<B: AmpBackend> Node<B> for Attention<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let AttentionGradients {
-            query,
-            key,
-            value,
-            bias,
-        } = reference_backward::<B>(self, pass.gradient());
-        let gradients = [Some(query), Some(key), Some(value), bias];
+        let gradients = reference_backward::<B>(self, pass.gradient());
         for (at, gradient) in gradients.into_iter().enumerate() {
             if let Some(gradient) = gradient
                 && pass.parent(at).is_some()

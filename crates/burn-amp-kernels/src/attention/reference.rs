@@ -1,10 +1,10 @@
-use burn_backend::tensor::Device;
+use burn_backend::{get_device_settings, tensor::Device};
 
-use super::{Attention, AttentionGradients};
+use super::Attention;
 use crate::{
     prelude::*,
-    scalar::ScalarOp,
-    softmax::{Mask, ScaleMask},
+    scalar::{self, ScalarOp},
+    softmax::{self, Mask, ScaleMask},
 };
 
 /// The dimension of the keys in the scores.
@@ -16,16 +16,19 @@ pub fn reference<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
     B::float_matmul(weights::<B>(operands).probabilities, value)
 }
 
-/// Computes the gradients from that of the output.
+/// Computes the gradients of the queries, the keys, the values and the bias from that of the output.
 pub fn reference_backward<B: AmpBackend>(
     operands: Attention<B>,
     grad: FloatTensor<B>,
-) -> AttentionGradients<B> {
+) -> [Option<FloatTensor<B>>; 4] {
     let Attention {
-        query, key, value, ..
+        query,
+        key,
+        value,
+        bias,
+        ..
     } = operands.clone();
     let scale = scale(&operands);
-    let bias = operands.bias.clone();
     let Weights {
         probabilities,
         before,
@@ -35,44 +38,29 @@ pub fn reference_backward<B: AmpBackend>(
     let grad = cast::<B>(grad, dtype);
     let d_value = B::float_matmul(B::float_transpose(probabilities.clone()), grad.clone());
     let d_probabilities = B::float_matmul(grad, B::float_transpose(value));
-    if let Some(before) = before {
-        let d_products =
-            crate::softmax::backward::<B>(probabilities, d_probabilities, KEYS, before);
-        return AttentionGradients {
-            query: B::float_matmul(d_products.clone(), key),
-            key: B::float_matmul(B::float_transpose(d_products), query),
-            value: d_value,
-            bias: None,
-        };
-    }
-    let d_scores = crate::softmax::backward::<B>(
-        probabilities,
-        d_probabilities,
-        KEYS,
-        crate::softmax::ScaleMask::none(),
-    );
+    let is_scaled = before.is_some();
+    let before = before.unwrap_or(ScaleMask::none());
+    let mut d_products = softmax::backward::<B>(probabilities, d_probabilities, KEYS, before);
     let d_bias = bias.map(|bias| {
-        let summed = summed_to::<B>(widen::<B>(d_scores.clone()), &bias.shape());
+        let summed = summed_to::<B>(widen::<B>(d_products.clone()), &bias.shape());
         cast::<B>(summed, bias.dtype())
     });
-    let d_scores = match cap_slope {
-        Some(slope) => cast::<B>(B::float_mul(widen::<B>(d_scores), slope), dtype),
-        None => d_scores,
-    };
-    let d_products = crate::scalar::forward::<B>(d_scores, ScalarOp::Mul, scale);
-    AttentionGradients {
-        query: B::float_matmul(d_products.clone(), key),
-        key: B::float_matmul(B::float_transpose(d_products), query),
-        value: d_value,
-        bias: d_bias,
+    if let Some(slope) = cap_slope {
+        d_products = cast::<B>(B::float_mul(widen::<B>(d_products), slope), dtype);
     }
+    if !is_scaled {
+        d_products = scalar::forward::<B>(d_products, ScalarOp::Mul, scale);
+    }
+    let d_query = B::float_matmul(d_products.clone(), key);
+    let d_key = B::float_matmul(B::float_transpose(d_products), query);
+    [Some(d_query), Some(d_key), Some(d_value), d_bias]
 }
 
 /// What the scores turn into.
 struct Weights<B: AmpBackend> {
     /// In the dtype of the queries.
     probabilities: FloatTensor<B>,
-    /// The factor and the mask, if the softmax applied them to the products and nothing else did.
+    /// The factor and the mask, if the softmax applied them to the products. Then there is neither a bias nor a soft cap.
     before: Option<ScaleMask<BoolTensor<B>>>,
     /// The derivative of the soft cap, if there is one.
     cap_slope: Option<FloatTensor<B>>,
@@ -80,10 +68,8 @@ struct Weights<B: AmpBackend> {
 
 fn scale<B: AmpBackend>(operands: &Attention<B>) -> f64 {
     let width = operands.query.shape()[3];
-    operands
-        .options
-        .scale
-        .unwrap_or_else(|| 1.0 / (width as f64).sqrt())
+    let scale = operands.options.scale;
+    scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt())
 }
 
 fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
@@ -100,38 +86,34 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     let products = B::float_matmul(query, B::float_transpose(key));
     let [.., queries, keys] = products.shape().dims::<4>();
     let may_mask_a_row = mask.is_some() || bias.is_some() || options.is_causal && keys < queries;
+    let device = B::float_device(&products);
+    let later = || later::<B>([queries, keys], &device);
     if options.softcap.is_none() && !may_mask_a_row {
-        let device = B::float_device(&products);
         let before = ScaleMask {
             scale: scale as f32,
             mask: options.is_causal.then(|| Mask {
-                elements: later::<B>([queries, keys], &device),
+                elements: later(),
                 value: f32::NEG_INFINITY,
             }),
         };
         return Weights {
-            probabilities: crate::softmax::forward::<B>(products, KEYS, before.clone()),
+            probabilities: softmax::forward::<B>(products, KEYS, before.clone()),
             before: Some(before),
             cap_slope: None,
         };
     }
-    let mut scores = crate::scalar::forward::<B>(products, ScalarOp::Mul, scale);
+    let mut scores = scalar::forward::<B>(products, ScalarOp::Mul, scale);
     let mut cap_slope = None;
     if let Some(cap) = options.softcap {
-        assert!(cap > 0.0, "the soft cap must be positive, and is {cap}");
-        let capped = B::float_tanh(B::float_div_scalar(widen::<B>(scores), cap.into()));
-        let square = B::float_mul(capped.clone(), capped.clone());
-        cap_slope = Some(B::float_add_scalar(B::float_neg(square), 1f32.into()));
-        scores = cast::<B>(B::float_mul_scalar(capped, cap.into()), dtype);
+        let (capped, slope) = capped::<B>(scores, cap);
+        (scores, cap_slope) = (cast::<B>(capped, dtype), Some(slope));
     }
-    let minus_infinity = || f32::NEG_INFINITY.into();
     if let Some(mask) = mask {
-        scores = B::float_mask_fill(scores, mask, minus_infinity());
+        scores = B::float_mask_fill(scores, mask, f32::NEG_INFINITY.into());
     }
     if options.is_causal {
-        let later = later::<B>([queries, keys], &B::float_device(&scores));
-        let later = B::bool_expand(later, scores.shape());
-        scores = B::float_mask_fill(scores, later, minus_infinity());
+        let later = B::bool_expand(later(), scores.shape());
+        scores = B::float_mask_fill(scores, later, f32::NEG_INFINITY.into());
     }
     if let Some(bias) = bias {
         scores = B::float_add(widen::<B>(scores), widen::<B>(bias));
@@ -139,7 +121,7 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     let probabilities = if may_mask_a_row {
         without_masked_rows::<B>(scores)
     } else {
-        crate::softmax::forward::<B>(scores, KEYS, crate::softmax::ScaleMask::none())
+        softmax::forward::<B>(scores, KEYS, ScaleMask::none())
     };
     Weights {
         probabilities: cast::<B>(probabilities, dtype),
@@ -148,16 +130,24 @@ fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     }
 }
 
+/// The scores below the soft cap, and the derivative of the cap.
+fn capped<B: AmpBackend>(scores: FloatTensor<B>, cap: f64) -> (FloatTensor<B>, FloatTensor<B>) {
+    assert!(cap > 0.0, "the soft cap must be positive, and is {cap}");
+    let capped = B::float_tanh(B::float_div_scalar(widen::<B>(scores), cap.into()));
+    let square = B::float_mul(capped.clone(), capped.clone());
+    let slope = B::float_add_scalar(B::float_neg(square), 1f32.into());
+    (B::float_mul_scalar(capped, cap.into()), slope)
+}
+
 /// The softmax of scores; 0 in the rows whose scores are all -inf.
 fn without_masked_rows<B: AmpBackend>(scores: FloatTensor<B>) -> FloatTensor<B> {
     let shape = scores.shape();
-    let dtype = get_device_settings::<B>(&B::float_device(&scores)).bool_dtype;
     // burn-cubecl 0.21.0 starts the maximum of a row from the smallest finite number.
     let smallest = scores.dtype().finfo().expect("scores are floats").min;
     let highest = B::float_max_dim(scores.clone(), KEYS);
-    let is_masked = B::float_lower_equal_elem(highest, smallest.into(), dtype);
-    let probabilities =
-        crate::softmax::forward::<B>(scores, KEYS, crate::softmax::ScaleMask::none());
+    let bool_dtype = bool_dtype::<B>(&highest);
+    let is_masked = B::float_lower_equal_elem(highest, smallest.into(), bool_dtype);
+    let probabilities = softmax::forward::<B>(scores, KEYS, ScaleMask::none());
     B::float_mask_fill(probabilities, B::bool_expand(is_masked, shape), 0f32.into())
 }
 

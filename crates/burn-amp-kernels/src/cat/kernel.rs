@@ -3,9 +3,9 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
-    layout::{in_order, order_of, out_of_order},
+    layout::{in_order, order_of, out_of_order, permuted},
     lists::{geometry, most_tensors},
-    plan::{address_type, empty_on_device_of, storage},
+    plan::{address_type, empty_on_device_of, storage, vector_size},
 };
 
 /// The most parts of a launch.
@@ -78,47 +78,39 @@ fn split_kernel<F: Numeric, N: Size>(
 /// Puts parts of one dtype side by side.
 pub(crate) fn cat<R: CubeRuntime>(parts: Vec<CubeTensor<R>>, dim: usize) -> CubeTensor<R> {
     let largest = parts.iter().max_by_key(|part| part.meta.num_elements());
-    let largest = largest.expect("there is a part").clone();
-    let order = order_of(&largest);
+    let largest = largest.expect("there is a part");
     let sizes: Vec<usize> = parts.iter().map(|part| part.meta.shape()[dim]).collect();
-    let plan = CatPlan::new(&largest, &sizes, &order, dim);
-    let whole = empty_on_device_of(&largest, plan.shape.clone(), largest.dtype);
+    let plan = CatPlan::new(largest, &sizes, dim);
+    let whole = empty_on_device_of(largest, plan.shape.clone(), largest.dtype);
     // CUDA refuses to copy an empty tensor.
     let parts = parts.into_iter().filter(|part| !is_empty(part));
-    let parts: Vec<_> = parts.map(|part| in_order(part, &order)).collect();
+    let parts: Vec<_> = parts.map(|part| in_order(part, &plan.order)).collect();
     plan.launches(&parts, |parts, places, (cubes, units)| {
-        let mut views = SequenceArg::new();
-        parts
-            .iter()
-            .for_each(|part| views.push(part.clone().into_array_arg()));
         cat_kernel::launch::<R>(
             &whole.client,
             cubes,
             units,
             address_type(parts.iter().chain([&whole])),
             plan.vector_size,
-            views,
+            arrays(parts),
             whole.clone().into_array_arg(),
             places,
             storage(whole.dtype),
         );
     });
-    out_of_order(whole, &order)
+    out_of_order(whole, &plan.order)
 }
 
 /// Cuts a tensor into parts of these sizes.
 pub(crate) fn split<R: CubeRuntime>(
-    whole: CubeTensor<R>,
+    mut whole: CubeTensor<R>,
     sizes: &[usize],
     dim: usize,
 ) -> Vec<CubeTensor<R>> {
-    let order = order_of(&whole);
-    let plan = CatPlan::new(&whole, sizes, &order, dim);
-    let whole = if is_empty(&whole) {
-        whole
-    } else {
-        in_order(whole, &order)
-    };
+    let plan = CatPlan::new(&whole, sizes, dim);
+    if !is_empty(&whole) {
+        whole = in_order(whole, &plan.order);
+    }
     let part = |size: &usize| {
         let mut shape = plan.shape.clone();
         shape[plan.dim] = *size;
@@ -126,10 +118,6 @@ pub(crate) fn split<R: CubeRuntime>(
     };
     let parts: Vec<_> = sizes.iter().map(part).collect();
     plan.launches(&parts, |parts, places, (cubes, units)| {
-        let mut views = SequenceArg::new();
-        parts
-            .iter()
-            .for_each(|part| views.push(part.clone().into_array_arg()));
         split_kernel::launch::<R>(
             &whole.client,
             cubes,
@@ -137,58 +125,54 @@ pub(crate) fn split<R: CubeRuntime>(
             address_type(parts.iter().chain([&whole])),
             plan.vector_size,
             whole.clone().into_array_arg(),
-            views,
+            arrays(parts),
             places,
             storage(whole.dtype),
         );
     });
     let parts = parts.into_iter();
-    parts.map(|part| out_of_order(part, &order)).collect()
+    parts.map(|part| out_of_order(part, &plan.order)).collect()
 }
 
 fn is_empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
     tensor.meta.num_elements() == 0
 }
 
+/// Passes parts to a kernel.
+fn arrays<R: CubeRuntime, E: CubePrimitive>(parts: &[CubeTensor<R>]) -> SequenceArg<R, Array<E>> {
+    let parts = parts.iter().cloned();
+    parts.map(CubeTensor::into_array_arg).collect()
+}
+
 /// How the parts lie in the whole, in the order of memory.
 struct CatPlan {
+    /// The dimensions, outermost first.
+    order: Vec<usize>,
     shape: Shape,
     /// The dimension along which the parts lie side by side.
     dim: usize,
+    /// The elements behind one step along this dimension.
+    inner: usize,
     vector_size: usize,
 }
 
 impl CatPlan {
-    /// For parts of these sizes of dimension `dim`. `like` has the other sizes.
-    fn new<R: CubeRuntime>(
-        like: &CubeTensor<R>,
-        sizes: &[usize],
-        order: &[usize],
-        dim: usize,
-    ) -> Self {
+    /// For parts of these sizes of dimension `dim`. `like` has the other sizes, and the order.
+    fn new<R: CubeRuntime>(like: &CubeTensor<R>, sizes: &[usize], dim: usize) -> Self {
+        let order = order_of(like);
         let mut shape = like.shape();
         shape[dim] = sizes.iter().sum();
-        let shape: Shape = order
-            .iter()
-            .map(|dim| shape[*dim])
-            .collect::<Vec<_>>()
-            .into();
+        let shape = permuted(&shape, &order);
         let dim = order.iter().position(|other| *other == dim);
         let dim = dim.expect("the order has all dimensions");
-        let inner: usize = shape.as_slice()[dim + 1..].iter().product();
-        let vector_size = like
-            .client
-            .io_optimized_vector_sizes(like.dtype.size())
-            .find(|vector| {
-                sizes
-                    .iter()
-                    .all(|size| (size * inner).is_multiple_of(*vector))
-            })
-            .unwrap_or(1);
+        let inner = shape.as_slice()[dim + 1..].iter().product();
+        let lengths: Vec<usize> = sizes.iter().map(|size| size * inner).collect();
         Self {
+            vector_size: vector_size(&like.client, like.dtype.size(), &lengths),
+            order,
             shape,
             dim,
-            vector_size,
+            inner,
         }
     }
 
@@ -201,29 +185,30 @@ impl CatPlan {
         /// The whole, and the buffer in which CubeCL passes sizes.
         const OTHER_BUFFERS: usize = 2;
 
-        let inner: usize = self.shape.as_slice()[self.dim + 1..].iter().product();
-        let rows = self.shape.as_slice()[..self.dim].iter().product();
-        let vectors = |size: usize| size * inner / self.vector_size;
         let filled = parts.iter().filter(|part| !is_empty(part));
         let filled: Vec<_> = filled.cloned().collect();
-        let mut start = 0;
-        let Some(client) = filled.first().map(|part| part.client.clone()) else {
+        let Some(first) = filled.first() else {
             return;
         };
+        let client = first.client.clone();
         let bindings = client.properties().hardware.max_bindings as usize;
         let most = most_tensors(bindings, 1, OTHER_BUFFERS).min(PARTS);
+        let vectors = |shape: &Shape| shape[self.dim] * self.inner / self.vector_size;
+        let rows: usize = self.shape.as_slice()[..self.dim].iter().product();
+        let mut start = 0;
         for parts in filled.chunks(most) {
-            let (mut starts, mut lengths) = (SequenceArg::new(), SequenceArg::new());
-            let mut longest = 0;
-            for part in parts {
-                let length = vectors(part.meta.shape()[self.dim]);
-                starts.push(start);
-                lengths.push(length);
+            let lengths: Vec<_> = parts.iter().map(|part| vectors(&part.shape())).collect();
+            let longest = lengths.iter().max().expect("a chunk has parts");
+            let starts = lengths.iter().map(|length| {
                 start += length;
-                longest = longest.max(length);
-            }
-            let row = vectors(self.shape[self.dim]);
-            let places = PlacesLaunch::new(starts, lengths, rows, row);
+                start - length
+            });
+            let places = PlacesLaunch::new(
+                starts.collect(),
+                lengths.iter().copied().collect(),
+                rows,
+                vectors(&self.shape),
+            );
             launch(parts, places, geometry(&client, rows * longest));
         }
     }

@@ -4,28 +4,31 @@ use cubecl::prelude::*;
 
 use crate::cube::{
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
-    row::{Row, Share},
-    team::{Team, team_index},
+    row::{AllRows, RowsOf},
 };
+
+/// What there is one of per row.
+#[derive(CubeType, CubeLaunch)]
+struct OnePerRow<I: Int> {
+    log_sum_exp: Array<f32>,
+    targets: Array<I>,
+    grad: Array<f32>,
+}
 
 #[cube(launch, address_type = "dynamic")]
 fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
-    x: &Array<Vector<F, N>>,
-    log_sum_exp: &Array<f32>,
-    targets: &Array<I>,
-    grad: &Array<f32>,
+    x: &RowsOf<F, N>,
+    of_rows: &OnePerRow<I>,
     dx: &mut Array<Vector<F, N>>,
-    pitch: usize,
-    rows: usize,
-    length: usize,
-    #[comptime] team: Team,
+    rows: AllRows,
     #[define(F, I)] _dtypes: [StorageType; 2],
 ) {
-    let row = Row::new(team_index(team), rows, length, team);
-    let x = Share::<F, N>::new(x, pitch, row, team);
-    let log_sum_exp = Vector::new(log_sum_exp[row.index]);
-    let target = u32::cast_from(targets[row.index]) as usize;
-    let grad = grad[row.index];
+    let team = comptime!(rows.team);
+    let row = rows.of_team();
+    let x = x.share(row);
+    let log_sum_exp = Vector::new(of_rows.log_sum_exp[row.index]);
+    let target = u32::cast_from(of_rows.targets[row.index]) as usize;
+    let grad = of_rows.grad[row.index];
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
@@ -37,7 +40,7 @@ fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
                 let one_hot = select(first + at == target, 1.0f32, 0.0f32);
                 value[at] = (one_hot - probability[at]) * grad;
             }
-            dx[row.index * length + row.column(step)] = Vector::cast_from(value);
+            dx[row.index * rows.length + row.column(step)] = Vector::cast_from(value);
         }
     }
 }
@@ -50,29 +53,25 @@ pub(crate) fn log_softmax_at_backward<R: CubeRuntime>(
     grad: CubeTensor<R>,
 ) -> CubeTensor<R> {
     let dx = empty_on_device_of(&x, x.shape(), x.dtype);
-    if x.shape().num_elements() == 0 {
+    if dx.meta.num_elements() == 0 {
         return dx;
     }
-    let client = x.client.clone();
     let x = Rows::new(x);
     let plan = Plan::new([&x], KEPT);
-    let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
-    let dtypes = [storage(x.tensor.dtype), storage(targets.dtype)];
+    let (cubes, units) = plan.geometry(&dx.client);
+    let dtypes = [x.storage(), storage(targets.dtype)];
+    let [log_sum_exp, targets, grad] =
+        [log_sum_exp, targets, grad].map(|of_rows| into_contiguous(of_rows).into_array_arg());
     log_softmax_at_backward_kernel::launch(
-        &client,
-        cube_count,
-        cube_dim,
+        &dx.client,
+        cubes,
+        units,
         address_type([&x.tensor, &dx]),
         plan.vector_size,
-        x.array_arg(),
-        into_contiguous(log_sum_exp).into_array_arg(),
-        into_contiguous(targets).into_array_arg(),
-        into_contiguous(grad).into_array_arg(),
+        x.arg(&plan),
+        OnePerRowLaunch::new(log_sum_exp, targets, grad),
         dx.clone().into_array_arg(),
-        x.pitch / plan.vector_size,
-        plan.rows,
-        plan.length,
-        plan.team,
+        plan.all_rows(),
         dtypes,
     );
     dx

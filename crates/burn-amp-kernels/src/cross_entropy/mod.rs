@@ -111,13 +111,7 @@ impl Kernel for CrossEntropyBackward {
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let [targets] = exactly(operands.ints);
         let [x, log_sum_exp, grad] = exactly(operands.floats);
-        let grad = in_f32(grad);
-        Ok([kernel::log_softmax_at_backward(
-            x,
-            log_sum_exp,
-            targets,
-            grad,
-        )]
-        .into())
+        let dx = kernel::log_softmax_at_backward(x, log_sum_exp, targets, in_f32(grad));
+        Ok([dx].into())
     }
 }

@@ -1,6 +1,6 @@
 //! Tensors in the order of memory of another one.
 
-use burn_backend::TensorMetadata;
+use burn_backend::{Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, ops::permute, tensor::CubeTensor};
 
 /// Copies a tensor into the order of memory of another one of the same shape, unless it is in that order.
@@ -42,12 +42,21 @@ pub(crate) fn out_of_order<R: CubeRuntime>(
     tensor: CubeTensor<R>,
     order: &[usize],
 ) -> CubeTensor<R> {
-    permute(tensor, &inverse(order))
+    let mut inverse = vec![0; order.len()];
+    for (place, dim) in order.iter().enumerate() {
+        inverse[*dim] = place;
+    }
+    permute(tensor, &inverse)
+}
+
+/// The sizes of a shape in an order of dimensions.
+pub(crate) fn permuted(shape: &Shape, order: &[usize]) -> Shape {
+    Vec::from_iter(order.iter().map(|dim| shape[*dim])).into()
 }
 
 /// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of
 /// size 1 is another one, as that of a factor `[1, c, 1, 1]` in channels-last order.
-pub(crate) fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     if !is_in_order(tensor.meta.shape(), tensor.meta.strides()) {
         return into_contiguous(tensor);
     }
@@ -73,7 +82,7 @@ fn is_in_order(shape: &[usize], strides: &[usize]) -> bool {
 }
 
 /// The dimensions with the largest stride first. Those of size 1 keep their place.
-pub(crate) fn order_in_memory(shape: &[usize], strides: &[usize]) -> Vec<usize> {
+fn order_in_memory(shape: &[usize], strides: &[usize]) -> Vec<usize> {
     let moving: Vec<usize> = (0..shape.len()).filter(|dim| shape[*dim] > 1).collect();
     let mut sorted = moving.clone();
     sorted.sort_by_key(|dim| std::cmp::Reverse(strides[*dim]));
@@ -82,15 +91,6 @@ pub(crate) fn order_in_memory(shape: &[usize], strides: &[usize]) -> Vec<usize> 
         order[place] = dim;
     }
     order
-}
-
-/// The order that undoes another one.
-pub(crate) fn inverse(order: &[usize]) -> Vec<usize> {
-    let mut inverse = vec![0; order.len()];
-    for (place, dim) in order.iter().enumerate() {
-        inverse[*dim] = place;
-    }
-    inverse
 }
 
 #[cfg(test)]

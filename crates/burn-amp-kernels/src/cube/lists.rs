@@ -3,8 +3,10 @@
 //! Law: however many parameters there are, a step takes at most 12 launches where a device has the bindings.
 
 use burn_backend::{DType, Shape, TensorMetadata};
-use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
-use cubecl::{prelude::*, tensor_vector_size_parallel};
+use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use cubecl::prelude::*;
+
+use super::plan::{empty_on_device_of, strided_vector_size};
 
 /// The fewest tensors per launch for which a longer list is cut: the code of a kernel grows with their number.
 const TENSORS: usize = 16;
@@ -65,18 +67,6 @@ impl<R: CubeRuntime> ListedTensor<R> {
         };
         (tensor, values)
     }
-
-    fn vector_size(&self) -> usize {
-        let meta = &self.values.meta;
-        tensor_vector_size_parallel(
-            self.values
-                .client
-                .io_optimized_vector_sizes(self.values.dtype.size()),
-            meta.shape(),
-            meta.strides(),
-            meta.rank() - 1,
-        )
-    }
 }
 
 /// Returns a tensor without gaps in memory, such as a transposed one, as `[n]`: the order of elements does not matter
@@ -109,12 +99,7 @@ fn if_dense_flat<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
 
 /// Makes an uninitialized F32 tensor of the shape of `tensor`.
 pub(crate) fn empty_f32_like<R: CubeRuntime>(tensor: &CubeTensor<R>) -> CubeTensor<R> {
-    empty_device_contiguous_dtype(
-        tensor.client.clone(),
-        tensor.device.clone(),
-        tensor.shape(),
-        DType::F32,
-    )
+    empty_on_device_of(tensor, tensor.shape(), DType::F32)
 }
 
 /// Sorts tensors into chunks by dtype and vector size, without the empty ones. A kernel binds `buffers` buffers per
@@ -136,7 +121,7 @@ pub(crate) fn chunks<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>, buffers: usize
         let bindings = tensor.client.properties().hardware.max_bindings as usize;
         let most = most_tensors(bindings, buffers, OTHER_BUFFERS).min(wanted);
         let tensor = ListedTensor::new(index, tensor);
-        let vector_size = tensor.vector_size();
+        let vector_size = strided_vector_size(&tensor.values);
         match chunks.iter_mut().rev().find(|chunk| {
             chunk.dtype == dtype && chunk.vector_size == vector_size && chunk.tensors.len() < most
         }) {
@@ -183,15 +168,20 @@ pub(crate) fn cubes<R: CubeRuntime>(
 ) -> CubeCount {
     /// Enough cubes per multiprocessor to keep memory busy; each strides over the rest.
     const CUBES_PER_MULTIPROCESSOR: u32 = 8;
-    /// The assumption for a device that does not report how many multiprocessors it has.
+
+    let cubes = u32::try_from(longest.div_ceil(units)).unwrap_or(u32::MAX);
+    CubeCount::new_1d(cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors(client)))
+}
+
+/// Returns how many multiprocessors a device has.
+pub(crate) fn multiprocessors<R: CubeRuntime>(client: &ComputeClient<R>) -> u32 {
+    /// The assumption for a device that does not report it.
     const MULTIPROCESSORS: u32 = 32;
 
     let hardware = &client.properties().hardware;
-    let multiprocessors = hardware
+    hardware
         .num_streaming_multiprocessors
-        .unwrap_or(MULTIPROCESSORS);
-    let cubes = u32::try_from(longest.div_ceil(units)).unwrap_or(u32::MAX);
-    CubeCount::new_1d(cubes.clamp(1, CUBES_PER_MULTIPROCESSOR * multiprocessors))
+        .unwrap_or(MULTIPROCESSORS)
 }
 
 #[cfg(test)]

@@ -7,9 +7,12 @@ use burn_cubecl::{
     ops::numeric::empty_device_contiguous_dtype,
     tensor::CubeTensor,
 };
-use cubecl::prelude::*;
+use cubecl::{calculate_cube_count_elemwise, prelude::*, tensor_vector_size_parallel};
 
-use super::team::Team;
+use super::{
+    row::{AllRowsLaunch, RowsOfLaunch},
+    team::Team,
+};
 
 /// A tensor whose rows are contiguous and equally far apart.
 pub(crate) struct Rows<R: CubeRuntime> {
@@ -29,22 +32,32 @@ impl<R: CubeRuntime> Rows<R> {
         Self { tensor, pitch }
     }
 
-    /// Passes the memory from the first row's start to the last row's end to a kernel. As an array it comes without shape
-    /// and strides, which CubeCL would upload before each launch.
-    pub fn array_arg(&self) -> ArrayArg<R> {
-        let row = row_length(&self.tensor);
-        let rows = self.tensor.meta.num_elements() / row;
-        let extent = (rows - 1) * self.pitch + row;
-        let CubeTensor {
-            client,
-            device,
-            handle,
-            dtype,
-            ..
-        } = self.tensor.clone();
-        CubeTensor::new_contiguous(client, device, Shape::new([extent]), handle, dtype)
-            .into_array_arg()
+    /// Passes the rows to a kernel.
+    pub fn arg<F: Float, N: Size>(&self, plan: &Plan) -> RowsOfLaunch<F, N, R> {
+        let extent = (plan.rows - 1) * self.pitch + row_length(&self.tensor);
+        RowsOfLaunch::new(
+            array_of(&self.tensor, extent),
+            self.pitch / plan.vector_size,
+        )
     }
+
+    /// Returns the type of the elements in memory.
+    pub fn storage(&self) -> StorageType {
+        storage(self.tensor.dtype)
+    }
+}
+
+/// Passes the first `extent` elements of a tensor's memory to a kernel. As an array they come without shape and strides,
+/// which CubeCL would upload before each launch.
+pub(crate) fn array_of<R: CubeRuntime>(tensor: &CubeTensor<R>, extent: usize) -> ArrayArg<R> {
+    let CubeTensor {
+        client,
+        device,
+        handle,
+        dtype,
+        ..
+    } = tensor.clone();
+    CubeTensor::new_contiguous(client, device, Shape::new([extent]), handle, dtype).into_array_arg()
 }
 
 /// Swaps a dimension with the last one, along which the kernels compute, or swaps it back.
@@ -110,16 +123,9 @@ impl Plan {
     pub fn new<R: CubeRuntime, const N: usize>(operands: [&Rows<R>; N], kept: usize) -> Self {
         let tensor = &operands[0].tensor;
         let row = row_length(tensor);
-        let vector_size = tensor
-            .client
-            .io_optimized_vector_sizes(tensor.elem_size())
-            .find(|size| {
-                row.is_multiple_of(*size)
-                    && operands
-                        .iter()
-                        .all(|operand| operand.pitch.is_multiple_of(*size))
-            })
-            .unwrap_or(1);
+        let mut lengths = operands.map(|operand| operand.pitch).to_vec();
+        lengths.push(row);
+        let vector_size = vector_size(&tensor.client, tensor.elem_size(), &lengths);
         let length = row / vector_size;
         Self {
             rows: tensor.meta.num_elements() / row,
@@ -128,6 +134,43 @@ impl Plan {
             team: Team::new(&tensor.client, length, kept / vector_size),
         }
     }
+
+    /// Returns the launch of a team for each row.
+    pub fn geometry<R: CubeRuntime>(&self, client: &ComputeClient<R>) -> (CubeCount, CubeDim) {
+        self.team.launch(client, self.rows)
+    }
+
+    /// Passes the division of the rows to a kernel.
+    pub fn all_rows<R: CubeRuntime>(&self) -> AllRowsLaunch<R> {
+        AllRowsLaunch::new(self.rows, self.length, self.team)
+    }
+}
+
+/// Returns the most elements of so many bytes that one load takes and that divide all the lengths.
+pub(crate) fn vector_size<R: CubeRuntime>(
+    client: &ComputeClient<R>,
+    bytes: usize,
+    lengths: &[usize],
+) -> usize {
+    let divides = |size: &usize| lengths.iter().all(|length| length.is_multiple_of(*size));
+    let mut sizes = client.io_optimized_vector_sizes(bytes);
+    sizes.find(divides).unwrap_or(1)
+}
+
+/// Returns the most elements of a tensor in any layout that one load takes.
+pub(crate) fn strided_vector_size<R: CubeRuntime>(tensor: &CubeTensor<R>) -> usize {
+    let sizes = tensor.client.io_optimized_vector_sizes(tensor.dtype.size());
+    let meta = &tensor.meta;
+    tensor_vector_size_parallel(sizes, meta.shape(), meta.strides(), meta.rank() - 1)
+}
+
+/// Returns the cubes, and the units of each, of a kernel each of whose units has one of `count` elements or vectors.
+pub(crate) fn one_each<R: CubeRuntime>(
+    client: &ComputeClient<R>,
+    count: usize,
+) -> (CubeCount, CubeDim) {
+    let units = CubeDim::new(client, count);
+    (calculate_cube_count_elemwise(client, count, units), units)
 }
 
 /// Returns the type of a tensor's elements in memory.

@@ -2,7 +2,36 @@
 
 use cubecl::prelude::*;
 
-use super::team::Team;
+use super::team::{Team, team_index};
+
+/// The rows that a kernel goes over, and the division of each among units.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(crate) struct AllRows {
+    pub count: usize,
+    /// The length of each in vectors.
+    pub length: usize,
+    #[cube(comptime)]
+    pub team: Team,
+}
+
+#[cube]
+impl AllRows {
+    /// Returns the row of this unit's team, if each team has one.
+    pub fn of_team(&self) -> Row {
+        self.at(team_index(comptime!(self.team)))
+    }
+
+    /// Returns the row with this number.
+    pub fn at(&self, index: usize) -> Row {
+        let team = comptime!(self.team);
+        Row {
+            index: index.min(self.count - 1),
+            length: select(index < self.count, self.length, 0),
+            lane: UNIT_POS as usize % team.units,
+            team,
+        }
+    }
+}
 
 /// A row, and the place of this unit in the row's team.
 #[derive(CubeType, Clone, Copy)]
@@ -13,21 +42,11 @@ pub(crate) struct Row {
     pub length: usize,
     lane: usize,
     #[cube(comptime)]
-    team: Team,
+    pub team: Team,
 }
 
 #[cube]
 impl Row {
-    /// Makes the row `index` of `count`.
-    pub fn new(index: usize, count: usize, length: usize, #[comptime] team: Team) -> Row {
-        Row {
-            index: index.min(count - 1),
-            length: select(index < count, length, 0),
-            lane: UNIT_POS as usize % team.units,
-            team,
-        }
-    }
-
     /// Returns the most vectors that a unit of the team has; a constant if they are kept.
     pub fn steps(&self) -> usize {
         if comptime!(self.team.kept > 0) {
@@ -58,6 +77,14 @@ impl Row {
     }
 }
 
+/// A tensor whose rows are equally far apart.
+#[derive(CubeType, CubeLaunch)]
+pub(crate) struct RowsOf<F: Float, N: Size> {
+    memory: Array<Vector<F, N>>,
+    /// The vectors from the start of one row to the start of the next.
+    pitch: usize,
+}
+
 /// The part of a row of one tensor that this unit has, in F32.
 #[derive(CubeType)]
 pub(crate) struct Share<F: Float, N: Size> {
@@ -65,28 +92,24 @@ pub(crate) struct Share<F: Float, N: Size> {
     memory: Slice<Vector<F, N>>,
     registers: Array<Vector<f32, N>>,
     #[cube(comptime)]
-    kept: usize,
+    pub kept: usize,
 }
 
 #[cube]
-impl<F: Float, N: Size> Share<F, N> {
-    /// Reads the vectors that are kept.
+impl<F: Float, N: Size> RowsOf<F, N> {
+    /// Reads the vectors of a row that are kept.
     ///
     /// All of them are read, where the unit has none another one: behind a branch each load would wait for the one
     /// before. A single one stays behind its branch; otherwise, in a row of one element, a compiler may see that the
     /// largest element is subtracted from itself, and 0 is not what NaN leaves.
-    pub fn new(
-        tensor: &Array<Vector<F, N>>,
-        pitch: usize,
-        row: Row,
-        #[comptime] team: Team,
-    ) -> Share<F, N> {
-        let start = row.index * pitch;
-        let memory = tensor.slice(start, start + row.length);
-        let mut registers = Array::new(comptime!(team.kept.max(1)));
+    pub fn share(&self, row: Row) -> Share<F, N> {
+        let kept = comptime!(row.team.kept);
+        let start = row.index * self.pitch;
+        let memory = self.memory.slice(start, start + row.length);
+        let mut registers = Array::new(comptime!(kept.max(1)));
         #[unroll]
-        for step in 0..team.kept {
-            if comptime!(team.kept > 1) || row.has(step) {
+        for step in 0..kept {
+            if comptime!(kept > 1) || row.has(step) {
                 registers[step] = Vector::cast_from(memory[row.readable(step)]);
             }
         }
@@ -94,10 +117,13 @@ impl<F: Float, N: Size> Share<F, N> {
             row,
             memory,
             registers,
-            kept: team.kept,
+            kept,
         }
     }
+}
 
+#[cube]
+impl<F: Float, N: Size> Share<F, N> {
     /// Replaces the vector that is kept for a step, if vectors are kept.
     pub fn keep(&mut self, step: usize, vector: Vector<f32, N>) {
         if comptime!(self.kept > 0) {
@@ -105,13 +131,8 @@ impl<F: Float, N: Size> Share<F, N> {
         }
     }
 
-    /// Returns a vector of copies of the row's first element.
-    pub fn first(&self) -> Vector<f32, N> {
-        Vector::new(f32::cast_from(self.memory[0][0]))
-    }
-
     /// Returns the row's first vector.
-    pub fn first_vector(&self) -> Vector<f32, N> {
+    pub fn first(&self) -> Vector<f32, N> {
         Vector::cast_from(self.memory[0])
     }
 

@@ -2,26 +2,18 @@ use burn_backend::{DType, Shape};
 use burn_cubecl::{CubeRuntime, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
-use crate::cube::lists::chunks;
+use crate::cube::lists::{chunks, empty_f32_like};
 
 /// The exponent bits of an F32. All of them are set only in inf and NaN.
 pub(crate) const EXPONENT: u32 = 0x7f80_0000;
 
-/// Returns the largest of `worst` and the exponents of a vector.
-#[cube]
-pub(crate) fn worst_exponent<N: Size>(vector: Vector<f32, N>, worst: u32) -> u32 {
-    let mut worst = worst;
-    #[unroll]
-    for at in 0..vector.vector_size() {
-        worst = max(worst, f32::to_bits(vector[at]) & EXPONENT);
-    }
-    worst
-}
-
-/// Every unit strides over all tensors. Units that find something write the same value, so they need no atomics.
+/// Every unit strides over all tensors. Units that find something write the same value, so they need no atomics. With a factor
+/// it writes each vector that it reads times the factor.
 #[cube(launch)]
 fn not_finite_kernel<F: Numeric, N: Size>(
     tensors: &Sequence<LinearView<Vector<F, N>>>,
+    outputs: &mut Sequence<LinearView<Vector<f32, N>, ReadWrite>>,
+    factors: &Sequence<f32>,
     indices: &Sequence<u32>,
     flags: &mut Array<f32>,
     #[define(F)] _dtype: StorageType,
@@ -32,7 +24,16 @@ fn not_finite_kernel<F: Numeric, N: Size>(
         let mut worst = 0u32;
         let mut position = ABSOLUTE_POS;
         while position < tensor.shape() {
-            worst = worst_exponent::<N>(Vector::cast_from(tensor[position]), worst);
+            let values = Vector::<f32, N>::cast_from(tensor[position]);
+            #[unroll]
+            for element in 0..N::value() {
+                worst = max(worst, f32::to_bits(values[element]) & EXPONENT);
+            }
+            #[unroll]
+            for factor in 0..factors.len() {
+                let output = outputs.index_mut(at);
+                output[position] = values * Vector::new(*factors.index(factor));
+            }
             position += CUBE_COUNT * CUBE_DIM as usize;
         }
         if worst == EXPONENT {
@@ -41,17 +42,31 @@ fn not_finite_kernel<F: Numeric, N: Size>(
     }
 }
 
-/// Launches the check of `tensors`; the flags are in their order.
-pub(crate) fn not_finite<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>) -> CubeTensor<R> {
+/// Launches the check of `tensors`, and their products with a factor. Returns the products, if there is a factor, and then
+/// the flags; both are in the order of the tensors.
+pub(crate) fn not_finite<R: CubeRuntime>(
+    tensors: Vec<CubeTensor<R>>,
+    factor: Option<f32>,
+) -> Vec<CubeTensor<R>> {
     let first = tensors.first().expect("there is a tensor to check");
-    let client = first.client.clone();
+    let (client, device) = (first.client.clone(), first.device.clone());
     let shape = Shape::new([tensors.len()]);
-    let flags = zeros_client(client.clone(), first.device.clone(), shape, DType::F32);
-    for chunk in chunks(tensors, 1) {
+    let flags = zeros_client(client.clone(), device, shape, DType::F32);
+    let mut results: Vec<_> = match factor {
+        Some(_) => tensors.iter().map(empty_f32_like).collect(),
+        None => Vec::new(),
+    };
+    for chunk in chunks(tensors, 1 + usize::from(factor.is_some())) {
         let (cubes, units) = chunk.geometry(&client);
         let mut views = SequenceArg::new();
+        let mut outputs = SequenceArg::new();
         let mut indices = SequenceArg::new();
         for tensor in chunk.tensors {
+            if factor.is_some() {
+                let (result, values) = tensor.empty_like();
+                results[tensor.index] = result;
+                outputs.push(values.into_linear_view());
+            }
             views.push(tensor.values.into_linear_view());
             indices.push(tensor.index as u32);
         }
@@ -61,10 +76,13 @@ pub(crate) fn not_finite<R: CubeRuntime>(tensors: Vec<CubeTensor<R>>) -> CubeTen
             units,
             chunk.vector_size,
             views,
+            outputs,
+            factor.into_iter().collect(),
             indices,
             flags.clone().into_array_arg(),
             chunk.dtype.into(),
         );
     }
-    flags
+    results.push(flags);
+    results
 }

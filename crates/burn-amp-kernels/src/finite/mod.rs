@@ -3,14 +3,14 @@
 //! [`not_finite`] takes a list of tensors of any float dtypes, shapes and layouts,
 //! and returns an F32 tensor with one flag for each: 1 if the tensor has an element that is not finite, 0 if all
 //! elements are finite or there are none. Each tensor is read once, only the flags are written, and one launch takes
-//! several tensors.
+//! several tensors. The kernel is that of [`unscale`](crate::unscale) too.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
 mod reference;
 
 #[cfg(feature = "cubecl")]
-pub(crate) use kernel::{EXPONENT, worst_exponent};
+pub(crate) use kernel::{EXPONENT, not_finite as launch};
 pub use reference::reference;
 
 use crate::prelude::*;
@@ -41,6 +41,6 @@ impl Kernel for NotFinite {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        Ok([kernel::not_finite(operands.floats)].into())
+        Ok(launch(operands.floats, None).into())
     }
 }

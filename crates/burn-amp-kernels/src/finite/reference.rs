@@ -27,12 +27,9 @@ pub fn reference<B: Backend>(tensors: Vec<FloatTensor<B>>) -> FloatTensor<B> {
 
 /// Computes the flag of one tensor, in F32.
 fn not_finite<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    let max = tensor
-        .dtype()
-        .finfo()
-        .expect("float tensors have a float dtype")
-        .max;
-    let bool_dtype = get_device_settings::<B>(&B::float_device(&tensor)).bool_dtype;
+    let finfo = tensor.dtype().finfo();
+    let max = finfo.expect("float tensors have a float dtype").max;
+    let bool_dtype = bool_dtype::<B>(&tensor);
     let bounded = B::float_lower_equal_elem(B::float_abs(tensor), max.into(), bool_dtype);
     let flag = B::bool_not(B::bool_all(bounded));
     B::bool_into_float(flag, FloatDType::F32)

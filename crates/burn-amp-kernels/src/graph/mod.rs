@@ -2,19 +2,16 @@
 //!
 //! * `node`: the node of any op
 //! * `at_node`: what waits at a node for its backward pass
-//! * `joint`: the node in which the gradients of a tensor's readers come together
 //! * `autodiff`: Burn's `Autodiff` as a backend that runs ops
 
 mod at_node;
 mod autodiff;
-mod joint;
 mod node;
 
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{Backend, tensor::FloatTensor};
 
 pub(crate) use at_node::AtNode;
-pub(crate) use joint::{Joint, Term, contribute};
 pub(crate) use node::{
     MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked,
 };

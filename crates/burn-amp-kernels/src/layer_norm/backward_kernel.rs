@@ -5,97 +5,136 @@ use burn_cubecl::{
 use cubecl::{prelude::*, server::CubeCountSelection};
 
 use crate::cube::{
-    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, row_length, storage},
-    row::{Row, Share},
-    team::{Reduction, Team, over_row, team_index},
+    lists::multiprocessors,
+    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, in_f32, row_length},
+    row::{AllRows, Row, RowsOf},
+    team::{Reduction, over_row, team_index},
 };
 
 /// The units to keep busy on a multiprocessor: fewer would have too little to read at once, more would write more partial
 /// sums.
 const UNITS: usize = 1024;
-/// The multiprocessors of a device that does not tell how many it has.
-const MULTIPROCESSORS: u32 = 32;
 /// The fewest rows of a team, so that its partial sums are small compared with what it reads.
 const ROWS: usize = 4;
 
 /// How many F32 numbers a unit keeps of one tensor: it has two tensors, and the sums for γ and β.
 const KEPT_BACKWARD: usize = KEPT / 2;
 
+/// What the forward pass read and computed.
+#[derive(CubeType, CubeLaunch)]
+struct Statistics<N: Size> {
+    gamma: Array<Vector<f32, N>>,
+    mean: Array<f32>,
+    inverse_std: Array<f32>,
+}
+
+/// The gradient of `x`, and the sums of each team for those of γ and β.
+#[derive(CubeType, CubeLaunch)]
+struct Results<F: Float, N: Size> {
+    dx: Array<Vector<F, N>>,
+    gamma: Array<Vector<f32, N>>,
+    beta: Array<Vector<f32, N>>,
+}
+
+/// How many teams there are, and the rows of which each has some.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Teams {
+    count: usize,
+    rows: AllRows,
+    rows_per_team: usize,
+}
+
+/// The sums for γ and β of a unit.
+#[derive(CubeType)]
+struct Sums<N: Size> {
+    gamma: Array<Vector<f32, N>>,
+    beta: Array<Vector<f32, N>>,
+}
+
 /// Team `t` of `teams` works on the rows `t`, `t + teams`, … and keeps its sums for γ and β until the last of them is
 /// done.
 #[cube(launch, address_type = "dynamic")]
 fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
-    x: &Array<Vector<F, N>>,
-    gamma: &Array<Vector<f32, N>>,
-    mean: &Array<f32>,
-    inverse_std: &Array<f32>,
-    grad: &Array<Vector<G, N>>,
-    dx: &mut Array<Vector<F, N>>,
-    gamma_sums: &mut Array<Vector<f32, N>>,
-    beta_sums: &mut Array<Vector<f32, N>>,
-    x_pitch: usize,
-    grad_pitch: usize,
-    rows: usize,
-    length: usize,
-    teams: usize,
-    rows_per_team: usize,
-    #[comptime] team: Team,
+    x: &RowsOf<F, N>,
+    grad: &RowsOf<G, N>,
+    statistics: &Statistics<N>,
+    results: &mut Results<F, N>,
+    teams: Teams,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {
+    let rows = teams.rows;
+    let team = comptime!(rows.team);
     let index = team_index(team);
-    let n = f32::cast_from(length * N::value());
-    let mut gamma_sum = Array::<Vector<f32, N>>::new(team.kept);
-    let mut beta_sum = Array::<Vector<f32, N>>::new(team.kept);
+    let mut sums = Sums::<N> {
+        gamma: Array::<Vector<f32, N>>::new(team.kept),
+        beta: Array::<Vector<f32, N>>::new(team.kept),
+    };
     #[unroll]
     for step in 0..team.kept {
-        gamma_sum[step] = Vector::zeroed();
-        beta_sum[step] = Vector::zeroed();
+        sums.gamma[step] = Vector::zeroed();
+        sums.beta[step] = Vector::zeroed();
     }
-
-    for turn in 0..rows_per_team {
-        let next = select(index < teams, index + turn * teams, rows);
-        let row = Row::new(next, rows, length, team);
-        let mut x = Share::<F, N>::new(x, x_pitch, row, team);
-        let mut grad = Share::<G, N>::new(grad, grad_pitch, row, team);
-        let center = Vector::new(mean[row.index]);
-        let row_inverse_std = Vector::new(inverse_std[row.index]);
-
-        let mut sum = Vector::<f32, N>::zeroed();
-        let mut along = Vector::<f32, N>::zeroed();
-        #[unroll]
-        for step in 0..team.kept {
-            if row.has(step) {
-                let normalized = (x.at(step) - center) * row_inverse_std;
-                gamma_sum[step] += grad.at(step) * normalized;
-                beta_sum[step] += grad.at(step);
-                let dnormalized = grad.at(step) * gamma[row.column(step)];
-                sum += dnormalized;
-                along += dnormalized * normalized;
-                x.keep(step, normalized);
-                grad.keep(step, dnormalized);
-            }
-        }
-        let sum = Vector::new(over_row::<N>(sum, Reduction::Sum, team) / n);
-        let along = Vector::new(over_row::<N>(along, Reduction::Sum, team) / n);
-
-        #[unroll]
-        for step in 0..team.kept {
-            if row.has(step) {
-                let normalized = x.at(step);
-                let dnormalized = grad.at(step);
-                let value = (dnormalized - sum - normalized * along) * row_inverse_std;
-                dx[row.index * length + row.column(step)] = Vector::cast_from(value);
-            }
-        }
+    for turn in 0..teams.rows_per_team {
+        let next = index + turn * teams.count;
+        let row = rows.at(select(index < teams.count, next, rows.count));
+        add_row::<F, G, N>(x, grad, statistics, row, results, &mut sums);
     }
-
-    let sums = Row::new(index, teams, length, team);
+    let teams = AllRows {
+        count: teams.count,
+        length: rows.length,
+        team,
+    };
+    let row = teams.at(index);
     #[unroll]
     for step in 0..team.kept {
-        if sums.has(step) {
-            let position = index * length + sums.column(step);
-            gamma_sums[position] = gamma_sum[step];
-            beta_sums[position] = beta_sum[step];
+        if row.has(step) {
+            let position = index * rows.length + row.column(step);
+            results.gamma[position] = sums.gamma[step];
+            results.beta[position] = sums.beta[step];
+        }
+    }
+}
+
+/// Writes the gradient of a row of `x`, and adds to the sums for γ and β.
+#[cube]
+fn add_row<F: Float, G: Float, N: Size>(
+    x: &RowsOf<F, N>,
+    grad: &RowsOf<G, N>,
+    statistics: &Statistics<N>,
+    row: Row,
+    results: &mut Results<F, N>,
+    sums: &mut Sums<N>,
+) {
+    let team = comptime!(row.team);
+    let n = f32::cast_from(row.length * N::value());
+    let mut x = x.share(row);
+    let mut grad = grad.share(row);
+    let center = Vector::new(statistics.mean[row.index]);
+    let inverse_std = Vector::new(statistics.inverse_std[row.index]);
+
+    let mut sum = Vector::<f32, N>::zeroed();
+    let mut along = Vector::<f32, N>::zeroed();
+    #[unroll]
+    for step in 0..team.kept {
+        if row.has(step) {
+            let normalized = (x.at(step) - center) * inverse_std;
+            sums.gamma[step] += grad.at(step) * normalized;
+            sums.beta[step] += grad.at(step);
+            let dnormalized = grad.at(step) * statistics.gamma[row.column(step)];
+            sum += dnormalized;
+            along += dnormalized * normalized;
+            x.keep(step, normalized);
+            grad.keep(step, dnormalized);
+        }
+    }
+    let sum = Vector::new(over_row::<N>(sum, Reduction::Sum, team) / n);
+    let along = Vector::new(over_row::<N>(along, Reduction::Sum, team) / n);
+
+    #[unroll]
+    for step in 0..team.kept {
+        if row.has(step) {
+            let value = (grad.at(step) - sum - x.at(step) * along) * inverse_std;
+            results.dx[row.index * row.length + row.column(step)] = Vector::cast_from(value);
         }
     }
 }
@@ -141,83 +180,72 @@ fn sum_over_teams_kernel(
     }
 }
 
-/// Returns the gradients of `x`, γ and β, or `None` if rows are too long to be kept. γ is F32.
+/// Returns the gradients of `x`, γ and β, or `None` if rows are too long to be kept.
 pub(crate) fn layer_norm_backward<R: CubeRuntime>(
-    x: &CubeTensor<R>,
-    gamma: &CubeTensor<R>,
-    mean: &CubeTensor<R>,
-    inverse_std: &CubeTensor<R>,
-    grad: &CubeTensor<R>,
+    [x, gamma, mean, inverse_std, grad]: &[CubeTensor<R>; 5],
 ) -> Option<[CubeTensor<R>; 3]> {
-    let client = x.client.clone();
-    let n = row_length(x);
+    let (client, n) = (&x.client, row_length(x));
     if x.meta.num_elements() == 0 {
-        let empty = empty_on_device_of(x, x.shape(), x.dtype);
-        let zeros = || {
-            zeros_client(
-                client.clone(),
-                x.device.clone(),
-                Shape::new([n]),
-                DType::F32,
-            )
-        };
-        return Some([empty, zeros(), zeros()]);
+        let zeros = [(), ()].map(|()| {
+            let (client, device) = (client.clone(), x.device.clone());
+            zeros_client(client, device, Shape::new([n]), DType::F32)
+        });
+        let [dgamma, dbeta] = zeros;
+        return Some([x.clone(), dgamma, dbeta]);
     }
     let (x, grad) = (Rows::new(x.clone()), Rows::new(grad.clone()));
     let plan = Plan::new([&x, &grad], KEPT_BACKWARD);
     if plan.team.kept == 0 {
         return None;
     }
-    let hardware = &client.properties().hardware;
-    let multiprocessors = hardware
-        .num_streaming_multiprocessors
-        .unwrap_or(MULTIPROCESSORS);
-    let at_most = (UNITS * multiprocessors as usize / plan.team.units).max(1);
+    let dx = empty_on_device_of(&x.tensor, x.tensor.shape(), x.tensor.dtype);
+    let at_most = (UNITS * multiprocessors(client) as usize / plan.team.units).max(1);
     let rows_per_team = plan.rows.div_ceil(at_most).max(ROWS);
     let teams = plan.rows.div_ceil(rows_per_team);
-
-    let dx = empty_on_device_of(&x.tensor, x.tensor.shape(), x.tensor.dtype);
-    let empty = |shape| empty_on_device_of(&dx, shape, DType::F32);
-    let [gamma_sums, beta_sums] = [(), ()].map(|()| empty(Shape::new([teams, n])));
-    let (cube_count, cube_dim) = plan.team.launch(&client, teams);
-    let dtypes = [storage(x.tensor.dtype), storage(grad.tensor.dtype)];
+    let sums = [(), ()].map(|()| empty_on_device_of(&dx, Shape::new([teams, n]), DType::F32));
+    let (cubes, units) = plan.team.launch(client, teams);
+    let [gamma, mean, inverse_std] = [in_f32(gamma.clone()), mean.clone(), inverse_std.clone()]
+        .map(|read| into_contiguous(read).into_array_arg());
+    let [dx_arg, gamma_sums, beta_sums] =
+        [&dx, &sums[0], &sums[1]].map(|written| written.clone().into_array_arg());
     layer_norm_backward_kernel::launch(
-        &client,
-        cube_count,
-        cube_dim,
-        address_type([&x.tensor, &grad.tensor, &dx, &gamma_sums]),
+        client,
+        cubes,
+        units,
+        address_type([&x.tensor, &grad.tensor, &dx, &sums[0]]),
         plan.vector_size,
-        x.array_arg(),
-        into_contiguous(gamma.clone()).into_array_arg(),
-        into_contiguous(mean.clone()).into_array_arg(),
-        into_contiguous(inverse_std.clone()).into_array_arg(),
-        grad.array_arg(),
-        dx.clone().into_array_arg(),
-        gamma_sums.clone().into_array_arg(),
-        beta_sums.clone().into_array_arg(),
-        x.pitch / plan.vector_size,
-        grad.pitch / plan.vector_size,
-        plan.rows,
-        plan.length,
-        teams,
-        rows_per_team,
-        plan.team,
-        dtypes,
+        x.arg(&plan),
+        grad.arg(&plan),
+        StatisticsLaunch::new(gamma, mean, inverse_std),
+        ResultsLaunch::new(dx_arg, gamma_sums, beta_sums),
+        TeamsLaunch::new(teams, plan.all_rows(), rows_per_team),
+        [x.storage(), grad.storage()],
     );
+    let [dgamma, dbeta] = sum_over_teams(sums, teams);
+    Some([dx, dgamma, dbeta])
+}
 
-    let [dgamma, dbeta] = [(), ()].map(|()| empty(Shape::new([n])));
+/// Adds the sums of all teams, `[teams, n]`.
+fn sum_over_teams<R: CubeRuntime>(
+    [gamma, beta]: [CubeTensor<R>; 2],
+    teams: usize,
+) -> [CubeTensor<R>; 2] {
+    let n = row_length(&gamma);
+    let client = gamma.client.clone();
+    let totals = [(), ()].map(|()| empty_on_device_of(&gamma, Shape::new([n]), DType::F32));
+    let [dgamma, dbeta] = totals.clone().map(CubeTensor::into_array_arg);
     let cubes = n.div_ceil(COLUMNS as usize) as u32;
     sum_over_teams_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
         CubeDim::new_2d(COLUMNS, UNITS_PER_COLUMN),
-        address_type([&gamma_sums]),
-        gamma_sums.into_array_arg(),
-        beta_sums.into_array_arg(),
-        dgamma.clone().into_array_arg(),
-        dbeta.clone().into_array_arg(),
+        address_type([&gamma]),
+        gamma.into_array_arg(),
+        beta.into_array_arg(),
+        dgamma,
+        dbeta,
         teams,
         n,
     );
-    Some([dx, dgamma, dbeta])
+    totals
 }

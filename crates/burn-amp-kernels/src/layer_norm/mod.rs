@@ -32,9 +32,7 @@ mod reference;
 
 pub use reference::{reference, reference_backward};
 
-#[cfg(feature = "cubecl")]
-use crate::cube::plan::in_f32;
-use crate::{affine::AffineJoint, graph::values, made, prelude::*};
+use crate::{affine::Joint, graph::values, made, prelude::*};
 
 /// The output of a layer norm, and what the backward pass needs in addition to the operands.
 #[derive(Debug)]
@@ -68,10 +66,9 @@ pub fn forward<B: AmpBackend>(
     epsilon: f64,
     copy: Option<FloatDType>,
 ) -> LayerNorm<B> {
-    let operands: Vec<_> = [x, gamma].into_iter().chain(beta).collect();
-    let mut results = B::run(LayerNormForward { epsilon, copy }, operands.into());
-    let copy = results.floats.drain(3..).next();
-    let [output, mean, inverse_std] = results.exactly();
+    let op = LayerNormForward { epsilon, copy };
+    let results = B::run(op, ([x, gamma], beta).into());
+    let ([output, mean, inverse_std], copy) = results.and_maybe();
     LayerNorm {
         output,
         copy,
@@ -99,14 +96,6 @@ struct LayerNormForward {
     copy: Option<FloatDType>,
 }
 
-/// Takes `x`, γ, and β if there is one out of a list.
-fn operands<T>(list: Vec<T>) -> (T, T, Option<T>) {
-    let mut list = list.into_iter();
-    let mut next = || list.next();
-    let (x, gamma) = next().zip(next()).expect("a layer norm has two operands");
-    (x, gamma, next())
-}
-
 impl Kernel for LayerNormForward {
     const NAME: &'static str = "burn_amp::layer_norm";
 
@@ -114,30 +103,25 @@ impl Kernel for LayerNormForward {
         let x = &operands.floats[0];
         let row = one_per_row(x, x.0.num_dims() - 1);
         let copy = self.copy.map(|dtype| (x.0.clone(), dtype.into()));
-        let results = [x.clone(), row.clone(), row].into_iter().chain(copy);
-        results.collect::<Vec<_>>().into()
+        ([x.clone(), row.clone(), row], copy).into()
     }
 
-    fn reference<B: AmpBackend>(&self, tensors: TensorsOf<B>) -> TensorsOf<B> {
-        let (x, gamma, beta) = operands(tensors.floats);
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let ([x, gamma], beta) = operands.and_maybe();
         let LayerNorm {
             output,
             copy,
             mean,
             inverse_std,
         } = reference::<B>(x, gamma, beta, self.epsilon, self.copy);
-        let results = [output, mean, inverse_std].into_iter().chain(copy);
-        results.collect::<Vec<_>>().into()
+        ([output, mean, inverse_std], copy).into()
     }
 
     #[cfg(feature = "cubecl")]
-    fn launch<R: CubeRuntime>(&self, tensors: CubeTensors<R>) -> Launched<R> {
-        let (x, gamma, beta) = operands(tensors.floats);
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let ([x, gamma], beta) = operands.and_maybe();
         let copy = self.copy.map(Into::into);
-        let (output, copy, [mean, inverse_std]) =
-            kernel::layer_norm(x, in_f32(gamma), beta.map(in_f32), self.epsilon, copy);
-        let results = [output, mean, inverse_std].into_iter().chain(copy);
-        Ok(results.collect::<Vec<_>>().into())
+        Ok(kernel::layer_norm(x, gamma, beta, self.epsilon, copy).into())
     }
 
     /// The node keeps the operand as it is stored and two numbers per row. Its backward pass reads the gradient of a copy of
@@ -150,7 +134,7 @@ impl Kernel for LayerNormForward {
         for other in results.iter().skip(2).chain(&results[..2]) {
             made::float::<B>(other);
         }
-        let joint = AffineJoint::<B>::new(&output);
+        let joint = Joint::<B>::new(&output);
         let saved = LayerNormSaved::<B> {
             gamma: operands[1].primitive.clone(),
             mean: results[0].clone(),
@@ -200,11 +184,9 @@ impl Kernel for LayerNormBackward {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let [x, gamma, mean, inverse_std, grad] = operands.exactly();
-        let wide = in_f32(gamma.clone());
-        backward_kernel::layer_norm_backward(&x, &wide, &mean, &inverse_std, &grad)
-            .map(Tensors::from)
-            .ok_or_else(|| [x, gamma, mean, inverse_std, grad].into())
+        let operands = operands.exactly();
+        let gradients = backward_kernel::layer_norm_backward(&operands);
+        Ok(gradients.ok_or(operands)?.into())
     }
 }
 
@@ -214,22 +196,16 @@ struct LayerNormSaved<B: AmpBackend> {
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
-    joint: AffineJoint<B>,
+    joint: Joint<B>,
 }
 
 impl<B: AmpBackend> Node<B> for LayerNormSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = self.joint.gradient(&mut pass);
-        let Self {
-            gamma,
-            mean,
-            inverse_std,
-            joint: _,
-        } = self;
         let x = pass.operand(0).expect("the operand is read");
-        let dtype = gamma.dtype();
+        let dtype = self.gamma.dtype();
         let LayerNormGradients { x, gamma, beta } =
-            backward::<B>(x, gamma, mean, inverse_std, grad);
+            backward::<B>(x, self.gamma, self.mean, self.inverse_std, grad);
         let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
         for (at, gradient) in gradients.into_iter().enumerate() {
             if pass.parent(at).is_some() {

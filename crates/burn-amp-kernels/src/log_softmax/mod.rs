@@ -8,7 +8,7 @@
 //! dx = g - exp(x - log_sum_exp) sum(g)
 //! ```
 //!
-//! The kernels treat rows as those of [`softmax`](crate::softmax) do. In addition to the output they write one F32
+//! The forward kernel is that of [`softmax`](crate::softmax). In addition to the output it writes one F32
 //! number per row, which is undefined if rows have no elements. Bytes per element with an F16 or BF16 input and an F32
 //! output; the last column is the reference, op by op, without Fusion:
 //!
@@ -24,7 +24,10 @@ mod reference;
 pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
-use crate::cube::plan::swap_with_last;
+use crate::{
+    cube::plan::{self, empty_on_device_of, swap_with_last},
+    softmax::{self, ScaleMask},
+};
 use crate::{made, prelude::*};
 
 /// The output of log-softmax, and what the backward pass needs in addition to the input.
@@ -84,7 +87,10 @@ impl Kernel for LogSoftmaxForward {
             return Err(operands);
         }
         let in_last = |tensor| swap_with_last(tensor, self.dim);
-        let (output, log_sum_exp) = kernel::log_softmax(in_last(operands.one()), self.dtype.into());
+        let x = in_last(operands.one());
+        let log_sum_exp = empty_on_device_of(&x, plan::one_per_row(&x), DType::F32);
+        let (none, dtype) = (ScaleMask::none(), self.dtype.into());
+        let output = softmax::launch(x, none, dtype, Some(&log_sum_exp));
         Ok([output, log_sum_exp].map(in_last).into())
     }
 

@@ -1,26 +1,18 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{DType, Shape, TensorMetadata};
-use burn_cubecl::{
-    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
-    tensor::CubeTensor,
-};
-use cubecl::{
-    calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView,
-    tensor_vector_size_parallel,
-};
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
+use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
 use super::{DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STATE, STREAK, UP};
+use crate::cube::plan::{empty_on_device_of, one_each, strided_vector_size};
 
 /// The units that read the flags, of which there are some hundreds: one after the other they would take longer than all
 /// the rest.
 const UNITS: u32 = 128;
 
-/// The units of a cube find the largest flag; one of them computes the five numbers.
-#[cube(launch)]
-fn next_loss_scale_kernel(
-    state: &Array<f32>,
-    flags: &Array<f32>,
-    next: &mut Array<f32>,
+/// The numbers of a [`DynamicLossScale`].
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Scaling {
     init: f32,
     search_fall: f32,
     growth_factor: f32,
@@ -29,6 +21,15 @@ fn next_loss_scale_kernel(
     hysteresis: f32,
     smallest: f32,
     largest: f32,
+}
+
+/// The units of a cube find the largest flag; one of them computes the five numbers.
+#[cube(launch)]
+fn next_loss_scale_kernel(
+    state: &Array<f32>,
+    flags: &Array<f32>,
+    next: &mut Array<f32>,
+    scaling: Scaling,
 ) {
     let mut found = 0.0f32;
     for at in range_stepped(UNIT_POS as usize, flags.len(), UNITS as usize) {
@@ -49,26 +50,27 @@ fn next_loss_scale_kernel(
     let searches = state[SEARCH] > OVER;
     if overflowed > 0.0 {
         let is_down = state[SEARCH] == DOWN;
-        let left = select(searches, hysteresis, max(state[HYSTERESIS] - 1.0, 0.0));
-        let factor = select(
-            is_down,
-            search_fall,
-            select(searches, 0.5f32, backoff_factor),
+        let left = select(
+            searches,
+            scaling.hysteresis,
+            max(state[HYSTERESIS] - 1.0, 0.0),
         );
-        let lowered = min(max(scale * factor, smallest), scale);
+        let backoff = select(searches, 0.5f32, scaling.backoff_factor);
+        let factor = select(is_down, scaling.search_fall, backoff);
+        let lowered = min(max(scale * factor, scaling.smallest), scale);
         let tolerated = !searches && left > 0.0;
         next[SCALE] = select(tolerated, scale, lowered);
         next[STREAK] = 0.0;
         next[HYSTERESIS] = left;
         next[SEARCH] = select(is_down, DOWN, OVER);
     } else {
-        let goes_on = searches && scale < init;
+        let goes_on = searches && scale < scaling.init;
         let streak = state[STREAK] + 1.0;
-        let grows = !searches && streak >= growth_interval;
-        let grown = max(min(scale * growth_factor, largest), scale);
+        let grows = !searches && streak >= scaling.growth_interval;
+        let grown = max(min(scale * scaling.growth_factor, scaling.largest), scale);
         next[SCALE] = select(goes_on, scale * 2.0, select(grows, grown, scale));
         next[STREAK] = select(searches || grows, 0.0f32, streak);
-        next[HYSTERESIS] = hysteresis;
+        next[HYSTERESIS] = scaling.hysteresis;
         next[SEARCH] = select(goes_on, UP, OVER);
     }
     next[OVERFLOWED] = overflowed;
@@ -80,25 +82,24 @@ pub(crate) fn next_loss_scale<R: CubeRuntime>(
     flags: CubeTensor<R>,
     scaling: DynamicLossScale,
 ) -> CubeTensor<R> {
-    let client = state.client.clone();
-    let shape = Shape::new([STATE]);
-    let next =
-        empty_device_contiguous_dtype(client.clone(), state.device.clone(), shape, DType::F32);
+    let next = empty_on_device_of(&state, Shape::new([STATE]), DType::F32);
     next_loss_scale_kernel::launch::<R>(
-        &client,
+        &next.client,
         CubeCount::new_single(),
         CubeDim::new_1d(UNITS),
         into_contiguous(state).into_array_arg(),
         into_contiguous(flags).into_array_arg(),
         next.clone().into_array_arg(),
-        scaling.init,
-        DynamicLossScale::SEARCH_FALL,
-        scaling.growth_factor,
-        scaling.backoff_factor,
-        scaling.growth_interval as f32,
-        scaling.hysteresis as f32,
-        scaling.min,
-        scaling.max,
+        ScalingLaunch::new(
+            scaling.init,
+            DynamicLossScale::SEARCH_FALL,
+            scaling.growth_factor,
+            scaling.backoff_factor,
+            scaling.growth_interval as f32,
+            scaling.hysteresis as f32,
+            scaling.min,
+            scaling.max,
+        ),
     );
     next
 }
@@ -129,26 +130,15 @@ pub(crate) fn unscale_unless_overflowed<R: CubeRuntime>(
     before: CubeTensor<R>,
     after: CubeTensor<R>,
 ) -> CubeTensor<R> {
-    let client = gradient.client.clone();
-    let shape = gradient.shape();
-    let output =
-        empty_device_contiguous_dtype(client.clone(), gradient.device.clone(), shape, DType::F32);
+    let output = empty_on_device_of(&gradient, gradient.shape(), DType::F32);
     let elements = gradient.meta.num_elements();
     if elements == 0 {
         return output;
     }
-    let vector_size = tensor_vector_size_parallel(
-        client.io_optimized_vector_sizes(gradient.dtype.size()),
-        gradient.meta.shape(),
-        gradient.meta.strides(),
-        gradient.meta.rank() - 1,
-    );
-    let vectors = elements / vector_size;
-    let units = CubeDim::new(&client, vectors);
-    let cubes = calculate_cube_count_elemwise(&client, vectors, units);
-    let dtype = gradient.dtype;
+    let (dtype, vector_size) = (gradient.dtype, strided_vector_size(&gradient));
+    let (cubes, units) = one_each(&output.client, elements / vector_size);
     unscale_unless_overflowed_kernel::launch::<R>(
-        &client,
+        &output.client,
         cubes,
         units,
         vector_size,

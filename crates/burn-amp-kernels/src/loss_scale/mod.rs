@@ -74,7 +74,7 @@ fn number<B: Backend>(state: FloatTensor<B>, at: usize) -> FloatTensor<B> {
 }
 
 fn is_positive<B: Backend>(tensor: FloatTensor<B>) -> BoolTensor<B> {
-    let bool_dtype = get_device_settings::<B>(&B::float_device(&tensor)).bool_dtype;
+    let bool_dtype = bool_dtype::<B>(&tensor);
     B::float_greater_elem(tensor, 0f32.into(), bool_dtype)
 }
 

@@ -1,12 +1,9 @@
 use burn_backend::TensorMetadata;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{
-    calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView,
-    tensor_vector_size_parallel,
-};
+use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
 use super::ScalarOp;
-use crate::cube::plan::{address_type, empty_on_device_of, storage};
+use crate::cube::plan::{address_type, empty_on_device_of, one_each, storage, strided_vector_size};
 
 #[cube(launch, address_type = "dynamic")]
 fn scalar_kernel<F: Float, N: Size>(
@@ -31,35 +28,22 @@ fn scalar_kernel<F: Float, N: Size>(
     output[ABSOLUTE_POS] = Vector::cast_from(result);
 }
 
-/// Launches the op.
+/// Launches the op of a tensor that has elements.
 pub(crate) fn scalar<R: CubeRuntime>(x: CubeTensor<R>, op: ScalarOp, scalar: f32) -> CubeTensor<R> {
     let output = empty_on_device_of(&x, x.shape(), x.dtype);
-    let elements = x.meta.num_elements();
-    if elements == 0 {
-        return output;
-    }
-    let client = x.client.clone();
-    let vector_size = tensor_vector_size_parallel(
-        client.io_optimized_vector_sizes(x.dtype.size()),
-        x.meta.shape(),
-        x.meta.strides(),
-        x.meta.rank() - 1,
-    );
-    let vectors = elements / vector_size;
-    let units = CubeDim::new(&client, vectors);
-    let cubes = calculate_cube_count_elemwise(&client, vectors, units);
-    let (addresses, dtype) = (address_type([&x, &output]), storage(x.dtype));
+    let vector_size = strided_vector_size(&x);
+    let (cubes, units) = one_each(&output.client, x.meta.num_elements() / vector_size);
     scalar_kernel::launch::<R>(
-        &client,
+        &output.client,
         cubes,
         units,
-        addresses,
+        address_type([&x, &output]),
         vector_size,
         x.into_linear_view(),
         output.clone().into_linear_view(),
         scalar,
         op,
-        dtype,
+        storage(output.dtype),
     );
     output
 }

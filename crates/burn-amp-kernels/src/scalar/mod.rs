@@ -73,8 +73,7 @@ impl Kernel for ScalarForward {
 
 /// Returns where a tensor is negative.
 fn negative<B: AmpBackend>(x: &FloatTensor<B>) -> BoolTensor<B> {
-    let dtype = get_device_settings::<B>(&B::float_device(x)).bool_dtype;
-    let negative = B::float_lower_elem(x.clone(), 0f32.into(), dtype);
+    let negative = B::float_lower_elem(x.clone(), 0f32.into(), bool_dtype::<B>(x));
     made::bool::<B>(&negative);
     negative
 }

@@ -1,12 +1,9 @@
 use burn_backend::{DType, Shape, TensorMetadata};
-use burn_cubecl::{
-    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
-    tensor::CubeTensor,
-};
-use cubecl::{calculate_cube_count_elemwise, prelude::*};
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
+use cubecl::prelude::*;
 
 use super::words;
-use crate::cube::plan::storage;
+use crate::cube::plan::{self, empty_on_device_of, one_each, storage};
 
 /// The bits of a word.
 const BITS: usize = 32;
@@ -63,29 +60,22 @@ fn zeroed_kernel<F: Float, N: Size>(
 
 /// Returns the elements per vector in which `x` is read and written.
 fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>) -> usize {
-    let elements = x.meta.num_elements();
-    x.client
-        .io_optimized_vector_sizes(x.dtype.size())
-        .find(|size| elements.is_multiple_of(*size))
-        .unwrap_or(1)
+    plan::vector_size(&x.client, x.dtype.size(), &[x.meta.num_elements()])
 }
 
 /// Launches the packing of the mask of `x`.
 pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
-    let elements = x.shape().num_elements();
-    let client = x.client.clone();
-    let shape = Shape::new([words(elements)]);
-    let mask = empty_device_contiguous_dtype(client.clone(), x.device.clone(), shape, DType::U32);
-    if elements == 0 {
+    let words = words(x.meta.num_elements());
+    let mask = empty_on_device_of(&x, Shape::new([words]), DType::U32);
+    if words == 0 {
         return mask;
     }
-    let dim = CubeDim::new(&client, words(elements));
-    let count = calculate_cube_count_elemwise(&client, words(elements), dim);
+    let (cubes, units) = one_each(&mask.client, words);
     let (dtype, vector_size) = (storage(x.dtype), vector_size(&x));
     not_positive_kernel::launch::<R>(
-        &client,
-        count,
-        dim,
+        &mask.client,
+        cubes,
+        units,
         vector_size,
         into_contiguous(x).into_array_arg(),
         mask.clone().into_array_arg(),
@@ -97,26 +87,22 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
 
 /// Launches the copy of `x` with zeros where the mask has ones.
 pub(crate) fn zeroed<R: CubeRuntime>(x: CubeTensor<R>, mask: CubeTensor<R>) -> CubeTensor<R> {
-    let elements = x.shape().num_elements();
-    let client = x.client.clone();
-    let output =
-        empty_device_contiguous_dtype(client.clone(), x.device.clone(), x.shape(), x.dtype);
+    let output = empty_on_device_of(&x, x.shape(), x.dtype);
+    let elements = x.meta.num_elements();
     if elements == 0 {
         return output;
     }
-    let (dtype, vector_size) = (storage(x.dtype), vector_size(&x));
-    let vectors = elements / vector_size;
-    let dim = CubeDim::new(&client, vectors);
-    let count = calculate_cube_count_elemwise(&client, vectors, dim);
+    let vector_size = vector_size(&x);
+    let (cubes, units) = one_each(&output.client, elements / vector_size);
     zeroed_kernel::launch::<R>(
-        &client,
-        count,
-        dim,
+        &output.client,
+        cubes,
+        units,
         vector_size,
         into_contiguous(x).into_array_arg(),
         into_contiguous(mask).into_array_arg(),
         output.clone().into_array_arg(),
-        dtype,
+        storage(output.dtype),
     );
     output
 }

@@ -118,16 +118,14 @@ impl Kernel for NotPositive {
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let x = operands.floats.swap_remove(0);
-        let bool_dtype = get_device_settings::<B>(&B::float_device(&x)).bool_dtype;
+        let bool_dtype = bool_dtype::<B>(&x);
         let mask = B::float_lower_equal_elem(x, 0f32.into(), bool_dtype);
         Tensors::from([]).with_bools([mask])
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let mut floats = operands.floats.into_iter();
-        let (tensor, x) = (floats.next(), floats.next());
-        let tensor = tensor.expect("there is a tensor to compare");
+        let ([tensor], x) = operands.and_maybe();
         let bits = kernel::not_positive(match x {
             Some(x) => ordered_as(tensor, &x),
             None => tensor,
@@ -158,12 +156,8 @@ impl Kernel for Zeroed {
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let mask = operands.bools.pop();
         let mask = mask.expect("a mask is in bits only if the backend has its own way to apply it");
-        [B::float_mask_fill(
-            operands.floats.swap_remove(0),
-            mask,
-            0f32.into(),
-        )]
-        .into()
+        let x = operands.floats.swap_remove(0);
+        [B::float_mask_fill(x, mask, 0f32.into())].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -171,9 +165,7 @@ impl Kernel for Zeroed {
         let Some(bits) = operands.ints.pop() else {
             return Err(operands);
         };
-        let mut floats = operands.floats.into_iter();
-        let (tensor, x) = (floats.next(), floats.next());
-        let tensor = tensor.expect("there is a tensor to mask");
+        let ([tensor], x) = operands.and_maybe();
         let output = match x {
             Some(x) => restored_as(kernel::zeroed(ordered_as(tensor, &x), bits), &x),
             None => kernel::zeroed(tensor, bits),

@@ -3,197 +3,157 @@ use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::{
-    Mask, ScaleMask,
-    mask_rows::{MaskPlace, MaskPlaceLaunch, MaskRows, place},
+    ScaleMask,
+    before::{Before, before_arg},
 };
 use crate::cube::{
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
-    row::{Row, Share},
-    team::{Reduction, Team, over_row, team_index},
+    row::{AllRows, Row, RowsOf, Share},
+    team::{Reduction, over_row},
 };
 
-/// Returns a vector times the factor, and with the value where the mask is; `at` is its place in the mask.
-#[cube]
-fn scaled_masked<M: Int, N: Size>(
-    x: Vector<f32, N>,
-    mask: &ComptimeOption<Array<Vector<M, N>>>,
-    at: usize,
-    scale: f32,
-    value: f32,
-    #[comptime] is_scaled: bool,
-) -> Vector<f32, N> {
-    let x = if comptime!(is_scaled) {
-        x * Vector::new(scale)
-    } else {
-        x
-    };
-    #[comptime]
-    match mask {
-        ComptimeOption::Some(mask) => {
-            select_many(Vector::cast_from(mask[at]), Vector::new(value), x)
-        }
-        ComptimeOption::None => x,
-    }
-}
-
+/// Writes the softmax, or with `log_sum_exp` the log-softmax.
 #[cube(launch, address_type = "dynamic")]
-fn softmax_kernel<F: Float, M: Int, N: Size>(
-    x: &Array<Vector<F, N>>,
-    mask: &ComptimeOption<Array<Vector<M, N>>>,
-    output: &mut Array<Vector<F, N>>,
-    pitch: usize,
-    rows: usize,
-    length: usize,
-    place: &MaskPlace,
-    scale: f32,
-    value: f32,
-    #[comptime] is_scaled: bool,
-    #[comptime] team: Team,
-    #[define(F, M)] _dtypes: [StorageType; 2],
+fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
+    x: &RowsOf<F, N>,
+    before: &Before<M, N>,
+    output: &mut Array<Vector<O, N>>,
+    log_sum_exp: &mut ComptimeOption<Array<f32>>,
+    rows: AllRows,
+    #[define(F, O, M)] _dtypes: [StorageType; 3],
 ) {
-    let row = Row::new(team_index(team), rows, length, team);
-    let mut x = Share::<F, N>::new(x, pitch, row, team);
-    let mask_row = place.of(row.index);
+    let team = comptime!(rows.team);
+    let is_log = comptime!(log_sum_exp.is_some());
+    let row = rows.of_team();
+    let mut x = x.share(row);
+    let mask = before.mask_row(row.index);
 
-    let first = scaled_masked::<M, N>(x.first_vector(), mask, mask_row, scale, value, is_scaled);
-    let mut largest = Vector::new(first[0]);
-    #[unroll(team.kept > 0)]
-    for step in 0..row.steps() {
-        if row.has(step) {
-            let at = mask_row + row.column(step);
-            let score = scaled_masked::<M, N>(x.at(step), mask, at, scale, value, is_scaled);
-            largest = max(largest, score);
-            x.keep(step, score);
-        }
-    }
-    let largest = Vector::new(over_row::<N>(largest, Reduction::Max, team));
-
+    let largest = largest::<F, M, N>(&mut x, before, mask, row);
     let mut sum = Vector::<f32, N>::zeroed();
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
-            let score = if comptime!(team.kept > 0) {
-                x.at(step)
-            } else {
-                let at = mask_row + row.column(step);
-                scaled_masked::<M, N>(x.at(step), mask, at, scale, value, is_scaled)
-            };
-            let exp = (score - largest).exp();
+            let score = score_again::<F, M, N>(&x, before, mask, row, step);
+            let exp = (score - Vector::new(largest)).exp();
             sum += exp;
-            x.keep(step, exp);
+            if comptime!(!is_log) {
+                x.keep(step, exp);
+            }
         }
     }
-    let factor = Vector::new(1.0 / over_row::<N>(sum, Reduction::Sum, team));
+    let sum = over_row::<N>(sum, Reduction::Sum, team);
+    let last = Vector::new(if comptime!(is_log) {
+        sum.ln()
+    } else {
+        1.0 / sum
+    });
 
+    #[comptime]
+    if let ComptimeOption::Some(log_sum_exp) = log_sum_exp {
+        if row.leads() {
+            log_sum_exp[row.index] = largest + last[0];
+        }
+    }
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
-            let exp = if comptime!(team.kept > 0) {
-                x.at(step)
+            let score = score_again::<F, M, N>(&x, before, mask, row, step);
+            let value = if comptime!(is_log) {
+                score - Vector::new(largest) - last
+            } else if comptime!(team.kept > 0) {
+                score * last
             } else {
-                let at = mask_row + row.column(step);
-                let score = scaled_masked::<M, N>(x.at(step), mask, at, scale, value, is_scaled);
-                (score - largest).exp()
+                (score - Vector::new(largest)).exp() * last
             };
-            output[row.index * length + row.column(step)] = Vector::cast_from(exp * factor);
+            output[row.index * rows.length + row.column(step)] = Vector::cast_from(value);
         }
     }
 }
 
-/// Computes the op along the last dimension.
+/// Returns the largest score of a row, and keeps the scores.
+#[cube]
+fn largest<F: Float, M: Int, N: Size>(
+    x: &mut Share<F, N>,
+    before: &Before<M, N>,
+    mask: usize,
+    row: Row,
+) -> f32 {
+    let team = comptime!(row.team);
+    let first = before.score(x.first(), mask);
+    let mut largest = Vector::new(first[0]);
+    #[unroll(team.kept > 0)]
+    for step in 0..row.steps() {
+        if row.has(step) {
+            let score = before.score(x.at(step), mask + row.column(step));
+            largest = max(largest, score);
+            x.keep(step, score);
+        }
+    }
+    over_row::<N>(largest, Reduction::Max, team)
+}
+
+/// Returns what is kept for a step. If nothing is kept, computes the score again.
+#[cube]
+fn score_again<F: Float, M: Int, N: Size>(
+    x: &Share<F, N>,
+    before: &Before<M, N>,
+    mask: usize,
+    row: Row,
+    step: usize,
+) -> Vector<f32, N> {
+    if comptime!(x.kept > 0) {
+        x.at(step)
+    } else {
+        before.score(x.at(step), mask + row.column(step))
+    }
+}
+
+/// Computes the softmax along the last dimension in `dtype`. With a tensor of one F32 number per row computes the
+/// log-softmax, and writes the log-sum-exps to that tensor.
 pub(crate) fn softmax<R: CubeRuntime>(
     x: CubeTensor<R>,
     before: ScaleMask<CubeTensor<R>>,
+    dtype: DType,
+    log_sum_exp: Option<&CubeTensor<R>>,
 ) -> CubeTensor<R> {
-    let output = empty_on_device_of(&x, x.shape(), x.dtype);
-    if x.shape().num_elements() == 0 {
+    let output = empty_on_device_of(&x, x.shape(), dtype);
+    if x.meta.num_elements() == 0 {
         return output;
     }
-    let client = x.client.clone();
     let x = Rows::new(x);
     let plan = Plan::new([&x], KEPT);
-    let before = Before::new(before, &output, plan.vector_size);
-    let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
+    let (cubes, units) = plan.geometry(&output.client);
+    let (before, mask) = before_arg(before, &output.shape(), plan.vector_size, false);
     softmax_kernel::launch(
-        &client,
-        cube_count,
-        cube_dim,
+        &output.client,
+        cubes,
+        units,
         address_type([&x.tensor, &output]),
         plan.vector_size,
-        x.array_arg(),
-        before.mask_arg().into(),
+        x.arg(&plan),
+        before,
         output.clone().into_array_arg(),
-        x.pitch / plan.vector_size,
-        plan.rows,
-        plan.length,
-        before.place(plan.vector_size),
-        before.scale,
-        before.value,
-        before.is_scaled(),
-        plan.team,
-        [storage(output.dtype), before.mask_storage()],
+        log_sum_exp.map(|it| it.clone().into_array_arg()).into(),
+        plan.all_rows(),
+        [x.storage(), storage(dtype), mask],
     );
     output
 }
 
-/// What an operand goes through first, as a kernel reads it.
-struct Before<R: CubeRuntime> {
-    scale: f32,
-    value: f32,
-    mask: Option<MaskRows<R>>,
-}
-
-impl<R: CubeRuntime> Before<R> {
-    fn new(before: ScaleMask<CubeTensor<R>>, operand: &CubeTensor<R>, vector_size: usize) -> Self {
-        let ScaleMask { scale, mask } = before;
-        let (value, mask) = match mask {
-            Some(Mask { elements, value }) => {
-                let rows = MaskRows::new(elements, &operand.shape(), vector_size);
-                (value, Some(rows))
-            }
-            None => (0.0, None),
-        };
-        Self { scale, value, mask }
-    }
-
-    fn is_scaled(&self) -> bool {
-        self.scale != 1.0
-    }
-
-    fn mask_arg(&self) -> Option<ArrayArg<R>> {
-        self.mask.as_ref().map(MaskRows::array_arg)
-    }
-
-    fn mask_storage(&self) -> StorageType {
-        storage(self.mask.as_ref().map_or(DType::U32, MaskRows::dtype))
-    }
-
-    fn place(&self, vector_size: usize) -> MaskPlaceLaunch<R> {
-        let runs = self.mask.as_ref().map(MaskRows::runs);
-        place(runs.unwrap_or_default(), vector_size)
-    }
-}
-
 #[cube(launch, address_type = "dynamic")]
 fn softmax_backward_kernel<F: Float, G: Float, M: Int, N: Size>(
-    output: &Array<Vector<F, N>>,
-    grad: &Array<Vector<G, N>>,
-    mask: &ComptimeOption<Array<Vector<M, N>>>,
+    output: &RowsOf<F, N>,
+    grad: &RowsOf<G, N>,
+    before: &Before<M, N>,
     dx: &mut Array<Vector<F, N>>,
-    output_pitch: usize,
-    grad_pitch: usize,
-    rows: usize,
-    length: usize,
-    place: &MaskPlace,
-    scale: f32,
-    #[comptime] is_scaled: bool,
-    #[comptime] team: Team,
+    rows: AllRows,
     #[define(F, G, M)] _dtypes: [StorageType; 3],
 ) {
-    let row = Row::new(team_index(team), rows, length, team);
-    let mask_row = place.of(row.index);
-    let output = Share::<F, N>::new(output, output_pitch, row, team);
-    let grad = Share::<G, N>::new(grad, grad_pitch, row, team);
+    let team = comptime!(rows.team);
+    let row = rows.of_team();
+    let mask = before.mask_row(row.index);
+    let output = output.share(row);
+    let grad = grad.share(row);
 
     let mut sum = Vector::<f32, N>::zeroed();
     let mut weight = Vector::<f32, N>::zeroed();
@@ -212,48 +172,38 @@ fn softmax_backward_kernel<F: Float, G: Float, M: Int, N: Size>(
     for step in 0..row.steps() {
         if row.has(step) {
             let value = output.at(step) * (grad.at(step) - mean);
-            let at = mask_row + row.column(step);
-            let value = scaled_masked::<M, N>(value, mask, at, scale, 0.0, is_scaled);
-            dx[row.index * length + row.column(step)] = Vector::cast_from(value);
+            let value = before.gradient(value, mask + row.column(step));
+            dx[row.index * rows.length + row.column(step)] = Vector::cast_from(value);
         }
     }
 }
 
-/// Computes the gradient of the op along the last dimension.
+/// Computes the gradient of the softmax along the last dimension.
 pub(crate) fn softmax_backward<R: CubeRuntime>(
     output: CubeTensor<R>,
     grad: CubeTensor<R>,
     before: ScaleMask<CubeTensor<R>>,
 ) -> CubeTensor<R> {
     let dx = empty_on_device_of(&output, output.shape(), output.dtype);
-    if output.shape().num_elements() == 0 {
+    if dx.meta.num_elements() == 0 {
         return dx;
     }
-    let client = output.client.clone();
     let (output, grad) = (Rows::new(output), Rows::new(grad));
     let plan = Plan::new([&output, &grad], KEPT);
-    let before = Before::new(before, &dx, plan.vector_size);
-    let (cube_count, cube_dim) = plan.team.launch(&client, plan.rows);
-    let [f, g] = [&output, &grad].map(|rows| storage(rows.tensor.dtype));
+    let (cubes, units) = plan.geometry(&dx.client);
+    let (before, mask) = before_arg(before, &dx.shape(), plan.vector_size, true);
     softmax_backward_kernel::launch(
-        &client,
-        cube_count,
-        cube_dim,
+        &dx.client,
+        cubes,
+        units,
         address_type([&output.tensor, &grad.tensor, &dx]),
         plan.vector_size,
-        output.array_arg(),
-        grad.array_arg(),
-        before.mask_arg().into(),
+        output.arg(&plan),
+        grad.arg(&plan),
+        before,
         dx.clone().into_array_arg(),
-        output.pitch / plan.vector_size,
-        grad.pitch / plan.vector_size,
-        plan.rows,
-        plan.length,
-        before.place(plan.vector_size),
-        before.scale,
-        before.is_scaled(),
-        plan.team,
-        [f, g, before.mask_storage()],
+        plan.all_rows(),
+        [output.storage(), grad.storage(), mask],
     );
     dx
 }

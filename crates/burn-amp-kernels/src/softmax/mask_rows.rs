@@ -1,28 +1,30 @@
 //! Where a row of a mask lies that is broadcast to the rows of the operand.
 
-use burn_backend::{DType, Shape, ops::BoolTensorOps};
+use burn_backend::{Shape, ops::BoolTensorOps};
 use burn_cubecl::{CubeBackend, CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use crate::cube::plan::row_length;
+use crate::cube::plan::{array_of, row_length};
 
 /// The most runs of dimensions along which a mask may change.
 const RUNS: usize = 2;
 
 /// Neighbouring dimensions along which a mask changes by equal steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(CubeType, CubeLaunch, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// The rows of the operand from one step to the next.
     rows: usize,
     steps: usize,
-    /// The elements of the mask from one step to the next.
+    /// The elements of the mask from one step to the next, or in a kernel the vectors.
     stride: usize,
 }
 
-/// The rows of a mask.
-pub(super) struct MaskRows<R: CubeRuntime> {
-    mask: CubeTensor<R>,
-    runs: [Run; RUNS],
+#[cube]
+impl Run {
+    /// Returns how far a row of the operand is along the run.
+    fn of(&self, row: usize) -> usize {
+        row / self.rows % self.steps * self.stride
+    }
 }
 
 /// A run of one step: the mask does not change.
@@ -36,52 +38,60 @@ impl Default for Run {
     }
 }
 
-impl<R: CubeRuntime> MaskRows<R> {
-    /// Takes a mask in place if its rows allow it, and a contiguous copy otherwise. `vector_size`: elements per read.
-    pub fn new(mask: CubeTensor<R>, operand: &Shape, vector_size: usize) -> Self {
-        let of = |mask: &CubeTensor<R>| {
-            runs(
-                mask.meta.shape(),
-                mask.meta.strides(),
-                operand.as_slice(),
-                vector_size,
-            )
-        };
-        if let Some(runs) = of(&mask) {
-            return Self { mask, runs };
-        }
-        let mask = into_contiguous(mask);
-        if let Some(runs) = of(&mask) {
-            return Self { mask, runs };
-        }
-        let expanded = CubeBackend::<R, f32, i32, u8>::bool_expand(mask, operand.clone());
-        let mask = into_contiguous(expanded);
-        let runs = of(&mask).expect("the rows of a contiguous tensor are equally far apart");
-        Self { mask, runs }
+/// A mask in a kernel.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct MaskRows<M: Int, N: Size> {
+    elements: Array<Vector<M, N>>,
+    /// What masked elements get, if a kernel reads it.
+    value: Sequence<f32>,
+    first: Run,
+    second: Run,
+}
+
+#[cube]
+impl<M: Int, N: Size> MaskRows<M, N> {
+    /// Returns the place of the first vector for a row of the operand.
+    pub fn start(&self, row: usize) -> usize {
+        self.first.of(row) + self.second.of(row)
     }
 
-    /// Passes the memory from the first row's start to the last row's end to a kernel.
-    pub fn array_arg(&self) -> ArrayArg<R> {
-        let steps = self.runs.iter().map(|run| (run.steps - 1) * run.stride);
-        let extent = steps.sum::<usize>() + row_length(&self.mask);
-        let CubeTensor {
-            client,
-            device,
-            handle,
-            dtype,
-            ..
-        } = self.mask.clone();
-        CubeTensor::new_contiguous(client, device, Shape::new([extent]), handle, dtype)
-            .into_array_arg()
+    pub fn value(&self) -> f32 {
+        *self.value.index(0usize)
     }
 
-    pub fn dtype(&self) -> DType {
-        self.mask.dtype
+    /// Returns a vector with the value where the mask is; `at` is its place in the mask.
+    pub fn filled(&self, x: Vector<f32, N>, value: f32, at: usize) -> Vector<f32, N> {
+        select_many(Vector::cast_from(self.elements[at]), Vector::new(value), x)
     }
+}
 
-    pub fn runs(&self) -> [Run; RUNS] {
-        self.runs
-    }
+/// Passes a mask to a kernel that reads `vector_size` elements at once: in place if its rows allow it, otherwise a
+/// contiguous copy.
+pub(super) fn mask_rows<R: CubeRuntime, M: Int, N: Size>(
+    mask: CubeTensor<R>,
+    value: Option<f32>,
+    operand: &Shape,
+    vector_size: usize,
+) -> MaskRowsLaunch<M, N, R> {
+    let runs = |mask: &CubeTensor<R>| {
+        let (shape, strides) = (mask.meta.shape(), mask.meta.strides());
+        runs(shape, strides, operand.as_slice(), vector_size)
+    };
+    let found = |mask: CubeTensor<R>| runs(&mask).map(|runs| (mask, runs));
+    let expanded = |mask| {
+        let mask = CubeBackend::<R, f32, i32, u8>::bool_expand(mask, operand.clone());
+        into_contiguous(mask)
+    };
+    let (mask, runs) = found(mask.clone())
+        .or_else(|| found(into_contiguous(mask.clone())))
+        .or_else(|| found(expanded(mask)))
+        .expect("the rows of a contiguous tensor are equally far apart");
+    let steps = runs.iter().map(|run| (run.steps - 1) * run.stride);
+    let extent = steps.sum::<usize>() + row_length(&mask);
+    let [first, second] =
+        runs.map(|run| RunLaunch::new(run.rows, run.steps, run.stride / vector_size));
+    let value = value.into_iter().collect();
+    MaskRowsLaunch::new(array_of(&mask, extent), value, first, second)
 }
 
 /// Returns the runs of a mask; `None` if there are too many, or if its rows cannot be read in vectors.
@@ -122,39 +132,6 @@ fn runs(
     }
     runs.resize(RUNS, Run::default());
     runs.try_into().ok()
-}
-
-/// Passes the place of a row to a kernel that reads `vector_size` elements at once.
-pub(super) fn place<R: CubeRuntime>(runs: [Run; RUNS], vector_size: usize) -> MaskPlaceLaunch<R> {
-    let [a, b] = runs;
-    MaskPlaceLaunch::new(
-        a.rows,
-        a.steps,
-        a.stride / vector_size,
-        b.rows,
-        b.steps,
-        b.stride / vector_size,
-    )
-}
-
-/// The place of a row in a kernel.
-#[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub(super) struct MaskPlace {
-    a_rows: usize,
-    a_steps: usize,
-    a_stride: usize,
-    b_rows: usize,
-    b_steps: usize,
-    b_stride: usize,
-}
-
-#[cube]
-impl MaskPlace {
-    /// Returns the mask's first vector for a row of the operand.
-    pub fn of(&self, row: usize) -> usize {
-        row / self.a_rows % self.a_steps * self.a_stride
-            + row / self.b_rows % self.b_steps * self.b_stride
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@
 //! | backward | 4 | 2 | 54 |
 
 #[cfg(feature = "cubecl")]
+mod before;
+#[cfg(feature = "cubecl")]
 mod kernel;
 #[cfg(feature = "cubecl")]
 mod mask_rows;
@@ -40,6 +42,8 @@ mod scale_mask;
 
 use std::any::TypeId;
 
+#[cfg(feature = "cubecl")]
+pub(crate) use kernel::softmax as launch;
 pub use reference::{reference, reference_backward};
 pub use scale_mask::{Mask, ScaleMask};
 
@@ -88,8 +92,9 @@ impl Kernel for SoftmaxForward {
     fn launch<R: CubeRuntime>(&self, mut operands: CubeTensors<R>) -> Launched<R> {
         let in_last = |tensor| swap_with_last(tensor, self.dim);
         let before = self.before.with_mask(operands.bools.pop().map(in_last));
-        let output = kernel::softmax(in_last(operands.one()), before);
-        Ok([in_last(output)].into())
+        let x = in_last(operands.one());
+        let dtype = x.dtype;
+        Ok([in_last(launch(x, before, dtype, None))].into())
     }
 
     /// The node keeps the output, or the operand under a checkpointing strategy that computes results again.

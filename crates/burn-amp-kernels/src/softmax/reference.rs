@@ -1,5 +1,3 @@
-use burn_backend::BoolDType;
-
 use super::ScaleMask;
 use crate::prelude::*;
 
@@ -29,9 +27,5 @@ pub fn reference_backward<B: Backend>(
     let is_zero = B::float_equal_elem(weight.clone(), 0f32.into(), bool_dtype::<B>(&weight));
     let weight = B::float_mask_fill(weight, is_zero, 1f32.into());
     let dx = B::float_mul(output, B::float_sub(grad, B::float_div(sum, weight)));
-    cast::<B>(before.apply_backward::<B>(dx), dtype)
-}
-
-fn bool_dtype<B: Backend>(x: &FloatTensor<B>) -> BoolDType {
-    get_device_settings::<B>(&B::float_device(x)).bool_dtype
+    cast::<B>(before.backward().apply::<B>(dx), dtype)
 }

@@ -32,35 +32,25 @@ impl<M> ScaleMask<M> {
     /// Takes the mask's elements out.
     pub(super) fn split(self) -> (ScaleMask<()>, Option<M>) {
         let Self { scale, mask } = self;
-        let (mask, elements) = mask
-            .map(|Mask { elements, value }| {
-                let elements_taken = Mask {
-                    elements: (),
-                    value,
-                };
-                (elements_taken, elements)
-            })
-            .unzip();
+        let of_each = |Mask { elements, value }| {
+            let elements_out = Mask {
+                elements: (),
+                value,
+            };
+            (elements_out, elements)
+        };
+        let (mask, elements) = mask.map(of_each).unzip();
         (ScaleMask { scale, mask }, elements)
+    }
+
+    /// What the gradient of the result goes through: the mask's elements get 0.
+    pub(super) fn backward(self) -> Self {
+        let mask = self.mask.map(|mask| Mask { value: 0.0, ..mask });
+        Self { mask, ..self }
     }
 
     /// Applies both to a tensor with Burn's ops.
     pub(super) fn apply<B>(self, x: FloatTensor<B>) -> FloatTensor<B>
-    where
-        B: Backend<BoolTensorPrimitive = M>,
-    {
-        self.with_value::<B>(x, |mask| mask.value)
-    }
-
-    /// Applies both to the gradient of the result, which becomes that of the operand.
-    pub(super) fn apply_backward<B>(self, grad: FloatTensor<B>) -> FloatTensor<B>
-    where
-        B: Backend<BoolTensorPrimitive = M>,
-    {
-        self.with_value::<B>(grad, |_| 0.0)
-    }
-
-    fn with_value<B>(self, x: FloatTensor<B>, value: impl Fn(&Mask<M>) -> f32) -> FloatTensor<B>
     where
         B: Backend<BoolTensorPrimitive = M>,
     {
@@ -69,10 +59,7 @@ impl<M> ScaleMask<M> {
             scale => B::float_mul_scalar(x, scale.into()),
         };
         match self.mask {
-            Some(mask) => {
-                let value = value(&mask);
-                B::float_mask_fill(x, mask.elements, value.into())
-            }
+            Some(Mask { elements, value }) => B::float_mask_fill(x, elements, value.into()),
             None => x,
         }
     }

@@ -1,38 +1,42 @@
-use burn_backend::{Backend, DType, Shape};
+use burn_backend::{DType, Shape};
 use burn_cubecl::{
-    CubeRuntime,
-    kernel::into_contiguous,
-    ops::numeric::{empty_device_contiguous_dtype, zeros_client},
-    tensor::CubeTensor,
+    CubeRuntime, kernel::into_contiguous, ops::numeric::zeros_client, tensor::CubeTensor,
 };
 use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
 
-use super::Squares;
 use crate::{
     cube::{
-        lists::chunks,
+        lists::{Chunk, chunks},
+        plan::empty_on_device_of,
         team::{Reduction, Team, over_row, team_index},
     },
     loss_scale::{OVERFLOWED, SCALE},
 };
+
+/// The states of the loss scale before and after the backward pass of all tensors.
+#[derive(CubeType, CubeLaunch)]
+struct States {
+    before: Array<f32>,
+    after: Array<f32>,
+}
 
 /// Every unit strides over all tensors and writes the sum of what it has read to its place in `sums`, from `first` on.
 #[cube(launch)]
 fn squares_kernel<F: Numeric, N: Size>(
     tensors: &Sequence<LinearView<Vector<F, N>>>,
     factors: &Sequence<f32>,
-    before: &Sequence<Array<f32>>,
-    after: &Sequence<Array<f32>>,
+    states: &ComptimeOption<States>,
     sums: &mut Array<f32>,
     first: usize,
-    #[comptime] is_scaled: bool,
     #[define(F)] _dtype: StorageType,
 ) {
+    let is_scaled = comptime!(states.is_some());
     let mut unscale = f32::new(1.0);
     let mut overflowed = f32::new(0.0);
-    if comptime!(is_scaled) {
-        unscale = 1.0 / before.index(0usize)[SCALE];
-        overflowed = after.index(0usize)[OVERFLOWED];
+    #[comptime]
+    if let ComptimeOption::Some(states) = states {
+        unscale = 1.0 / states.before[SCALE];
+        overflowed = states.after[OVERFLOWED];
     }
     let mut sum = Vector::<f32, N>::zeroed();
     #[unroll]
@@ -77,79 +81,68 @@ fn total_kernel(sums: &Array<f32>, total: &mut Array<f32>, #[comptime] team: Tea
     }
 }
 
-/// Launches the sum. No tensor may be F64.
-pub(crate) fn sum_of_squares<R, B>(squares: Squares<B>) -> CubeTensor<R>
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
-{
-    let Squares { tensors, scaled_by } = squares;
-    let (tensors, factors): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
-    let first: &CubeTensor<R> = tensors.first().expect("there is a tensor to square");
+/// Launches the sum of the tensors times their factors. No tensor may be F64. There may be two states of the loss scale.
+pub(crate) fn sum_of_squares<R: CubeRuntime>(
+    tensors: Vec<CubeTensor<R>>,
+    factors: &[f32],
+    states: &[CubeTensor<R>],
+) -> CubeTensor<R> {
+    let first = tensors.first().expect("there is a tensor to square");
     let (client, device) = (first.client.clone(), first.device.clone());
-    let one = Shape::new([1]);
-    let chunks: Vec<_> = chunks(tensors, 1)
-        .into_iter()
-        .map(|chunk| {
-            let (cubes, units) = chunk.geometry(&client);
-            (chunk, cubes, units)
-        })
-        .collect();
+    let zeros = |length| {
+        let shape = Shape::new([length]);
+        zeros_client(client.clone(), device.clone(), shape, DType::F32)
+    };
+    let geometry = |chunk| {
+        let (cubes, units) = Chunk::geometry(&chunk, &client);
+        (chunk, cubes, units)
+    };
+    let chunks: Vec<_> = chunks(tensors, 1).into_iter().map(geometry).collect();
     if chunks.is_empty() {
-        return zeros_client(client, device, one, DType::F32);
+        return zeros(1);
     }
-    let units = |cubes: &CubeCount, dim: &CubeDim| {
-        let CubeCount::Static(x, y, z) = cubes else {
+    let units = |cubes: &CubeCount, units: &CubeDim| {
+        let CubeCount::Static(cubes, ..) = cubes else {
             unreachable!("the geometry of a list is known on the host")
         };
-        (x * y * z * dim.num_elems()) as usize
+        (cubes * units.num_elems()) as usize
     };
     let all = chunks.iter().map(|(_, cubes, dim)| units(cubes, dim)).sum();
-    let sums = zeros_client(
-        client.clone(),
-        device.clone(),
-        Shape::new([all]),
-        DType::F32,
-    );
+    let sums = zeros(all);
     let mut next = 0;
     for (chunk, cubes, dim) in chunks {
         let place = next;
         next += units(&cubes, &dim);
-        let mut views = SequenceArg::new();
-        let mut own = SequenceArg::new();
-        for tensor in chunk.tensors {
-            own.push(factors[tensor.index]);
-            views.push(tensor.values.into_linear_view());
-        }
-        let state = |at: usize| {
-            let mut sequence = SequenceArg::new();
-            if let Some(states) = &scaled_by {
-                sequence.push(into_contiguous(states[at].clone()).into_array_arg());
-            }
-            sequence
-        };
+        let own = chunk.tensors.iter().map(|tensor| factors[tensor.index]);
+        let own = own.collect();
+        let tensors = chunk.tensors.into_iter();
+        let state = |at: usize| into_contiguous(states[at].clone()).into_array_arg();
+        let states = (!states.is_empty()).then(|| StatesLaunch::new(state(0), state(1)));
         squares_kernel::launch::<R>(
             &client,
             cubes,
             dim,
             chunk.vector_size,
-            views,
+            tensors.map(|it| it.values.into_linear_view()).collect(),
             own,
-            state(0),
-            state(1),
+            states.into(),
             sums.clone().into_array_arg(),
             place,
-            scaled_by.is_some(),
             chunk.dtype.into(),
         );
     }
-    let total = empty_device_contiguous_dtype(client.clone(), device, one, DType::F32);
-    let team = Team::new(&client, all, 1);
-    let (cubes, dim) = team.launch(&client, 1);
+    total(sums)
+}
+
+/// Launches the sum of all sums.
+fn total<R: CubeRuntime>(sums: CubeTensor<R>) -> CubeTensor<R> {
+    let total = empty_on_device_of(&sums, Shape::new([1]), DType::F32);
+    let team = Team::new(&total.client, sums.meta.num_elements(), 1);
+    let (cubes, units) = team.launch(&total.client, 1);
     total_kernel::launch::<R>(
-        &client,
+        &total.client,
         cubes,
-        dim,
+        units,
         sums.into_array_arg(),
         total.clone().into_array_arg(),
         team,

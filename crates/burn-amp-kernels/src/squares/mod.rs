@@ -37,16 +37,6 @@ struct Sum {
     factors: Vec<f32>,
 }
 
-impl Sum {
-    fn squares<B: Backend>(&self, mut tensors: Vec<FloatTensor<B>>) -> Squares<B> {
-        let scaled_by = tensors.split_off(self.factors.len());
-        Squares {
-            tensors: tensors.into_iter().zip(self.factors.clone()).collect(),
-            scaled_by: scaled_by.try_into().ok(),
-        }
-    }
-}
-
 impl Kernel for Sum {
     const NAME: &'static str = "burn_amp::sum_of_squares";
 
@@ -55,12 +45,19 @@ impl Kernel for Sum {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [reference::<B>(self.squares::<B>(operands.floats))].into()
+        let mut tensors = operands.floats;
+        let states = tensors.split_off(self.factors.len());
+        [reference::<B>(Squares {
+            tensors: tensors.into_iter().zip(self.factors.clone()).collect(),
+            scaled_by: states.try_into().ok(),
+        })]
+        .into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let squares = self.squares::<Cube<R>>(operands.floats);
-        Ok([kernel::sum_of_squares(squares)].into())
+        let mut tensors = operands.floats;
+        let states = tensors.split_off(self.factors.len());
+        Ok([kernel::sum_of_squares(tensors, &self.factors, &states)].into())
     }
 }

@@ -5,12 +5,12 @@
 //! check](crate::finite) of the operands. Each tensor is read once and written once; Burn's ops would cast it, multiply
 //! it, and read it again for the flag.
 
-#[cfg(feature = "cubecl")]
-mod kernel;
 mod reference;
 
 pub use reference::reference;
 
+#[cfg(feature = "cubecl")]
+use crate::finite;
 use crate::prelude::*;
 
 /// Multiplies tensors by a factor in F32. The last result has the flags of those that are not finite.
@@ -43,6 +43,6 @@ impl Kernel for Unscale {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        Ok(kernel::unscale(operands.floats, self.factor).into())
+        Ok(finite::launch(operands.floats, Some(self.factor)).into())
     }
 }

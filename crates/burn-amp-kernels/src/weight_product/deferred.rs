@@ -22,17 +22,11 @@ pub fn is_worth_deferring(rows: usize, [k, n]: [usize; 2]) -> bool {
 }
 
 /// The place at the node of a weight's cast where a product leaves the operands of the weight's gradient.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deferred<B: AmpBackend>(Arc<WaitingOperands<B>>);
 
 /// Boxed, since a graph has one for each use.
 type WaitingOperands<B> = AtNode<Option<Box<Operands<B>>>>;
-
-impl<B: AmpBackend> Default for Deferred<B> {
-    fn default() -> Self {
-        Self(Arc::new(AtNode::default()))
-    }
-}
 
 impl<B: AmpBackend> Deferred<B> {
     /// From now on a product with the tensor of this node leaves its operands here, if that is
@@ -71,12 +65,7 @@ pub struct Operands<B: AmpBackend> {
 impl<B: AmpBackend> Operands<B> {
     /// Registers the gradients now. That of the weight goes to the node `weight`.
     pub fn register(self, weight: NodeId, grads: &mut Gradients) {
-        let Self { x, grad, bias } = self;
-        if let Some(bias) = bias {
-            grads.register::<B>(bias, super::column_sums::<B>(grad.clone()));
-        }
-        let gradient = super::wide_matmul::<B>(B::float_transpose(x), grad);
-        grads.register::<B>(weight, gradient);
+        register(vec![Uses::of(weight, self)], grads);
     }
 
     /// Registers the gradients, that of the weight to the node of its leaf, by the end of the pass that [`together`] runs.
@@ -122,34 +111,32 @@ fn collect<B: AmpBackend>(leaf: NodeId, operands: Operands<B>) -> Vec<Uses<B>> {
         let collected = collected.as_mut();
         match collected.and_then(|all| all.downcast_mut::<Collected<B>>()) {
             Some(collected) => collected.add(leaf, operands),
-            None => vec![Uses {
-                leaf,
-                operands: vec![operands],
-            }],
+            None => vec![Uses::of(leaf, operands)],
         }
     })
 }
 
 /// The further uses of all weights that wait in a pass.
+#[derive(Default)]
 struct Collected<B: AmpBackend> {
     uses: Vec<Uses<B>>,
     /// The number of uses of the weight that was used last.
     last: usize,
 }
 
-impl<B: AmpBackend> Default for Collected<B> {
-    fn default() -> Self {
-        Self {
-            uses: Vec::new(),
-            last: 0,
-        }
-    }
-}
-
 /// Uses of a weight.
 struct Uses<B: AmpBackend> {
     leaf: NodeId,
     operands: Vec<Operands<B>>,
+}
+
+impl<B: AmpBackend> Uses<B> {
+    fn of(leaf: NodeId, operands: Operands<B>) -> Self {
+        Self {
+            leaf,
+            operands: vec![operands],
+        }
+    }
 }
 
 impl<B: AmpBackend> Collected<B> {
@@ -166,14 +153,13 @@ impl<B: AmpBackend> Collected<B> {
             }
             _ => Vec::new(),
         };
-        let mut operands = vec![operands];
         self.last = match self.uses.iter_mut().find(|uses| uses.leaf == leaf) {
             Some(uses) => {
-                uses.operands.append(&mut operands);
+                uses.operands.push(operands);
                 uses.operands.len()
             }
             None => {
-                self.uses.push(Uses { leaf, operands });
+                self.uses.push(Uses::of(leaf, operands));
                 1
             }
         };

@@ -2,7 +2,7 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::{prelude::*, server::CubeCountSelection};
 
-use crate::cube::plan::{address_type, empty_on_device_of, storage};
+use crate::cube::plan::{address_type, empty_on_device_of, storage, vector_size};
 
 /// The vectors of columns that a cube adds: 128 bytes of each row.
 const VECTORS: usize = 8;
@@ -60,10 +60,7 @@ pub(crate) fn column_sums<R: CubeRuntime>(x: &CubeTensor<R>) -> Option<CubeTenso
     if x.dtype == DType::F64 || rows > units * MOST_ROWS || rows * n == 0 {
         return None;
     }
-    let vector_size = client
-        .io_optimized_vector_sizes(x.dtype.size())
-        .find(|size| n.is_multiple_of(*size))
-        .unwrap_or(1);
+    let vector_size = vector_size(&client, x.dtype.size(), &[n]);
     let columns = n / vector_size;
     let sums = empty_on_device_of(x, Shape::new([n]), DType::F32);
     let cubes = columns.div_ceil(VECTORS) as u32;

@@ -38,8 +38,7 @@ pub fn forward<B: AmpBackend>(
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
 ) -> FloatTensor<B> {
-    let operands: Vec<_> = [x, weight].into_iter().chain(bias).collect();
-    B::run(WeightProduct, operands.into()).one()
+    B::run(WeightProduct, ([x, weight], bias).into()).one()
 }
 
 /// Computes the product of two matrices in low precision, in F32.
@@ -118,10 +117,8 @@ impl Kernel for WeightProduct {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let mut operands = operands.floats.into_iter();
-        let mut next = || operands.next();
-        let (x, weight) = next().zip(next()).expect("a product has two operands");
-        [reference::<B>(x, weight, next())].into()
+        let ([x, weight], bias) = operands.and_maybe();
+        [reference::<B>(x, weight, bias)].into()
     }
 
     /// The node keeps the operands that the gradients need.

@@ -34,7 +34,7 @@ pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
     recorded: Recorded<B>,
     view: View,
     /// The factors in the grid of the view.
-    chain: Affine<G::Inner>,
+    chain: Affine<FloatTensor<G::Inner>>,
     /// An F32 tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
     summand: Option<FloatTensor<G::Inner>>,
     what: What,
@@ -73,7 +73,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     }
 
     /// The chain with other factors, of which nothing is computed yet.
-    fn with(&self, view: View, chain: Affine<G::Inner>, what: What) -> Self {
+    fn with(&self, view: View, chain: Affine<FloatTensor<G::Inner>>, what: What) -> Self {
         Self {
             x: self.x.clone(),
             recorded: self.recorded.clone(),

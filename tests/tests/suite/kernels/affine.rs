@@ -118,7 +118,7 @@ fn place(at: usize, grid: &[usize], shape: &[usize]) -> usize {
 /// The operands of a case, as they are stored.
 struct Operands {
     x: FloatTensor<Plain>,
-    affine: Affine<Plain>,
+    affine: Affine<FloatTensor<Plain>>,
     /// The values of `x` and of the factors.
     values: Vec<f64>,
     factors: [Option<(Vec<f64>, &'static [usize])>; 4],
@@ -148,7 +148,7 @@ impl Operands {
             affine: Affine {
                 divides,
                 relu,
-                ..Affine::<Plain>::identity(case.grid.to_vec().into()).with_factors(
+                ..Affine::<()>::identity(case.grid.to_vec().into()).with_factors(
                     factors
                         .clone()
                         .map(|factor| factor.map(|(factor, _)| factor)),
@@ -414,7 +414,7 @@ fn elements_keep_their_places_whatever_the_layout() {
         let scale = tensor(&[1.0, 2.0, 3.0, 4.0], &[1, 4, 1, 1], DType::F32);
         let affine = Affine {
             scale: Some(scale),
-            ..Affine::<Plain>::identity(shape.to_vec().into())
+            ..Affine::identity(shape.to_vec().into())
         };
         let expected: Vec<f64> = (0..192)
             .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)

@@ -1,0 +1,141 @@
+//! The node in which the gradients of all readers of a tensor come together.
+
+use std::{mem, sync::Arc};
+
+use burn_autodiff::{NodeId, grads::Gradients};
+use burn_backend::ops::FloatTensorOps as _;
+
+use super::term::Term;
+use crate::{graph::AtNode, prelude::*};
+
+/// What waits for the backward pass of its node.
+#[derive(Debug, Default)]
+struct Gathered<B: AmpBackend> {
+    gradients: Vec<FloatTensor<B>>,
+    terms: Vec<Term<B>>,
+}
+
+type Waiting<B> = AtNode<Gathered<B>>;
+
+/// The most gradients that wait for their node's backward pass, such as those of a recurrent net's four gates.
+const MOST_GRADIENTS: usize = 4;
+
+impl<B: AmpBackend> Gathered<B> {
+    /// Adds a gradient. So many are added up at once that they take no more bytes than they do in F32.
+    fn push(&mut self, gradient: FloatTensor<B>) {
+        self.gradients.push(gradient);
+        if self.gradients.len() > MOST_GRADIENTS {
+            let gradients = mem::take(&mut self.gradients);
+            self.gradients = vec![Term::<B>::sum(gradients, Vec::new(), FloatDType::F32)];
+        }
+    }
+}
+
+/// Adds a term to the gradient of an operand, if it is wanted: at once, or when all terms are known if the node of the
+/// operand waits for them.
+pub(super) fn contribute<B: AmpBackend, const N: usize>(
+    term: Term<B>,
+    operand: usize,
+    device: &B::Device,
+    pass: &mut Pass<'_, B, N>,
+) {
+    let Some(parent) = &pass.ops.parents[operand] else {
+        return;
+    };
+    let mut to = placeholder::<B>(device);
+    to.node = parent.clone();
+    match Waiting::<B>::find(to.node.id) {
+        Some(waiting) => waiting.lock().terms.push(term),
+        None => {
+            let plus = pass.grads.remove::<B>(&to).into_iter().collect();
+            let sum = Term::<B>::sum(plus, vec![term], FloatDType::F32);
+            pass.grads.register::<B>(to.node.id, sum);
+        }
+    }
+}
+
+/// Makes a tensor to be given another one's node: burn-autodiff finds the gradient that a node already has by a tensor.
+fn placeholder<B: Backend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
+    Autodiff::<B>::float_empty([1].into(), device, FloatDType::F32)
+}
+
+/// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
+/// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
+/// whose own node waits is returned as it is.
+pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    if !x.is_tracked() || Waiting::<B>::find(x.node.id).is_some() {
+        return x;
+    }
+    let joint = Joint::<B>::new(&x.primitive);
+    let again = |[x]: [FloatTensor<B>; 1]| x;
+    let node = Recording::<B, C, _, 1>::computed_again([&x], |_| false, again);
+    let joined = node.finish(x.primitive, |_| joint.clone());
+    joint.waits_at(joined.node.id);
+    joined
+}
+
+/// Hands a gradient in any dtype to the node of a tensor, in the tensor's `dtype`: when all gradients are known if the node
+/// is a [`joined`] one.
+pub fn pass_on<B: AmpBackend>(
+    gradient: FloatTensor<B>,
+    to: NodeId,
+    dtype: FloatDType,
+    grads: &mut Gradients,
+) {
+    match Waiting::<B>::find(to) {
+        Some(waiting) => waiting.lock().push(gradient),
+        None => grads.register::<B>(to, seen::<B>(cast::<B>(gradient, dtype.into()))),
+    }
+}
+
+/// What a node saves that waits for the gradients of its result's readers in other dtypes, and for their terms.
+#[derive(Clone, Debug)]
+pub(crate) struct Joint<B: AmpBackend> {
+    /// The dtype of the result.
+    dtype: FloatDType,
+    device: B::Device,
+    waiting: Arc<Waiting<B>>,
+}
+
+impl<B: AmpBackend> Joint<B> {
+    /// Starts gathering gradients for the node that will produce `result`.
+    pub(crate) fn new(result: &FloatTensor<B>) -> Self {
+        Self {
+            dtype: result.dtype().into(),
+            device: B::float_device(result),
+            waiting: Arc::default(),
+        }
+    }
+
+    /// From now on the gradients of this node's readers come here.
+    pub(crate) fn waits_at(&self, node: NodeId) {
+        self.waiting.wait_at(node);
+    }
+
+    /// Returns the sum of the gradients: one that is the only one in its own dtype, others in that of the result.
+    pub(crate) fn gradient<const N: usize>(&self, pass: &mut Pass<'_, B, N>) -> FloatTensor<B> {
+        let Gathered {
+            mut gradients,
+            terms,
+        } = mem::take(&mut *self.waiting.lock());
+        let mut this = placeholder::<B>(&self.device);
+        this.node = pass.ops.node.clone();
+        let registered = pass.grads.remove::<B>(&this);
+        if registered.is_none() && terms.is_empty() && gradients.len() == 1 {
+            return gradients.remove(0);
+        }
+        let gradients = registered.into_iter().chain(gradients).collect();
+        Term::<B>::sum(gradients, terms, self.dtype)
+    }
+}
+
+impl<B: AmpBackend> Node<B> for Joint<B> {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let sum = self.gradient(&mut pass);
+        if let Some(parent) = pass.parent(0) {
+            pass_on::<B>(sum, parent, self.dtype, pass.grads);
+        }
+    }
+}
