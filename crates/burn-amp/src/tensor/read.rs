@@ -48,6 +48,21 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// The dtype of a plain tensor under a policy that lowers nothing; `None` for any other.
+    #[inline]
+    pub(crate) fn unchanged_dtype(&self) -> Option<Precision> {
+        let is_unchanged = self.forms.is_none()
+            && !self.context.policy.compute().is_low()
+            && precision::of(&self.inner) == self.logical;
+        is_unchanged.then_some(self.logical)
+    }
+
+    /// The values of a tensor that has an [`unchanged_dtype`](Self::unchanged_dtype).
+    #[inline(always)]
+    pub(crate) fn unchanged(self) -> FloatTensor<G::Inner> {
+        self.inner
+    }
+
     fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
         let tensor = self.settled();
         let Some(values) = tensor.forms.as_ref().and_then(|forms| forms.made(to)) else {
@@ -129,7 +144,11 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// The tensor with exact values that do not wait.
+    #[inline]
     pub(crate) fn exact(self) -> Self {
+        if self.forms.is_none() {
+            return self;
+        }
         let tensor = self.settled();
         if !tensor.waits() && tensor.exact_dtype() == precision::of(&tensor.inner) {
             return tensor;
@@ -147,20 +166,13 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// What the tensor consists of, with exact values.
     pub(crate) fn into_parts(self) -> Parts<B, G> {
-        let Self {
-            inner,
-            forms: _,
-            logical,
-            context,
-            role,
-            recorded,
-        } = self.exact();
+        let tensor = self.exact();
         Parts {
-            values: inner,
-            logical,
-            context,
-            role,
-            recorded,
+            values: tensor.inner,
+            logical: tensor.logical,
+            context: tensor.context,
+            role: tensor.role,
+            recorded: tensor.recorded,
         }
     }
 

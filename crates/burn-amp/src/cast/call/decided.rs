@@ -11,7 +11,7 @@ use super::Call;
 use crate::{
     backend::Amp,
     cast::{observe, parameters},
-    graph::{Graph, Recorded},
+    graph::Graph,
     policy::{ConfigSource, Context},
     precision,
     tensor::{AmpTensor, Lazy, Parts, Reader, Recipe, Role, Saturating, Scores},
@@ -23,9 +23,6 @@ pub(crate) struct Decided<B: AmpBackend> {
     pub(crate) casts: Casts,
     /// Whether the policy lowers anything.
     pub(super) lowers: bool,
-    /// Whether the policy lowers nothing, and nobody watches: besides looking at its operands, and promoting those of
-    /// different dtypes, the call costs what it costs on the plain backend.
-    pub(super) is_plain: bool,
     /// Whether a graph computes the result again in the backward pass instead of keeping it.
     pub(super) recomputes: bool,
 }
@@ -60,9 +57,7 @@ impl<B: AmpBackend> Decided<B> {
             level: self.call.level,
             recomputes: self.recomputes,
         };
-        if self.is_plain {
-            tensor.read(dtype, reader)
-        } else if self.call.watch.is_on() {
+        if self.call.watch.is_on() {
             self.read_watched(tensor, to, dtype, reader)
         } else {
             self.observe(&tensor, dtype);
@@ -257,40 +252,12 @@ impl<B: AmpBackend> Decided<B> {
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        if self.is_plain {
-            return self.plain(result);
-        }
         self.stored(match self.casts.results {
             Some(to) => {
                 self.call.watch.cast::<B, G>(&result, to, false, || false);
                 precision::cast::<G::Inner>(result, to)
             }
             None => result,
-        })
-    }
-
-    /// Wraps a result that has its storage dtype already.
-    #[inline]
-    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        if self.is_plain {
-            self.plain(result)
-        } else {
-            self.stored_by_policy(result)
-        }
-    }
-
-    /// Wraps the result of a call under a policy that lowers nothing. Every call under `o0` ends here.
-    #[inline(always)]
-    fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        AmpTensor::of(Parts {
-            logical: match self.casts.logical {
-                Some(logical) => logical,
-                None => precision::of(&result),
-            },
-            values: result,
-            context: self.context(),
-            role: self.role(),
-            recorded: Recorded::nothing(),
         })
     }
 
@@ -304,7 +271,8 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    fn stored_by_policy<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+    /// Wraps a result that has its storage dtype already.
+    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self.context();
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
