@@ -60,7 +60,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The values of a tensor that has an [`unchanged_dtype`](Self::unchanged_dtype).
     #[inline(always)]
     pub(crate) fn unchanged(self) -> FloatTensor<G::Inner> {
-        self.inner
+        // The fields are named, so that the tensor is not moved as a whole.
+        let Self {
+            inner,
+            forms: _forms,
+            role: _role,
+            recorded: _recorded,
+            ..
+        } = self;
+        inner
     }
 
     fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
@@ -143,36 +151,38 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The tensor with exact values that do not wait.
-    #[inline]
-    pub(crate) fn exact(self) -> Self {
-        if self.forms.is_none() {
-            return self;
+    /// What the tensor consists of, with exact values that do not wait.
+    pub(crate) fn into_parts(self) -> Parts<B, G> {
+        match self.forms {
+            None => self.own_parts(),
+            Some(_) => self.exact_parts(),
         }
-        let tensor = self.settled();
-        if !tensor.waits() && tensor.exact_dtype() == precision::of(&tensor.inner) {
-            return tensor;
-        }
-        let (logical, context) = (tensor.logical, tensor.context);
-        let dtype = tensor.exact_dtype();
-        Self::of(Parts {
-            values: tensor.read(dtype, Reader::Cut),
-            logical,
-            context,
-            role: Role::Activation,
-            recorded: Recorded::nothing(),
-        })
     }
 
-    /// What the tensor consists of, with exact values.
-    pub(crate) fn into_parts(self) -> Parts<B, G> {
-        let tensor = self.exact();
+    fn exact_parts(self) -> Parts<B, G> {
+        let tensor = self.settled();
+        let dtype = tensor.exact_dtype();
+        if !tensor.waits() && dtype == precision::of(&tensor.inner) {
+            return tensor.own_parts();
+        }
         Parts {
-            values: tensor.inner,
             logical: tensor.logical,
             context: tensor.context,
-            role: tensor.role,
-            recorded: tensor.recorded,
+            role: Role::Activation,
+            recorded: Recorded::nothing(),
+            values: tensor.read(dtype, Reader::Cut),
+        }
+    }
+
+    /// What a tensor that does not wait consists of.
+    #[inline]
+    fn own_parts(self) -> Parts<B, G> {
+        Parts {
+            values: self.inner,
+            logical: self.logical,
+            context: self.context,
+            role: self.role,
+            recorded: self.recorded,
         }
     }
 
