@@ -5,11 +5,12 @@
 //! and not the kernel. For the training step the noise is larger than the difference, so count instructions instead:
 //!
 //! ```text
-//! CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --tool=callgrind --callgrind-out-file=/dev/null" \
+//! RAYON_NUM_THREADS=1 MALLOC_MMAP_THRESHOLD_=65536 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --tool=callgrind --callgrind-out-file=/dev/null" \
 //!     cargo bench -p burn-amp --bench overhead -- steps plain mlp 25    # and 5, and the same with `amp`
 //! ```
 //!
-//! The models are `mlp`, `conv` and `transformer`.
+//! The models are `mlp`, `conv` and `transformer`. Large allocations are mapped, because otherwise it depends on the heap
+//! whether zeros are written. The hash maps of Burn's graph vary by 0.3 % of a transformer's step, so take a mean.
 
 use std::hint::black_box;
 
