@@ -156,13 +156,18 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        let copy = call.low_copy(&x).map(precision::to_float);
+        let low = call.low_copy(&x);
         let x = call.as_stored(x);
-        let LayerNorm { output, copy, .. } =
-            kernels::layer_norm::forward::<G::Inner>(x, gamma, beta, epsilon, copy);
+        let LayerNorm { output, copy, .. } = kernels::layer_norm::forward::<G::Inner>(
+            x,
+            gamma,
+            beta,
+            epsilon,
+            low.map(precision::to_float),
+        );
         let output: FloatTensor<Amp<B, P, G>> = call.stored(output);
-        if let Some(copy) = copy {
-            output.recorded.add_low(G::values(&copy));
+        if let (Some(low), Some(copy)) = (low, copy) {
+            output.recorded.add_low(low, G::values(&copy));
         }
         output
     } else {

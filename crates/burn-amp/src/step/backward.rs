@@ -137,7 +137,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             context,
             role: role.after_move(),
             recorded: if is_lowered {
-                Recorded::of_parameter()
+                Recorded::sharing(0)
             } else {
                 Recorded::nothing()
             },

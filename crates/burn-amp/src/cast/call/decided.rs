@@ -196,7 +196,8 @@ impl<B: AmpBackend> Decided<B> {
     /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.
     fn uncomputed<G: Graph<B>>(&self, mut result: AmpTensor<B, G>, length: u8) -> AmpTensor<B, G> {
         result.logical = self.casts.logical.unwrap_or_else(|| result.stored());
-        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length).of_view(self.view());
+        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
+        result.recorded.class = self.view();
         self.call.watch.uncomputed(&result);
         result
     }
@@ -282,7 +283,8 @@ impl<B: AmpBackend> Decided<B> {
         } else {
             0
         };
-        let mut recorded = AmpTensor::<B, G>::recorded(context, chain).of_view(self.view());
+        let mut recorded = AmpTensor::<B, G>::recorded(context, chain);
+        recorded.class = self.view();
         recorded.expanded =
             self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
         recorded.is_product = self.call.callee.op() == Some(Op::float_matmul);
