@@ -165,7 +165,7 @@ macro_rules! operand {
 /// A macro for the same reason as [`look!`].
 macro_rules! computed {
     ([F], $call:ident, $op:ident($($operand:expr),*)) => {
-        if $call.recomputes() {
+        if $call.recomputes {
             G::Recomputed::$op($($operand),*)
         } else {
             G::Inner::$op($($operand),*)

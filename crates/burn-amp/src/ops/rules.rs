@@ -157,7 +157,7 @@ macro_rules! rule {
 
     (first $call:ident relu($x:ident)) => { $crate::ops::lazy::relu(&$call, &$x) };
     (compute $call:ident relu($x:ident)) => {
-        if $call.lowers() && !$call.recomputes() {
+        if $call.lowers && !$call.recomputes {
             $call.result(burn_amp_kernels::sign_mask::relu::<G::Inner>($x))
         } else {
             $crate::ops::rules::rule!(usual $call relu($x))

@@ -22,9 +22,9 @@ pub(crate) struct Decided<B: AmpBackend> {
     pub(super) call: Call<B>,
     pub(crate) casts: Casts,
     /// Whether the policy lowers anything.
-    pub(super) lowers: bool,
+    pub(crate) lowers: bool,
     /// Whether a graph computes the result again in the backward pass instead of keeping it.
-    pub(super) recomputes: bool,
+    pub(crate) recomputes: bool,
 }
 
 impl<B: AmpBackend> Decided<B> {
@@ -119,9 +119,7 @@ impl<B: AmpBackend> Decided<B> {
     /// nothing it is the op of the plain backend.
     #[inline]
     pub(crate) fn rounds_scalar(&self) -> bool {
-        self.call.rounds_scalar
-            && self.casts.operands.is_none_or(Precision::is_low)
-            && self.lowers()
+        self.call.rounds_scalar && self.casts.operands.is_none_or(Precision::is_low) && self.lowers
     }
 
     /// Returns a scalar operand for the inner backend.
@@ -156,10 +154,7 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether the op computes in F32 what it stores in F32, under a policy that lowers other ops.
     #[inline]
     pub(crate) fn stays_in_f32(&self) -> bool {
-        self.lowers()
-            && !self.call.watch.is_searching()
-            && !self.call.operands.exact
-            && self.casts.results.is_none()
+        self.stores_as_computed()
             && self.casts.operands.or(self.call.operands.widest) == Some(Precision::F32)
     }
 
@@ -171,11 +166,16 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether the op takes its operands and stores its result as they are, under a policy that lowers other ops.
     #[inline]
     pub(crate) fn keeps(&self) -> bool {
-        self.lowers()
+        self.stores_as_computed() && self.casts.operands.is_none()
+    }
+
+    /// Whether the op stores what it computes as it is, under a policy that lowers other ops, and nobody looks for it.
+    #[inline]
+    fn stores_as_computed(&self) -> bool {
+        self.lowers
             && !self.call.watch.is_searching()
             && !self.call.operands.exact
             && self.casts.results.is_none()
-            && self.casts.operands.is_none()
     }
 
     /// Wraps a chain that has not been computed.
@@ -222,18 +222,6 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether somebody watches the call.
     pub(crate) fn is_watched(&self) -> bool {
         self.call.watch.is_on()
-    }
-
-    /// Whether the policy lowers anything.
-    #[inline]
-    pub(crate) fn lowers(&self) -> bool {
-        self.lowers
-    }
-
-    /// Whether the result is recorded on [`Graph::Recomputed`].
-    #[inline]
-    pub(crate) fn recomputes(&self) -> bool {
-        self.recomputes
     }
 
     /// Runs an op whose backward pass adds gradients onto the elements of `tensor`. They are added in F32 if the policy lowers
@@ -335,7 +323,7 @@ impl<B: AmpBackend> Decided<B> {
     /// `None` under a policy that lowers nothing, where `Amp` must compute what the plain backend computes, bit for
     /// bit.
     pub(crate) fn in_f32(&self) -> Option<Precision> {
-        (self.lowers() && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
+        (self.lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
@@ -351,7 +339,7 @@ impl<B: AmpBackend> Decided<B> {
         let is_rounded = result.stored().is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
-            && self.lowers()
+            && self.lowers
             && result.is_plain();
         if is_rounded {
             result.with_recipe(Recipe::Saturated(op, x))
