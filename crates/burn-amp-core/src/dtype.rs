@@ -41,6 +41,7 @@ impl Precision {
     }
 
     /// Whether this is F16 or BF16.
+    #[inline]
     pub const fn is_low(self) -> bool {
         matches!(self, Self::F16 | Self::BF16)
     }

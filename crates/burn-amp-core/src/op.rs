@@ -147,6 +147,7 @@ impl Op {
     }
 
     /// Whether Burn's `Autodiff` calls this op in its backward pass.
+    #[inline]
     pub const fn is_backward(self) -> bool {
         Self::BACKWARD[self as usize]
     }

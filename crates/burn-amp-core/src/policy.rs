@@ -143,6 +143,7 @@ impl Policy {
     }
 
     /// The compute dtype, in which `Low` ops run.
+    #[inline]
     pub fn compute(&self) -> Precision {
         self.compute
     }

@@ -22,36 +22,16 @@ macro_rules! forward {
         }
     };
     (
-        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] $(by rule)?
+        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] $(by $how:ident)?
     ) => {
         #[inline]
         fn $op($($x: $type),*) -> $ret {
-            $crate::cast::invocation::invoked!([F] $op ($($x: $kind),*) {
-                #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
-                let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
-                $crate::ops::rules::rule!(look call $op($($kind $x),*));
-                let call = call.decide();
-                match $crate::ops::rules::rule!(first call $op($($x),*)) {
-                    Some(result) => result,
-                    None => {
-                        $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
-                        $crate::ops::rules::rule!(compute call $op($($x),*))
-                    }
-                }
-            })
-        }
-    };
-    (
-        $op:ident [] ($($x:ident: $type:ty as $kind:tt,)*) -> $ret:ty as [F] by hand
-    ) => {
-        #[inline]
-        fn $op($($x: $type),*) -> $ret {
-            // Without the steps below, the operands are not moved once more.
-            if !$crate::watching::is_on() {
-                return self::$op::<B, P, G>($($x),*);
+            if let Some(call) = $crate::cast::unchanged::unchanged!($op ($($kind $x),*)) {
+                let result = G::Inner::$op($($crate::cast::unchanged::operand!($kind $x)),*);
+                return $crate::ops::rules::rule!(after $op(call.result::<G>(result)));
             }
             $crate::cast::invocation::invoked!([F] $op ($($x: $kind),*) {
-                self::$op::<B, P, G>($($x),*)
+                $crate::cast::forward::steps!([$($how)?] $op ($($kind $x),*))
             })
         }
     };
@@ -82,6 +62,29 @@ macro_rules! forward {
             self::$op::<B, P, G>($($x),*)$(.$await)?
         }
     };
+}
+
+/// The steps of a call with a float result.
+///
+/// A macro for the same reason as [`forward!`].
+macro_rules! steps {
+    ([hand] $op:ident ($($kind:tt $x:ident),*)) => {
+        self::$op::<B, P, G>($($x),*)
+    };
+    ($how:tt $op:ident ($($kind:tt $x:ident),*)) => {{
+        #[allow(unused_mut, reason = "not every op has operands that the policy looks at")]
+        let mut call = $crate::cast::call::Call::<B>::new::<G>(burn_amp_core::Op::$op);
+        $crate::ops::rules::rule!(look call $op($($kind $x),*));
+        let call = call.decide();
+        match $crate::ops::rules::rule!(first call $op($($x),*)) {
+            Some(result) => result,
+            None => {
+                $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
+                let result = $crate::ops::rules::rule!(compute call $op($($x),*));
+                $crate::ops::rules::rule!(after $op(result))
+            }
+        }
+    }};
 }
 
 /// Shows an operand to the call.
@@ -162,7 +165,7 @@ macro_rules! operand {
 /// A macro for the same reason as [`look!`].
 macro_rules! computed {
     ([F], $call:ident, $op:ident($($operand:expr),*)) => {
-        if $call.recomputes() {
+        if $call.recomputes {
             G::Recomputed::$op($($operand),*)
         } else {
             G::Inner::$op($($operand),*)
@@ -235,4 +238,4 @@ macro_rules! result {
     }};
 }
 
-pub(crate) use {computed, forward, look, operand, result};
+pub(crate) use {computed, forward, look, operand, result, steps};

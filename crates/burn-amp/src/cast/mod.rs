@@ -1,6 +1,7 @@
 //! The path of one op through the decorator.
 //!
 //! * [`forward`]: a macro that turns each row of `burn_amp_core`'s table into a method
+//! * [`unchanged`]: a call that is that of the plain backend
 //! * [`invocation`]: a call that is compared or recorded, seen as its caller does
 //! * [`signature`]: its arguments and results as data; [`again`] runs an op on them
 //! * [`call`]: one call: the method shows it the operands, it asks the policy for the casts and wraps the result
@@ -33,5 +34,6 @@ pub(crate) mod scope;
 pub(crate) mod shadow;
 pub(crate) mod signature;
 pub(crate) mod stepped;
+pub(crate) mod unchanged;
 mod watch;
 pub(crate) mod watchers;

@@ -49,7 +49,8 @@ pub(crate) use leaves::LeafGradient;
 pub(crate) use origin::Moment;
 pub(crate) use stepped::Stepped;
 
-/// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it.
+/// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it. By default a tensor is in
+/// no graph.
 pub trait Graph<B: AmpBackend>:
     sealed::Sealed + Clone + Copy + Debug + Default + Send + Sync + 'static
 {
@@ -84,15 +85,19 @@ pub trait Graph<B: AmpBackend>:
     /// The leaf is entered in `leaves` only if its gradients are `checked`.
     #[doc(hidden)]
     fn enroll(
-        tensor: &FloatTensor<Self::Inner>,
-        origin: Arc<Origin>,
-        leaves: &Leaves<B>,
-        checked: bool,
-    ) -> Option<Arc<Leaf<B>>>;
+        _tensor: &FloatTensor<Self::Inner>,
+        _origin: Arc<Origin>,
+        _leaves: &Leaves<B>,
+        _checked: bool,
+    ) -> Option<Arc<Leaf<B>>> {
+        None
+    }
 
     /// Returns the level of a tensor in the graph: its distance from the leaves.
     #[doc(hidden)]
-    fn level(tensor: &FloatTensor<Self::Inner>) -> usize;
+    fn level(_tensor: &FloatTensor<Self::Inner>) -> usize {
+        0
+    }
 
     /// Casts an operand, or returns a cast that an earlier use of the tensor has `recorded`. For an op that `recomputes`
     /// its result, the graph keeps the operand as it is stored and casts it again in the backward pass.
@@ -109,16 +114,22 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn with_f32_gradient(
         tensor: FloatTensor<Self::Inner>,
-        recorded: &Recorded<B>,
-    ) -> FloatTensor<Self::Inner>;
+        _recorded: &Recorded<B>,
+    ) -> FloatTensor<Self::Inner> {
+        tensor
+    }
 
     /// Whether a backward pass computes the tensor again.
     #[doc(hidden)]
-    fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool;
+    fn is_recomputed(_tensor: &FloatTensor<Self::Inner>) -> bool {
+        false
+    }
 
     /// Whether the tensor is in a graph.
     #[doc(hidden)]
-    fn is_tracked(tensor: &FloatTensor<Self::Inner>) -> bool;
+    fn is_tracked(_tensor: &FloatTensor<Self::Inner>) -> bool {
+        false
+    }
 
     /// Casts a leaf for one use; all uses of the leaf share the cast values. `operands` is the highest level among the
     /// op's operands. A leaf stored in half precision may be "cast" to its own dtype: its gradients are then added in
@@ -138,25 +149,33 @@ pub trait Graph<B: AmpBackend>:
 
     /// Returns the number of a tensor's node, which clones share.
     #[doc(hidden)]
-    fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64>;
+    fn node(_tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
+        None
+    }
 
     /// Returns the node of a leaf without its values, for its gradient.
     #[doc(hidden)]
     fn handle(
-        leaf: &FloatTensor<Self::Inner>,
-        leaves: &Leaves<B>,
-    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>>;
+        _leaf: &FloatTensor<Self::Inner>,
+        _leaves: &Leaves<B>,
+    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
+        None
+    }
 
     /// Returns the same tensor; `probe` sees its gradient in the backward pass.
     #[doc(hidden)]
-    fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner>;
+    fn probed(tensor: FloatTensor<Self::Inner>, _probe: Probe<B>) -> FloatTensor<Self::Inner> {
+        tensor
+    }
 
     /// Runs an op whose backward pass adds gradients onto the elements of `tensor`; they are added in F32.
     #[doc(hidden)]
     fn sum_gradient_in_f32(
         tensor: FloatTensor<Self::Inner>,
         op: impl FnOnce(FloatTensor<Self::Inner>) -> FloatTensor<Self::Inner>,
-    ) -> FloatTensor<Self::Inner>;
+    ) -> FloatTensor<Self::Inner> {
+        op(tensor)
+    }
 }
 
 /// A graph that records the ops, so that the backend can train.
@@ -200,16 +219,6 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     const RECORDS: bool = false;
 
     #[inline]
-    fn enroll(_: &FloatTensor<B>, _: Arc<Origin>, _: &Leaves<B>, _: bool) -> Option<Arc<Leaf<B>>> {
-        None
-    }
-
-    #[inline]
-    fn level(_: &FloatTensor<B>) -> usize {
-        0
-    }
-
-    #[inline]
     fn cast(
         tensor: FloatTensor<B>,
         recorded: &Recorded<B>,
@@ -221,21 +230,6 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
         } else {
             precision::cast::<B>(tensor, to)
         }
-    }
-
-    #[inline]
-    fn with_f32_gradient(tensor: FloatTensor<B>, _: &Recorded<B>) -> FloatTensor<B> {
-        tensor
-    }
-
-    #[inline]
-    fn is_recomputed(_: &FloatTensor<B>) -> bool {
-        false
-    }
-
-    #[inline]
-    fn is_tracked(_: &FloatTensor<B>) -> bool {
-        false
     }
 
     #[inline]
@@ -252,32 +246,6 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     #[inline]
     fn values(tensor: &FloatTensor<B>) -> FloatTensor<B> {
         tensor.clone()
-    }
-
-    #[inline]
-    fn node(_: &FloatTensor<B>) -> Option<u64> {
-        None
-    }
-
-    #[inline]
-    fn handle(
-        _: &FloatTensor<B>,
-        _: &Leaves<B>,
-    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
-        None
-    }
-
-    #[inline]
-    fn probed(tensor: FloatTensor<B>, _: Probe<B>) -> FloatTensor<B> {
-        tensor
-    }
-
-    #[inline]
-    fn sum_gradient_in_f32(
-        tensor: FloatTensor<B>,
-        op: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
-    ) -> FloatTensor<B> {
-        op(tensor)
     }
 }
 

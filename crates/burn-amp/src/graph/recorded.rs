@@ -56,59 +56,37 @@ impl<B: Backend> Recorded<B> {
         }
     }
 
-    /// A parameter outside a graph, whose cast will be shared by its uses: a model is evaluated on many batches.
-    pub(crate) fn of_parameter() -> Self {
-        Self::sharing(0)
-    }
-
-    /// A tensor whose casts will be shared by its uses.
+    /// A tensor whose casts will be shared by its uses, such as a parameter outside a graph: a model is evaluated on many
+    /// batches.
     pub(crate) fn sharing(chain: u8) -> Self {
         Self {
             chain,
-            class: None,
-            expanded: false,
-            is_product: false,
-            id: 0,
-            stepped: None,
             casts: Some(Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
                 summed: OnceLock::new(),
             })),
+            ..Self::nothing()
         }
     }
 
     /// A parameter outside a graph, with its values in a low dtype.
     pub(crate) fn of_lowered(to: Precision, values: FloatTensor<B>) -> Self {
-        let recorded = Self::of_parameter();
-        if let Some(casts) = &recorded.casts {
-            casts.low.get_or_init(|| (to, values));
-        }
+        let recorded = Self::sharing(0);
+        recorded.add_low(to, values);
         recorded
     }
 
     /// Adds the values in a low dtype, which the op that computed the tensor has written too.
-    pub(crate) fn add_low(&self, values: FloatTensor<B>) {
+    pub(crate) fn add_low(&self, to: Precision, values: FloatTensor<B>) {
         if let Some(casts) = &self.casts {
-            casts.low.get_or_init(|| (precision::of(&values), values));
+            casts.low.get_or_init(|| (to, values));
         }
-    }
-
-    /// What is known about a view of a parameter whose readers have a `class`.
-    #[inline]
-    pub(crate) fn of_view(self, class: Option<Class>) -> Self {
-        Self { class, ..self }
     }
 
     /// Returns the values in the low dtype that they have been cast to, if they have.
     pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
         self.casts.as_ref()?.low.get().cloned()
-    }
-
-    /// What is known about a tensor of which this one is to be a view.
-    #[inline]
-    pub(crate) fn without_id(self) -> Self {
-        Self { id: 0, ..self }
     }
 
     /// Whether clones of the tensor exist, if a graph takes that into account.

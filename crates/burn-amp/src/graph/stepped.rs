@@ -1,7 +1,7 @@
 //! A tensor that was computed from gradients and has entered a graph, as the new parameter of an optimizer does.
 
 use burn_amp_core::Precision;
-use burn_backend::Backend;
+use burn_backend::{Backend, Shape};
 
 use crate::loss_scale::Passes;
 
@@ -16,11 +16,11 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    /// A tensor with `elements` elements, computed from gradients of `passes`.
-    pub(crate) fn by<B: Backend>(passes: &Passes<B>, elements: usize) -> Self {
+    /// A tensor of a shape, computed from gradients of `passes`.
+    pub(crate) fn by<B: Backend>(passes: &Passes<B>, shape: impl FnOnce() -> Shape) -> Self {
         Self {
             undecided: !passes.is_empty(),
-            low: passes.low_leaf_of(elements),
+            low: passes.low_leaf_of(shape),
         }
     }
 }

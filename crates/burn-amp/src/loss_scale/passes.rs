@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::Precision;
-use burn_backend::Backend;
+use burn_backend::{Backend, Shape};
 
 use super::deferred::DeferredPass;
 
@@ -40,6 +40,12 @@ impl<B: Backend> Passes<B> {
         Self(None)
     }
 
+    /// Whether nothing is carried.
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     pub(crate) fn of(pass: Arc<DeferredPass<B>>) -> Self {
         Self(Some(Arc::new(Carried {
             passes: vec![pass],
@@ -47,9 +53,10 @@ impl<B: Backend> Passes<B> {
         })))
     }
 
-    /// Adds that this is the gradient of a parameter with `elements` elements, if that is `stored` in half precision.
-    pub(crate) fn of_leaf(self, stored: Precision, elements: usize) -> Self {
+    /// Adds that this is the gradient of a parameter of a shape, if that is `stored` in half precision.
+    pub(crate) fn of_leaf(self, stored: Precision, shape: impl FnOnce() -> Shape) -> Self {
         if stored.is_low() {
+            let elements = shape().num_elements();
             self.with_low_leaf(Some(LowLeaf { elements, stored }))
         } else {
             self
@@ -74,12 +81,11 @@ impl<B: Backend> Passes<B> {
         self
     }
 
-    /// Returns the dtype of a parameter in half precision from whose gradient a tensor with `elements` elements was
-    /// computed, if the parameter is as large: the factor of a clipping is computed from all gradients, and makes none
-    /// of another.
-    pub(crate) fn low_leaf_of(&self, elements: usize) -> Option<Precision> {
+    /// Returns the dtype of a parameter in half precision from whose gradient a tensor of a shape was computed, if the
+    /// parameter is as large: the factor of a clipping is computed from all gradients, and makes none of another.
+    pub(crate) fn low_leaf_of(&self, shape: impl FnOnce() -> Shape) -> Option<Precision> {
         let leaf = self.0.as_ref()?.low_leaf?;
-        (leaf.elements == elements).then_some(leaf.stored)
+        (leaf.elements == shape().num_elements()).then_some(leaf.stored)
     }
 
     /// Adds the passes of another gradient that becomes part of this one.

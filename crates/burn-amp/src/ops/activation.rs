@@ -67,9 +67,9 @@ pub(super) fn saturating<B: AmpBackend, G: Graph<B>>(
 ) -> AmpTensor<B, G> {
     let operand = x.clone();
     let dtype = x.dtype().into();
-    let result = if !call.lowers() || !precision::of(&x).is_low() {
+    let result = if !call.lowers || !precision::of(&x).is_low() {
         op(operand)
-    } else if call.recomputes() {
+    } else if call.recomputes {
         kernels::activation::forward::<G::Recomputed>(operand, activation, dtype)
     } else {
         kernels::activation::forward::<G::Inner>(operand, activation, dtype)

@@ -58,7 +58,7 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
     lhs: &AmpTensor<B, G>,
     rhs: &AmpTensor<B, G>,
 ) -> Option<AmpTensor<B, G>> {
-    if !call.lowers() {
+    if !call.lowers {
         return None;
     }
     continued(call, lhs, rhs, Lazy::plus)
@@ -88,7 +88,7 @@ pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.zeros_and_ones(&mask);
     let call = call.decide();
     let (x, mask) = (call.cast(x), call.cast(mask));
-    call.result(if call.lowers() {
+    call.result(if call.lowers {
         kernels::sign_mask::mul_zeros_and_ones::<G::Inner>(x, mask)
     } else {
         G::Inner::float_mul(x, mask)
@@ -108,7 +108,7 @@ fn product<B: AmpBackend, G: Graph<B>>(
     let is_bounded = |x: &AmpTensor<B, G>| matches!(x.recipe(), Some(Recipe::Saturated(..)));
     let is_bounded = is_bounded(&lhs) || is_bounded(&rhs);
     let (lhs, rhs) = (call.cast(lhs), call.cast(rhs));
-    if !is_bounded && call.lowers() && precision::of(&lhs) == Precision::F16 {
+    if !is_bounded && call.lowers && precision::of(&lhs) == Precision::F16 {
         let product = computed!([F], call, float_mul(lhs.clone(), rhs.clone()));
         let product: AmpTensor<B, G> = call.result(product);
         return if product.is_plain() {

@@ -74,9 +74,9 @@ pub(super) fn float_cat<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         .into_iter()
         .map(|tensor| call.cast(tensor))
         .collect();
-    call.result(if !call.lowers() {
+    call.result(if !call.lowers {
         G::Inner::float_cat(tensors, dim)
-    } else if call.recomputes() {
+    } else if call.recomputes {
         cat::<G::Recomputed>(tensors, dim)
     } else {
         cat::<G::Inner>(tensors, dim)

@@ -41,10 +41,10 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
     let call = call.decide();
-    let has_f32_gradient = call.lowers() && has_f32_gradient(&x, &weight);
+    let has_f32_gradient = call.lowers && has_f32_gradient(&x, &weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let mut shape = x.shape();
-    let is_low = precision::of(&x).is_low() && call.lowers();
+    let is_low = precision::of(&x).is_low() && call.lowers;
     let Some(width) = shape
         .as_slice()
         .last()
@@ -123,7 +123,7 @@ fn attention<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let stored = query.stored();
     let has_kernel = !G::RECORDS && B::has_attention_kernel(&options, attn_bias.is_some());
-    if call.lowers() && !has_kernel && call.casts.computes_in(stored).is_low() {
+    if call.lowers && !has_kernel && call.casts.computes_in(stored).is_low() {
         return call.result(kernels::attention::forward::<G::Inner>(Attention {
             query: call.cast(query),
             key: call.cast(key),
@@ -156,13 +156,18 @@ fn layer_norm<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     let call = call.decide();
     let (gamma, beta) = (call.cast(gamma), beta.map(|beta| call.cast(beta)));
     if call.is_internal() {
-        let copy = call.low_copy(&x).map(precision::to_float);
+        let low = call.low_copy(&x);
         let x = call.as_stored(x);
-        let LayerNorm { output, copy, .. } =
-            kernels::layer_norm::forward::<G::Inner>(x, gamma, beta, epsilon, copy);
+        let LayerNorm { output, copy, .. } = kernels::layer_norm::forward::<G::Inner>(
+            x,
+            gamma,
+            beta,
+            epsilon,
+            low.map(precision::to_float),
+        );
         let output: FloatTensor<Amp<B, P, G>> = call.stored(output);
-        if let Some(copy) = copy {
-            output.recorded.add_low(G::values(&copy));
+        if let (Some(low), Some(copy)) = (low, copy) {
+            output.recorded.add_low(low, G::values(&copy));
         }
         output
     } else {

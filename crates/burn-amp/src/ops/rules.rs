@@ -1,10 +1,11 @@
 //! The rules: what `Amp` does with an op besides casting its operands and wrapping its result.
 //!
-//! The method of a row `by rule` asks three times; an op without an arm for a step takes the usual one, at the end.
+//! The method of a row asks four times; an op without an arm for a step takes the usual one, at the end.
 //!
 //! * `look`: how the operands count for the policy
 //! * `first`: the result, if it takes no cast of the operands: it waits for its reader, or is read from what waits
 //! * `compute`: the result of the cast operands, and what it remembers
+//! * `after`: what the result is to the program, also where the policy lowers nothing
 //!
 //! A row of an embedding may be looked up thousands of times, and in BF16 a sum of ones stops at 256. So where a backward
 //! pass adds gradients onto the elements of an operand, those of an operand in low precision are `summed` in F32 and
@@ -156,7 +157,7 @@ macro_rules! rule {
 
     (first $call:ident relu($x:ident)) => { $crate::ops::lazy::relu(&$call, &$x) };
     (compute $call:ident relu($x:ident)) => {
-        if $call.lowers() && !$call.recomputes() {
+        if $call.lowers && !$call.recomputes {
             $call.result(burn_amp_kernels::sign_mask::relu::<G::Inner>($x))
         } else {
             $crate::ops::rules::rule!(usual $call relu($x))
@@ -170,9 +171,7 @@ macro_rules! rule {
         $crate::ops::activation::saturating::<B, G>(&$call, $x, activation, op)
     }};
 
-    (compute $call:ident float_sign($x:ident)) => {
-        $crate::ops::tensor::signs($crate::ops::rules::rule!(usual $call float_sign($x)))
-    };
+    (after float_sign($result:expr)) => { $crate::ops::tensor::signs($result) };
 
     (compute $call:ident float_max_dim($x:ident, $dim:ident)) => {
         $crate::ops::rules::indexed::<B, G>(&$call, $x, |x| G::Inner::float_max_dim(x, $dim), |x| {
@@ -209,6 +208,7 @@ macro_rules! rule {
         $($crate::cast::forward::look!([F] $kind, $call, $x);)*
     };
     (first $call:ident $op:ident($($x:ident),*)) => { None };
+    (after $op:ident($result:expr)) => { $result };
     (compute $call:ident $op:ident($($x:ident),*)) => { $crate::ops::rules::rule!(usual $call $op($($x),*)) };
     (usual $call:ident $op:ident($($x:ident),*)) => {
         $call.result($crate::cast::forward::computed!([F], $call, $op($($x),*)))

@@ -129,7 +129,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
         role: parts.role.after_require_grad(),
         recorded: match (G::RECORDS, require_grad) {
             (true, _) => Recorded::nothing(),
-            (false, true) if shares_casts => Recorded::of_parameter(),
+            (false, true) if shares_casts => Recorded::sharing(0),
             (false, _) => parts.recorded,
         },
     })

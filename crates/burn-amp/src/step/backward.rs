@@ -137,7 +137,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             context,
             role: role.after_move(),
             recorded: if is_lowered {
-                Recorded::of_parameter()
+                Recorded::sharing(0)
             } else {
                 Recorded::nothing()
             },
@@ -161,9 +161,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
         let parts = tensor.into_parts();
         let stepped = match &parts.role {
-            Role::Gradient(passes) => {
-                Some(Stepped::by(passes, parts.values.shape().num_elements()))
-            }
+            Role::Gradient(passes) => Some(Stepped::by(passes, || parts.values.shape())),
             _ => None,
         };
         let mut recorded = match parts.recorded.lowered() {

@@ -82,15 +82,13 @@ impl<B: AmpBackend> Pass<B> {
         leaf: Precision,
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
-        let elements = gradient.shape().num_elements();
-        let of_leaf = |passes: Passes<B>| passes.of_leaf(leaf, elements);
         let (factors, passes) = match self {
             Self::Checked {
                 outcome: Outcome::Overflowed,
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                let passes = of_leaf(Passes::none());
+                let passes = Passes::none().of_leaf(leaf, || gradient.shape());
                 return Some(Self::wrap(gradient, context, passes, None));
             }
             Self::Checked { scale, .. } => {
@@ -115,12 +113,8 @@ impl<B: AmpBackend> Pass<B> {
                 )
             }
         };
-        Some(Self::wrap(
-            gradient,
-            context,
-            of_leaf(passes),
-            Some(factors),
-        ))
+        let passes = passes.of_leaf(leaf, || gradient.shape());
+        Some(Self::wrap(gradient, context, passes, Some(factors)))
     }
 
     fn wrap(

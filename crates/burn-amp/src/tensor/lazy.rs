@@ -63,7 +63,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             Self {
                 chain: Affine::identity(view.grid()),
                 x: tensor.inner.clone(),
-                recorded: tensor.recorded.clone().without_id(),
+                recorded: tensor.recorded.clone(),
                 view,
                 summand: None,
                 what: What::View,

@@ -252,7 +252,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     #[cfg(feature = "distributed")]
     pub(crate) fn in_place(&mut self) -> &mut FloatTensor<G::Inner> {
         if self.waits() {
-            *self = self.clone().exact();
+            *self = Self::of(self.clone().into_parts());
         }
         &mut self.inner
     }

@@ -48,6 +48,29 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// The dtype of a plain tensor under a policy that lowers nothing; `None` for any other.
+    #[inline]
+    pub(crate) fn unchanged_dtype(&self) -> Option<Precision> {
+        let is_unchanged = self.forms.is_none()
+            && !self.context.policy.compute().is_low()
+            && precision::of(&self.inner) == self.logical;
+        is_unchanged.then_some(self.logical)
+    }
+
+    /// The values of a tensor that has an [`unchanged_dtype`](Self::unchanged_dtype).
+    #[inline(always)]
+    pub(crate) fn unchanged(self) -> FloatTensor<G::Inner> {
+        // The fields are named, so that the tensor is not moved as a whole.
+        let Self {
+            inner,
+            forms: _forms,
+            role: _role,
+            recorded: _recorded,
+            ..
+        } = self;
+        inner
+    }
+
     fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
         let tensor = self.settled();
         let Some(values) = tensor.forms.as_ref().and_then(|forms| forms.made(to)) else {
@@ -128,39 +151,38 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The tensor with exact values that do not wait.
-    pub(crate) fn exact(self) -> Self {
-        let tensor = self.settled();
-        if !tensor.waits() && tensor.exact_dtype() == precision::of(&tensor.inner) {
-            return tensor;
+    /// What the tensor consists of, with exact values that do not wait.
+    pub(crate) fn into_parts(self) -> Parts<B, G> {
+        match self.forms {
+            None => self.own_parts(),
+            Some(_) => self.exact_parts(),
         }
-        let (logical, context) = (tensor.logical, tensor.context);
-        let dtype = tensor.exact_dtype();
-        Self::of(Parts {
-            values: tensor.read(dtype, Reader::Cut),
-            logical,
-            context,
-            role: Role::Activation,
-            recorded: Recorded::nothing(),
-        })
     }
 
-    /// What the tensor consists of, with exact values.
-    pub(crate) fn into_parts(self) -> Parts<B, G> {
-        let Self {
-            inner,
-            forms: _,
-            logical,
-            context,
-            role,
-            recorded,
-        } = self.exact();
+    fn exact_parts(self) -> Parts<B, G> {
+        let tensor = self.settled();
+        let dtype = tensor.exact_dtype();
+        if !tensor.waits() && dtype == precision::of(&tensor.inner) {
+            return tensor.own_parts();
+        }
         Parts {
-            values: inner,
-            logical,
-            context,
-            role,
-            recorded,
+            logical: tensor.logical,
+            context: tensor.context,
+            role: Role::Activation,
+            recorded: Recorded::nothing(),
+            values: tensor.read(dtype, Reader::Cut),
+        }
+    }
+
+    /// What a tensor that does not wait consists of.
+    #[inline]
+    fn own_parts(self) -> Parts<B, G> {
+        Parts {
+            values: self.inner,
+            logical: self.logical,
+            context: self.context,
+            role: self.role,
+            recorded: self.recorded,
         }
     }
 

@@ -11,7 +11,7 @@ use super::Call;
 use crate::{
     backend::Amp,
     cast::{observe, parameters},
-    graph::{Graph, Recorded},
+    graph::Graph,
     policy::{ConfigSource, Context},
     precision,
     tensor::{AmpTensor, Lazy, Parts, Reader, Recipe, Role, Saturating, Scores},
@@ -22,12 +22,9 @@ pub(crate) struct Decided<B: AmpBackend> {
     pub(super) call: Call<B>,
     pub(crate) casts: Casts,
     /// Whether the policy lowers anything.
-    pub(super) lowers: bool,
-    /// Whether the policy lowers nothing, and nobody watches: besides looking at its operands, and promoting those of
-    /// different dtypes, the call costs what it costs on the plain backend.
-    pub(super) is_plain: bool,
+    pub(crate) lowers: bool,
     /// Whether a graph computes the result again in the backward pass instead of keeping it.
-    pub(super) recomputes: bool,
+    pub(crate) recomputes: bool,
 }
 
 impl<B: AmpBackend> Decided<B> {
@@ -60,9 +57,7 @@ impl<B: AmpBackend> Decided<B> {
             level: self.call.level,
             recomputes: self.recomputes,
         };
-        if self.is_plain {
-            tensor.read(dtype, reader)
-        } else if self.call.watch.is_on() {
+        if self.call.watch.is_on() {
             self.read_watched(tensor, to, dtype, reader)
         } else {
             self.observe(&tensor, dtype);
@@ -124,9 +119,7 @@ impl<B: AmpBackend> Decided<B> {
     /// nothing it is the op of the plain backend.
     #[inline]
     pub(crate) fn rounds_scalar(&self) -> bool {
-        self.call.rounds_scalar
-            && self.casts.operands.is_none_or(Precision::is_low)
-            && self.lowers()
+        self.call.rounds_scalar && self.casts.operands.is_none_or(Precision::is_low) && self.lowers
     }
 
     /// Returns a scalar operand for the inner backend.
@@ -161,10 +154,7 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether the op computes in F32 what it stores in F32, under a policy that lowers other ops.
     #[inline]
     pub(crate) fn stays_in_f32(&self) -> bool {
-        self.lowers()
-            && !self.call.watch.is_searching()
-            && !self.call.operands.exact
-            && self.casts.results.is_none()
+        self.stores_as_computed()
             && self.casts.operands.or(self.call.operands.widest) == Some(Precision::F32)
     }
 
@@ -176,11 +166,16 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether the op takes its operands and stores its result as they are, under a policy that lowers other ops.
     #[inline]
     pub(crate) fn keeps(&self) -> bool {
-        self.lowers()
+        self.stores_as_computed() && self.casts.operands.is_none()
+    }
+
+    /// Whether the op stores what it computes as it is, under a policy that lowers other ops, and nobody looks for it.
+    #[inline]
+    fn stores_as_computed(&self) -> bool {
+        self.lowers
             && !self.call.watch.is_searching()
             && !self.call.operands.exact
             && self.casts.results.is_none()
-            && self.casts.operands.is_none()
     }
 
     /// Wraps a chain that has not been computed.
@@ -201,7 +196,8 @@ impl<B: AmpBackend> Decided<B> {
     /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.
     fn uncomputed<G: Graph<B>>(&self, mut result: AmpTensor<B, G>, length: u8) -> AmpTensor<B, G> {
         result.logical = self.casts.logical.unwrap_or_else(|| result.stored());
-        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length).of_view(self.view());
+        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
+        result.recorded.class = self.view();
         self.call.watch.uncomputed(&result);
         result
     }
@@ -228,18 +224,6 @@ impl<B: AmpBackend> Decided<B> {
         self.call.watch.is_on()
     }
 
-    /// Whether the policy lowers anything.
-    #[inline]
-    pub(crate) fn lowers(&self) -> bool {
-        self.lowers
-    }
-
-    /// Whether the result is recorded on [`Graph::Recomputed`].
-    #[inline]
-    pub(crate) fn recomputes(&self) -> bool {
-        self.recomputes
-    }
-
     /// Runs an op whose backward pass adds gradients onto the elements of `tensor`. They are added in F32 if the policy lowers
     /// anything, and otherwise as on the plain backend.
     pub(crate) fn summed<G: Graph<B>>(
@@ -257,40 +241,12 @@ impl<B: AmpBackend> Decided<B> {
     /// Wraps a result of the inner backend, cast to the dtype that the policy gives it.
     #[inline]
     pub(crate) fn result<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        if self.is_plain {
-            return self.plain(result);
-        }
         self.stored(match self.casts.results {
             Some(to) => {
                 self.call.watch.cast::<B, G>(&result, to, false, || false);
                 precision::cast::<G::Inner>(result, to)
             }
             None => result,
-        })
-    }
-
-    /// Wraps a result that has its storage dtype already.
-    #[inline]
-    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        if self.is_plain {
-            self.plain(result)
-        } else {
-            self.stored_by_policy(result)
-        }
-    }
-
-    /// Wraps the result of a call under a policy that lowers nothing. Every call under `o0` ends here.
-    #[inline(always)]
-    fn plain<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        AmpTensor::of(Parts {
-            logical: match self.casts.logical {
-                Some(logical) => logical,
-                None => precision::of(&result),
-            },
-            values: result,
-            context: self.context(),
-            role: self.role(),
-            recorded: Recorded::nothing(),
         })
     }
 
@@ -304,7 +260,8 @@ impl<B: AmpBackend> Decided<B> {
         }
     }
 
-    fn stored_by_policy<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
+    /// Wraps a result that has its storage dtype already.
+    pub(crate) fn stored<G: Graph<B>>(&self, result: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
         let context = self.context();
         let logical = self.casts.logical;
         let is_recomputed = self.recomputes && G::is_recomputed(&result);
@@ -314,7 +271,8 @@ impl<B: AmpBackend> Decided<B> {
         } else {
             0
         };
-        let mut recorded = AmpTensor::<B, G>::recorded(context, chain).of_view(self.view());
+        let mut recorded = AmpTensor::<B, G>::recorded(context, chain);
+        recorded.class = self.view();
         recorded.expanded =
             self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
         recorded.is_product = self.call.callee.op() == Some(Op::float_matmul);
@@ -365,7 +323,7 @@ impl<B: AmpBackend> Decided<B> {
     /// `None` under a policy that lowers nothing, where `Amp` must compute what the plain backend computes, bit for
     /// bit.
     pub(crate) fn in_f32(&self) -> Option<Precision> {
-        (self.lowers() && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
+        (self.lowers && !self.call.operands.exact && self.casts.operands == Some(Precision::F32))
             .then_some(self.casts.results.unwrap_or(Precision::F32))
     }
 
@@ -381,7 +339,7 @@ impl<B: AmpBackend> Decided<B> {
         let is_rounded = result.stored().is_low()
             && precision::of(&x).is_low()
             && !self.casts.operands.is_some_and(Precision::is_low)
-            && self.lowers()
+            && self.lowers
             && result.is_plain();
         if is_rounded {
             result.with_recipe(Recipe::Saturated(op, x))

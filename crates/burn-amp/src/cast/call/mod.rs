@@ -188,24 +188,10 @@ impl<B: AmpBackend> Call<B> {
     }
 
     /// Lets the policy decide the dtypes.
-    #[inline]
     pub(crate) fn decide(self) -> Decided<B> {
         let lowers = self
             .context
             .is_some_and(|context| context.policy.compute().is_low());
-        if lowers || self.watch.is_on() {
-            return self.decide_by_policy(lowers);
-        }
-        Decided {
-            casts: self.operands.promoted(),
-            lowers: false,
-            is_plain: true,
-            recomputes: false,
-            call: self,
-        }
-    }
-
-    fn decide_by_policy(self, lowers: bool) -> Decided<B> {
         let mut operands = self.operands;
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;
@@ -228,7 +214,6 @@ impl<B: AmpBackend> Call<B> {
             call: self,
             casts,
             lowers,
-            is_plain: false,
             recomputes,
         }
     }
