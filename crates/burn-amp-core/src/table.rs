@@ -157,7 +157,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_asinh                      (F) -> F;
     Full        float_atan                       (F) -> F;
     Full        float_atanh                      (F) -> F;
-    Widest      float_atan2                      (F, F) -> F;
+    Full/Widest float_atan2                      (F, F) -> F;
     Keep        float_round                      (F) -> F;
     Keep        float_floor                      (F) -> F;
     Keep        float_ceil                       (F) -> F;
