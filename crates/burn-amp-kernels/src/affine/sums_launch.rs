@@ -51,7 +51,7 @@ fn launch<R: CubeRuntime>(
     divisor: f32,
 ) -> Option<[CubeTensor<R>; 2]> {
     let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
-    let launch = Launch::new(x, affine, &[kept_shape.clone()], &[grad_dtype])?;
+    let launch = Launch::new(x, affine, std::slice::from_ref(kept_shape), &[grad_dtype])?;
     let (layout, vector_size) = (&launch.layout, launch.vector_size);
     let bits = layout.varies_along(kept_shape);
     let kept = kept_shape.num_elements();

@@ -30,7 +30,7 @@ struct Statistics<N: Size> {
 
 /// The gradient of `x`, and the sums of each team for those of γ and β.
 #[derive(CubeType, CubeLaunch)]
-struct Results<F: Float, N: Size> {
+struct Gradients<F: Float, N: Size> {
     dx: Array<Vector<F, N>>,
     gamma: Array<Vector<f32, N>>,
     beta: Array<Vector<f32, N>>,
@@ -46,7 +46,7 @@ struct Teams {
 
 /// The sums for γ and β of a unit.
 #[derive(CubeType)]
-struct Sums<N: Size> {
+struct ParameterSums<N: Size> {
     gamma: Array<Vector<f32, N>>,
     beta: Array<Vector<f32, N>>,
 }
@@ -58,14 +58,14 @@ fn layer_norm_backward_kernel<F: Float, G: Float, N: Size>(
     x: &RowsOf<F, N>,
     grad: &RowsOf<G, N>,
     statistics: &Statistics<N>,
-    results: &mut Results<F, N>,
+    results: &mut Gradients<F, N>,
     teams: Teams,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {
     let rows = teams.rows;
     let team = comptime!(rows.team);
     let index = team_index(team);
-    let mut sums = Sums::<N> {
+    let mut sums = ParameterSums::<N> {
         gamma: Array::<Vector<f32, N>>::new(team.kept),
         beta: Array::<Vector<f32, N>>::new(team.kept),
     };
@@ -102,8 +102,8 @@ fn add_row<F: Float, G: Float, N: Size>(
     grad: &RowsOf<G, N>,
     statistics: &Statistics<N>,
     row: Row,
-    results: &mut Results<F, N>,
-    sums: &mut Sums<N>,
+    results: &mut Gradients<F, N>,
+    sums: &mut ParameterSums<N>,
 ) {
     let team = comptime!(row.team);
     let n = f32::cast_from(row.length * N::value());
@@ -217,7 +217,7 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         x.arg(&plan),
         grad.arg(&plan),
         StatisticsLaunch::new(gamma, mean, inverse_std),
-        ResultsLaunch::new(dx_arg, gamma_sums, beta_sums),
+        GradientsLaunch::new(dx_arg, gamma_sums, beta_sums),
         TeamsLaunch::new(teams, plan.all_rows(), rows_per_team),
         [x.storage(), grad.storage()],
     );

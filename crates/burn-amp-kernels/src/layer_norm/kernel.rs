@@ -16,7 +16,7 @@ struct Parameters<N: Size> {
 }
 
 #[derive(CubeType, CubeLaunch)]
-struct Results<F: Float, L: Float, N: Size> {
+struct Normalized<F: Float, L: Float, N: Size> {
     output: Array<Vector<F, N>>,
     copy: ComptimeOption<Array<Vector<L, N>>>,
     mean: Array<f32>,
@@ -27,7 +27,7 @@ struct Results<F: Float, L: Float, N: Size> {
 fn layer_norm_kernel<F: Float, L: Float, N: Size>(
     x: &RowsOf<F, N>,
     parameters: &Parameters<N>,
-    results: &mut Results<F, L, N>,
+    results: &mut Normalized<F, L, N>,
     rows: AllRows,
     #[define(F, L)] _dtypes: [StorageType; 2],
 ) {
@@ -115,7 +115,7 @@ pub(crate) fn layer_norm<R: CubeRuntime>(
         plan.vector_size,
         x.arg(&plan),
         ParametersLaunch::new(parameter(gamma), beta.map(parameter).into(), epsilon as f32),
-        ResultsLaunch::new(
+        NormalizedLaunch::new(
             arg(output),
             copy.map(arg).into(),
             arg(&results[1]),

@@ -50,8 +50,9 @@ fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
 
     #[comptime]
     if let ComptimeOption::Some(log_sum_exp) = log_sum_exp {
+        let of_row = largest + last[0];
         if row.leads() {
-            log_sum_exp[row.index] = largest + last[0];
+            log_sum_exp[row.index] = of_row;
         }
     }
     #[unroll(team.kept > 0)]

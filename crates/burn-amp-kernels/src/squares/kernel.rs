@@ -15,7 +15,7 @@ use crate::{
 
 /// The states of the loss scale before and after the backward pass of all tensors.
 #[derive(CubeType, CubeLaunch)]
-struct States {
+struct StepStates {
     before: Array<f32>,
     after: Array<f32>,
 }
@@ -25,7 +25,7 @@ struct States {
 fn squares_kernel<F: Numeric, N: Size>(
     tensors: &Sequence<LinearView<Vector<F, N>>>,
     factors: &Sequence<f32>,
-    states: &ComptimeOption<States>,
+    states: &ComptimeOption<StepStates>,
     sums: &mut Array<f32>,
     first: usize,
     #[define(F)] _dtype: StorageType,
@@ -117,7 +117,7 @@ pub(crate) fn sum_of_squares<R: CubeRuntime>(
         let own = own.collect();
         let tensors = chunk.tensors.into_iter();
         let state = |at: usize| into_contiguous(states[at].clone()).into_array_arg();
-        let states = (!states.is_empty()).then(|| StatesLaunch::new(state(0), state(1)));
+        let states = (!states.is_empty()).then(|| StepStatesLaunch::new(state(0), state(1)));
         squares_kernel::launch::<R>(
             &client,
             cubes,
