@@ -51,13 +51,10 @@ type Plain = burn::backend::Autodiff<Flex>;
 type Decorated = Amp<Flex, O0>;
 
 /// A training step with Adam of a model whose loss is known.
-fn training_step<B: AutodiffBackend, M: AutodiffModule<B>>(
+fn training_step<B: AutodiffBackend, M: AutodiffModule<B> + 'static>(
     mut model: M,
     loss: impl Fn(&M) -> Tensor<B, 1> + 'static,
-) -> Step
-where
-    M: 'static,
-{
+) -> Step {
     let mut optimizer = AdamConfig::new().init();
     Box::new(move || {
         let grads = GradientsParams::from_grads(loss(&model).backward(), &model);
@@ -66,6 +63,9 @@ where
 }
 
 type Step = Box<dyn FnMut()>;
+
+/// A model by its name.
+type Model = (&'static str, fn() -> Step);
 
 /// The cross entropy of logits of `classes`, for targets that do not matter.
 fn cross_entropy<B: Backend>(logits: Tensor<B, 2>) -> Tensor<B, 1> {
@@ -150,7 +150,7 @@ fn transformer<B: AutodiffBackend>() -> Step {
 }
 
 /// The models, by the names that the command line takes.
-fn models<B: AutodiffBackend>() -> [(&'static str, fn() -> Step); 3] {
+fn models<B: AutodiffBackend>() -> [Model; 3] {
     [
         ("mlp", mlp::<B>),
         ("conv", conv_net::<B>),
