@@ -128,9 +128,11 @@ impl<'a> ByHandRuns<'a> {
         if plain.any(|x| !x.is_finite()) {
             return true;
         }
-        self.draw(RUNS[0]);
-        let errors = self.errors.iter().flatten().flatten();
-        errors.into_iter().any(|error| !error.is_finite())
+        RUNS.into_iter().any(|runs| {
+            self.draw(runs);
+            let errors = self.errors.iter().flatten().flatten();
+            errors.into_iter().any(|error| !error.is_finite())
+        })
     }
 
     /// The results of `found` that are off.
