@@ -3,12 +3,11 @@
 //! ```text
 //! backward:     loss × scale → Burn's backward pass → one flag per parameter's gradient → the next scale
 //! grad_remove:  gradient / scale in F32, or zeros after an overflow
-//! optimizer:    SkipOnDevice selects the old or the new parameter by the flag
+//! optimizer:    the step of all parameters writes nothing after an overflow
 //! ```
 //!
 //! All of this happens on the device. Meanwhile the flags are copied to the host, which reads them when it needs them:
-//! at the latest in the next step of [`SkipOnDevice`](crate::optim::SkipOnDevice), usually long after they have
-//! arrived.
+//! at the latest in the next step of the optimizer, usually long after they have arrived.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -47,7 +46,7 @@ struct Pending<B: Backend> {
 }
 
 impl<B: Backend> DeviceScale<B> {
-    /// The largest number of pending passes. Only [`SkipOnDevice`](crate::optim::SkipOnDevice) reads the flags
+    /// The largest number of pending passes. Only an [`AmpOptimizer`](crate::optim::AmpOptimizer) reads the flags
     /// regularly; with other optimizers they must not pile up.
     const MOST_PENDING: usize = 64;
 

@@ -30,14 +30,6 @@ pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     model: &M,
 ) -> Option<Tensor<B::InnerBackend, 1>> {
-    global_norm_of::<B, M>(std::slice::from_ref(grads), model)
-}
-
-/// Like [`global_norm`], for gradients on several devices.
-pub(super) fn global_norm_of<B: AutodiffBackend, M: AutodiffModule<B>>(
-    grads: &[GradientsParams],
-    model: &M,
-) -> Option<Tensor<B::InnerBackend, 1>> {
     let mut squares = SumOfSquares::<B> { grads, sum: None };
     model.visit(&mut squares);
     squares.sum.map(Tensor::sqrt)
@@ -45,25 +37,23 @@ pub(super) fn global_norm_of<B: AutodiffBackend, M: AutodiffModule<B>>(
 
 /// The sum of the squares of all gradients, in F32.
 struct SumOfSquares<'a, B: AutodiffBackend> {
-    grads: &'a [GradientsParams],
+    grads: &'a GradientsParams,
     sum: Option<Tensor<B::InnerBackend, 1>>,
 }
 
 impl<B: AutodiffBackend> ModuleVisitor<B> for SumOfSquares<'_, B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let squares = grad.cast(DType::F32).square().sum();
-            self.sum = Some(match self.sum.take() {
-                Some(sum) => {
-                    let squares = squares.to_device(&sum.device());
-                    sum + squares
-                }
-                None => squares,
-            });
-        }
+        let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        let squares = grad.cast(DType::F32).square().sum();
+        self.sum = Some(match self.sum.take() {
+            Some(sum) => {
+                let squares = squares.to_device(&sum.device());
+                sum + squares
+            }
+            None => squares,
+        });
     }
 }
 
@@ -77,22 +67,13 @@ pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     clipping: Clipping,
 ) -> Option<Tensor<B::InnerBackend, 1>> {
-    clip_all::<B, M>(std::slice::from_mut(grads), model, clipping)
-}
-
-/// Like [`clip`], for gradients on several devices.
-pub(super) fn clip_all<B: AutodiffBackend, M: AutodiffModule<B>>(
-    grads: &mut [GradientsParams],
-    model: &M,
-    clipping: Clipping,
-) -> Option<Tensor<B::InnerBackend, 1>> {
     match clipping {
         Clipping::Value(max) => {
             model.visit(&mut ClampEach { grads, max });
             None
         }
         Clipping::GlobalNorm(max) => {
-            let norm = global_norm_of::<B, M>(grads, model)?;
+            let norm = global_norm::<B, M>(grads, model)?;
             let factor = norm_factor(norm.clone(), max);
             model.visit(&mut ScaleAll::<B> { grads, factor });
             Some(norm)
@@ -107,34 +88,31 @@ pub(super) fn norm_factor<B: Backend>(norm: Tensor<B, 1>, max: f32) -> Tensor<B,
 
 /// Clamps each element of each gradient to at most `max` in magnitude.
 struct ClampEach<'a> {
-    grads: &'a mut [GradientsParams],
+    grads: &'a mut GradientsParams,
     max: f32,
 }
 
 impl<B: AutodiffBackend> ModuleVisitor<B> for ClampEach<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                grads.register(param.id, grad.clamp(-self.max, self.max));
-            }
+        if let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) {
+            let grad = grad.clamp(-self.max, self.max);
+            self.grads.register(param.id, grad);
         }
     }
 }
 
 /// Multiplies all gradients by one factor, in F32.
 struct ScaleAll<'a, B: AutodiffBackend> {
-    grads: &'a mut [GradientsParams],
+    grads: &'a mut GradientsParams,
     factor: Tensor<B::InnerBackend, 1>,
 }
 
 impl<B: AutodiffBackend> ModuleVisitor<B> for ScaleAll<'_, B> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                let factor = self.factor.clone().to_device(&grad.device());
-                let scaled = grad.cast(DType::F32) * factor.reshape([1; D]);
-                grads.register(param.id, scaled);
-            }
+        if let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) {
+            let factor = self.factor.clone().to_device(&grad.device());
+            let scaled = grad.cast(DType::F32) * factor.reshape([1; D]);
+            self.grads.register(param.id, scaled);
         }
     }
 }

@@ -56,7 +56,7 @@ impl EffectiveBatch {
     /// this waits for the outcome.
     pub(super) fn end<B, M>(
         &mut self,
-        grads: &mut [GradientsParams],
+        grads: &mut GradientsParams,
         module: &M,
         selects_on_device: bool,
     ) -> Step
@@ -86,8 +86,8 @@ impl EffectiveBatch {
             return Step::Make;
         }
         WAITS.give(|| {
-            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits \
-             for the device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
+            "`loss_scale.sync = false` saves no wait here: this optimizer waits for the device in every step; \
+             `AmpOptimizer::new(AdamConfig::new()).init()` does not, nor does one of AdamW or SGD"
                 .to_string()
         });
         if overflowed(&passes) {
@@ -103,7 +103,7 @@ static WAITS: Warning = Warning::new("sync--false-with-another-optimizer");
 
 /// The parts of an effective batch, and what is known about their outcome.
 struct BatchParts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a [GradientsParams],
+    grads: &'a GradientsParams,
     since: Moment,
     /// Whether a gradient of one of the parameters was withheld.
     withheld: bool,
@@ -116,23 +116,21 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            self.passes.join(&passes_of(grad));
-            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-                && let Some(origin) = tensor.role.origin()
-            {
-                self.withheld |= origin.withheld_since(self.since);
-            }
+        let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        self.passes.join(&passes_of(grad));
+        if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
+            && let Some(origin) = tensor.role.origin()
+        {
+            self.withheld |= origin.withheld_since(self.since);
         }
     }
 }
 
 /// Replaces the passes of all gradients.
 struct SetPasses<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut [GradientsParams],
+    grads: &'a mut GradientsParams,
     passes: Passes<<B::InnerBackend as Amped>::Plain>,
 }
 
@@ -141,10 +139,9 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                grads.register(param.id, with_passes(grad, self.passes.clone()));
-            }
+        if let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) {
+            let grad = with_passes(grad, self.passes.clone());
+            self.grads.register(param.id, grad);
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
 pub(in crate::optim) fn norm<B, M>(
-    grads: &[GradientsParams],
+    grads: &GradientsParams,
     module: &M,
 ) -> Option<Tensor<PlainOf<B>, 1>>
 where
@@ -53,7 +53,7 @@ where
 
 /// Clips all gradients together to a norm of at most `max`; returns their norm before.
 pub(in crate::optim) fn clip<B, M>(
-    grads: &mut [GradientsParams],
+    grads: &mut GradientsParams,
     module: &M,
     max: f32,
 ) -> Option<Tensor<PlainOf<B>, 1>>
@@ -88,7 +88,7 @@ impl<P: AmpBackend> GradientList<P> {
 }
 
 struct CollectLists<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a [GradientsParams],
+    grads: &'a GradientsParams,
     lists: Vec<GradientList<PlainOf<B>>>,
 }
 
@@ -97,33 +97,31 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let (values, factors, _) = unclipped(grad.into_primitive().tensor());
-            let device = PlainOf::<B>::float_device(&values);
-            let pass = factors.pass.as_ref().map(Arc::as_ptr);
-            let list = self
-                .lists
-                .iter_mut()
-                .find(|list| list.device == device && list.pass.as_ref().map(Arc::as_ptr) == pass);
-            let tensor = (values, factors.unscale);
-            match list {
-                Some(list) => list.tensors.push(tensor),
-                None => self.lists.push(GradientList {
-                    device,
-                    pass: factors.pass,
-                    tensors: vec![tensor],
-                }),
-            }
+        let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        let (values, factors, _) = unclipped(grad.into_primitive().tensor());
+        let device = PlainOf::<B>::float_device(&values);
+        let pass = factors.pass.as_ref().map(Arc::as_ptr);
+        let list = self
+            .lists
+            .iter_mut()
+            .find(|list| list.device == device && list.pass.as_ref().map(Arc::as_ptr) == pass);
+        let tensor = (values, factors.unscale);
+        match list {
+            Some(list) => list.tensors.push(tensor),
+            None => self.lists.push(GradientList {
+                device,
+                pass: factors.pass,
+                tensors: vec![tensor],
+            }),
         }
     }
 }
 
 /// Leaves the multiplication with a factor to the readers of the gradients.
 struct Postpone<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut [GradientsParams],
+    grads: &'a mut GradientsParams,
     factor: Arc<FloatTensor<PlainOf<B>>>,
 }
 
@@ -132,28 +130,26 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let grad = grad.into_primitive().tensor();
-            let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
-            let (values, factors, passes) = unclipped(grad);
-            let factors = Factors {
-                clip: Some(self.factor.clone()),
-                ..factors
-            };
-            let grad = AmpTensor::of(Parts {
-                values,
-                logical,
-                context,
-                role: Role::Gradient(passes),
-                recorded,
-            })
-            .with_recipe(factors.into());
-            let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
-            grads.register(param.id, grad);
-        }
+        let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        let grad = grad.into_primitive().tensor();
+        let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
+        let (values, factors, passes) = unclipped(grad);
+        let factors = Factors {
+            clip: Some(self.factor.clone()),
+            ..factors
+        };
+        let grad = AmpTensor::of(Parts {
+            values,
+            logical,
+            context,
+            role: Role::Gradient(passes),
+            recorded,
+        })
+        .with_recipe(factors.into());
+        let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
+        self.grads.register(param.id, grad);
     }
 }
 

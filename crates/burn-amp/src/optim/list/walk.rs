@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use burn::{
     grad_clipping::GradientClipping,
     module::{AutodiffModule, ModuleMapper, Param, ParamId},
-    optim::adaptor::GradAdaptor,
+    optim::GradientsParams,
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 #[cfg(feature = "distributed")]
@@ -32,7 +32,7 @@ pub(super) struct TakenParameter<P: burn_amp_kernels::AmpBackend> {
     pub(super) id: ParamId,
     pub(super) parameter: AmpTensor<P>,
     pub(super) gradient: AmpTensor<P>,
-    pub(super) flags: Facts,
+    pub(super) facts: Facts,
 }
 
 /// What a parameter is besides its values.
@@ -53,7 +53,7 @@ pub(super) type SteppedParameters<P> = HashMap<ParamId, (AmpTensor<P>, Facts)>;
 /// The gradients are clipped one by one if the optimizer's configuration says so.
 pub(super) fn take<M, B>(
     module: M,
-    grads: &mut GradAdaptor,
+    grads: &mut GradientsParams,
     clipping: Option<&GradientClipping>,
 ) -> (M, TakenAll<PlainOf<B>>)
 where
@@ -74,7 +74,7 @@ where
 }
 
 struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut GradAdaptor,
+    grads: &'a mut GradientsParams,
     clipping: Option<&'a GradientClipping>,
     /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
     modules: Vec<bool>,
@@ -94,16 +94,17 @@ where
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let Some((grad, device)) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
+        let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
             return param;
         };
         let (id, parameter, mapper) = param.consume();
-        let flags = Facts {
+        let facts = Facts {
             requires_grad: parameter.is_require_grad(),
             keeps_more: self.modules.last() == Some(&true),
             #[cfg(feature = "distributed")]
             is_distributed: parameter.is_distributed(),
         };
+        let device = grad.device();
         let parameter = if parameter.device() == device {
             parameter
         } else {
@@ -121,7 +122,7 @@ where
             id,
             parameter: parameter.inner().into_primitive().tensor(),
             gradient: grad,
-            flags,
+            facts,
         });
         Param::from_mapped_value(id, Tensor::from_inner(placeholder), mapper)
     }
@@ -150,17 +151,17 @@ where
 {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         // A parameter that is in the model twice was taken at its first place only.
-        let Some((parameter, flags)) = self.stepped.remove(&param.id) else {
+        let Some((parameter, facts)) = self.stepped.remove(&param.id) else {
             return param;
         };
         let (id, _, mapper) = param.consume();
         let mut tensor =
             Tensor::from_inner(Tensor::from_primitive(TensorPrimitive::Float(parameter)));
-        if flags.requires_grad {
+        if facts.requires_grad {
             tensor = tensor.require_grad();
         }
         #[cfg(feature = "distributed")]
-        if flags.is_distributed {
+        if facts.is_distributed {
             tensor = tensor.set_distributed(DistributedParamId::from(id.val()));
         }
         Param::from_mapped_value(id, tensor, mapper)
