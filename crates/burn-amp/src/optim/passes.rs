@@ -1,23 +1,14 @@
 //! Access to the backward passes that a gradient carries, see [`Passes`].
 
-use std::sync::Arc;
-
 use burn::tensor::{Tensor, TensorPrimitive};
 use burn_amp_core::Outcome;
 use burn_amp_kernels::AmpBackend;
 
-use crate::{
-    backend::Amped,
-    graph::NoGraph,
-    loss_scale::{DeferredPass, Passes},
-    tensor::{Recipe, Role},
-};
+use crate::{backend::Amped, graph::NoGraph, loss_scale::Passes, tensor::Role};
 
 /// Whether one of the passes overflowed. Waits for the device.
 pub(super) fn overflowed<B: AmpBackend>(passes: &Passes<B>) -> bool {
-    passes
-        .iter()
-        .any(|pass: &Arc<DeferredPass<B>>| pass.wait() == Outcome::Overflowed)
+    passes.iter().any(|pass| pass.wait() == Outcome::Overflowed)
 }
 
 /// Returns the passes that a gradient was computed from.
@@ -36,7 +27,7 @@ pub(super) fn take_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     (with_passes(gradient, Passes::none()), passes)
 }
 
-/// Replaces the passes of a gradient. Its factors, if they have not been applied, stay.
+/// Replaces the passes of a gradient.
 pub(super) fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
     gradient: Tensor<B, D>,
     passes: Passes<B::Plain>,
@@ -47,12 +38,5 @@ pub(super) fn with_passes<B: Amped<Graph = NoGraph>, const D: usize>(
         None => passes,
     };
     gradient.role = Role::Gradient(passes);
-    let gradient = match gradient.recipe() {
-        Some(Recipe::Scaled(factors, _)) => {
-            let factors = factors.clone();
-            gradient.with_recipe(factors.into())
-        }
-        _ => gradient,
-    };
     Tensor::from_primitive(TensorPrimitive::Float(gradient))
 }

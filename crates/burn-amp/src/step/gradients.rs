@@ -83,44 +83,31 @@ impl<B: AmpBackend> Pass<B> {
         context: &'static Context<B>,
     ) -> Option<AmpTensor<B>> {
         let elements = gradient.shape().num_elements();
-        let of_leaf = |passes: Passes<B>| passes.of_leaf(leaf, elements);
         let (factors, passes) = match self {
             Self::Checked {
                 outcome: Outcome::Overflowed,
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                let passes = of_leaf(Passes::none());
-                return Some(Self::wrap(gradient, context, passes, None));
+                (None, Passes::none())
             }
             Self::Checked { scale, .. } => {
-                let unscale = scale.recip();
-                (
-                    Factors {
-                        unscale,
-                        ..Factors::none()
-                    },
-                    Passes::none(),
-                )
+                let factors = Factors {
+                    unscale: scale.recip(),
+                    ..Factors::none()
+                };
+                (Some(factors), Passes::none())
             }
             Self::Deferred(pass) => {
-                let pass = pass.clone();
-                let passes = Passes::of(pass.clone());
-                (
-                    Factors {
-                        pass: Some(pass),
-                        ..Factors::none()
-                    },
-                    passes,
-                )
+                let factors = Factors {
+                    pass: Some(pass.clone()),
+                    ..Factors::none()
+                };
+                (Some(factors), Passes::of(pass.clone()))
             }
         };
-        Some(Self::wrap(
-            gradient,
-            context,
-            of_leaf(passes),
-            Some(factors),
-        ))
+        let passes = passes.of_leaf(leaf, elements);
+        Some(Self::wrap(gradient, context, passes, factors))
     }
 
     fn wrap(

@@ -15,12 +15,7 @@ use burn_backend::{
 };
 
 use super::{super::clip::norm_factor, PlainOf};
-use crate::{
-    backend::Amped,
-    graph::NoGraph,
-    loss_scale::{DeferredPass, Passes},
-    tensor::{AmpTensor, Factors, Parts, Recipe, Role},
-};
+use crate::{backend::Amped, graph::NoGraph, loss_scale::DeferredPass};
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
 pub(in crate::optim) fn norm<B, M>(
@@ -100,7 +95,8 @@ where
         let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
             return;
         };
-        let (values, factors, _) = unclipped(grad.into_primitive().tensor());
+        let grad = grad.into_primitive().tensor();
+        let (values, factors) = grad.unclipped().into_unscaled();
         let device = PlainOf::<B>::float_device(&values);
         let pass = factors.pass.as_ref().map(Arc::as_ptr);
         let list = self
@@ -134,37 +130,8 @@ where
             return;
         };
         let grad = grad.into_primitive().tensor();
-        let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
-        let (values, factors, passes) = unclipped(grad);
-        let factors = Factors {
-            clip: Some(self.factor.clone()),
-            ..factors
-        };
-        let grad = AmpTensor::of(Parts {
-            values,
-            logical,
-            context,
-            role: Role::Gradient(passes),
-            recorded,
-        })
-        .with_recipe(factors.into());
+        let grad = grad.clipped_by(self.factor.clone());
         let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
         self.grads.register(param.id, grad);
     }
-}
-
-/// Returns the values of a gradient, the factors that they have not been multiplied with, except that of an earlier
-/// clipping, and the passes.
-fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
-    let passes = gradient.role.gradient().cloned();
-    let passes = passes.unwrap_or(Passes::none());
-    let is_clipped =
-        matches!(gradient.recipe(), Some(Recipe::Scaled(factors, _)) if factors.clip.is_some());
-    let gradient = if is_clipped {
-        gradient.settled()
-    } else {
-        gradient
-    };
-    let (values, factors) = gradient.into_unscaled();
-    (values, factors, passes)
 }

@@ -18,7 +18,7 @@ use hashbrown::HashMap;
 
 use super::{super::passes::take_passes, PlainOf};
 use crate::{
-    backend::Amped, convert::keeps_more, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
+    backend::Amped, convert::Modules, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
@@ -63,7 +63,7 @@ where
     let mut take = Take::<B> {
         grads,
         clipping,
-        modules: Vec::new(),
+        modules: Modules::default(),
         taken: TakenAll {
             parameters: Vec::new(),
             passes: Passes::none(),
@@ -76,8 +76,7 @@ where
 struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a mut GradientsParams,
     clipping: Option<&'a GradientClipping>,
-    /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
-    modules: Vec<bool>,
+    modules: Modules,
     taken: TakenAll<PlainOf<B>>,
 }
 
@@ -86,11 +85,11 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn enter_module(&mut self, _: &str, container_type: &str) {
-        self.modules.push(keeps_more(container_type));
+        self.modules.enter(container_type);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.modules.pop();
+        self.modules.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
@@ -100,7 +99,7 @@ where
         let (id, parameter, mapper) = param.consume();
         let facts = Facts {
             requires_grad: parameter.is_require_grad(),
-            keeps_more: self.modules.last() == Some(&true),
+            keeps_more: self.modules.keeps_more(),
             #[cfg(feature = "distributed")]
             is_distributed: parameter.is_distributed(),
         };
