@@ -19,7 +19,7 @@ impl Stepped {
     /// A tensor with `elements` elements, computed from gradients of `passes`.
     pub(crate) fn by<B: Backend>(passes: &Passes<B>, elements: usize) -> Self {
         Self {
-            undecided: !passes.is_empty(),
+            undecided: passes.matter(),
             low: passes.low_leaf_of(elements),
         }
     }

@@ -9,7 +9,7 @@ use burn::{
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
     clip::clip,
-    effective_batch::{EffectiveBatch, Step},
+    effective_batch::EffectiveBatch,
     list,
     merge::merged,
     outliers::{self, Outliers},
@@ -130,16 +130,17 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
-    /// Decides whether to step, then clips and measures the gradients of the step.
-    fn prepare<B, M>(&mut self, grads: &mut GradientsParams, module: &M) -> Step
+    /// Returns whether to step, after clipping and measuring the gradients of the step.
+    fn prepare<B, M>(&mut self, grads: &mut GradientsParams, module: &M) -> bool
     where
         B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         M: AutodiffModule<B>,
     {
-        let selects_on_device = self.selects_on_device;
-        let step = self.batch.end::<B, M>(grads, module, selects_on_device);
-        if step == Step::Skip {
-            return step;
+        if !self
+            .batch
+            .end::<B, M>(grads, module, self.selects_on_device)
+        {
+            return false;
         }
         let guard = outliers::guard::<B>();
         let before = match self.clipping {
@@ -152,7 +153,7 @@ impl<O> LossScaleOptimizer<O> {
         if let (Some(guard), Some(norm)) = (guard, &before)
             && self.outliers.skips(guard, norm.clone())
         {
-            return Step::Skip;
+            return false;
         }
         if let Some(clipping @ Clipping::Value(_)) = self.clipping {
             clip::<B, M>(grads, module, clipping);
@@ -160,7 +161,7 @@ impl<O> LossScaleOptimizer<O> {
         if let (Some(norm), Some(value)) = (&self.norm, before) {
             norm.set(value);
         }
-        step
+        true
     }
 }
 
@@ -175,8 +176,8 @@ where
     fn step(&mut self, lr: LearningRate, module: M, mut grads: GradientsParams) -> M {
         self.name_first(&module);
         let module = match self.prepare::<B, M>(&mut grads, &module) {
-            Step::Make => full_precision(|| self.inner.step(lr, module, grads)),
-            Step::Skip => module,
+            true => full_precision(|| self.inner.step(lr, module, grads)),
+            false => module,
         };
         self.name(&module);
         module

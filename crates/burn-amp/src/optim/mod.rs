@@ -27,7 +27,6 @@ mod master_weights;
 mod merge;
 mod moments;
 mod outliers;
-mod passes;
 mod record;
 mod scheduler;
 

@@ -9,7 +9,6 @@ use burn_backend::{
     tensor::{Device, FloatTensor, IntTensor},
 };
 
-use super::super::passes::overflowed;
 use crate::loss_scale::Passes;
 
 /// What is kept for a parameter between two steps.
@@ -44,7 +43,7 @@ impl<B: AmpBackend> ListState<B> {
 
     /// Decides whether the last step was made; returns `None` if nothing is left to keep. Waits for the device.
     pub(super) fn decided(mut self) -> Option<Self> {
-        if overflowed(&std::mem::replace(&mut self.undecided, Passes::none())) {
+        if std::mem::replace(&mut self.undecided, Passes::none()).overflowed() {
             self.time -= 1;
         }
         if self.time == 0 {

@@ -16,7 +16,7 @@ use burn::{
 use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
-use super::{super::passes::take_passes, PlainOf};
+use super::PlainOf;
 use crate::{
     backend::Amped, convert::Modules, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
@@ -113,9 +113,10 @@ where
             Some(clipping) => clipping.clip_gradient(grad),
             None => grad,
         };
-        let (grad, passes) = take_passes(grad);
-        self.taken.passes.join(&passes);
         let grad = grad.into_primitive().tensor();
+        if let Some(passes) = grad.role.gradient() {
+            self.taken.passes.join(passes);
+        }
         let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
         self.taken.parameters.push(TakenParameter {
             id,
