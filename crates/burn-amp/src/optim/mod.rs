@@ -19,6 +19,7 @@ mod effective_batch;
 mod foreign;
 mod grad_scaler;
 mod gradient_norm;
+mod gradients;
 mod list;
 mod loss_scale_optimizer;
 mod master_model;
