@@ -11,11 +11,13 @@ mod in_force;
 pub mod models;
 pub mod near;
 pub mod net;
+mod one_by_one;
 pub mod random;
 pub mod trace;
 pub mod warnings;
 
 pub use in_force::{Guard, InForce, enter, enter_config, within};
+pub use one_by_one::OneByOne;
 
 pub use burn_amp::config::{
     Compute, Config, ConfigError, ConfigSource, DynamicLossScale, LossScaleConfig, LossScaleMode,

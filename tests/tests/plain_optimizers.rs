@@ -17,7 +17,7 @@ use burn::{
 use burn_amp::{
     cast_params,
     config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, SkipOnDevice, clip},
+    optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, clip},
     scaling::name_parameters,
 };
 use burn_amp_tests::{apart::AmpAutodiff, in_bf16, in_f16, policy};
@@ -51,13 +51,7 @@ const PLAIN: [&str; 10] = [
     "lbfgs",
 ];
 /// Optimizers of burn-amp, and wrappers that need none of these warnings.
-const OURS: [&str; 5] = [
-    "amp_adamw",
-    "amp_muon",
-    "amp_unfused",
-    "skip_and_masters",
-    "clipped_masters",
-];
+const OURS: [&str; 3] = ["amp_adamw", "amp_muon", "clipped_masters"];
 
 type Layer<B> = Linear<B>;
 
@@ -120,14 +114,6 @@ macro_rules! train_with {
             "amp_muon" => {
                 let muon = MuonConfig::new().with_weight_decay(decay());
                 train(model, AmpOptimizer::new(muon).init());
-            }
-            "amp_unfused" => {
-                let adamw = AdamWConfig::new().with_weight_decay(0.1);
-                train(model, AmpOptimizer::new(adamw).unfused().init());
-            }
-            "skip_and_masters" => {
-                let adamw = AdamWConfig::new().with_weight_decay(0.1);
-                train(model, SkipOnDevice::new(MasterWeights::new(adamw)).init());
             }
             "clipped_masters" => {
                 let adamw = AdamWConfig::new().with_weight_decay(0.1);

@@ -11,7 +11,7 @@ use burn::{
 use burn_amp::{
     cast_params,
     config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights, SkipOnDevice},
+    optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights},
     scaling::name_parameters,
 };
 use burn_amp_tests::{
@@ -73,10 +73,6 @@ fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
     let adam = AdamConfig::new();
     train::<B>(model(), AmpOptimizer::new(adam.clone()).init());
     train::<B>(model(), MasterWeights::new(adam.clone()).init());
-    train::<B>(
-        model(),
-        SkipOnDevice::new(MasterWeights::new(adam.clone())).init(),
-    );
     // A plain optimizer is right for parameters in F32.
     train::<B>(layer(), adam.init());
     assert_eq!(stored_low(), 0);
@@ -99,11 +95,6 @@ fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_on
     assert_eq!(on_device(), 0);
     let adam = AdamConfig::new();
     train::<B>(layer(), AmpOptimizer::new(adam.clone()).init());
-    train::<B>(layer(), SkipOnDevice::new(adam.clone()).init());
-    train::<B>(
-        layer(),
-        MasterWeights::new(SkipOnDevice::new(adam.clone())).init(),
-    );
     assert_eq!(on_device(), 0);
     // This optimizer waits for the device, and warns of that instead.
     train::<B>(layer(), LossScaleOptimizer::new(adam.init()));

@@ -14,7 +14,7 @@ pub(crate) use burn_cubecl::CubeRuntime;
 pub(crate) use burn_flex::Flex;
 
 #[cfg(feature = "cubecl")]
-pub(crate) use crate::tensors::{Cube, CubeTensors, Launched};
+pub(crate) use crate::tensors::{CubeTensors, Launched};
 pub(crate) use crate::{
     flushed::seen,
     graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},

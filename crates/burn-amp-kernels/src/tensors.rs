@@ -6,7 +6,7 @@ use burn_backend::{
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 #[cfg(feature = "cubecl")]
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use burn_cubecl::tensor::CubeTensor;
 
 use crate::widen::wide_dtype;
 
@@ -33,10 +33,6 @@ pub type Graph<B, C> = TensorsOf<Autodiff<B, C>>;
 /// Tensors of a backend made of burn-cubecl.
 #[cfg(feature = "cubecl")]
 pub type CubeTensors<R> = Tensors<CubeTensor<R>>;
-
-/// A backend made of burn-cubecl. All of them have the same tensors.
-#[cfg(feature = "cubecl")]
-pub(crate) type Cube<R> = CubeBackend<R, f32, i32, u8>;
 
 /// The results of a kernel, or the operands if there is no kernel for them.
 #[cfg(feature = "cubecl")]

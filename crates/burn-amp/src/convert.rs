@@ -69,41 +69,54 @@ pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, comput
     model.map(&mut CastParams {
         norms: precision::to_float(norms),
         others: precision::to_float(others),
-        modules: Vec::new(),
+        modules: Modules::default(),
     })
 }
 
-/// Whether a module is a norm, by the name of its type as Burn passes it to visitors.
-pub(crate) fn is_norm(container_type: &str) -> bool {
-    container_type.ends_with("Norm")
-}
+/// The modules around a parameter, as Burn names their types to visitors, the innermost last.
+#[derive(Default)]
+pub(crate) struct Modules(Vec<String>);
 
-/// Whether the optimizer keeps more bytes for the parameters directly inside such a module, by its name in Burn: a norm or
-/// an embedding.
-pub(crate) fn keeps_more(container_type: &str) -> bool {
-    is_norm(container_type) || container_type.ends_with("Embedding")
+impl Modules {
+    pub(crate) fn enter(&mut self, container_type: &str) {
+        self.0.push(container_type.to_owned());
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.0.pop();
+    }
+
+    /// Whether the innermost module is a norm.
+    pub(crate) fn is_norm(&self) -> bool {
+        self.0.last().is_some_and(|module| module.ends_with("Norm"))
+    }
+
+    /// Whether the optimizer keeps more bytes for the parameters directly inside it: it is a norm or an embedding.
+    pub(crate) fn keeps_more(&self) -> bool {
+        let innermost = self.0.last();
+        self.is_norm() || innermost.is_some_and(|module| module.ends_with("Embedding"))
+    }
 }
 
 struct CastParams {
     norms: FloatDType,
     others: FloatDType,
-    /// Whether each of the enclosing modules is a norm, the innermost last.
-    modules: Vec<bool>,
+    modules: Modules,
 }
 
 impl<B: Backend> ModuleMapper<B> for CastParams {
     fn enter_module(&mut self, _: &str, container_type: &str) {
-        self.modules.push(is_norm(container_type));
+        self.modules.enter(container_type);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.modules.pop();
+        self.modules.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let to = match self.modules.last() {
-            Some(true) => self.norms,
-            Some(false) | None => self.others,
+        let to = match self.modules.is_norm() {
+            true => self.norms,
+            false => self.others,
         };
         store_param(param, to, |tensor| store(tensor, to))
     }

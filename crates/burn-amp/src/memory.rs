@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Preset;
 
 use crate::{
-    convert::{is_norm, keeps_more},
+    convert::Modules,
     optim::{Masters, OptimizerConfig},
 };
 
@@ -76,8 +76,7 @@ impl fmt::Display for Memory {
 /// `optimizer` is one of Burn's optimizer configurations, [`MasterWeights`](crate::optim::MasterWeights) over one, or an
 /// [`AmpOptimizer`](crate::optim::AmpOptimizer), whose moments may take fewer bytes.
 /// F16 takes the same, with two exceptions: the gradient of a parameter in half precision takes two more bytes, because
-/// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter. With `loss_scale.sync = false` the
-/// state of an optimizer other than Adam, AdamW and SGD takes twice as much until the outcome of a step has arrived.
+/// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};
@@ -102,8 +101,7 @@ pub fn estimate<B: Backend, M: Module<B>>(
         preset,
         optimizer,
         memory: Memory::default(),
-        modules: Vec::new(),
-        keeps_more: Vec::new(),
+        modules: Modules::default(),
     };
     model.visit(&mut count);
     count.memory
@@ -113,29 +111,23 @@ struct AddUp<'a, O> {
     preset: Preset,
     optimizer: &'a O,
     memory: Memory,
-    /// Whether each of the enclosing modules is a norm, the innermost last.
-    modules: Vec<bool>,
-    /// Whether each of them is a norm or an embedding.
-    keeps_more: Vec<bool>,
+    modules: Modules,
 }
 
 impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for AddUp<'_, O> {
     fn enter_module(&mut self, _: &str, container_type: &str) {
-        self.modules.push(is_norm(container_type));
-        self.keeps_more.push(keeps_more(container_type));
+        self.modules.enter(container_type);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.modules.pop();
-        self.keeps_more.pop();
+        self.modules.exit();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let elements = param.lazy_shape().num_elements() as u64;
-        let in_norm = self.modules.last() == Some(&true);
         let low = match self.preset {
             Preset::O0 | Preset::O1 => false,
-            Preset::O2 => !in_norm,
+            Preset::O2 => !self.modules.is_norm(),
             Preset::O3 => true,
         };
         let stored = if low { 2 } else { 4 };
@@ -152,7 +144,7 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for AddUp<'_, O> {
                 Masters::Split if low => 2,
                 Masters::F32 | Masters::Split | Masters::Stochastic | Masters::None => 0,
             };
-        let keeps_more = self.keeps_more.last() == Some(&true);
+        let keeps_more = self.modules.keeps_more();
         let state = self.optimizer.moment_bytes(elements as usize, keeps_more);
         let state = state
             .unwrap_or_else(|| state_per_element::<B, D>(self.optimizer, &param.lazy_device()));

@@ -15,7 +15,7 @@ use burn::{
 use burn_amp::{
     Amp,
     config::ConfigSource,
-    optim::AmpOptimizer,
+    optim::{AmpOptimizer, OptimizerConfig},
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
 use burn_backend::{backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
@@ -25,7 +25,9 @@ use super::{
     model::{Model, Stepper, Unscale, stepper},
     program::Optimizer,
 };
-use crate::{Compute, Config, DynamicLossScale, LossScaleConfig, Plain, computing_in, policy};
+use crate::{
+    Compute, Config, DynamicLossScale, LossScaleConfig, OneByOne, Plain, computing_in, policy,
+};
 
 /// A backend, and what is particular about it.
 pub trait Subject {
@@ -161,14 +163,25 @@ impl<P: Tested, C: CheckpointStrategy> Subject for Under<P, C> {
     fn optimizer(optimizer: Optimizer) -> Option<Stepper<Self::B>> {
         match optimizer {
             Optimizer::None => None,
-            Optimizer::Sgd => Some(stepper(P::optimizer(SgdConfig::new()).init())),
-            Optimizer::Momentum => Some(stepper(P::optimizer(momentum()).init())),
+            Optimizer::Sgd => Some(amps::<P, C, _>(SgdConfig::new())),
+            Optimizer::Momentum => Some(amps::<P, C, _>(momentum())),
             Optimizer::BurnsAdam if !P::CHECKS_LATE => plain_optimizer(optimizer),
-            Optimizer::Adam | Optimizer::BurnsAdam => {
-                Some(stepper(P::optimizer(AdamConfig::new()).init()))
-            }
-            Optimizer::AdamW => Some(stepper(P::optimizer(AdamWConfig::new()).init())),
+            Optimizer::Adam | Optimizer::BurnsAdam => Some(amps::<P, C, _>(AdamConfig::new())),
+            Optimizer::AdamW => Some(amps::<P, C, _>(AdamWConfig::new())),
         }
+    }
+}
+
+/// The optimizer of burn-amp with a configuration.
+fn amps<P, C, O>(config: O) -> Stepper<burn_amp::Autodiff<Amp<Plain, P>, C>>
+where
+    P: Tested,
+    C: CheckpointStrategy,
+    O: OptimizerConfig<Amp<Plain, P>> + 'static,
+{
+    match P::STEPS_TOGETHER {
+        true => stepper(AmpOptimizer::new(config).init()),
+        false => stepper(AmpOptimizer::new(OneByOne(config)).init()),
     }
 }
 
@@ -176,9 +189,8 @@ impl<P: Tested, C: CheckpointStrategy> Subject for Under<P, C> {
 pub trait Tested: ConfigSource + Clone + std::fmt::Debug + Default {
     const CHECKS_LATE: bool = false;
 
-    fn optimizer<C>(config: C) -> AmpOptimizer<C> {
-        AmpOptimizer::new(config)
-    }
+    /// Whether the optimizer steps all parameters together.
+    const STEPS_TOGETHER: bool = true;
 }
 
 /// F16 with a loss scale that starts at once, so that a run does not depend on those before it.
@@ -220,14 +232,7 @@ policy!(
 
 impl Tested for O0 {
     /// The kernel over all parameters rounds a product and a sum once, and Burn's ops twice. Its reference has their bits.
-    fn optimizer<C>(config: C) -> AmpOptimizer<C> {
-        let optimizer = AmpOptimizer::new(config);
-        if cfg!(feature = "cubecl") {
-            optimizer.unfused()
-        } else {
-            optimizer
-        }
-    }
+    const STEPS_TOGETHER: bool = cfg!(not(feature = "cubecl"));
 }
 impl Tested for Bf16 {}
 impl Tested for F16 {}

@@ -1,5 +1,4 @@
-//! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy and in every order of
-//! its parts.
+//! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy.
 
 use burn::{
     grad_clipping::GradientClippingConfig,
@@ -17,11 +16,11 @@ use burn_amp::{
     config::{Op, Precision, Preset},
     optim::{
         AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, OptimizerConfig,
-        SkipOnDevice, clip,
+        clip,
     },
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, InF16, LossScaleMode, Plain, in_f16,
+    Amp, AmpAutodiff, Config, ConfigSource, InF16, LossScaleMode, OneByOne, Plain, in_f16,
     models::{load, save},
     net::{Net, poisoned},
     policy,
@@ -187,7 +186,10 @@ fn the_same_code_follows_every_policy() {
                 }
                 // The kernels for all parameters, and for the norm of all gradients, round in another order.
                 if cfg!(not(feature = "cubecl")) || clipping.is_none() {
-                    let optimizer = optimizer.unfused();
+                    let mut optimizer = AmpOptimizer::new(OneByOne(config.clone()));
+                    if let Some(clipping) = clipping {
+                        optimizer = optimizer.with_clipping(clipping);
+                    }
                     assert!(train::<O1Waits, _>(optimizer.init(), batch) == expected);
                     assert!(train::<O1Goes, _>(optimizer.init(), batch) == expected);
                     assert!(train::<O2Waits, _>(optimizer.init(), batch) == low);
@@ -199,70 +201,31 @@ fn the_same_code_follows_every_policy() {
     for_each_config!(follows);
 }
 
-/// Every pair of parts works, in both orders if both compile.
-#[test]
-fn the_parts_compose_in_any_order() {
-    fn compose<C: OptimizerConfig<Amp> + Clone>(config: C) {
-        fn under<P, C>(config: &C, expected: &[u8])
-        where
-            P: ConfigSource,
-            C: OptimizerConfig<Amp> + Clone,
-        {
-            let _policy = burn_amp_tests::enter::<P>();
-            let config = config.clone();
-            let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
-            assert!(train::<P, _>(pair.init(), Batch::Single) == expected);
-            let pair = MasterWeights::new(SkipOnDevice::new(config.clone()));
-            assert!(train::<P, _>(pair.init(), Batch::Single) == expected);
-        }
-        fn under_wrapper<P, C>(config: &C, expected: &[u8])
-        where
-            P: ConfigSource,
-            C: OptimizerConfig<Amp> + Clone,
-        {
-            let _policy = burn_amp_tests::enter::<P>();
-            let config = config.clone();
-            let train = |optimizer| train::<P, _>(optimizer, Batch::OfTwo);
-            let pair = SkipOnDevice::new(MasterWeights::new(config.clone()));
-            let optimizer = LossScaleOptimizer::new(pair.init());
-            assert!(train(optimizer) == expected);
-        }
-        let single = by_hand::<O1Waits, C>(&config, None, Batch::Single);
-        under::<O1Waits, C>(&config, &single);
-        under::<O1Goes, C>(&config, &single);
-        let single = by_hand::<O2Waits, C>(&config, None, Batch::Single);
-        under::<O2Waits, C>(&config, &single);
-        under::<O2Goes, C>(&config, &single);
-
-        let batches = by_hand::<O1Waits, C>(&config, None, Batch::OfTwo);
-        under_wrapper::<O1Waits, C>(&config, &batches);
-        under_wrapper::<O1Goes, C>(&config, &batches);
-        let batches = by_hand::<O2Waits, C>(&config, None, Batch::OfTwo);
-        under_wrapper::<O2Waits, C>(&config, &batches);
-        under_wrapper::<O2Goes, C>(&config, &batches);
-    }
-    for_each_config!(compose);
-}
-
-/// `LossScaleOptimizer` works over each part alone; over masters alone it waits for the device.
+/// `LossScaleOptimizer` works over masters and over Burn's optimizer, and waits for the device.
 #[test]
 fn the_wrapper_takes_each_part_alone() {
     fn takes<C: OptimizerConfig<Amp> + Clone>(config: C) {
         let _policy = burn_amp_tests::enter::<O1Goes>();
-        let batch = Batch::OfTwo;
-        let expected = by_hand::<O1Waits, C>(&config, None, batch);
-        let skip = || SkipOnDevice::new(config.clone());
         let masters = || MasterWeights::new(config.clone());
-        assert!(train::<O1Waits, _>(LossScaleOptimizer::new(skip().init()), batch) == expected);
-        assert!(train::<O1Goes, _>(LossScaleOptimizer::new(skip().init()), batch) == expected);
-        assert!(train::<O1Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
-        assert!(train::<O1Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
-        let plain = LossScaleOptimizer::new(config.adaptor::<B, _>());
-        assert!(train::<O1Goes, _>(plain, batch) == expected);
+        for batch in [Batch::Single, Batch::OfTwo] {
+            let expected = by_hand::<O1Waits, C>(&config, None, batch);
+            assert!(
+                train::<O1Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected
+            );
+            assert!(
+                train::<O1Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected
+            );
+            let plain = LossScaleOptimizer::new(config.adaptor::<B, _>());
+            assert!(train::<O1Goes, _>(plain, batch) == expected);
 
-        let expected = by_hand::<O2Waits, C>(&config, None, batch);
-        assert!(train::<O2Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
-        assert!(train::<O2Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected);
+            let expected = by_hand::<O2Waits, C>(&config, None, batch);
+            assert!(
+                train::<O2Waits, _>(LossScaleOptimizer::new(masters().init()), batch) == expected
+            );
+            assert!(
+                train::<O2Goes, _>(LossScaleOptimizer::new(masters().init()), batch) == expected
+            );
+        }
     }
     for_each_config!(takes);
 }
@@ -358,7 +321,7 @@ fn a_record_of_one_policy_loads_under_another() {
     assert!(low != expected);
 }
 
-/// Under every nesting of wrappers, the master model is the one that was stepped: rounded, it equals the trained model.
+/// With every optimizer that has masters, the master model is the one that was stepped: rounded, it equals the trained model.
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
     fn masters<P: ConfigSource>() -> Vec<u8> {
@@ -382,10 +345,10 @@ fn the_master_model_is_the_f32_model_that_was_trained() {
         }
         let adam = AdamConfig::new();
         let expected = check::<P, _>(AmpOptimizer::new(adam.clone()).init());
-        let inside = MasterWeights::new(SkipOnDevice::new(adam.clone()));
-        assert!(check::<P, _>(inside.init()) == expected);
-        let outside = SkipOnDevice::new(MasterWeights::new(adam));
-        assert!(check::<P, _>(outside.init()) == expected);
+        let burns = AmpOptimizer::new(OneByOne(adam.clone()));
+        assert!(check::<P, _>(burns.init()) == expected);
+        let masters = MasterWeights::new(adam);
+        assert!(check::<P, _>(LossScaleOptimizer::new(masters.init())) == expected);
         expected
     }
     assert!(masters::<O2Waits>() == masters::<O2Goes>());

@@ -21,7 +21,8 @@ use burn_amp::{
     optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InF16, Plain, PlainAutodiff, changed, enter, in_bf16, in_f16,
+    Amp, AmpAutodiff, Config, InF16, OneByOne, Plain, PlainAutodiff, changed, enter, in_bf16,
+    in_f16,
     models::{load, noise, save},
     net::{Net, contents, poisoned},
     policy, under_each,
@@ -113,18 +114,19 @@ where
     let of_f32 = enter::<InF16>();
     let optimizer = AmpOptimizer::new(config.clone());
     let mut together: Fused<C, B> = optimizer.init();
-    let mut one_by_one: Fused<C, B> = optimizer.clone().unfused().init();
-    assert!(together.inner().is_fused() && !one_by_one.inner().is_fused());
+    let one_by_one = AmpOptimizer::new(OneByOne(config.clone()));
+    let mut burns: Fused<OneByOne<C>, B> = one_by_one.init();
+    assert!(together.inner().is_fused() && !burns.inner().is_fused());
     let found = save::<B, _>(steps::<B, _>(net(), &mut together, 0..8));
-    let expected = save::<B, _>(steps::<B, _>(net(), &mut one_by_one, 0..8));
+    let expected = save::<B, _>(steps::<B, _>(net(), &mut burns, 0..8));
     assert_same(found, expected, &format!("{config:?}"));
 
     drop(of_f32);
     let _policy = enter::<StoredLow>();
     let mut together: Fused<C, B> = optimizer.init();
-    let mut one_by_one: Fused<C, B> = optimizer.unfused().init();
+    let mut burns: Fused<OneByOne<C>, B> = one_by_one.init();
     let found = steps::<B, _>(cast_params(net()), &mut together, 0..8);
-    let expected = steps::<B, _>(cast_params(net()), &mut one_by_one, 0..8);
+    let expected = steps::<B, _>(cast_params(net()), &mut burns, 0..8);
     let [found, expected] = [found, expected].map(save::<B, _>);
     assert_same(
         found,
@@ -484,10 +486,9 @@ fn formats_change_with_the_configuration() {
     for (before, after) in [
         (adam(), bf16()),
         (bf16(), adam()),
-        (bf16(), adam().unfused()),
         (adam(), bits8()),
         (bits8(), bf16()),
-        (bits8(), adam().unfused()),
+        (bits8(), adam()),
     ] {
         burn_amp::loss_scale::<B>(&Default::default()).reset();
         let mut layer = wide::layer::<B>();

@@ -26,6 +26,8 @@ mod dynamic;
 
 pub use dynamic::DynamicLossScale;
 
+use serde::{Deserialize, Serialize};
+
 /// Whether the gradients of one backward pass were all finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -71,7 +73,8 @@ pub struct LossScaleState {
 }
 
 /// The stage of the search for the first scale.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Search {
     /// The search is over, or there was none: the scale follows PyTorch's rule.
     #[default]

@@ -6,7 +6,7 @@ use super::{
     block_code::{UNITS, base_of_block, decoded, encoded_word, larger},
     blocks::{BLOCK, BLOCK_WORDS, LANES},
     code::Code,
-    element::{Moments, Step, Stored, copy_low, number, step_element},
+    element::{Moments, Step, Stored, number, step_or_copy},
     place::Place,
 };
 
@@ -120,36 +120,5 @@ fn write_words<P: Numeric, L: Numeric>(
         if spot.word == 0 {
             words[spot.base_place] = bases[at];
         }
-    }
-}
-
-/// Steps the element at a position, if it has one and the step is made. Returns its moments, or zeros.
-#[cube]
-fn step_or_copy<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &LinearView<G>,
-    stored: &mut Stored<P, L>,
-    before: Moments,
-    step: Step,
-    position: usize,
-    #[comptime] code: Code,
-) -> Moments {
-    let mut first = f32::new(0.0);
-    let mut second = f32::new(0.0);
-    let mut largest = f32::new(0.0);
-    if position < gradients.shape() {
-        if step.is_made {
-            let after = step_element::<G, P, L>(gradients, stored, before, step, position, code);
-            first = after.first;
-            second = after.second;
-            largest = after.largest;
-        } else {
-            let weight = f32::cast_from(stored.parameter[position]);
-            copy_low::<P, L>(stored, weight, position, code);
-        }
-    }
-    Moments {
-        first,
-        second,
-        largest,
     }
 }

@@ -85,10 +85,41 @@ struct Moved {
     moments: Moments,
 }
 
-/// Steps the element at a position, whose moments are those `before` the step, which mean nothing in a first one. Writes all
-/// but the moments, which it returns.
+/// Steps the element at a position, if it has one and the step is made. Returns its moments, or zeros. Those
+/// `before` the step mean nothing in a first one.
 #[cube]
-pub(super) fn step_element<G: Numeric, P: Numeric, L: Numeric>(
+pub(super) fn step_or_copy<G: Numeric, P: Numeric, L: Numeric>(
+    gradients: &LinearView<G>,
+    stored: &mut Stored<P, L>,
+    before: Moments,
+    step: Step,
+    position: usize,
+    #[comptime] code: Code,
+) -> Moments {
+    let mut first = f32::new(0.0);
+    let mut second = f32::new(0.0);
+    let mut largest = f32::new(0.0);
+    if position < gradients.shape() {
+        if step.is_made {
+            let after = step_element::<G, P, L>(gradients, stored, before, step, position, code);
+            first = after.first;
+            second = after.second;
+            largest = after.largest;
+        } else {
+            let weight = f32::cast_from(stored.parameter[position]);
+            copy_low::<P, L>(stored, weight, position, code);
+        }
+    }
+    Moments {
+        first,
+        second,
+        largest,
+    }
+}
+
+/// Steps the element at a position. Writes all but the moments, which it returns.
+#[cube]
+fn step_element<G: Numeric, P: Numeric, L: Numeric>(
     gradients: &LinearView<G>,
     stored: &mut Stored<P, L>,
     before: Moments,
@@ -239,7 +270,7 @@ fn write<P: Numeric, L: Numeric>(
 
 /// Writes the copy of an element in low precision, if there is one.
 #[cube]
-pub(super) fn copy_low<P: Numeric, L: Numeric>(
+fn copy_low<P: Numeric, L: Numeric>(
     stored: &mut Stored<P, L>,
     weight: f32,
     position: usize,

@@ -7,7 +7,7 @@ use super::{
     block_kernel::step_blocks,
     blocks::{BLOCK, BLOCK_WORDS},
     code::Code,
-    element::{Moments, Numbers, Step, Stored, copy_low, draw, drawn, number, step_element},
+    element::{Moments, Numbers, Step, Stored, draw, drawn, number, step_or_copy},
     moment::MomentFormat,
 };
 use crate::loss_scale::{OVERFLOWED, SCALE};
@@ -102,45 +102,44 @@ fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
     let lanes = comptime!(if has_words { 2usize } else { 1usize });
     let length = gradients.shape();
     let mut turn = ABSOLUTE_POS;
+    let mut words = Array::<u32>::new(3usize);
     while turn * lanes < length {
-        let mut word_1 = 0u32;
-        let mut word_2 = 0u32;
-        let mut word_3 = 0u32;
+        #[unroll]
+        for at in 0..3usize {
+            words[at] = 0u32;
+        }
         #[unroll]
         for lane in 0..lanes {
             let position = turn * lanes + lane;
             let side = comptime!(lane as u32);
-            if position < length {
-                if step.is_made {
-                    let before = moments_before::<P, L>(stored, turn, side, code);
-                    let after =
-                        step_element::<G, P, L>(gradients, stored, before, step, position, code);
-                    if comptime!(has_words) {
-                        let draw = draw(position, stored.own.key);
-                        let (random_1, random_2) = (draw & 0xffffu32, draw >> 16u32);
-                        word_1 |= packed(drawn(after.first, random_1), side);
-                        if comptime!(code.count > 1) {
-                            word_2 |= packed(drawn(after.second, random_2), side);
-                        }
-                        if comptime!(code.count > 2) {
-                            word_3 |= packed(drawn(after.largest, random_2), side);
-                        }
+            let before = moments_before::<P, L>(stored, turn, side, code);
+            let after = step_or_copy::<G, P, L>(gradients, stored, before, step, position, code);
+            if comptime!(has_words) {
+                let draw = draw(position, stored.own.key);
+                #[unroll]
+                for at in 0..comptime!(code.count) {
+                    let random = if comptime!(at == 0) {
+                        draw & 0xffffu32
                     } else {
-                        #[unroll]
-                        for at in 0..comptime!(code.count) {
-                            stored.moments.index_mut(at)[turn] = number(after, at);
-                        }
-                    }
-                } else {
-                    let weight = f32::cast_from(stored.parameter[position]);
-                    copy_low::<P, L>(stored, weight, position, code);
+                        draw >> 16u32
+                    };
+                    words[at] |= packed(drawn(number(after, at), random), side);
+                }
+            } else if step.is_made {
+                #[unroll]
+                for at in 0..comptime!(code.count) {
+                    stored.moments.index_mut(at)[turn] = number(after, at);
                 }
             }
         }
-        if step.is_made {
-            write_word::<P, L>(stored, 0usize, turn, word_1, code);
-            write_word::<P, L>(stored, 1usize, turn, word_2, code);
-            write_word::<P, L>(stored, 2usize, turn, word_3, code);
+        if comptime!(has_words) {
+            let is_made = step.is_made;
+            if is_made {
+                #[unroll]
+                for at in 0..comptime!(code.count) {
+                    stored.words.index_mut(at)[turn] = words[at];
+                }
+            }
         }
         turn += CUBE_COUNT * CUBE_DIM as usize;
     }
@@ -184,19 +183,5 @@ fn moment<P: Numeric, L: Numeric>(
         unpacked(stored.words.index(at)[turn], side)
     } else {
         stored.moments.index(at)[turn]
-    }
-}
-
-/// Writes a word of one of the moments in BF16, if the rule has it.
-#[cube]
-fn write_word<P: Numeric, L: Numeric>(
-    stored: &mut Stored<P, L>,
-    #[comptime] at: usize,
-    turn: usize,
-    word: u32,
-    #[comptime] code: Code,
-) {
-    if comptime!(at < code.count && code.moments == MomentFormat::Bf16) {
-        stored.words.index_mut(at)[turn] = word;
     }
 }

@@ -1,7 +1,7 @@
 //! The launches of the step: parameters whose code is the same share one, and tensors are updated in place where nobody
 //! else holds them.
 
-use burn_backend::{Backend, DType, TensorMetadata};
+use burn_backend::{DType, TensorMetadata};
 use burn_cubecl::{
     CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
     tensor::CubeTensor,
@@ -19,14 +19,8 @@ use super::{
 };
 use crate::cube::{lists, plan::storage};
 
-/// What a step reads of one parameter, and does not write.
-struct OwnTensors<R: CubeRuntime> {
-    gradient: CubeTensor<R>,
-    factor: f32,
-    time: i32,
-    key: u32,
-    draws_parameter: bool,
-}
+/// A parameter whose tensors the step may write, and its copy in low precision.
+type Owned<R> = (Listed<CubeTensor<R>>, Option<CubeTensor<R>>);
 
 /// What the parameters of one launch have in common.
 #[derive(Clone, PartialEq)]
@@ -38,11 +32,9 @@ struct Alike {
 }
 
 /// Launches the step, in place where nobody else holds a tensor. No tensor may be F64.
-pub(crate) fn optimizer_step<R, B>(step: ListStep<B>) -> Vec<Stepped<B>>
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
-{
+pub(super) fn optimizer_step<R: CubeRuntime>(
+    step: ListStep<CubeTensor<R>>,
+) -> Vec<Stepped<CubeTensor<R>>> {
     let ListStep {
         rule,
         lr,
@@ -57,20 +49,20 @@ where
         is_clipped: clip.is_some(),
         ..Code::of(&rule, lr)
     };
-    let (owns, stepped): (Vec<OwnTensors<R>>, Vec<Stepped<B>>) =
-        parameters.into_iter().map(taken::<R, B>).unzip();
+    let parameters: Vec<Owned<R>> = parameters.into_iter().map(owned).collect();
     let states = || StatesLaunch::new(one(&scaled_by), one(&unless_overflowed), one(&clip));
-    for (alike, list) in launches(common, &owns, &stepped) {
-        let client = stepped[list[0]].parameter.client.clone();
+    for (alike, list) in launches(common, &parameters) {
+        let list = list.into_iter().map(|at| &parameters[at]);
+        let client = parameters[0].0.parameter.client.clone();
         let lengths = list
-            .iter()
-            .map(|at| stepped[*at].parameter.meta.num_elements());
+            .clone()
+            .map(|(listed, _)| listed.parameter.meta.num_elements());
         let longest = lengths.max().unwrap_or(0);
         let mut gradients = SequenceArg::new();
         let mut stored = SequenceArg::new();
-        for at in list {
-            gradients.push(owns[at].gradient.clone().into_linear_view());
-            stored.push(stored_arg(&rule, &owns[at], &stepped[at]));
+        for (listed, low) in list {
+            gradients.push(listed.gradient.clone().into_linear_view());
+            stored.push(stored_arg(&rule, listed, low));
         }
         let (cubes, units) = match alike.code.moments {
             MomentFormat::Wide | MomentFormat::Bf16 => lists::geometry(&client, longest),
@@ -92,7 +84,13 @@ where
             [alike.gradient, alike.parameter, alike.low].map(storage),
         );
     }
-    stepped
+    let stepped = parameters.into_iter().map(|(listed, low)| Stepped {
+        parameter: listed.parameter,
+        master: listed.master,
+        moments: listed.moments,
+        low,
+    });
+    stepped.collect()
 }
 
 /// Passes a tensor to a kernel, if there is one.
@@ -104,25 +102,19 @@ fn one<R: CubeRuntime, E: CubePrimitive>(
 }
 
 /// Passes a parameter to a kernel.
-fn stored_arg<R, B, P, L>(
+fn stored_arg<R: CubeRuntime, P: Numeric, L: Numeric>(
     rule: &Rule,
-    own: &OwnTensors<R>,
-    stepped: &Stepped<B>,
-) -> StoredLaunch<P, L, R>
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
-    P: Numeric,
-    L: Numeric,
-{
+    listed: &Listed<CubeTensor<R>>,
+    low: &Option<CubeTensor<R>>,
+) -> StoredLaunch<P, L, R> {
     let (mut master, mut offset) = (SequenceArg::new(), SequenceArg::new());
-    match &stepped.master {
-        Some(Master::F32(tensor)) => master.push(tensor.clone().into_array_arg()),
-        Some(Master::Offset(tensor)) => offset.push(tensor.clone().into_array_arg()),
-        None => {}
+    match &listed.master {
+        Master::Parameter => {}
+        Master::F32(tensor) => master.push(tensor.clone().into_array_arg()),
+        Master::Offset(tensor) => offset.push(tensor.clone().into_array_arg()),
     }
     let (mut moments, mut words) = (SequenceArg::new(), SequenceArg::new());
-    for moment in &stepped.moments {
+    for moment in &listed.moments {
         match moment {
             Moment::Wide(moment) => moments.push(moment.clone().into_array_arg()),
             Moment::Bf16(moment) | Moment::Bits8(moment) => {
@@ -130,96 +122,64 @@ where
             }
         }
     }
-    let [first, second] = corrections(rule, own.time);
-    let is_first = u32::from(own.time == 1);
+    let [first, second] = corrections(rule, listed.time);
+    let is_first = u32::from(listed.time == 1);
     StoredLaunch::new(
-        OwnLaunch::new(own.factor, is_first, first, second, own.key),
-        stepped.parameter.clone().into_array_arg(),
+        OwnLaunch::new(listed.factor, is_first, first, second, listed.key),
+        listed.parameter.clone().into_array_arg(),
         master,
         offset,
-        one(&stepped.low),
+        one(low),
         moments,
         words,
     )
 }
 
-/// Takes a parameter apart, into what the step reads and what it writes.
-fn taken<R, B>(listed: Listed<B>) -> (OwnTensors<R>, Stepped<B>)
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
-{
-    let Listed {
-        parameter,
-        gradient,
-        factor,
-        master,
-        moments,
-        key,
-        rounds_stochastically,
-        time,
-        low,
-    } = listed;
-    let read = OwnTensors {
-        gradient,
-        factor,
-        time,
-        key,
-        draws_parameter: rounds_stochastically
-            && master.is_none()
-            && parameter.dtype == DType::BF16,
+/// Makes what a step writes of a parameter writable, and room for its copy.
+fn owned<R: CubeRuntime>(listed: Listed<CubeTensor<R>>) -> Owned<R> {
+    let low = listed
+        .low
+        .map(|low| empty_like(&listed.parameter, low.into()));
+    let moments = listed.moments.into_iter();
+    let listed = Listed {
+        parameter: own(listed.parameter),
+        master: listed.master.map(own, own),
+        moments: moments.map(|moment| moment.map(own, own)).collect(),
+        ..listed
     };
-    let written = Stepped {
-        low: low.map(|low| empty_like(&parameter, low.into())),
-        parameter: own(parameter),
-        master: master.map(|master| match master {
-            Master::F32(master) => Master::F32(own(master)),
-            Master::Offset(offset) => Master::Offset(own(offset)),
-        }),
-        moments: moments.into_iter().map(own_moment).collect(),
-    };
-    (read, written)
+    (listed, low)
 }
 
 /// Sorts the parameters that have elements into launches.
-fn launches<R, B>(
-    common: Code,
-    owns: &[OwnTensors<R>],
-    stepped: &[Stepped<B>],
-) -> Vec<(Alike, Vec<usize>)>
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
-{
+fn launches<R: CubeRuntime>(common: Code, parameters: &[Owned<R>]) -> Vec<(Alike, Vec<usize>)> {
     let mut classes: Vec<(Alike, Vec<usize>)> = Vec::new();
-    for (at, (own, stepped)) in owns.iter().zip(stepped).enumerate() {
-        if stepped.parameter.meta.num_elements() == 0 {
+    for (at, (listed, low)) in parameters.iter().enumerate() {
+        let dtype = listed.parameter.dtype;
+        if listed.parameter.meta.num_elements() == 0 {
             continue;
         }
-        let first = stepped.moments.first();
+        let first = listed.moments.first();
+        let has_no_master = matches!(listed.master, Master::Parameter);
         let code = Code {
-            has_master: matches!(stepped.master, Some(Master::F32(_))),
-            has_offset: matches!(stepped.master, Some(Master::Offset(_))),
-            has_low: stepped.low.is_some(),
+            has_master: matches!(listed.master, Master::F32(_)),
+            has_offset: matches!(listed.master, Master::Offset(_)),
+            has_low: low.is_some(),
             moments: first.map_or(MomentFormat::Wide, Moment::format),
-            draws_parameter: own.draws_parameter,
+            draws_parameter: listed.rounds_stochastically && has_no_master && dtype == DType::BF16,
             ..common
         };
         let alike = Alike {
             code,
-            gradient: own.gradient.dtype,
-            parameter: stepped.parameter.dtype,
-            low: stepped.low.as_ref().map_or(DType::F32, |low| low.dtype),
+            gradient: listed.gradient.dtype,
+            parameter: dtype,
+            low: low.as_ref().map_or(DType::F32, |low| low.dtype),
         };
         match classes.iter_mut().find(|(other, _)| *other == alike) {
             Some((_, list)) => list.push(at),
             None => classes.push((alike, vec![at])),
         }
     }
-    let Some((_, first)) = classes.first() else {
-        return Vec::new();
-    };
-    let client = &stepped[first[0]].parameter.client;
+    let client = &parameters[0].0.parameter.client;
     let count = classes.iter().map(|(_, list)| list.len()).sum();
     let bindings = client.properties().hardware.max_bindings as usize;
     let wanted = lists::wanted_tensors(count, classes.len());
@@ -248,17 +208,5 @@ fn own<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
         tensor
     } else {
         tensor.copy()
-    }
-}
-
-fn own_moment<R, B>(moment: Moment<B>) -> Moment<B>
-where
-    R: CubeRuntime,
-    B: Backend<FloatTensorPrimitive = CubeTensor<R>, IntTensorPrimitive = CubeTensor<R>>,
-{
-    match moment {
-        Moment::Wide(tensor) => Moment::Wide(own(tensor)),
-        Moment::Bf16(words) => Moment::Bf16(own(words)),
-        Moment::Bits8(words) => Moment::Bits8(own(words)),
     }
 }

@@ -38,56 +38,68 @@ pub mod rounding;
 mod rule;
 mod rule_reference;
 
-pub use master::Master;
-pub use moment::{Moment, MomentFormat};
+pub use master::{Master, MasterOf, weights};
+pub use moment::{Moment, MomentFormat, MomentOf, rounded, undefined, widened};
 pub use place::Place;
 pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 
-use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+use burn_backend::{
+    FloatDType,
+    tensor::{FloatTensor, IntTensor},
+};
 
 use crate::AmpBackend;
 
 /// Steps a list of parameters, which has at least one.
-pub fn step<B: AmpBackend>(step: ListStep<B>) -> Vec<Stepped<B>> {
-    let (parts, tensors) = parts::Parts::of(step);
-    let results = B::run(parts.clone(), tensors);
-    parts.stepped::<B>(results)
+pub fn step<B: AmpBackend>(step: ListStepOf<B>) -> Vec<SteppedOf<B>> {
+    let (step, tensors) = step.apart();
+    let results = B::run(step.clone(), tensors);
+    step.results_of(results)
 }
 
-/// A step of an optimizer over a list of parameters.
+/// A step in tensors of a backend.
+pub type ListStepOf<B> = ListStep<FloatTensor<B>, IntTensor<B>>;
+
+/// A parameter of a step, in tensors of a backend.
+pub type ListedOf<B> = Listed<FloatTensor<B>, IntTensor<B>>;
+
+/// A parameter after a step, in tensors of a backend.
+pub type SteppedOf<B> = Stepped<FloatTensor<B>, IntTensor<B>>;
+
+/// A step of an optimizer over a list of parameters, which are float tensors `F` and int tensors `I`.
 #[derive(Clone, Debug)]
-pub struct ListStep<B: Backend> {
+pub struct ListStep<F, I = F> {
     /// The optimizer, with its constants.
     pub rule: Rule,
     /// The learning rate.
     pub lr: f64,
     /// The state of the loss scale before the backward pass, by whose scale all gradients are divided; see
     /// [`loss_scale`](crate::loss_scale). `None` if they are not scaled, or by a factor that the host knows.
-    pub scaled_by: Option<FloatTensor<B>>,
+    pub scaled_by: Option<F>,
     /// The state of the loss scale after the backward pass. If the pass overflowed, parameters, masters and moments are
     /// left as they are, bit for bit. `None` if the host knows that it did not.
-    pub unless_overflowed: Option<FloatTensor<B>>,
+    pub unless_overflowed: Option<F>,
     /// A factor for the unscaled gradients: an F32 tensor of one element.
-    pub clip: Option<FloatTensor<B>>,
+    pub clip: Option<F>,
     /// The parameters, all on one device.
-    pub parameters: Vec<Listed<B>>,
+    pub parameters: Vec<Listed<F, I>>,
 }
 
 /// A parameter of a [`ListStep`].
 #[derive(Clone, Debug)]
-pub struct Listed<B: Backend> {
+pub struct Listed<F, I = F> {
     /// The parameter as it is stored, in any float dtype.
-    pub parameter: FloatTensor<B>,
+    pub parameter: F,
     /// Its gradient, of the same shape, in any float dtype.
-    pub gradient: FloatTensor<B>,
+    pub gradient: F,
     /// A factor for the gradient, applied before the others.
     pub factor: f32,
-    /// The F32 master; `None` if the parameter is its own.
-    pub master: Option<Master<B>>,
+    /// The F32 master.
+    pub master: Master<F, I>,
     /// The moments, as many as [`Rule::moments`] says, all in one format. Before the first step their values are
     /// undefined.
-    pub moments: Vec<Moment<B>>,
+    pub moments: Vec<Moment<F, I>>,
     /// The key of the random numbers with which moments, or the parameter, are [rounded](rounding).
     pub key: u32,
     /// Whether a BF16 parameter without a master is rounded stochastically, and not to the nearest.
@@ -100,13 +112,13 @@ pub struct Listed<B: Backend> {
 
 /// A parameter after a [`ListStep`].
 #[derive(Clone, Debug)]
-pub struct Stepped<B: Backend> {
+pub struct Stepped<F, I = F> {
     /// The parameter, in its dtype.
-    pub parameter: FloatTensor<B>,
-    /// Its master, if it has one, in its form.
-    pub master: Option<Master<B>>,
+    pub parameter: F,
+    /// Its master, in its form.
+    pub master: Master<F, I>,
     /// Its moments. After a first step that was not made, their values are undefined.
-    pub moments: Vec<Moment<B>>,
+    pub moments: Vec<Moment<F, I>>,
     /// The parameter in the dtype that was asked for.
-    pub low: Option<FloatTensor<B>>,
+    pub low: Option<F>,
 }

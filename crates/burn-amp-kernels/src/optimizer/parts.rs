@@ -1,263 +1,163 @@
-//! A [`ListStep`] as a kernel over flat lists of tensors.
+//! A [`ListStep`] as a kernel over flat lists of tensors. The kernel is the step with `()` in place of each tensor.
 
 #[cfg(feature = "cubecl")]
 use super::launch;
-use super::{ListStep, Listed, Master, Moment, MomentFormat, Rule, Stepped, reference};
+use super::{ListStep, Listed, Master, Stepped, reference};
 use crate::prelude::*;
 
-/// What a [`ListStep`] is besides its tensors.
-#[derive(Clone, Debug)]
-pub(super) struct Parts {
-    rule: Rule,
-    lr: f64,
-    scaled_by: bool,
-    unless_overflowed: bool,
-    clip: bool,
-    parameters: Vec<Part>,
-}
-
-#[derive(Clone, Debug)]
-struct Part {
-    factor: f32,
-    master: Option<MasterForm>,
-    moments: Vec<MomentFormat>,
-    key: u32,
-    rounds_stochastically: bool,
-    time: i32,
-    low: Option<FloatDType>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum MasterForm {
-    F32,
-    Offset,
-}
-
-/// Appends a master and moments to the tensors.
-fn push<B: Backend>(
-    tensors: &mut TensorsOf<B>,
-    master: Option<Master<B>>,
-    moments: Vec<Moment<B>>,
-) {
-    match master {
-        None => {}
-        Some(Master::F32(master)) => tensors.floats.push(master),
-        Some(Master::Offset(offset)) => tensors.ints.push(offset),
-    }
-    for moment in moments {
-        match moment {
-            Moment::Wide(tensor) => tensors.floats.push(tensor),
-            Moment::Bf16(words) | Moment::Bits8(words) => tensors.ints.push(words),
-        }
-    }
-}
-
-impl Parts {
-    /// Takes a step apart.
-    pub(super) fn of<B: Backend>(step: ListStep<B>) -> (Self, TensorsOf<B>) {
-        let ListStep {
+impl<F, I> ListStep<F, I> {
+    /// Replaces all tensors, in the order in which the kernel has them.
+    fn map<G, J>(
+        self,
+        mut float: impl FnMut(F) -> G,
+        mut int: impl FnMut(I) -> J,
+    ) -> ListStep<G, J> {
+        let Self {
             rule,
             lr,
             scaled_by,
             unless_overflowed,
             clip,
-            parameters: listed,
-        } = step;
-        let mut parts = Self {
-            rule,
-            lr,
-            scaled_by: scaled_by.is_some(),
-            unless_overflowed: unless_overflowed.is_some(),
-            clip: clip.is_some(),
-            parameters: Vec::with_capacity(listed.len()),
-        };
-        let mut tensors = Tensors::from([]);
-        let common = [scaled_by, unless_overflowed, clip];
-        tensors.floats.extend(common.into_iter().flatten());
-        for listed in listed {
-            let Listed {
-                parameter,
-                gradient,
-                factor,
-                master,
-                moments,
-                key,
-                rounds_stochastically,
-                time,
-                low,
-            } = listed;
-            parts.parameters.push(Part {
-                factor,
-                master: master.as_ref().map(|master| match master {
-                    Master::F32(_) => MasterForm::F32,
-                    Master::Offset(_) => MasterForm::Offset,
-                }),
-                moments: moments.iter().map(Moment::format).collect(),
-                key,
-                rounds_stochastically,
-                time,
-                low,
-            });
-            tensors.floats.extend([gradient, parameter]);
-            push::<B>(&mut tensors, master, moments);
-        }
-        (parts, tensors)
-    }
-
-    /// Puts a step together, with tensors of the same or of another backend.
-    pub(super) fn step<B: Backend>(&self, tensors: TensorsOf<B>) -> ListStep<B> {
-        let mut floats = tensors.floats.into_iter();
-        let mut ints = tensors.ints.into_iter();
-        let mut next = || {
-            floats
-                .next()
-                .expect("a step has the tensors it was made of")
-        };
-        let scaled_by = self.scaled_by.then(&mut next);
-        let unless_overflowed = self.unless_overflowed.then(&mut next);
-        let clip = self.clip.then(&mut next);
-        let listed = |part: &Part| Listed {
-            gradient: next(),
-            parameter: next(),
-            factor: part.factor,
-            master: part.master(&mut next, &mut ints),
-            moments: part.moments(&mut next, &mut ints),
-            key: part.key,
-            rounds_stochastically: part.rounds_stochastically,
-            time: part.time,
-            low: part.low,
-        };
+            parameters,
+        } = self;
         ListStep {
-            rule: self.rule,
-            lr: self.lr,
-            scaled_by,
-            unless_overflowed,
-            clip,
-            parameters: self.parameters.iter().map(listed).collect(),
+            rule,
+            lr,
+            scaled_by: scaled_by.map(&mut float),
+            unless_overflowed: unless_overflowed.map(&mut float),
+            clip: clip.map(&mut float),
+            parameters: parameters
+                .into_iter()
+                .map(|listed| listed.map(&mut float, &mut int))
+                .collect(),
         }
     }
 
-    /// The parameters, and where the float tensors of each begin: gradient, parameter, master, moments.
-    fn places(&self) -> impl Iterator<Item = (&Part, usize)> {
-        let globals = [self.scaled_by, self.unless_overflowed, self.clip];
-        let mut next = globals.into_iter().filter(|is_there| *is_there).count();
-        self.parameters.iter().map(move |part| {
-            let at = next;
-            next += 1 + part.floats();
-            (part, at)
-        })
-    }
-
-    /// Takes a result apart.
-    pub(super) fn flatten<B: Backend>(stepped: Vec<Stepped<B>>) -> TensorsOf<B> {
+    /// Takes the tensors out.
+    pub(super) fn apart<B>(self) -> (ListStep<(), ()>, Tensors<F, I, B>) {
         let mut tensors = Tensors::from([]);
-        for stepped in stepped {
-            let Stepped {
-                parameter,
-                master,
-                moments,
-                low,
-            } = stepped;
-            tensors.floats.push(parameter);
-            push::<B>(&mut tensors, master, moments);
-            tensors.floats.extend(low);
-        }
-        tensors
-    }
-
-    /// Puts a result together.
-    pub(super) fn stepped<B: Backend>(&self, tensors: TensorsOf<B>) -> Vec<Stepped<B>> {
-        let mut floats = tensors.floats.into_iter();
-        let mut ints = tensors.ints.into_iter();
-        let mut next = || {
-            floats
-                .next()
-                .expect("an op returns the tensors it announced")
-        };
-        let stepped = |part: &Part| Stepped {
-            parameter: next(),
-            master: part.master(&mut next, &mut ints),
-            moments: part.moments(&mut next, &mut ints),
-            low: part.low.map(|_| next()),
-        };
-        self.parameters.iter().map(stepped).collect()
+        let step = self.map(
+            |float| tensors.floats.push(float),
+            |int| tensors.ints.push(int),
+        );
+        (step, tensors)
     }
 }
 
-impl Kernel for Parts {
+impl<F, I> Listed<F, I> {
+    fn map<G, J>(self, mut float: impl FnMut(F) -> G, mut int: impl FnMut(I) -> J) -> Listed<G, J> {
+        let moments = self.moments.into_iter();
+        Listed {
+            gradient: float(self.gradient),
+            parameter: float(self.parameter),
+            master: self.master.map(&mut float, &mut int),
+            moments: moments
+                .map(|moment| moment.map(&mut float, &mut int))
+                .collect(),
+            factor: self.factor,
+            key: self.key,
+            rounds_stochastically: self.rounds_stochastically,
+            time: self.time,
+            low: self.low,
+        }
+    }
+
+    /// What a step leaves of a parameter. `copy` makes the copy in low precision.
+    pub(super) fn stepped(self, copy: impl FnOnce(&F, FloatDType) -> F) -> Stepped<F, I> {
+        Stepped {
+            low: self.low.map(|low| copy(&self.parameter, low)),
+            parameter: self.parameter,
+            master: self.master,
+            moments: self.moments,
+        }
+    }
+}
+
+impl<F, I> Stepped<F, I> {
+    /// Replaces all tensors, in the order in which the kernel returns them.
+    fn map<G, J>(
+        self,
+        mut float: impl FnMut(F) -> G,
+        mut int: impl FnMut(I) -> J,
+    ) -> Stepped<G, J> {
+        let moments = self.moments.into_iter();
+        Stepped {
+            parameter: float(self.parameter),
+            master: self.master.map(&mut float, &mut int),
+            moments: moments
+                .map(|moment| moment.map(&mut float, &mut int))
+                .collect(),
+            low: self.low.map(&mut float),
+        }
+    }
+}
+
+/// Takes the tensors out of results.
+fn flat<F, I, B>(stepped: impl IntoIterator<Item = Stepped<F, I>>) -> Tensors<F, I, B> {
+    let mut tensors = Tensors::from([]);
+    for stepped in stepped {
+        stepped.map(
+            |float| tensors.floats.push(float),
+            |int| tensors.ints.push(int),
+        );
+    }
+    tensors
+}
+
+fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
+    tensors
+        .next()
+        .expect("there are as many tensors as were taken out")
+}
+
+impl ListStep<(), ()> {
+    /// Puts tensors of the same or of another backend in.
+    fn with<F, I, B>(&self, tensors: Tensors<F, I, B>) -> ListStep<F, I> {
+        let (mut floats, mut ints) = (tensors.floats.into_iter(), tensors.ints.into_iter());
+        let step = self.clone();
+        step.map(|()| next(&mut floats), |()| next(&mut ints))
+    }
+
+    /// Puts the tensors of a result together.
+    pub(super) fn results_of<F, I, B>(self, tensors: Tensors<F, I, B>) -> Vec<Stepped<F, I>> {
+        let (mut floats, mut ints) = (tensors.floats.into_iter(), tensors.ints.into_iter());
+        let parameters = self.parameters.into_iter();
+        let stepped = parameters.map(|listed| {
+            let stepped = listed.stepped(|(), _| ());
+            stepped.map(|()| next(&mut floats), |()| next(&mut ints))
+        });
+        stepped.collect()
+    }
+}
+
+impl Kernel for ListStep<(), ()> {
     const NAME: &'static str = "burn_amp::optimizer_step";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
-        let mut floats = Vec::new();
-        for (part, at) in self.places() {
-            let own = part.floats();
-            let changed = &operands.floats[at + 1..=at + own];
-            floats.extend(changed.iter().cloned());
-            floats.extend(part.low.map(|low| (changed[0].0.clone(), low.into())));
-        }
-        Tensors::from(floats).with_ints(operands.ints.iter().cloned())
+        let parameters = self.with(operands.clone()).parameters.into_iter();
+        let copy = |(shape, _): &Meta, low: FloatDType| (shape.clone(), low.into());
+        flat(parameters.map(|listed| listed.stepped(copy)))
     }
 
     /// A master in F32 is read in place of the parameter.
-    fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
-        let places = self.places().filter(|(part, _)| part.has_f32_master());
-        let parameters: Vec<_> = places.map(|(_, at)| at + 1).collect();
-        for at in parameters.into_iter().rev() {
-            operands.floats.remove(at);
+    fn reads(&self, operands: Tensors<Meta>) -> Tensors<Meta> {
+        let mut step = self.with(operands).map(Some, Some);
+        for listed in &mut step.parameters {
+            if let Master::F32(_) = listed.master {
+                listed.parameter = None;
+            }
         }
-        operands
+        let (_, Tensors { floats, ints, .. }) = step.apart::<Meta>();
+        let floats: Vec<_> = floats.into_iter().flatten().collect();
+        Tensors::from(floats).with_ints(ints.into_iter().flatten())
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        Self::flatten::<B>(reference::<B>(self.step::<B>(operands)))
+        flat(reference::<B>(self.with(operands)))
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let step = self.step::<Cube<R>>(operands);
-        Ok(Self::flatten::<Cube<R>>(launch::optimizer_step(step)))
-    }
-}
-
-impl Part {
-    fn has_f32_master(&self) -> bool {
-        self.master == Some(MasterForm::F32)
-    }
-
-    /// The number of float tensors besides the gradient.
-    fn floats(&self) -> usize {
-        let moments = self.moments.iter();
-        let wide = moments
-            .filter(|format| **format == MomentFormat::Wide)
-            .count();
-        1 + usize::from(self.has_f32_master()) + wide
-    }
-
-    fn master<B: Backend>(
-        &self,
-        float: &mut impl FnMut() -> FloatTensor<B>,
-        ints: &mut impl Iterator<Item = IntTensor<B>>,
-    ) -> Option<Master<B>> {
-        self.master.map(|form| match form {
-            MasterForm::F32 => Master::F32(float()),
-            MasterForm::Offset => Master::Offset(ints.next().expect("as many offsets as forms")),
-        })
-    }
-
-    fn moments<B: Backend>(
-        &self,
-        float: &mut impl FnMut() -> FloatTensor<B>,
-        ints: &mut impl Iterator<Item = IntTensor<B>>,
-    ) -> Vec<Moment<B>> {
-        let formats = self.moments.iter();
-        let moments = formats.map(|format| {
-            let mut words = || ints.next().expect("as many tensors of words as formats");
-            match format {
-                MomentFormat::Wide => Moment::Wide(float()),
-                MomentFormat::Bf16 => Moment::Bf16(words()),
-                MomentFormat::Bits8 => Moment::Bits8(words()),
-            }
-        });
-        moments.collect()
+        Ok(flat(launch::optimizer_step::<R>(self.with(operands))))
     }
 }

@@ -3,9 +3,11 @@
 use burn_backend::{TensorData, bf16, read_sync};
 
 use super::{
-    ListStep, Listed, Master, Moment, Place, Rule, Stepped, offset,
+    ListStepOf, ListedOf, Master, Moment, MomentOf, Place, Rule, Stepped, SteppedOf, offset,
+    rounded,
     rounding::{Draw, to_bf16},
     rule_reference::{BeforeStep, moved, times},
+    widened,
 };
 use crate::{
     loss_scale::{overflowed, scale_of},
@@ -13,28 +15,17 @@ use crate::{
 };
 
 /// Steps one parameter after the other.
-pub fn reference<B: Backend>(step: ListStep<B>) -> Vec<Stepped<B>> {
-    let ListStep {
-        rule,
-        lr,
-        scaled_by,
-        unless_overflowed,
-        clip,
-        parameters,
-    } = step;
+pub fn reference<B: Backend>(step: ListStepOf<B>) -> Vec<SteppedOf<B>> {
+    let unscale = step
+        .scaled_by
+        .map(|state| B::float_recip(scale_of::<B>(state)));
     let common = Common::<B> {
-        rule,
-        lr,
-        factors: [
-            scaled_by.map(|state| B::float_recip(scale_of::<B>(state))),
-            clip,
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        overflowed: unless_overflowed.map(overflowed::<B>),
+        rule: step.rule,
+        lr: step.lr,
+        factors: unscale.into_iter().chain(step.clip).collect(),
+        overflowed: step.unless_overflowed.map(overflowed::<B>),
     };
-    let parameters = parameters.into_iter();
+    let parameters = step.parameters.into_iter();
     parameters.map(|listed| common.step(listed)).collect()
 }
 
@@ -48,65 +39,54 @@ struct Common<B: Backend> {
 }
 
 impl<B: Backend> Common<B> {
-    fn step(&self, listed: Listed<B>) -> Stepped<B> {
-        let Listed {
-            parameter,
-            gradient,
-            factor,
-            master,
-            moments,
-            key,
-            rounds_stochastically,
-            time,
-            low,
-        } = listed;
-        let stored = parameter.dtype();
-        let in_low = |parameter: &FloatTensor<B>| {
-            low.map(|low| cast::<B>(parameter.clone(), DType::from(low)))
-        };
+    fn step(&self, listed: ListedOf<B>) -> SteppedOf<B> {
         // burn-cubecl cannot broadcast to an empty tensor.
-        if parameter.shape().num_elements() == 0 {
-            return Stepped {
-                low: in_low(&parameter),
-                parameter,
-                master,
-                moments,
-            };
+        if listed.parameter.shape().num_elements() == 0 {
+            return listed.stepped(copy::<B>);
         }
-        let has_master = master.is_some();
-        let has_offset = matches!(master, Some(Master::Offset(_)));
-        let old = match master {
-            None => widen::<B>(parameter),
-            Some(Master::F32(master)) => master,
-            Some(Master::Offset(offset)) => offset::join::<B>(parameter, offset),
+        let (stored, key) = (listed.parameter.dtype(), listed.key);
+        let (form, old) = match listed.master {
+            Master::Parameter => (Master::Parameter, widen::<B>(listed.parameter)),
+            Master::F32(master) => (Master::F32(()), master),
+            Master::Offset(offset) => {
+                let master = offset::join::<B>(listed.parameter, offset);
+                (Master::Offset(()), master)
+            }
         };
-        let gradient = self.unscaled(gradient, factor, old.dtype());
-        let formats: Vec<_> = moments.iter().map(Moment::format).collect();
-        let kept = self.overflowed.as_ref().map(|_| moments.clone());
+        let formats: Vec<_> = listed.moments.iter().map(Moment::format).collect();
+        let kept = self.overflowed.as_ref().map(|_| listed.moments.clone());
+        let mut kept = kept.into_iter().flatten();
         let before = BeforeStep {
             lr: self.lr,
-            time,
+            time: listed.time,
             weights: old.clone(),
-            gradient,
-            moments: (time > 1).then(|| widened(moments, &old)),
+            gradient: self.unscaled(listed.gradient, listed.factor, old.dtype()),
+            moments: (listed.time > 1).then(|| wide::<B>(listed.moments, &old)),
         };
         let (new, moments) = moved::<B>(self.rule, before);
         let new = self.unless_overflowed(old, new);
         let moments = formats.into_iter().zip(moments).enumerate();
         let moments = moments.map(|(at, (format, moment))| {
-            Moment::rounded(moment, format, Place::at(at), Some(key))
+            let moment = rounded::<B>(moment, format, Place::at(at), Some(key));
+            match kept.next() {
+                Some(old) => self.moment_unless_overflowed(old, moment),
+                None => moment,
+            }
         });
-        let moments = self.moments_unless_overflowed(kept, moments.collect());
-        let (parameter, master) = if has_offset {
-            let (parameter, offset) = offset::split::<B>(new);
-            (parameter, Some(Master::Offset(offset)))
-        } else {
-            let key = (rounds_stochastically && !has_master).then_some(key);
-            let parameter = as_stored::<B>(new.clone(), stored, key);
-            (parameter, has_master.then_some(Master::F32(new)))
+        let moments = moments.collect();
+        let (parameter, master) = match form {
+            Master::Parameter => {
+                let key = listed.rounds_stochastically.then_some(key);
+                (as_stored::<B>(new, stored, key), Master::Parameter)
+            }
+            Master::F32(()) => (cast::<B>(new.clone(), stored), Master::F32(new)),
+            Master::Offset(()) => {
+                let (parameter, offset) = offset::split::<B>(new);
+                (parameter, Master::Offset(offset))
+            }
         };
         Stepped {
-            low: in_low(&parameter),
+            low: listed.low.map(|low| copy::<B>(&parameter, low)),
             parameter,
             master,
             moments,
@@ -135,22 +115,8 @@ impl<B: Backend> Common<B> {
         }
     }
 
-    /// The same for moments, of which the old ones are `None` if the host knows that the pass did not overflow.
-    fn moments_unless_overflowed(
-        &self,
-        old: Option<Vec<Moment<B>>>,
-        new: Vec<Moment<B>>,
-    ) -> Vec<Moment<B>> {
-        let Some(old) = old else {
-            return new;
-        };
-        let moments = old.into_iter().zip(new);
-        let moments = moments.map(|(old, new)| self.moment_unless_overflowed(old, new));
-        moments.collect()
-    }
-
-    /// The same for moments of one format.
-    fn moment_unless_overflowed(&self, old: Moment<B>, new: Moment<B>) -> Moment<B> {
+    /// The same for a moment.
+    fn moment_unless_overflowed(&self, old: MomentOf<B>, new: MomentOf<B>) -> MomentOf<B> {
         let words = |old: IntTensor<B>, new: IntTensor<B>| match self.mask(new.shape()) {
             Some(mask) => B::int_mask_where(new, mask, old),
             None => new,
@@ -173,11 +139,17 @@ impl<B: Backend> Common<B> {
     }
 }
 
+/// Returns the copy of a parameter in low precision.
+fn copy<B: Backend>(parameter: &FloatTensor<B>, low: FloatDType) -> FloatTensor<B> {
+    cast::<B>(parameter.clone(), low.into())
+}
+
 /// Returns moments in the shape and dtype of the weights.
-fn widened<B: Backend>(moments: Vec<Moment<B>>, weights: &FloatTensor<B>) -> Vec<FloatTensor<B>> {
+fn wide<B: Backend>(moments: Vec<MomentOf<B>>, weights: &FloatTensor<B>) -> Vec<FloatTensor<B>> {
     let (shape, dtype) = (weights.shape(), weights.dtype());
     let moments = moments.into_iter().enumerate();
-    let wide = moments.map(|(at, moment)| moment.widened(shape.clone(), dtype, Place::at(at)));
+    let wide =
+        moments.map(|(at, moment)| widened::<B>(moment, shape.clone(), dtype, Place::at(at)));
     wide.collect()
 }
 

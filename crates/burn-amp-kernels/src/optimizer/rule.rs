@@ -1,4 +1,8 @@
 //! The optimizers, with their constants as Burn rounds them.
+//!
+//! What has serde's names for the fields of Burn's configurations is read from one.
+
+use serde::Deserialize;
 
 /// An optimizer that can step a list of parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +16,7 @@ pub enum Rule {
 }
 
 /// The constants of Adam and AdamW.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct AdamRule {
     /// The decay of the first moment.
     pub beta_1: f32,
@@ -23,15 +27,18 @@ pub struct AdamRule {
     /// Whether the largest second moment so far is used: <https://openreview.net/forum?id=ryQu7f-RZ>.
     pub amsgrad: bool,
     /// Adam's L2 penalty.
+    #[serde(skip)]
     pub penalty: Option<f32>,
 }
 
 /// The decoupled weight decay of AdamW.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Decay {
     /// The part of the parameter that a learning rate of 1 takes away.
+    #[serde(rename = "weight_decay")]
     pub rate: f32,
     /// Whether only the elements decay that the first moment moves towards zero, too: <https://arxiv.org/abs/2510.12402>.
+    #[serde(rename = "cautious_weight_decay")]
     pub cautious: bool,
 }
 

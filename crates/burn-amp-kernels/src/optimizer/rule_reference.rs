@@ -32,16 +32,10 @@ pub(super) fn moved<B: Backend>(
 
 /// Burn's `Adam`.
 fn adam<B: Backend>(rule: AdamRule, before: BeforeStep<B>) -> (FloatTensor<B>, MomentList<B>) {
-    let BeforeStep {
-        lr,
-        time,
-        weights,
-        gradient,
-        moments,
-    } = before;
-    let gradient = penalized::<B>(gradient, &weights, rule.penalty);
-    let moments = adam_moments::<B>(rule, gradient, moments);
-    let [correction_1, correction_2] = rule.corrections(time);
+    let BeforeStep { lr, weights, .. } = before;
+    let gradient = penalized::<B>(before.gradient, &weights, rule.penalty);
+    let moments = adam_moments::<B>(rule, gradient, before.moments);
+    let [correction_1, correction_2] = rule.corrections(before.time);
     let correction_2 = correction_2.sqrt();
     let mean = times::<B>(moments[0].clone(), correction_2 / correction_1);
     let root = B::float_sqrt(used_second_moment::<B>(&moments));
@@ -56,15 +50,9 @@ fn adam_w<B: Backend>(
     decay: Decay,
     before: BeforeStep<B>,
 ) -> (FloatTensor<B>, MomentList<B>) {
-    let BeforeStep {
-        lr,
-        time,
-        weights,
-        gradient,
-        moments,
-    } = before;
-    let moments = adam_moments::<B>(rule, gradient, moments);
-    let [correction_1, correction_2] = rule.corrections(time);
+    let BeforeStep { lr, weights, .. } = before;
+    let moments = adam_moments::<B>(rule, before.gradient, before.moments);
+    let [correction_1, correction_2] = rule.corrections(before.time);
     let mean = B::float_div_scalar(moments[0].clone(), scalar(correction_1));
     let square = B::float_div_scalar(used_second_moment::<B>(&moments), scalar(correction_2));
     let root = plus::<B>(B::float_sqrt(square), rule.epsilon);
@@ -131,21 +119,18 @@ fn used_second_moment<B: Backend>(moments: &MomentList<B>) -> FloatTensor<B> {
 
 /// Burn's `Sgd`.
 fn sgd<B: Backend>(rule: SgdRule, before: BeforeStep<B>) -> (FloatTensor<B>, MomentList<B>) {
-    let BeforeStep {
-        lr,
-        time: _,
-        weights,
-        gradient,
-        moments,
-    } = before;
-    let gradient = penalized::<B>(gradient, &weights, rule.penalty);
+    let BeforeStep { weights, .. } = before;
+    let gradient = penalized::<B>(before.gradient, &weights, rule.penalty);
     let (gradient, moments) = match rule.momentum {
         Some(SgdMomentum {
             momentum,
             dampening,
             nesterov,
         }) => {
-            let velocity = match moments.and_then(|moments| moments.into_iter().next()) {
+            let velocity = match before
+                .moments
+                .and_then(|moments| moments.into_iter().next())
+            {
                 Some(velocity) => B::float_add(
                     times::<B>(gradient.clone(), 1.0 - dampening),
                     times::<B>(velocity, momentum),
@@ -161,7 +146,7 @@ fn sgd<B: Backend>(rule: SgdRule, before: BeforeStep<B>) -> (FloatTensor<B>, Mom
         }
         None => (gradient, Vec::new()),
     };
-    let delta = times::<B>(gradient, lr);
+    let delta = times::<B>(gradient, before.lr);
     (B::float_sub(weights, delta), moments)
 }
 

@@ -8,7 +8,7 @@ use crate::{graph::Stepped, warn};
 /// Warns if an optimizer that is not burn-amp's has made a parameter, which is `stored` so, and should not.
 ///
 /// burn-amp's own optimizers never trigger it: they step the master of a parameter in half precision and round it, and
-/// remove the list of backward passes from the gradient.
+/// know the outcome of the backward passes, or leave the gradients to the step of all parameters.
 #[cold]
 pub(crate) fn check(stepped: Stepped, stored: Precision, config: &Config) {
     let Stepped { undecided, low } = stepped;

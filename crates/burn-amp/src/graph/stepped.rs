@@ -19,7 +19,7 @@ impl Stepped {
     /// A tensor of a shape, computed from gradients of `passes`.
     pub(crate) fn by<B: Backend>(passes: &Passes<B>, shape: impl FnOnce() -> Shape) -> Self {
         Self {
-            undecided: !passes.is_empty(),
+            undecided: passes.matter(),
             low: passes.low_leaf_of(shape),
         }
     }

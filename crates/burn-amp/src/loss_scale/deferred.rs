@@ -9,7 +9,7 @@ use burn_amp_core::Outcome;
 use burn_amp_kernels::loss_scale;
 use burn_backend::{Backend, Shape, read_sync, tensor::FloatTensor};
 
-use super::Scaling;
+use super::{AnyScaling, Scaling};
 use crate::warn::See;
 
 /// A backward pass whose outcome may still be on the device.

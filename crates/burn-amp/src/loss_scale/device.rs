@@ -3,93 +3,80 @@
 //! ```text
 //! backward:     loss × scale → Burn's backward pass → one flag per parameter's gradient → the next scale
 //! grad_remove:  gradient / scale in F32, or zeros after an overflow
-//! optimizer:    SkipOnDevice selects the old or the new parameter by the flag
+//! optimizer:    the step of all parameters writes nothing after an overflow
 //! ```
 //!
 //! All of this happens on the device. Meanwhile the flags are copied to the host, which reads them when it needs them:
-//! at the latest in the next step of [`SkipOnDevice`](crate::optim::SkipOnDevice), usually long after they have
-//! arrived.
+//! at the latest in the next step of the optimizer, usually long after they have arrived.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
-use burn_amp_kernels::{self as kernels, AmpBackend, loss_scale};
+use burn_amp_kernels::{self as kernels, AmpBackend, Reading, loss_scale};
 use burn_backend::{Backend, TensorData, tensor::FloatTensor};
-use parking_lot::Mutex;
 
 use super::{
-    Scaling,
+    AnyScaling, Scaling,
     deferred::DeferredPass,
-    flags::Flags,
     host::HostScale,
     skip::{Checked, Decision, Overflow},
 };
+use crate::warn::See;
+
+/// The largest number of pending passes. Only an [`AmpOptimizer`](crate::optim::AmpOptimizer) reads the flags regularly;
+/// with other optimizers they must not pile up.
+const MOST_PENDING: usize = 64;
 
 /// The loss scale on the device, and the backward passes whose outcome has not reached the host.
 #[derive(Debug)]
-pub(crate) struct DeviceScale<B: Backend>(Mutex<DeviceState<B>>);
-
-#[derive(Debug)]
-struct DeviceState<B: Backend> {
+pub(super) struct DeviceState<B: Backend> {
     /// The state on the device, see [`loss_scale`]; `None` before the first pass and after the host has set the scale.
     current: Option<FloatTensor<B>>,
     /// The passes whose flags have not been read, the oldest first.
     pending: VecDeque<Pending<B>>,
 }
 
+impl<B: Backend> Default for DeviceState<B> {
+    fn default() -> Self {
+        Self {
+            current: None,
+            pending: VecDeque::new(),
+        }
+    }
+}
+
 /// A backward pass whose flags have not been read.
 #[derive(Debug)]
 struct Pending<B: Backend> {
     pass: Arc<DeferredPass<B>>,
-    flags: Flags,
+    /// F32 numbers on their way from the device: one per gradient, 1 if it is not finite.
+    flags: Reading,
     /// For each flag, the gradient that it belongs to.
     gradients: Vec<Overflow>,
 }
 
-impl<B: Backend> DeviceScale<B> {
-    /// The largest number of pending passes. Only [`SkipOnDevice`](crate::optim::SkipOnDevice) reads the flags
-    /// regularly; with other optimizers they must not pile up.
-    const MOST_PENDING: usize = 64;
-
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(DeviceState {
-            current: None,
-            pending: VecDeque::new(),
-        }))
+impl<B: Backend> AnyScaling for Scaling<B> {
+    fn host(&self) -> &HostScale {
+        &self.host
     }
 
-    /// Returns the number of passes whose flags have not been read.
-    pub(crate) fn pending(&self) -> u64 {
-        self.0.lock().pending.len() as u64
+    fn pending(&self) -> u64 {
+        self.device.lock().pending.len() as u64
     }
 
-    /// Forgets the state on the device, because the host has set another one.
-    pub(crate) fn reset(&self) {
-        self.0.lock().current = None;
-    }
-
-    /// Reads the flags of all pending passes without moving the host's scale, because it is about to be set, and forgets
-    /// the state on the device.
-    pub(crate) fn discard(&self) {
-        let mut state = self.0.lock();
-        while state.read_next().is_some() {}
-        state.current = None;
-    }
-
-    /// Reads the flags of the oldest pending pass and moves the host's scale. Returns whether there was one.
-    pub(crate) fn settle_next(&self, host: &HostScale) -> bool {
+    fn settle_next(&self) -> bool {
         // The host must count the passes in order, so the lock is held until its scale has moved.
-        let mut state = self.0.lock();
+        let mut state = self.device.lock();
         let Some((pass, overflowed, gradients)) = state.read_next() else {
             return false;
         };
         let found_inf = !overflowed.is_empty();
-        host.update(Checked {
+        self.host.update(Checked {
             // Only the report of an overflow needs the scale of this very pass.
             scale: if found_inf {
                 pass.scale_on_host()
             } else {
-                host.loss_scale().scale
+                self.host.progress().scale()
             },
             overflowed,
             gradients,
@@ -99,22 +86,40 @@ impl<B: Backend> DeviceScale<B> {
         });
         true
     }
+
+    fn discard(&self) {
+        let mut state = self.device.lock();
+        while state.read_next().is_some() {}
+        state.current = None;
+    }
 }
 
 impl<B: Backend> DeviceState<B> {
     /// Takes the oldest pending pass and reads its flags. Returns the pass, the gradients that overflowed, and the number
-    /// of all its gradients.
+    /// of all its gradients. Incurs a device-to-host read.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the device cannot deliver the flags: it was lost, or one of its kernels failed. Without them a step can
+    /// neither be made nor be skipped.
     fn read_next(&mut self) -> Option<(Arc<DeferredPass<B>>, Vec<Overflow>, usize)> {
         let Pending {
             pass,
             flags,
             gradients,
         } = self.pending.pop_front()?;
+        let flags = flags.wait().unwrap_or_else(|error| {
+            panic!(
+                "cannot read from the device whether gradients overflowed, so the step can neither be made nor skipped: \
+                 {error} {}",
+                See("the-device-fails")
+            )
+        });
         let count = gradients.len();
         let overflowed: Vec<_> = gradients
             .into_iter()
-            .zip(flags.wait())
-            .filter_map(|(gradient, overflowed)| overflowed.then_some(gradient))
+            .zip(flags.iter::<f32>())
+            .filter_map(|(gradient, flag)| (flag != 0.0).then_some(gradient))
             .collect();
         pass.arrive(Outcome::of(!overflowed.is_empty()));
         Some((pass, overflowed, count))
@@ -124,14 +129,20 @@ impl<B: Backend> DeviceState<B> {
 impl<B: AmpBackend> Scaling<B> {
     /// Returns the state of the scale before the next backward pass, as a tensor on `device`.
     pub(crate) fn state_on(&self, device: &B::Device) -> FloatTensor<B> {
-        let current = self.device.0.lock().current.clone();
+        let current = self.device.lock().current.clone();
         match current {
             Some(state) => B::float_to_device(state, device),
             None => {
                 self.settle();
-                upload::<B>(self.host.loss_scale(), device)
+                upload::<B>(self.host.progress().loss_scale, device)
             }
         }
+    }
+
+    /// Waits for all passes, and lets the scale move on the host from now on.
+    pub(crate) fn move_to_host(&self) {
+        self.settle();
+        self.device.lock().current = None;
     }
 
     /// Moves the scale on the device after a backward pass, by its flags: one per gradient, 1 if it is not finite.
@@ -146,7 +157,7 @@ impl<B: AmpBackend> Scaling<B> {
     ) -> Arc<DeferredPass<B>> {
         let device = B::float_device(&before);
         // Passes of several threads move the scale one after the other, in the order in which the host counts them.
-        let mut state = self.device.0.lock();
+        let mut state = self.device.lock();
         let now = match state.current.take() {
             Some(now) => B::float_to_device(now, &device),
             None => before.clone(),
@@ -156,13 +167,13 @@ impl<B: AmpBackend> Scaling<B> {
         state.current = Some(after);
         state.pending.push_back(Pending {
             pass: pass.clone(),
-            flags: Flags::request::<B>(flags),
+            flags: B::read_later(flags),
             gradients,
         });
-        let too_many = state.pending.len() > DeviceScale::<B>::MOST_PENDING;
+        let too_many = state.pending.len() > MOST_PENDING;
         drop(state);
         if too_many {
-            self.device.settle_next(&self.host);
+            self.settle_next();
         }
         pass
     }

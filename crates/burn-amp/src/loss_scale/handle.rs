@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use burn_backend::Backend;
+use super::{host::HostScale, record::LossScaleRecord, skip::Skip};
 
-use super::{Scaling, host::HostScale, record::LossScaleRecord, skip::Skip};
-
-/// A [`Scaling`] whose backend type is erased.
+/// A [`Scaling`](super::Scaling) whose backend type is erased.
 pub(crate) trait AnyScaling: fmt::Debug + Send + Sync {
     /// Returns the scale as the host knows it.
     fn host(&self) -> &HostScale;
@@ -14,42 +12,34 @@ pub(crate) trait AnyScaling: fmt::Debug + Send + Sync {
     /// Returns the number of backward passes whose outcome has not reached the host.
     fn pending(&self) -> u64;
 
-    /// Waits for the outcomes of these passes.
-    fn settle(&self);
+    /// Waits for the outcome of the oldest of them and brings the host up to date; returns whether there was one.
+    fn settle_next(&self) -> bool;
+
+    /// Waits for the outcomes of these passes without moving the host's scale, because it is about to be set, and forgets
+    /// the scale on the device.
+    fn discard(&self);
+
+    /// Waits for the outcomes of these passes and brings the host up to date.
+    fn settle(&self) {
+        while self.settle_next() {}
+    }
 
     /// Returns the state after all passes, for a checkpoint.
-    fn record(&self) -> LossScaleRecord;
+    fn record(&self) -> LossScaleRecord {
+        self.settle();
+        self.host().progress()
+    }
 
     /// Continues from a saved state.
-    fn load(&self, record: LossScaleRecord);
-
-    /// Starts afresh.
-    fn reset(&self);
-}
-
-impl<B: Backend> AnyScaling for Scaling<B> {
-    fn host(&self) -> &HostScale {
-        &self.host
-    }
-
-    fn pending(&self) -> u64 {
-        self.device.pending()
-    }
-
-    fn settle(&self) {
-        Scaling::settle(self);
-    }
-
-    fn record(&self) -> LossScaleRecord {
-        Scaling::record(self)
-    }
-
     fn load(&self, record: LossScaleRecord) {
-        Scaling::load(self, record);
+        self.discard();
+        self.host().load(record);
     }
 
+    /// Starts afresh, as before the first step.
     fn reset(&self) {
-        Scaling::reset(self);
+        self.discard();
+        self.host().reset();
     }
 }
 
@@ -62,7 +52,7 @@ impl LossScale {
     /// Returns the factor on the next loss, a power of two; 1 if the loss is not scaled.
     #[doc(alias = "get_scale")]
     pub fn scale(&self) -> f32 {
-        self.0.host().loss_scale().scale
+        self.0.host().progress().scale()
     }
 
     /// Returns the number of backward passes whose outcome has not reached the host, so that the other counters do not
@@ -78,17 +68,17 @@ impl LossScale {
 
     /// Returns the number of finite steps since the scale last changed; 0 while the first scale is searched for.
     pub fn growth_tracker(&self) -> u32 {
-        self.0.host().loss_scale().streak
+        self.0.host().progress().growth_tracker()
     }
 
     /// Returns the number of scaled backward passes.
     pub fn steps(&self) -> u64 {
-        self.0.host().state().steps
+        self.0.host().progress().steps
     }
 
     /// Returns the number of backward passes whose gradients overflowed.
     pub fn skipped_steps(&self) -> u64 {
-        self.0.host().state().skipped_steps
+        self.0.host().progress().skipped_steps
     }
 
     /// Returns the reason why a step was last skipped; `None` if none was.

@@ -3,15 +3,14 @@
 //! * [`skip`]: the report of a skipped step; [`give_up`]: the end of a run that only skips
 //! * [`record`]: the loss scale in a checkpoint
 //! * [`host`]: the scale as the host knows it; it moves when the outcome of a backward pass is known
-//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; a [`deferred`] pass, whose overflow
-//!   [`flags`] reach the host later
+//! * [`device`]: the scale kept on the device, for `loss_scale.sync = false`; a [`deferred`] pass, whose overflow flags
+//!   reach the host later
 //! * [`passes`]: the backward passes that a gradient depends on and whose outcome may still be on the device
 //! * [`own`]: a loss scale of a thread's own
 //! * [`handle`]: the public view
 
 mod deferred;
 mod device;
-mod flags;
 mod give_up;
 mod handle;
 mod host;
@@ -22,14 +21,17 @@ mod skip;
 
 use burn_amp_core::{DynamicLossScale, LossScaling};
 use burn_backend::Backend;
+use parking_lot::Mutex;
 
 pub use handle::LossScale;
 pub use own::OwnLossScale;
 pub use record::LossScaleRecord;
 pub use skip::{Overflow, Skip};
 
+use device::DeviceState;
+
 pub(crate) use deferred::{DeferredPass, scale_of};
-pub(crate) use device::DeviceScale;
+pub(crate) use handle::AnyScaling;
 pub(crate) use host::HostScale;
 pub(crate) use passes::Passes;
 pub(crate) use record::{DeviceLossScale, is_loss_scale, nearest_loss_scale};
@@ -41,7 +43,7 @@ pub(crate) struct Scaling<B: Backend> {
     /// The scale as the host knows it.
     pub(crate) host: HostScale,
     /// The scale on the device; unused if `sync` is true.
-    pub(crate) device: DeviceScale<B>,
+    device: Mutex<DeviceState<B>>,
     /// Whether each backward pass waits for its outcome: `loss_scale.sync`.
     sync: bool,
 }
@@ -50,14 +52,14 @@ impl<B: Backend> Scaling<B> {
     pub(crate) fn new(rule: LossScaling, sync: bool, max_skips: u32) -> Self {
         Self {
             host: HostScale::new(rule, max_skips),
-            device: DeviceScale::new(),
+            device: Mutex::default(),
             sync,
         }
     }
 
     /// Returns a loss scale in its first state that moves by the same rule.
     fn afresh(&self) -> Self {
-        Self::new(self.host.rule(), self.sync, self.host.max_skips())
+        Self::new(self.host.rule, self.sync, self.host.max_skips)
     }
 
     /// Returns the rule by which the scale moves on the device; `None` if it moves on the host or the loss is not
@@ -68,33 +70,5 @@ impl<B: Backend> Scaling<B> {
         } else {
             self.host.as_dynamic()
         }
-    }
-
-    /// Waits for the outcomes of all backward passes and brings the host up to date.
-    pub(crate) fn settle(&self) {
-        while self.settle_next() {}
-    }
-
-    /// Waits for the outcome of the oldest backward pass that has none; returns whether there was one.
-    fn settle_next(&self) -> bool {
-        self.device.settle_next(&self.host)
-    }
-
-    /// Returns the state after all backward passes, for a checkpoint. Waits for the device.
-    pub(crate) fn record(&self) -> LossScaleRecord {
-        self.settle();
-        self.host.record()
-    }
-
-    /// Continues from a saved state.
-    pub(crate) fn load(&self, record: LossScaleRecord) {
-        self.device.discard();
-        self.host.load(record);
-    }
-
-    /// Starts afresh, as before the first step.
-    pub(crate) fn reset(&self) {
-        self.device.discard();
-        self.host.reset();
     }
 }

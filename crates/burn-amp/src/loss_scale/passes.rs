@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::Precision;
+use burn_amp_core::{Outcome, Precision};
 use burn_backend::{Backend, Shape};
 
 use super::deferred::DeferredPass;
@@ -54,29 +54,16 @@ impl<B: Backend> Passes<B> {
     }
 
     /// Adds that this is the gradient of a parameter of a shape, if that is `stored` in half precision.
-    pub(crate) fn of_leaf(self, stored: Precision, shape: impl FnOnce() -> Shape) -> Self {
+    pub(crate) fn of_leaf(mut self, stored: Precision, shape: impl FnOnce() -> Shape) -> Self {
         if stored.is_low() {
             let elements = shape().num_elements();
-            self.with_low_leaf(Some(LowLeaf { elements, stored }))
-        } else {
-            self
-        }
-    }
-
-    /// Returns other passes for a gradient of the same parameter.
-    pub(crate) fn replaced_by(&self, passes: Self) -> Self {
-        passes.with_low_leaf(self.0.as_ref().and_then(|carried| carried.low_leaf))
-    }
-
-    fn with_low_leaf(mut self, low_leaf: Option<LowLeaf>) -> Self {
-        if low_leaf.is_some() {
             let carried = self.0.get_or_insert_with(|| {
                 Arc::new(Carried {
                     passes: Vec::new(),
                     low_leaf: None,
                 })
             });
-            Arc::make_mut(carried).low_leaf = low_leaf;
+            Arc::make_mut(carried).low_leaf = Some(LowLeaf { elements, stored });
         }
         self
     }
@@ -129,6 +116,16 @@ impl<B: Backend> Passes<B> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<DeferredPass<B>>> {
         self.0.iter().flat_map(|carried| carried.passes.iter())
+    }
+
+    /// Whether a step that uses the gradient may still have to be skipped.
+    pub(crate) fn matter(&self) -> bool {
+        self.iter().any(|pass| pass.matters())
+    }
+
+    /// Whether one of the passes overflowed. Waits for the device.
+    pub(crate) fn overflowed(&self) -> bool {
+        self.iter().any(|pass| pass.wait() == Outcome::Overflowed)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

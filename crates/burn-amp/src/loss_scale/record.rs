@@ -129,17 +129,7 @@ struct StoredRecord {
     steps: u64,
     skipped_steps: u64,
     #[serde(default)]
-    search: Stage,
-}
-
-/// [`Search`] in a file.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Stage {
-    #[default]
-    Over,
-    Down,
-    Up,
+    search: Search,
 }
 
 /// The reason why the fields in a file are not a loss scale.
@@ -177,11 +167,7 @@ impl From<LossScaleRecord> for StoredRecord {
             hysteresis,
             steps,
             skipped_steps,
-            search: match search {
-                Search::Over => Stage::Over,
-                Search::Down => Stage::Down,
-                Search::Up => Stage::Up,
-            },
+            search,
         }
     }
 }
@@ -212,11 +198,7 @@ impl TryFrom<StoredRecord> for LossScaleRecord {
                 scale,
                 streak: growth_tracker,
                 hysteresis,
-                search: match search {
-                    Stage::Over => Search::Over,
-                    Stage::Down => Search::Down,
-                    Stage::Up => Search::Up,
-                },
+                search,
             },
             steps,
             skipped_steps,

@@ -1,14 +1,14 @@
 //! The optimizer that follows the policy in force.
 
 use burn::{
+    grad_clipping::GradientClipping,
     module::AutodiffModule,
-    optim::adaptor::OptimizerAdaptor,
     tensor::backend::{AutodiffBackend, Backend},
 };
 
 use super::{
     AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
-    OptimizerConfig, config::replace_optimizer,
+    OptimizerConfig,
 };
 use crate::{backend::Amped, graph::NoGraph};
 
@@ -31,7 +31,7 @@ use crate::{backend::Amped, graph::NoGraph};
 /// | Adam, AdamW, SGD | steps all parameters together: one launch takes many of them where the backend has a kernel | [`AmpAdaptor`] |
 /// | any other optimizer | steps one parameter after the other | [`AmpAdaptor`] |
 /// | a parameter stored in half precision (`o2`, `o3`, a half-precision checkpoint) | steps its F32 master | [`AmpAdaptor`], or [`MasterWeights`](super::MasterWeights) |
-/// | `loss_scale.sync = false` | skips steps on the device, without waiting for it | [`AmpAdaptor`], or [`SkipOnDevice`](super::SkipOnDevice) |
+/// | `loss_scale.sync = false` | Adam, AdamW and SGD skip steps on the device, without waiting for it; other optimizers wait | [`AmpAdaptor`], or [`LossScaleOptimizer`] |
 /// | accumulated gradients, several devices | skips the whole step if one of its micro-batches or devices overflowed | [`LossScaleOptimizer`] |
 /// | a checkpoint | saves the loss scale in the optimizer's record | [`LossScaleOptimizer`] |
 ///
@@ -46,13 +46,12 @@ use crate::{backend::Amped, graph::NoGraph};
 #[doc(alias("GradScaler", "master weights", "O2"))]
 #[derive(Clone, Debug)]
 pub struct AmpOptimizer<C> {
-    config: C,
-    masters: Masters,
-    moments: Moments,
-    seed: u64,
+    pub(super) config: C,
+    pub(super) masters: Masters,
+    pub(super) moments: Moments,
+    pub(super) seed: u64,
     clipping: Option<Clipping>,
     norm: Option<GradientNorm>,
-    is_fused: bool,
 }
 
 impl<C> AmpOptimizer<C> {
@@ -65,15 +64,6 @@ impl<C> AmpOptimizer<C> {
             seed: 0,
             clipping: None,
             norm: None,
-            is_fused: true,
-        }
-    }
-
-    /// Steps one parameter after the other with Burn's own optimizer, also where all could step together.
-    pub fn unfused(self) -> Self {
-        Self {
-            is_fused: false,
-            ..self
         }
     }
 
@@ -119,21 +109,13 @@ impl<C> AmpOptimizer<C> {
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {
-        let inner = AmpAdaptor::new(
-            &self.config,
-            self.masters,
-            self.moments,
-            self.seed,
-            self.is_fused,
-        );
-        let mut optimizer = LossScaleOptimizer::selecting_on_device(inner);
-        if let Some(clipping) = self.clipping {
-            optimizer = optimizer.with_clipping(clipping);
-        }
-        match &self.norm {
-            Some(norm) => optimizer.with_gradient_norm(norm),
-            None => optimizer,
-        }
+        let inner = AmpAdaptor::new(self);
+        let selects_on_device = inner.is_fused();
+        let mut optimizer = LossScaleOptimizer::new(inner);
+        optimizer.selects_on_device = selects_on_device;
+        optimizer.clipping = self.clipping;
+        optimizer.norm = self.norm.clone();
+        optimizer
     }
 }
 
@@ -145,14 +127,8 @@ impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
         MasterWeights::new(self.config.simple()).with_masters(self.masters)
     }
 
-    fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
-    where
-        A: AutodiffBackend<InnerBackend = B>,
-        M: AutodiffModule<A>,
-    {
-        replace_optimizer(self.config.adaptor(), |optimizer| {
-            MasterWeights::new(optimizer).with_masters(self.masters)
-        })
+    fn clipping(&self) -> Option<GradientClipping> {
+        self.config.clipping()
     }
 
     fn masters(&self) -> Masters {
@@ -160,7 +136,7 @@ impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
     }
 
     fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {
-        let rule = self.config.rule().filter(|_| self.is_fused)?;
+        let rule = self.config.rule()?;
         let format = self.moments.format(elements, keeps_more);
         let words = format.words(elements).unwrap_or(elements);
         let bytes = 4.0 * words as f64 / elements.max(1) as f64;

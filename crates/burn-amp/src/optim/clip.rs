@@ -1,13 +1,18 @@
 //! Clipping of unscaled gradients, all parameters together.
 
 use burn::{
-    module::{AutodiffModule, ModuleVisitor, Param},
+    module::AutodiffModule,
     optim::GradientsParams,
     tensor::{
-        DType, Tensor,
+        Tensor, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
     },
 };
+use burn_amp_core::Precision;
+use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps};
+
+use super::gradients::{each, replace_each};
+use crate::precision;
 
 /// A way to clip the gradients of all parameters.
 ///
@@ -30,41 +35,25 @@ pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     model: &M,
 ) -> Option<Tensor<B::InnerBackend, 1>> {
-    global_norm_of::<B, M>(std::slice::from_ref(grads), model)
+    let mut sum = None;
+    each::<B, M>(grads, model, |grad| {
+        let grad = precision::cast::<B::InnerBackend>(grad, Precision::F32);
+        let squares = B::InnerBackend::float_powi_scalar(grad, 2.into());
+        add(&mut sum, B::InnerBackend::float_sum(squares));
+    });
+    sum.map(Tensor::sqrt)
 }
 
-/// Like [`global_norm`], for gradients on several devices.
-pub(super) fn global_norm_of<B: AutodiffBackend, M: AutodiffModule<B>>(
-    grads: &[GradientsParams],
-    model: &M,
-) -> Option<Tensor<B::InnerBackend, 1>> {
-    let mut squares = SumOfSquares::<B> { grads, sum: None };
-    model.visit(&mut squares);
-    squares.sum.map(Tensor::sqrt)
-}
-
-/// The sum of the squares of all gradients, in F32.
-struct SumOfSquares<'a, B: AutodiffBackend> {
-    grads: &'a [GradientsParams],
-    sum: Option<Tensor<B::InnerBackend, 1>>,
-}
-
-impl<B: AutodiffBackend> ModuleVisitor<B> for SumOfSquares<'_, B> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let squares = grad.cast(DType::F32).square().sum();
-            self.sum = Some(match self.sum.take() {
-                Some(sum) => {
-                    let squares = squares.to_device(&sum.device());
-                    sum + squares
-                }
-                None => squares,
-            });
+/// Adds a number to a sum, on the device of the first.
+pub(super) fn add<B: Backend>(sum: &mut Option<Tensor<B, 1>>, number: B::FloatTensorPrimitive) {
+    let number = Tensor::from_primitive(TensorPrimitive::Float(number));
+    *sum = Some(match sum.take() {
+        Some(sum) => {
+            let number = Tensor::to_device(number, &sum.device());
+            sum + number
         }
-    }
+        None => number,
+    });
 }
 
 /// Clips the unscaled gradients of a model. Returns their global norm before clipping, if clipping needs it.
@@ -77,24 +66,24 @@ pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     clipping: Clipping,
 ) -> Option<Tensor<B::InnerBackend, 1>> {
-    clip_all::<B, M>(std::slice::from_mut(grads), model, clipping)
-}
-
-/// Like [`clip`], for gradients on several devices.
-pub(super) fn clip_all<B: AutodiffBackend, M: AutodiffModule<B>>(
-    grads: &mut [GradientsParams],
-    model: &M,
-    clipping: Clipping,
-) -> Option<Tensor<B::InnerBackend, 1>> {
     match clipping {
         Clipping::Value(max) => {
-            model.visit(&mut ClampEach { grads, max });
+            replace_each::<B, M>(grads, model, |grad| {
+                B::InnerBackend::float_clamp(grad, (-max).into(), max.into())
+            });
             None
         }
         Clipping::GlobalNorm(max) => {
-            let norm = global_norm_of::<B, M>(grads, model)?;
-            let factor = norm_factor(norm.clone(), max);
-            model.visit(&mut ScaleAll::<B> { grads, factor });
+            let norm = global_norm::<B, M>(grads, model)?;
+            let factor = norm_factor(norm.clone(), max).into_primitive().tensor();
+            replace_each::<B, M>(grads, model, |grad| {
+                let device = B::InnerBackend::float_device(&grad);
+                let factor = B::InnerBackend::float_to_device(factor.clone(), &device);
+                let ones = Shape::from(vec![1; grad.rank()]);
+                let factor = B::InnerBackend::float_reshape(factor, ones);
+                let grad = precision::cast::<B::InnerBackend>(grad, Precision::F32);
+                B::InnerBackend::float_mul(grad, factor)
+            });
             Some(norm)
         }
     }
@@ -103,38 +92,4 @@ pub(super) fn clip_all<B: AutodiffBackend, M: AutodiffModule<B>>(
 /// Returns the factor that brings gradients of this norm to a norm of at most `max`.
 pub(super) fn norm_factor<B: Backend>(norm: Tensor<B, 1>, max: f32) -> Tensor<B, 1> {
     (norm + 1e-6).recip().mul_scalar(max).clamp_max(1.0)
-}
-
-/// Clamps each element of each gradient to at most `max` in magnitude.
-struct ClampEach<'a> {
-    grads: &'a mut [GradientsParams],
-    max: f32,
-}
-
-impl<B: AutodiffBackend> ModuleVisitor<B> for ClampEach<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                grads.register(param.id, grad.clamp(-self.max, self.max));
-            }
-        }
-    }
-}
-
-/// Multiplies all gradients by one factor, in F32.
-struct ScaleAll<'a, B: AutodiffBackend> {
-    grads: &'a mut [GradientsParams],
-    factor: Tensor<B::InnerBackend, 1>,
-}
-
-impl<B: AutodiffBackend> ModuleVisitor<B> for ScaleAll<'_, B> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                let factor = self.factor.clone().to_device(&grad.device());
-                let scaled = grad.cast(DType::F32) * factor.reshape([1; D]);
-                grads.register(param.id, scaled);
-            }
-        }
-    }
 }

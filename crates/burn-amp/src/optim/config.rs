@@ -1,19 +1,18 @@
 //! The trait that Burn's optimizer configurations and the wrappers around them have in common.
 
 use burn::{
+    config::Config,
+    grad_clipping::{GradientClipping, GradientClippingConfig},
     module::AutodiffModule,
     optim::{
         AdaGrad, AdaGradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Adan, AdanConfig, Muon,
         MuonConfig, RmsProp, RmsPropConfig, Sgd, SgdConfig, SimpleOptimizer,
         adaptor::OptimizerAdaptor,
     },
-    tensor::{
-        ElementConversion,
-        backend::{AutodiffBackend, Backend},
-    },
+    tensor::backend::{AutodiffBackend, Backend},
 };
-
 use burn_amp_kernels::optimizer::Rule;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     Masters,
@@ -22,8 +21,7 @@ use super::{
 
 /// A configuration that makes a [`SimpleOptimizer`] for tensors of the backend `B`.
 ///
-/// All of Burn's optimizer configurations implement it. So do [`MasterWeights`](super::MasterWeights) and
-/// [`SkipOnDevice`](super::SkipOnDevice) over a configuration, so they nest in any order.
+/// All of Burn's optimizer configurations implement it, and [`MasterWeights`](super::MasterWeights) over one.
 pub trait OptimizerConfig<B: Backend> {
     /// The optimizer.
     type Optimizer: SimpleOptimizer<B>;
@@ -31,11 +29,23 @@ pub trait OptimizerConfig<B: Backend> {
     /// Makes the optimizer, without the gradient clipping of the configuration.
     fn simple(&self) -> Self::Optimizer;
 
+    /// Returns the clipping of each parameter's gradient that the configuration asks for.
+    fn clipping(&self) -> Option<GradientClipping> {
+        None
+    }
+
     /// Makes the optimizer for a module, in Burn's adaptor, with the gradient clipping of the configuration.
     fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
     where
         A: AutodiffBackend<InnerBackend = B>,
-        M: AutodiffModule<A>;
+        M: AutodiffModule<A>,
+    {
+        let adaptor = OptimizerAdaptor::from(self.simple());
+        match self.clipping() {
+            Some(clipping) => adaptor.with_grad_clipping(clipping),
+            None => adaptor,
+        }
+    }
 
     /// Returns where the F32 masters of parameters in half precision are kept: nowhere, unless a
     /// [`MasterWeights`](super::MasterWeights) keeps them.
@@ -76,22 +86,17 @@ pub trait OptimizerConfig<B: Backend> {
     }
 }
 
-/// Replaces the optimizer in an adaptor, and keeps the adaptor's gradient clipping.
-pub(super) fn replace_optimizer<O, W, M, A>(
-    adaptor: OptimizerAdaptor<O, M, A>,
-    wrap: impl FnOnce(O) -> W,
-) -> OptimizerAdaptor<W, M, A>
-where
-    A: AutodiffBackend,
-    M: AutodiffModule<A>,
-    O: SimpleOptimizer<A::InnerBackend>,
-    W: SimpleOptimizer<A::InnerBackend>,
-{
-    let wrapped = OptimizerAdaptor::from(wrap(adaptor.optim().clone()));
-    match adaptor.grad_clipping() {
-        Some(clipping) => wrapped.with_grad_clipping(clipping.clone()),
-        None => wrapped,
-    }
+/// Reads a configuration of Burn's, whose fields are private, by their names.
+pub(super) fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
+    let fields = serde_json::to_value(config).and_then(serde_json::from_value);
+    fields.expect("Burn 0.21.0's configurations have these fields")
+}
+
+/// The clipping in a configuration. Muon has none.
+#[derive(Deserialize)]
+struct Clipping {
+    #[serde(default, alias = "gradient_clipping")]
+    grad_clipping: Option<GradientClippingConfig>,
 }
 
 /// Implements [`OptimizerConfig`]. A macro, because Burn's configurations have the same methods but share no trait.
@@ -104,18 +109,14 @@ macro_rules! optimizer_config {
                 self.build()
             }
 
-            fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
-            where
-                A: AutodiffBackend<InnerBackend = B>,
-                M: AutodiffModule<A>,
-            {
-                self.init()
+            fn clipping(&self) -> Option<GradientClipping> {
+                let clipping = fields::<Clipping>(self).grad_clipping;
+                clipping.map(|clipping| clipping.init())
             }
 
             $(
                 fn rule(&self) -> Option<Rule> {
-                    let as_element = |number: f64| number.elem::<B::FloatElem>().elem();
-                    Some($rules::rule(self, as_element))
+                    Some($rules::rule::<B>(self))
                 }
 
                 fn state_of<const D: usize>(

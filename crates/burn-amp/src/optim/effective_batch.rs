@@ -17,7 +17,6 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 
-use super::passes::{overflowed, passes_of, with_passes};
 use crate::{
     backend::Amped,
     graph::{Moment, NoGraph},
@@ -32,15 +31,6 @@ pub(super) struct EffectiveBatch {
     since: Moment,
 }
 
-/// The decision on an effective batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The step is made; the device may still select the old parameters.
-    Make,
-    /// The step is skipped, because a part of the batch overflowed.
-    Skip,
-}
-
 impl EffectiveBatch {
     /// Begins an effective batch with the gradients that are computed from now on.
     pub(super) fn begin() -> Self {
@@ -49,17 +39,16 @@ impl EffectiveBatch {
         }
     }
 
-    /// Ends this batch with `grads`, begins the next, and decides whether to step.
+    /// Ends this batch with `grads`, begins the next, and returns whether to step.
     ///
-    /// If the outcome is still on the device and the optimizer `selects_on_device`, each of `grads` afterwards carries
-    /// the passes of all of them, so that the old or the new values are selected for all parameters alike. Otherwise
-    /// this waits for the outcome.
+    /// If the outcome is still on the device, this waits for it, unless the optimizer `selects_on_device` between the old and
+    /// the new values of all parameters.
     pub(super) fn end<B, M>(
         &mut self,
-        grads: &mut [GradientsParams],
+        grads: &GradientsParams,
         module: &M,
         selects_on_device: bool,
-    ) -> Step
+    ) -> bool
     where
         B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         M: AutodiffModule<B>,
@@ -76,26 +65,17 @@ impl EffectiveBatch {
             withheld, passes, ..
         } = parts;
         if withheld {
-            return Step::Skip;
+            return false;
         }
-        if passes.is_empty() {
-            return Step::Make;
-        }
-        if selects_on_device {
-            module.visit(&mut SetPasses::<B> { grads, passes });
-            return Step::Make;
+        if passes.is_empty() || selects_on_device {
+            return true;
         }
         WAITS.give(|| {
-            "`loss_scale.sync = false` saves no wait here: `LossScaleOptimizer::new` takes any optimizer and waits \
-             for the device in every step; `AmpOptimizer::new(AdamConfig::new()).init()` does not"
+            "`loss_scale.sync = false` saves no wait here: this optimizer waits for the device in every step; \
+             `AmpOptimizer::new(AdamConfig::new()).init()` does not, nor does one of AdamW or SGD"
                 .to_string()
         });
-        if overflowed(&passes) {
-            return Step::Skip;
-        }
-        let passes = Passes::none();
-        module.visit(&mut SetPasses::<B> { grads, passes });
-        Step::Make
+        !passes.overflowed()
     }
 }
 
@@ -103,7 +83,7 @@ static WAITS: Warning = Warning::new("sync--false-with-another-optimizer");
 
 /// The parts of an effective batch, and what is known about their outcome.
 struct BatchParts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a [GradientsParams],
+    grads: &'a GradientsParams,
     since: Moment,
     /// Whether a gradient of one of the parameters was withheld.
     withheld: bool,
@@ -116,35 +96,16 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            self.passes.join(&passes_of(grad));
-            if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-                && let Some(origin) = tensor.role.origin()
-            {
-                self.withheld |= origin.withheld_since(self.since);
-            }
+        let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        if let Some(passes) = grad.into_primitive().tensor().role.gradient() {
+            self.passes.join(passes);
         }
-    }
-}
-
-/// Replaces the passes of all gradients.
-struct SetPasses<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut [GradientsParams],
-    passes: Passes<<B::InnerBackend as Amped>::Plain>,
-}
-
-impl<B> ModuleVisitor<B> for SetPasses<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            if let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) {
-                grads.register(param.id, with_passes(grad, self.passes.clone()));
-            }
+        if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
+            && let Some(origin) = tensor.role.origin()
+        {
+            self.withheld |= origin.withheld_since(self.since);
         }
     }
 }

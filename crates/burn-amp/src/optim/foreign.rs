@@ -19,12 +19,7 @@ pub(super) fn name_of<I>() -> String {
 /// The optimizer in the name of a form.
 fn optimizer_in(form: &str) -> &str {
     let mut name = form;
-    for state in [
-        "StateItem<",
-        "AdaptorRecordItem<",
-        "SkipOnDevice<",
-        "MasterWeights<",
-    ] {
+    for state in ["StateItem<", "AdaptorRecordItem<", "MasterWeights<"] {
         // Each that is found leads further in.
         if let Some((_, arguments)) = name.rsplit_once(state) {
             name = arguments;
@@ -146,7 +141,7 @@ mod tests {
             "Sgd",
         );
         named(
-            "H<String, a::AdaptorRecordItem<a::MasterWeights<a::SkipOnDevice<b::Adam>>, B, F>>",
+            "H<String, a::AdaptorRecordItem<a::MasterWeights<b::Adam>, B, F>>",
             "Adam",
         );
         named("alloc::vec::Vec<u8>", "Vec");

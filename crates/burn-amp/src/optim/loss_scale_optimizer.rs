@@ -8,10 +8,10 @@ use burn::{
 
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
-    clip::clip_all,
-    effective_batch::{EffectiveBatch, Step},
+    clip::clip,
+    effective_batch::EffectiveBatch,
     list,
-    merge::merge,
+    merge::merged,
     outliers::{self, Outliers},
 };
 use crate::{
@@ -38,8 +38,8 @@ use crate::{
 /// # let _ = |grads| optimizer.step(1e-3, model, grads);
 /// ```
 ///
-/// Made with [`new`](Self::new), it waits for the device in each step if `loss_scale.sync = false`; only an
-/// `AmpOptimizer` skips without the host.
+/// If `loss_scale.sync = false`, it waits for the device in each step; only an `AmpOptimizer` of Adam, AdamW or SGD skips
+/// without the host.
 ///
 /// A backward pass over the same parameters whose gradients are asked for and then discarded cannot be distinguished
 /// from a micro-batch: if it overflows, the next step is skipped.
@@ -47,10 +47,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct LossScaleOptimizer<O> {
     inner: O,
-    clipping: Option<Clipping>,
-    norm: Option<GradientNorm>,
+    pub(super) clipping: Option<Clipping>,
+    pub(super) norm: Option<GradientNorm>,
     /// Whether `inner` accepts gradients whose outcome is still on the device.
-    selects_on_device: bool,
+    pub(super) selects_on_device: bool,
     batch: EffectiveBatch,
     outliers: Outliers,
     names: Names,
@@ -67,14 +67,6 @@ impl<O> LossScaleOptimizer<O> {
             batch: EffectiveBatch::begin(),
             outliers: Outliers::default(),
             names: Names::default(),
-        }
-    }
-
-    /// Wraps an optimizer that contains a [`SkipOnDevice`](super::SkipOnDevice).
-    pub(super) fn selecting_on_device(inner: O) -> Self {
-        Self {
-            selects_on_device: true,
-            ..Self::new(inner)
         }
     }
 
@@ -138,16 +130,17 @@ impl<O> LossScaleOptimizer<O> {
         }
     }
 
-    /// Decides whether to step, then clips and measures the gradients of the step.
-    fn prepare<B, M>(&mut self, grads: &mut [GradientsParams], module: &M) -> Step
+    /// Returns whether to step, after clipping and measuring the gradients of the step.
+    fn prepare<B, M>(&mut self, grads: &mut GradientsParams, module: &M) -> bool
     where
         B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
         M: AutodiffModule<B>,
     {
-        let selects_on_device = self.selects_on_device;
-        let step = self.batch.end::<B, M>(grads, module, selects_on_device);
-        if step == Step::Skip {
-            return step;
+        if !self
+            .batch
+            .end::<B, M>(grads, module, self.selects_on_device)
+        {
+            return false;
         }
         let guard = outliers::guard::<B>();
         let before = match self.clipping {
@@ -160,15 +153,15 @@ impl<O> LossScaleOptimizer<O> {
         if let (Some(guard), Some(norm)) = (guard, &before)
             && self.outliers.skips(guard, norm.clone())
         {
-            return Step::Skip;
+            return false;
         }
         if let Some(clipping @ Clipping::Value(_)) = self.clipping {
-            clip_all::<B, M>(grads, module, clipping);
+            clip::<B, M>(grads, module, clipping);
         }
         if let (Some(norm), Some(value)) = (&self.norm, before) {
             norm.set(value);
         }
-        step
+        true
     }
 }
 
@@ -180,36 +173,19 @@ where
 {
     type Record = LossScaleOptimizerRecord<O::Record>;
 
-    fn step(&mut self, lr: LearningRate, module: M, grads: GradientsParams) -> M {
+    fn step(&mut self, lr: LearningRate, module: M, mut grads: GradientsParams) -> M {
         self.name_first(&module);
-        let mut grads = [grads];
-        let step = self.prepare::<B, M>(&mut grads, &module);
-        let [grads] = grads;
-        let module = match step {
-            Step::Make => full_precision(|| self.inner.step(lr, module, grads)),
-            Step::Skip => module,
+        let module = match self.prepare::<B, M>(&mut grads, &module) {
+            true => full_precision(|| self.inner.step(lr, module, grads)),
+            false => module,
         };
         self.name(&module);
         module
     }
 
-    fn step_multi(&mut self, lr: LearningRate, module: M, mut grads: MultiGradientsParams) -> M {
-        self.name_first(&module);
-        if self.clipping.is_some() || self.norm.is_some() || outliers::guard::<B>().is_some() {
-            grads = merge::<B, M>(grads, &module);
-        }
-        let (mut grads, devices): (Vec<_>, Vec<_>) = grads.grads.into_iter().unzip();
-        let step = self.prepare::<B, M>(&mut grads, &module);
-        let grads = grads.into_iter().zip(devices).collect();
-        let module = match step {
-            Step::Make => full_precision(|| {
-                self.inner
-                    .step_multi(lr, module, MultiGradientsParams { grads })
-            }),
-            Step::Skip => module,
-        };
-        self.name(&module);
-        module
+    fn step_multi(&mut self, lr: LearningRate, module: M, grads: MultiGradientsParams) -> M {
+        let grads = merged::<B, M>(grads, &module);
+        self.step(lr, module, grads)
     }
 
     fn to_record(&self) -> Self::Record {

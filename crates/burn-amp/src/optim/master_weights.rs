@@ -4,15 +4,18 @@
 //! a step of 1e-3 is lost. The optimizer therefore steps an F32 copy, and the parameter is that copy, rounded.
 
 use burn::{
+    grad_clipping::GradientClipping,
     module::AutodiffModule,
     optim::{LearningRate, SimpleOptimizer, adaptor::OptimizerAdaptor},
     tensor::{
-        DType, FloatDType, Tensor,
+        DType, FloatDType, Int, Tensor, TensorPrimitive,
         backend::{AutodiffBackend, Backend},
     },
 };
+use burn_amp_kernels::optimizer::{Master, offset, weights};
+use burn_backend::tensor::FloatTensor;
 
-use super::{MasterState, OptimizerConfig, config::replace_optimizer, master_state::Master, split};
+use super::{MasterState, OptimizerConfig};
 
 /// Adapts an optimizer to parameters stored in F16 or BF16.
 ///
@@ -105,14 +108,8 @@ impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for MasterWeights<C> 
         MasterWeights::new(self.inner.simple()).with_masters(self.masters)
     }
 
-    fn adaptor<A, M>(&self) -> OptimizerAdaptor<Self::Optimizer, M, A>
-    where
-        A: AutodiffBackend<InnerBackend = B>,
-        M: AutodiffModule<A>,
-    {
-        replace_optimizer(self.inner.adaptor(), |optimizer| {
-            MasterWeights::new(optimizer).with_masters(self.masters)
-        })
+    fn clipping(&self) -> Option<GradientClipping> {
+        self.inner.clipping()
     }
 
     fn masters(&self) -> Masters {
@@ -149,13 +146,14 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
             }
         };
 
-        let weights = master.weights(tensor);
+        let weights = weights_of(master, tensor);
         let grad = grad.cast(FloatDType::F32);
         let (weights, inner) = self.inner.step(lr, weights, grad, inner);
         let (tensor, master) = match (self.masters, stored) {
             (Masters::Split, FloatDType::BF16) => {
-                let (parameter, offset) = split::split(weights);
-                (parameter, Master::Offset(offset))
+                let (parameter, offset) = offset::split::<B>(weights.into_primitive().tensor());
+                let offset = Tensor::from_primitive(offset);
+                (float(parameter), Master::Offset(offset))
             }
             (
                 Masters::F32 | Masters::Split | Masters::Stochastic,
@@ -170,8 +168,27 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
 
     fn to_device<const D: usize>(state: Self::State<D>, device: &B::Device) -> Self::State<D> {
         MasterState {
-            master: state.master.on_device(device),
+            master: state.master.map(
+                |master| master.to_device(device),
+                |offset| offset.to_device(device),
+            ),
             inner: state.inner.map(|inner| O::to_device(inner, device)),
         }
     }
+}
+
+/// Returns the F32 master of a parameter.
+pub(super) fn weights_of<B: Backend, const D: usize>(
+    master: Master<Tensor<B, D>, Tensor<B, D, Int>>,
+    parameter: Tensor<B, D>,
+) -> Tensor<B, D> {
+    let master = master.map(
+        |master| master.into_primitive().tensor(),
+        |offset| offset.into_primitive(),
+    );
+    float(weights::<B>(master, parameter.into_primitive().tensor()))
+}
+
+fn float<B: Backend, const D: usize>(tensor: FloatTensor<B>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(tensor))
 }

@@ -1,10 +1,9 @@
 //! Optimizers, and everything else between `backward()` and the new parameters.
 //!
 //! * [`AmpOptimizer`]: the one to start with; it follows the policy in force. It is made of
-//!   * [`AmpAdaptor`]: steps all parameters together if the optimizer is Adam, AdamW or SGD. Other optimizers are wrapped
-//!     in the next two, and step one parameter after the other
+//!   * [`AmpAdaptor`]: steps all parameters together if the optimizer is Adam, AdamW or SGD, and skips steps on the device
+//!     with `loss_scale.sync = false`. Other optimizers step one parameter after the other, with `MasterWeights`
 //!   * [`MasterWeights`]: F32 master weights for parameters stored in half precision
-//!   * [`SkipOnDevice`]: skips steps on the device, for `loss_scale.sync = false`
 //!   * [`LossScaleOptimizer`]: skips whole effective batches (all gradients that one step is made from), clips, and
 //!     saves the loss scale in its record
 //! * [`Clipping`]: clipping by global norm and by value
@@ -20,6 +19,7 @@ mod effective_batch;
 mod foreign;
 mod grad_scaler;
 mod gradient_norm;
+mod gradients;
 mod list;
 mod loss_scale_optimizer;
 mod master_model;
@@ -28,11 +28,8 @@ mod master_weights;
 mod merge;
 mod moments;
 mod outliers;
-mod passes;
 mod record;
 mod scheduler;
-mod skip_on_device;
-mod split;
 
 pub use amp_optimizer::AmpOptimizer;
 pub use clip::{Clipping, clip, global_norm};
@@ -41,10 +38,9 @@ pub use grad_scaler::{GradScaler, Scaled, ScalerError, Unscaled};
 pub use gradient_norm::GradientNorm;
 pub use list::{AmpAdaptor, StateRecord};
 pub use loss_scale_optimizer::LossScaleOptimizer;
-pub use master_model::{KeepsMasters, MasterModel};
+pub use master_model::MasterModel;
 pub use master_state::MasterState;
 pub use master_weights::{MasterWeights, Masters};
 pub use moments::Moments;
 pub use record::LossScaleOptimizerRecord;
 pub use scheduler::HoldOnSkip;
-pub use skip_on_device::{SkipOnDevice, SkipState};

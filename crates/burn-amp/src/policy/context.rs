@@ -62,7 +62,7 @@ impl<B: Backend> Context<B> {
     /// Whether losses are scaled, and gradients checked.
     pub(crate) fn scales_losses(&self) -> bool {
         // A thread's own loss scale has the same rule.
-        match self.shared_scaling.host.rule() {
+        match self.shared_scaling.host.rule {
             LossScaling::NoScale => false,
             LossScaling::Static(_) | LossScaling::Dynamic(_) => true,
         }

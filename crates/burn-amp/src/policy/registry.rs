@@ -16,7 +16,7 @@ use super::{
     source::{ConfigSource, InForceBy, SetupError},
 };
 use crate::{
-    loss_scale::{DeviceLossScale, Scaling},
+    loss_scale::{AnyScaling, DeviceLossScale},
     warn::See,
 };
 
@@ -167,7 +167,7 @@ impl<B: Backend> Context<B> {
 }
 
 /// Continues from the record of a device, or else from the first record.
-fn load_from<B: Backend>(scaling: &Scaling<B>, records: &[DeviceLossScale], device: DeviceId) {
+fn load_from(scaling: &dyn AnyScaling, records: &[DeviceLossScale], device: DeviceId) {
     let own = records.iter().find(|record| record.is_of(device));
     if let Some(record) = own.or(records.first()) {
         scaling.load(record.loss_scale);

@@ -79,7 +79,7 @@ pub fn join<A: Amped>(device: &A::Device, ranks: impl Ranks + 'static) -> Member
     let scaling = context.scaling();
     let member = Member {
         ranks: Arc::new(ranks),
-        passes: scaling.host.rounds(),
+        passes: scaling.host.state().rounds,
         scaling: address(scaling),
     };
     let context = address(context);
@@ -116,7 +116,7 @@ pub(crate) fn decide<B: Backend>(
         if member.scaling != address(scaling) {
             // Since it joined, the thread has been given a loss scale of its own, or has given it up.
             member.scaling = address(scaling);
-            member.passes = scaling.host.rounds();
+            member.passes = scaling.host.state().rounds;
         }
         member.passes += 1;
         Some((member.ranks.clone(), member.passes - 1))

@@ -59,18 +59,21 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
                 let gradients = on_device::backward::<B, P, G::Strategy>(inner, scaling, rule);
                 let scale = || Some(gradients.scale());
                 located::tell(located::end_of_step(context, loss, scale, &gradients.inner));
-                context.locator.next_step(scaling.host.skipped_steps());
+                context
+                    .locator
+                    .next_step(scaling.host.progress().skipped_steps);
                 return gradients;
             }
             // The ranks of a data-parallel run agree on the host, so the scale moves there from now on.
-            scaling.settle();
-            scaling.device.reset();
+            scaling.move_to_host();
         }
         match scaling.host.scale() {
             Some(scale) => {
                 let gradients =
                     on_host::backward::<B, P, G::Strategy>(inner, id, context, scaling, scale);
-                context.locator.next_step(scaling.host.skipped_steps());
+                context
+                    .locator
+                    .next_step(scaling.host.progress().skipped_steps);
                 gradients
             }
             None => {

@@ -29,7 +29,7 @@ impl Looked {
     pub(super) fn at<B: AmpBackend>(context: &'static Context<B>) -> Self {
         let pass = context.leaves.passes();
         let is_due = pass % EVERY == FIRST && context.policy.compute() == Precision::F16;
-        Self(is_due.then(|| (Look::begin(), context.scaling().host.loss_scale().scale)))
+        Self(is_due.then(|| (Look::begin(), context.scaling().host.progress().scale())))
     }
 }
 

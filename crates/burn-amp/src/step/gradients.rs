@@ -88,33 +88,25 @@ impl<B: AmpBackend> Pass<B> {
                 ..
             } => return None,
             Self::Checked { scale, .. } if *scale == 1.0 || is_unscaled::<B>(&gradient, leaf) => {
-                let passes = Passes::none().of_leaf(leaf, || gradient.shape());
-                return Some(Self::wrap(gradient, context, passes, None));
+                (None, Passes::none())
             }
             Self::Checked { scale, .. } => {
-                let unscale = scale.recip();
-                (
-                    Factors {
-                        unscale,
-                        ..Factors::none()
-                    },
-                    Passes::none(),
-                )
+                let factors = Factors {
+                    unscale: scale.recip(),
+                    ..Factors::none()
+                };
+                (Some(factors), Passes::none())
             }
             Self::Deferred(pass) => {
-                let pass = pass.clone();
-                let passes = Passes::of(pass.clone());
-                (
-                    Factors {
-                        pass: Some(pass),
-                        ..Factors::none()
-                    },
-                    passes,
-                )
+                let factors = Factors {
+                    pass: Some(pass.clone()),
+                    ..Factors::none()
+                };
+                (Some(factors), Passes::of(pass.clone()))
             }
         };
         let passes = passes.of_leaf(leaf, || gradient.shape());
-        Some(Self::wrap(gradient, context, passes, Some(factors)))
+        Some(Self::wrap(gradient, context, passes, factors))
     }
 
     fn wrap(

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use burn_amp_core::overflow::{Cause, NotFinite};
+use burn_amp_core::{
+    overflow::{Cause, NotFinite},
+    replay::Step,
+};
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::grads::Gradients;
 use burn_backend::tensor::FloatTensor;
@@ -56,9 +59,18 @@ pub(super) fn end_of_step<B: AmpBackend>(
     if let Some(recording) = recording
         && context.recorder.replaces(cause.what != NotFinite::Operand)
     {
-        let backend = B::name(&B::float_device(&loss));
-        let step = recorded::step(context, recording, id, scale(), &cause, grads, backend);
-        recorded::write(context, &step);
+        let step = Step {
+            burn_amp: env!("CARGO_PKG_VERSION").into(),
+            backend: B::name(&B::float_device(&loss)),
+            config: context.effective().to_string(),
+            scale: scale(),
+            cause: cause.as_ref().clone(),
+            outside: Vec::new(),
+            calls: Vec::new(),
+            loss: id,
+            data: Vec::new(),
+        };
+        recorded::write(context, step, recording, grads);
     }
     Some(cause)
 }

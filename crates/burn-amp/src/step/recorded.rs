@@ -2,7 +2,6 @@
 
 use burn_amp_core::{
     Precision,
-    overflow::Cause,
     replay::{self, Data, Dtype, Step},
 };
 use burn_amp_kernels::AmpBackend;
@@ -16,16 +15,19 @@ use crate::{
     warn::{Warning, say},
 };
 
-/// Reads the values of a recorded step to the host.
-pub(super) fn step<B: AmpBackend>(
+/// Reads the values of a recorded `step`, of which the rest is known, to the host, and writes it to the file that the
+/// configuration names. `grads` is what Burn's backward pass left.
+pub(super) fn write<B: AmpBackend>(
     context: &Context<B>,
+    step: Step,
     recording: StepRecording<B>,
-    loss: u64,
-    scale: Option<f32>,
-    cause: &Cause,
     grads: &Gradients,
-    backend: String,
-) -> Step {
+) {
+    static UNWRITTEN: Warning = Warning::new("a-step-that-cannot-be-written");
+
+    let Some(file) = &context.recorder.file else {
+        return;
+    };
     let StepRecording {
         calls,
         outside,
@@ -57,27 +59,12 @@ pub(super) fn step<B: AmpBackend>(
         }
     });
     let mut step = Step {
-        burn_amp: env!("CARGO_PKG_VERSION").into(),
-        backend,
-        config: context.effective().to_string(),
-        scale,
-        cause: cause.clone(),
         outside: outside.collect(),
         calls,
-        loss,
         data: data.into_iter().map(values).collect(),
+        ..step
     };
     step.reduce();
-    step
-}
-
-/// Writes a step to the file that the configuration names.
-pub(super) fn write<B: AmpBackend>(context: &Context<B>, step: &Step) {
-    static UNWRITTEN: Warning = Warning::new("a-step-that-cannot-be-written");
-
-    let Some(file) = &context.recorder.file else {
-        return;
-    };
     match step.write(file) {
         Ok(()) => say(&format!(
             "a step that overflowed is in {0}; `burn-amp replay {0}` runs it again",

@@ -57,7 +57,7 @@ where
     loop {
         let loss = loss();
         let context = Context::<A::Plain>::of::<A::Source>(&loss.device());
-        let rule = context.scaling().host.rule();
+        let rule = context.scaling().host.rule;
         let grads = loss.backward();
         match (rule, grads.outcome()) {
             (LossScaling::Dynamic(_), Outcome::Overflowed) => {}

@@ -11,7 +11,11 @@ use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
 use super::{AmpTensor, Reader, Recipe, Role};
-use crate::{graph::NoGraph, loss_scale::DeferredPass, precision};
+use crate::{
+    graph::NoGraph,
+    loss_scale::{DeferredPass, Passes},
+    precision,
+};
 
 /// The factors of a gradient, in the order in which they are applied, in F32 (F64 for F64).
 pub(crate) struct Factors<B: AmpBackend> {
@@ -93,6 +97,28 @@ impl<B: AmpBackend> AmpTensor<B> {
             role: Role::Activation,
             ..self.clone()
         }
+    }
+
+    /// The gradient with the factor of an earlier clipping applied, if it has one.
+    pub(crate) fn unclipped(self) -> Self {
+        match self.recipe() {
+            Some(Recipe::Scaled(factors, _)) if factors.clip.is_some() => self.settled(),
+            _ => self,
+        }
+    }
+
+    /// The gradient with a factor of a clipping besides its own.
+    pub(crate) fn clipped_by(self, clip: Arc<FloatTensor<B>>) -> Self {
+        let gradient = self.unclipped();
+        let passes = gradient.role.gradient().cloned();
+        let (values, factors) = gradient.clone().into_unscaled();
+        let gradient = Self {
+            inner: values,
+            role: Role::Gradient(passes.unwrap_or(Passes::none())),
+            ..gradient
+        };
+        let clip = Some(clip);
+        gradient.with_recipe(Factors { clip, ..factors }.into())
     }
 
     /// The values of a gradient, and the factors that they have not been multiplied with.

@@ -14,7 +14,8 @@ use burn_amp::optim::OptimizerConfig;
 use burn_amp_kernels::{
     loss_scale,
     optimizer::{
-        self, ListStep, Listed, Master, Moment, MomentFormat, Place, Rule, Stepped, rounding,
+        self, ListStep, ListStepOf, Listed, ListedOf, Master, MasterOf, Moment, MomentFormat,
+        MomentOf, Place, Rule, Stepped, rounding,
     },
 };
 use burn_amp_tests::Plain;
@@ -39,17 +40,18 @@ fn random(shape: [usize; 2], seed: usize, dtype: DType) -> Float {
 }
 
 /// The tensor of a moment that is not packed.
-fn unpacked(moment: &Moment<Plain>) -> &Float {
+fn unpacked(moment: &MomentOf<Plain>) -> &Float {
     match moment {
         Moment::Wide(tensor) => tensor,
         Moment::Bf16(_) | Moment::Bits8(_) => panic!("the step changed the format of a moment"),
     }
 }
 
-/// The tensor of a master that is not split.
-fn unsplit(master: &Master<Plain>) -> &Float {
+/// The tensor of a master that is not split, if there is one.
+fn unsplit(master: &MasterOf<Plain>) -> Option<&Float> {
     match master {
-        Master::F32(tensor) => tensor,
+        Master::Parameter => None,
+        Master::F32(tensor) => Some(tensor),
         Master::Offset(_) => panic!("the step changed the form of a master"),
     }
 }
@@ -78,7 +80,7 @@ impl Burns for AdamConfig {}
 impl Burns for AdamWConfig {}
 impl Burns for SgdConfig {}
 
-fn step(rule: Rule, lr: f64, parameters: Vec<Listed<Plain>>) -> ListStep<Plain> {
+fn step(rule: Rule, lr: f64, parameters: Vec<ListedOf<Plain>>) -> ListStepOf<Plain> {
     ListStep {
         rule,
         lr,
@@ -89,12 +91,12 @@ fn step(rule: Rule, lr: f64, parameters: Vec<Listed<Plain>>) -> ListStep<Plain> 
     }
 }
 
-fn listed(parameter: Float, gradient: Float, moments: Vec<Float>, time: usize) -> Listed<Plain> {
+fn listed(parameter: Float, gradient: Float, moments: Vec<Float>, time: usize) -> ListedOf<Plain> {
     Listed {
         parameter,
         gradient,
         factor: 1.0,
-        master: None,
+        master: Master::Parameter,
         moments: moments.into_iter().map(Moment::Wide).collect(),
         key: 0,
         rounds_stochastically: false,
@@ -312,7 +314,10 @@ fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
                         0.1,
                         vec![Listed {
                             factor: 0.25,
-                            master: has_master.then(|| Master::F32(master.clone())),
+                            master: match has_master {
+                                true => Master::F32(master.clone()),
+                                false => Master::Parameter,
+                            },
                             low: low.map(FloatDType::from),
                             ..listed(parameter.clone(), gradient, moments(), 2)
                         }],
@@ -330,8 +335,8 @@ fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
                         let tolerance = Tolerance::<f64>::absolute(1e-6);
                         data(found).assert_approx_eq::<f64>(&data(expected), tolerance);
                     };
-                    assert_eq!(stepped.master.is_some(), has_master);
-                    let written = stepped.master.as_ref().map(unsplit);
+                    let written = unsplit(&stepped.master);
+                    assert_eq!(written.is_some(), has_master);
                     let written = written.unwrap_or(&stepped.parameter);
                     if has_master || stored == wide {
                         near(written, &expected.parameter);
@@ -377,7 +382,7 @@ fn a_copy_of_a_parameter_is_rounded_from_what_is_stored() {
                     adam(),
                     0.1,
                     vec![Listed {
-                        master: Some(Master::F32(master)),
+                        master: Master::F32(master),
                         low: Some(FloatDType::from(low)),
                         ..listed(
                             parameter,
@@ -455,7 +460,7 @@ fn gradients_have_any_layout_and_any_number() {
 const ROUNDED: [MomentFormat; 2] = [MomentFormat::Bf16, MomentFormat::Bits8];
 
 /// The words of a moment that is rounded.
-fn words(moment: &Moment<Plain>) -> Vec<u32> {
+fn words(moment: &MomentOf<Plain>) -> Vec<u32> {
     match moment {
         Moment::Wide(_) => panic!("the step changed the format of a moment"),
         Moment::Bf16(words) | Moment::Bits8(words) => {
@@ -466,22 +471,24 @@ fn words(moment: &Moment<Plain>) -> Vec<u32> {
 }
 
 /// The moment at a place with these values, rounded to the nearest.
-fn rounded(values: &Float, format: MomentFormat, place: usize) -> Moment<Plain> {
-    Moment::rounded(values.clone(), format, Place::at(place), None)
+fn rounded(values: &Float, format: MomentFormat, place: usize) -> MomentOf<Plain> {
+    optimizer::rounded::<Plain>(values.clone(), format, Place::at(place), None)
+}
+
+/// The numbers of a moment.
+fn widened(moment: MomentOf<Plain>, shape: [usize; 2], place: usize) -> Float {
+    optimizer::widened::<Plain>(moment, shape.into(), DType::F32, Place::at(place))
 }
 
 /// The magnitudes of numbers of a format, counted in its steps.
 fn steps(
     format: MomentFormat,
-    moment: &Moment<Plain>,
+    moment: &MomentOf<Plain>,
     shape: [usize; 2],
     place: usize,
 ) -> Vec<u32> {
     assert_eq!(moment.format(), format);
-    let wide = moment
-        .clone()
-        .widened(shape.into(), DType::F32, Place::at(place));
-    let values = data(&wide);
+    let values = data(&widened(moment.clone(), shape, place));
     let values = values.iter::<f32>().map(|x| x.abs().to_bits());
     values.map(|bits| bits >> low_bits(format)).collect()
 }
@@ -572,12 +579,7 @@ fn right_on_average(format: MomentFormat) {
     let second = primitive(tensor(&second).abs());
     let moments = [rounded(&first, format, 0), rounded(&second, format, 1)];
     let wide_moments: Vec<_> = (0..2)
-        .map(|at| {
-            let moment: &Moment<Plain> = &moments[at];
-            moment
-                .clone()
-                .widened(shape.into(), DType::F32, Place::at(at))
-        })
+        .map(|at| widened(moments[at].clone(), shape, at))
         .collect();
     let list = listed(parameter.clone(), gradient.clone(), wide_moments, 2);
     let exact = optimizer::reference::<Plain>(step(adam(), 0.01, vec![list])).remove(0);
@@ -589,7 +591,7 @@ fn right_on_average(format: MomentFormat) {
     let kept = optimizer::step::<Plain>(step(adam(), 0.01, vec![list])).remove(0);
     let low = (1 << low_bits(format)) - 1;
     for (at, (kept, exact)) in kept.moments.into_iter().zip(&exact.moments).enumerate() {
-        let kept = kept.widened(shape.into(), DType::F32, Place::at(at));
+        let kept = widened(kept, shape, at);
         let [kept, exact] = [&kept, unpacked(exact)].map(data);
         let (mut sum, mut variance) = (0.0, 0.0);
         for (kept, exact) in kept.iter::<f32>().zip(exact.iter::<f32>()) {
@@ -676,7 +678,7 @@ fn split_masters_step_as_f32_masters() {
                     adam(),
                     0.01 * scale,
                     vec![Listed {
-                        master: Some(master),
+                        master,
                         ..listed(parameter, gradient.clone(), moments(), 1)
                     }],
                 )
@@ -684,7 +686,7 @@ fn split_masters_step_as_f32_masters() {
             let parameter = float(&upper, shape, stored);
             let in_f32 = Master::F32(float(&values, shape, DType::F32));
             let expected = optimizer::step::<Plain>(list(parameter.clone(), in_f32)).remove(0);
-            let expected = expected.master.as_ref().map(unsplit).unwrap();
+            let expected = unsplit(&expected.master).unwrap();
             let mut found = vec![optimizer::step::<Plain>(list(
                 parameter.clone(),
                 split.clone(),
@@ -699,7 +701,7 @@ fn split_masters_step_as_f32_masters() {
                 let Stepped {
                     parameter, master, ..
                 } = found.remove(0);
-                let Some(Master::Offset(offset)) = master else {
+                let Master::Offset(offset) = master else {
                     panic!("the step changed the form of a master");
                 };
                 let offset = read_sync(Plain::int_into_data(offset)).unwrap();

@@ -12,7 +12,7 @@ mod error;
 mod scaled;
 
 use burn::{
-    module::{AutodiffModule, ModuleVisitor, Param},
+    module::AutodiffModule,
     optim::GradientsParams,
     tensor::{
         Tensor, TensorPrimitive,
@@ -22,6 +22,7 @@ use burn::{
 use burn_amp_core::{ConfigError, DynamicLossScale, LossScaling, Outcome};
 use burn_amp_kernels::{self as kernels, AmpBackend};
 
+use super::gradients::replace_each;
 use crate::{
     loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale},
     warn,
@@ -141,26 +142,34 @@ impl GradScaler {
         model: &M,
     ) -> Result<Unscaled, ScalerError> {
         grads.must_carry(self.current_scale())?;
-        let gradients = grads.value;
+        let mut gradients = grads.value;
         if let LossScaling::NoScale = self.scaling {
             return Ok(Unscaled {
                 gradients: Some(gradients),
             });
         }
-        let mut visitor = Unscale::<B> {
-            gradients,
-            factor: self.current_scale().recip(),
-            flags: Vec::new(),
-        };
-        model.visit(&mut visitor);
-        if visitor.flags.is_empty() {
+        let factor = self.current_scale().recip();
+        let mut flags: Vec<Tensor<B::InnerBackend, 1>> = Vec::new();
+        replace_each::<B, M>(&mut gradients, model, |grad| {
+            let results = kernels::unscale::unscale::<B::InnerBackend>(vec![grad], factor);
+            let [grad, flag] = results
+                .try_into()
+                .expect("`unscale` gives a tensor for each of its tensors, and the flags");
+            let flag = Tensor::from_primitive(TensorPrimitive::Float(flag));
+            flags.push(match flags.first() {
+                Some(first) => flag.to_device(&first.device()),
+                None => flag,
+            });
+            grad
+        });
+        if flags.is_empty() {
             return Err(ScalerError::NoGradients);
         }
-        let flags = Tensor::cat(visitor.flags, 0).into_data();
+        let flags = Tensor::cat(flags, 0).into_data();
         let finite = flags.iter::<f32>().all(|flag| flag == 0.0);
         self.found_inf = Some(self.found_inf == Some(true) || !finite);
         Ok(Unscaled {
-            gradients: finite.then_some(visitor.gradients),
+            gradients: finite.then_some(gradients),
         })
     }
 
@@ -201,33 +210,5 @@ impl GradScaler {
         self.progress = record.resumed(&self.scaling);
         self.found_inf = None;
         self.in_a_row = 0;
-    }
-}
-
-/// Replaces gradients by the unscaled ones, and flags the scaled ones that are not finite.
-struct Unscale<B: AutodiffBackend> {
-    gradients: GradientsParams,
-    factor: f32,
-    flags: Vec<Tensor<B::InnerBackend, 1>>,
-}
-
-impl<B: AutodiffBackend<InnerBackend: AmpBackend>> ModuleVisitor<B> for Unscale<B> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        let Some(grad) = self.gradients.remove::<B::InnerBackend, D>(param.id) else {
-            return;
-        };
-        let grad = grad.into_primitive().tensor();
-        let results = kernels::unscale::unscale::<B::InnerBackend>(vec![grad], self.factor);
-        let [grad, flag] = results
-            .try_into()
-            .expect("`unscale` gives a tensor for each of its tensors, and the flags");
-        let float = |tensor| TensorPrimitive::Float(tensor);
-        let flag = Tensor::from_primitive(float(flag));
-        self.flags.push(match self.flags.first() {
-            Some(first) => flag.to_device(&first.device()),
-            None => flag,
-        });
-        let grad = Tensor::<B::InnerBackend, D>::from_primitive(float(grad));
-        self.gradients.register(param.id, grad);
     }
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use burn::{
-    module::{AutodiffModule, ModuleVisitor, Param},
+    module::AutodiffModule,
     optim::GradientsParams,
-    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
+    tensor::{Tensor, backend::AutodiffBackend},
 };
 use burn_amp_kernels::{self as kernels, AmpBackend, squares::Squares};
 use burn_backend::{
@@ -14,46 +14,52 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::{super::clip::norm_factor, PlainOf};
-use crate::{
-    backend::Amped,
-    graph::NoGraph,
-    loss_scale::{DeferredPass, Passes},
-    tensor::{AmpTensor, Factors, Parts, Recipe, Role},
+use super::{
+    super::{
+        clip::{add, norm_factor},
+        gradients::{each, replace_each},
+    },
+    PlainOf,
 };
+use crate::{backend::Amped, graph::NoGraph, loss_scale::DeferredPass};
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
 pub(in crate::optim) fn norm<B, M>(
-    grads: &[GradientsParams],
+    grads: &GradientsParams,
     module: &M,
 ) -> Option<Tensor<PlainOf<B>, 1>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     M: AutodiffModule<B>,
 {
-    let mut collect = CollectLists::<B> {
-        grads,
-        lists: Vec::new(),
-    };
-    module.visit(&mut collect);
-    let mut sum: Option<Tensor<PlainOf<B>, 1>> = None;
-    for list in collect.lists {
-        let squares = kernels::squares::sum::<PlainOf<B>>(list.squares());
-        let squares = Tensor::from_primitive(TensorPrimitive::Float(squares));
-        sum = Some(match sum {
-            Some(sum) => {
-                let squares = Tensor::to_device(squares, &sum.device());
-                sum + squares
-            }
-            None => squares,
-        });
+    let mut lists: Vec<GradientList<PlainOf<B>>> = Vec::new();
+    each::<B, M>(grads, module, |grad| {
+        let (values, factors) = grad.unclipped().into_unscaled();
+        let device = PlainOf::<B>::float_device(&values);
+        let pass = factors.pass.as_ref().map(Arc::as_ptr);
+        let tensor = (values, factors.unscale);
+        match lists.iter_mut().find(|list| list.takes(&device, pass)) {
+            Some(list) => list.tensors.push(tensor),
+            None => lists.push(GradientList {
+                device,
+                pass: factors.pass,
+                tensors: vec![tensor],
+            }),
+        }
+    });
+    let mut sum = None;
+    for list in lists {
+        add(
+            &mut sum,
+            kernels::squares::sum::<PlainOf<B>>(list.squares()),
+        );
     }
     sum.map(Tensor::sqrt)
 }
 
 /// Clips all gradients together to a norm of at most `max`; returns their norm before.
 pub(in crate::optim) fn clip<B, M>(
-    grads: &mut [GradientsParams],
+    grads: &mut GradientsParams,
     module: &M,
     max: f32,
 ) -> Option<Tensor<PlainOf<B>, 1>>
@@ -64,7 +70,8 @@ where
     let norm = norm::<B, M>(grads, module)?;
     let factor = norm_factor(norm.clone(), max);
     let factor = Arc::new(factor.into_primitive().tensor());
-    module.visit(&mut Postpone::<B> { grads, factor });
+    // The multiplication is left to the readers of the gradients.
+    replace_each::<B, M>(grads, module, |grad| grad.clipped_by(factor.clone()));
     Some(norm)
 }
 
@@ -76,6 +83,10 @@ struct GradientList<P: AmpBackend> {
 }
 
 impl<P: AmpBackend> GradientList<P> {
+    fn takes(&self, device: &Device<P>, pass: Option<*const DeferredPass<P>>) -> bool {
+        self.device == *device && self.pass.as_ref().map(Arc::as_ptr) == pass
+    }
+
     fn squares(self) -> Squares<P> {
         let here = |state: &FloatTensor<P>| P::float_to_device(state.clone(), &self.device);
         Squares {
@@ -85,90 +96,4 @@ impl<P: AmpBackend> GradientList<P> {
             tensors: self.tensors,
         }
     }
-}
-
-struct CollectLists<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a [GradientsParams],
-    lists: Vec<GradientList<PlainOf<B>>>,
-}
-
-impl<B> ModuleVisitor<B> for CollectLists<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in self.grads {
-            let Some(grad) = grads.get::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let (values, factors, _) = unclipped(grad.into_primitive().tensor());
-            let device = PlainOf::<B>::float_device(&values);
-            let pass = factors.pass.as_ref().map(Arc::as_ptr);
-            let list = self
-                .lists
-                .iter_mut()
-                .find(|list| list.device == device && list.pass.as_ref().map(Arc::as_ptr) == pass);
-            let tensor = (values, factors.unscale);
-            match list {
-                Some(list) => list.tensors.push(tensor),
-                None => self.lists.push(GradientList {
-                    device,
-                    pass: factors.pass,
-                    tensors: vec![tensor],
-                }),
-            }
-        }
-    }
-}
-
-/// Leaves the multiplication with a factor to the readers of the gradients.
-struct Postpone<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut [GradientsParams],
-    factor: Arc<FloatTensor<PlainOf<B>>>,
-}
-
-impl<B> ModuleVisitor<B> for Postpone<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        for grads in &mut *self.grads {
-            let Some(grad) = grads.remove::<B::InnerBackend, D>(param.id) else {
-                continue;
-            };
-            let grad = grad.into_primitive().tensor();
-            let (context, logical, recorded) = (grad.context, grad.logical, grad.recorded.clone());
-            let (values, factors, passes) = unclipped(grad);
-            let factors = Factors {
-                clip: Some(self.factor.clone()),
-                ..factors
-            };
-            let grad = AmpTensor::of(Parts {
-                values,
-                logical,
-                context,
-                role: Role::Gradient(passes),
-                recorded,
-            })
-            .with_recipe(factors.into());
-            let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
-            grads.register(param.id, grad);
-        }
-    }
-}
-
-/// Returns the values of a gradient, the factors that they have not been multiplied with, except that of an earlier
-/// clipping, and the passes.
-fn unclipped<P: AmpBackend>(gradient: AmpTensor<P>) -> (FloatTensor<P>, Factors<P>, Passes<P>) {
-    let passes = gradient.role.gradient().cloned();
-    let passes = passes.unwrap_or(Passes::none());
-    let is_clipped =
-        matches!(gradient.recipe(), Some(Recipe::Scaled(factors, _)) if factors.clip.is_some());
-    let gradient = if is_clipped {
-        gradient.settled()
-    } else {
-        gradient
-    };
-    let (values, factors) = gradient.into_unscaled();
-    (values, factors, passes)
 }

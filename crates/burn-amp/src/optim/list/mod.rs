@@ -4,11 +4,12 @@
 //! * [`rules`]: the rules of Burn's configurations, and Burn's form of a state
 //! * [`state`]: what is kept for a parameter
 //! * [`walk`]: taking the parameters and gradients out of a model, and putting the parameters back
-//! * [`step`]: the step of the parameters that were taken
+//! * [`step`]: the step of the parameters that were taken, each of which is [`prepared`]
 //! * [`record`]: the states in a file; [`item`]: where Burn has no form for them
 
 pub(super) mod clip;
 mod item;
+mod prepared;
 mod record;
 pub(super) mod rules;
 mod state;
@@ -18,15 +19,14 @@ mod walk;
 pub use record::StateRecord;
 
 use burn::{
-    grad_clipping::GradientClipping,
-    module::{AutodiffModule, ParamId},
+    module::{AutodiffModule, ModuleMapper, Param, ParamId},
     optim::{
-        GradientsParams, LearningRate, MultiGradientsParams, Optimizer,
-        adaptor::{GradAdaptor, OptimizerAdaptor},
+        GradientsParams, LearningRate, MultiGradientsParams, Optimizer, adaptor::OptimizerAdaptor,
     },
-    tensor::backend::AutodiffBackend,
+    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
-use burn_amp_kernels::optimizer::Rule;
+use burn_amp_core::Precision;
+use burn_amp_kernels::optimizer::{Master, weights};
 use hashbrown::HashMap;
 
 use self::{
@@ -36,34 +36,43 @@ use self::{
     walk::{put, take},
 };
 use super::{
-    MasterModel, MasterWeights, Masters, Moments, OptimizerConfig, SkipOnDevice,
-    config::replace_optimizer, master_model::replace_by_masters,
+    AmpOptimizer, MasterModel, MasterWeights, OptimizerConfig, master_model::replace_low,
+    merge::merged,
 };
-use crate::{backend::Amped, graph::NoGraph};
+use crate::{
+    backend::Amped,
+    graph::NoGraph,
+    precision,
+    tensor::{AmpTensor, Reader},
+};
 
 /// The plain backend below a backend for training.
 pub(super) type PlainOf<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
 
-/// Burn's optimizer, parameter by parameter.
-type OneByOne<O, M, B> = OptimizerAdaptor<MasterWeights<SkipOnDevice<O>>, M, B>;
-
-/// The optimizer inside an [`AmpOptimizer`](super::AmpOptimizer): that of the configuration `C`, for the module `M`.
+/// The optimizer inside an [`AmpOptimizer`]: that of the configuration `C`, for the module `M`.
 ///
 /// Adam, AdamW and SGD step all parameters together, by [`optimizer::step`](burn_amp_kernels::optimizer::step):
 /// where the backend has a kernel, a launch takes many parameters. Other optimizers step one parameter after the other,
 /// as Burn's `OptimizerAdaptor` does; [`is_fused`](Self::is_fused) says which it is.
 // Rustdoc 1.95 panics where it looks for the auto traits of this type.
 #[doc(hidden)]
-pub struct AmpAdaptor<C, M, B>
+pub struct AmpAdaptor<C, M, B>(Way<C, M, B>)
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    C: OptimizerConfig<B::InnerBackend>,
+    M: AutodiffModule<B>;
+
+/// How parameters are stepped.
+enum Way<C, M, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
     C: OptimizerConfig<B::InnerBackend>,
     M: AutodiffModule<B>,
 {
-    list: Option<ListOptimizer>,
-    clipping: Option<GradientClipping>,
-    states: HashMap<ParamId, ListState<PlainOf<B>>>,
-    one_by_one: OneByOne<C::Optimizer, M, B>,
+    /// Adam, AdamW and SGD. Saves a dozen launches per parameter.
+    Together(ListOptimizer<PlainOf<B>>),
+    /// Any other optimizer. Saves whoever trains with one from giving up masters and exact skips.
+    OneByOne(OptimizerAdaptor<MasterWeights<C::Optimizer>, M, B>),
 }
 
 impl<C, M, B> AmpAdaptor<C, M, B>
@@ -72,47 +81,23 @@ where
     C: OptimizerConfig<B::InnerBackend>,
     M: AutodiffModule<B>,
 {
-    pub(super) fn new(
-        config: &C,
-        masters: Masters,
-        moments: Moments,
-        seed: u64,
-        is_fused: bool,
-    ) -> Self {
-        let adaptor = config.adaptor::<B, M>();
-        let rule: Option<Rule> = config.rule().filter(|_| is_fused);
-        Self {
-            list: rule.map(|rule| ListOptimizer {
+    pub(super) fn new(optimizer: &AmpOptimizer<C>) -> Self {
+        Self(match optimizer.config.rule() {
+            Some(rule) => Way::Together(ListOptimizer {
                 rule,
-                masters,
-                moments,
-                seed,
+                masters: optimizer.masters,
+                moments: optimizer.moments,
+                seed: optimizer.seed,
+                clipping: optimizer.config.clipping(),
+                states: HashMap::new(),
             }),
-            clipping: adaptor.grad_clipping().cloned(),
-            states: HashMap::new(),
-            // With the selection inside the master weights, only one copy of the masters is kept, not the old and the
-            // new one.
-            one_by_one: replace_optimizer(adaptor, |optimizer| {
-                MasterWeights::new(SkipOnDevice::new(optimizer)).with_masters(masters)
-            }),
-        }
+            None => Way::OneByOne(optimizer.adaptor()),
+        })
     }
 
     /// Whether all parameters step together.
     pub fn is_fused(&self) -> bool {
-        self.list.is_some()
-    }
-
-    fn step_list(
-        &mut self,
-        list: ListOptimizer,
-        lr: LearningRate,
-        module: M,
-        mut grads: GradAdaptor,
-    ) -> M {
-        let (module, taken) = take::<M, B>(module, &mut grads, self.clipping.as_ref());
-        let stepped = list.step(lr, taken, &mut self.states);
-        put::<M, B>(module, stepped)
+        matches!(self.0, Way::Together(_))
     }
 }
 
@@ -123,12 +108,10 @@ where
     M: AutodiffModule<B>,
 {
     fn clone(&self) -> Self {
-        Self {
-            list: self.list,
-            clipping: self.clipping.clone(),
-            states: self.states.clone(),
-            one_by_one: self.one_by_one.clone(),
-        }
+        Self(match &self.0 {
+            Way::Together(list) => Way::Together(list.clone()),
+            Way::OneByOne(adaptor) => Way::OneByOne(adaptor.clone()),
+        })
     }
 }
 
@@ -140,48 +123,55 @@ where
 {
     type Record = HashMap<ParamId, StateRecord<C, B>>;
 
-    fn step(&mut self, lr: LearningRate, module: M, grads: GradientsParams) -> M {
-        match self.list {
-            Some(list) => self.step_list(list, lr, module, grads.into()),
-            None => self.one_by_one.step(lr, module, grads),
+    fn step(&mut self, lr: LearningRate, module: M, mut grads: GradientsParams) -> M {
+        match &mut self.0 {
+            Way::Together(list) => {
+                let (module, taken) = take::<M, B>(module, &mut grads, list.clipping.as_ref());
+                put::<M, B>(module, list.step(lr, taken))
+            }
+            Way::OneByOne(adaptor) => adaptor.step(lr, module, grads),
         }
     }
 
     fn step_multi(&mut self, lr: LearningRate, module: M, grads: MultiGradientsParams) -> M {
-        match self.list {
-            Some(list) => self.step_list(list, lr, module, grads.into()),
-            None => self.one_by_one.step_multi(lr, module, grads),
-        }
+        let grads = merged::<B, M>(grads, &module);
+        self.step(lr, module, grads)
     }
 
     /// With `loss_scale.sync = false`, waits for the outcome of the last step.
     fn to_record(&self) -> Self::Record {
-        let states = self.states.iter();
-        let states = states.filter_map(|(id, state)| {
-            let state = state.clone().decided()?;
-            Some((*id, Record::List(state)))
-        });
-        let others = Optimizer::<M, B>::to_record(&self.one_by_one).into_iter();
-        let others = others.map(|(id, state)| (id, Record::OneByOne(state)));
-        states.chain(others).collect()
-    }
-
-    fn load_record(mut self, record: Self::Record) -> Self {
-        let mut others = HashMap::new();
-        self.states = HashMap::new();
-        for (id, record) in record {
-            match (record, self.list) {
-                (record, Some(_)) => {
-                    self.states
-                        .extend(record.into_list().map(|state| (id, state)));
-                }
-                (record, None) => {
-                    others.extend(record.into_one_by_one().map(|state| (id, state)));
-                }
+        match &self.0 {
+            Way::Together(list) => {
+                let states = list.states.iter();
+                let states = states.filter_map(|(id, state)| {
+                    let state = state.clone().decided()?;
+                    Some((*id, Record::List(state)))
+                });
+                states.collect()
+            }
+            Way::OneByOne(adaptor) => {
+                let states = Optimizer::<M, B>::to_record(adaptor).into_iter();
+                let states = states.map(|(id, state)| (id, Record::OneByOne(state)));
+                states.collect()
             }
         }
-        self.one_by_one = self.one_by_one.load_record(others);
-        self
+    }
+
+    fn load_record(self, record: Self::Record) -> Self {
+        let record = record.into_iter();
+        Self(match self.0 {
+            Way::Together(list) => {
+                let states = record.filter_map(|(id, state)| Some((id, state.into_list()?)));
+                Way::Together(ListOptimizer {
+                    states: states.collect(),
+                    ..list
+                })
+            }
+            Way::OneByOne(adaptor) => {
+                let states = record.filter_map(|(id, state)| Some((id, state.one_by_one()?)));
+                Way::OneByOne(adaptor.load_record(states.collect()))
+            }
+        })
     }
 }
 
@@ -192,14 +182,33 @@ where
     M: AutodiffModule<B>,
 {
     fn master_model(&self, model: M) -> M {
-        if self.list.is_none() {
-            return self.one_by_one.master_model(model);
+        match &self.0 {
+            Way::Together(list) => model.map(&mut ReplaceByMasters::<B>(&list.states)),
+            Way::OneByOne(adaptor) => adaptor.master_model(model),
         }
-        replace_by_masters::<M, B>(model, |id, parameter| {
-            match self.states.get(&id).cloned().and_then(ListState::decided) {
-                Some(state) => state.master.weights_of(parameter),
-                None => parameter,
-            }
+    }
+}
+
+/// Replaces the parameters in half precision by the masters of these states.
+struct ReplaceByMasters<'a, B>(&'a HashMap<ParamId, ListState<PlainOf<B>>>)
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>;
+
+impl<B> ModuleMapper<B> for ReplaceByMasters<'_, B>
+where
+    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+{
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let state = self.0.get(&param.id).cloned();
+        let state = state.and_then(ListState::decided);
+        let master = state.map_or(Master::Parameter, |state| state.master);
+        replace_low(param, |tensor| {
+            let tensor = tensor.into_primitive().tensor();
+            let (context, dtype) = (tensor.context, tensor.exact_dtype());
+            let master = weights::<PlainOf<B>>(master, tensor.read(dtype, Reader::Cut));
+            let master = precision::cast::<PlainOf<B>>(master, Precision::F32);
+            let master = AmpTensor::new(master, context);
+            Tensor::from_primitive(TensorPrimitive::Float(master))
         })
     }
 }

@@ -10,29 +10,29 @@ use burn::{
         record::{AdaptorRecord, AdaptorRecordItem, AdaptorRecordItemV1, AdaptorRecordV1},
     },
     record::{PrecisionSettings, Record},
-    tensor::{DType, Tensor, TensorPrimitive, backend::AutodiffBackend},
+    tensor::{
+        DType, Tensor, TensorPrimitive,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 use burn_amp_kernels::{
     AmpBackend,
-    optimizer::{Moment, Place},
+    optimizer::{Master, Moment},
 };
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::{
-    super::{
-        MasterState, MasterWeights, OptimizerConfig, SkipOnDevice, SkipState, foreign,
-        master_state::Master,
-    },
+    super::{MasterState, MasterWeights, OptimizerConfig, foreign},
     PlainOf,
     item::ListItem,
-    state::{ListMaster, ListState},
+    state::ListState,
 };
 use crate::{backend::Amped, graph::NoGraph, policy::Context, tensor::AmpTensor};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
 type SimpleOf<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
-type OneByOneRecord<C, B> = AdaptorRecord<MasterWeights<SkipOnDevice<SimpleOf<C, B>>>, B>;
+type OneByOneRecord<C, B> = AdaptorRecord<MasterWeights<SimpleOf<C, B>>, B>;
 
 /// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
 // Rustdoc 1.95 panics where it looks for the auto traits of this type.
@@ -65,7 +65,7 @@ where
     /// Of an optimizer that steps all parameters together, with a separate master.
     AmpList(ListItem),
     /// Of an optimizer that steps one parameter after the other, with a separate master.
-    AmpOneByOne(AdaptorRecordItem<MasterWeights<SkipOnDevice<O>>, B, S>),
+    AmpOneByOne(AdaptorRecordItem<MasterWeights<O>, B, S>),
 }
 
 impl<O, B, S> Serialize for StateItem<O, B, S>
@@ -88,7 +88,14 @@ where
 {
     /// A file of Burn's optimizer does not say which optimizer it is of, so the error names the one that loads it.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer).map_err(foreign::not_of::<Self, _>)
+        let item = Self::deserialize(deserializer).and_then(|item| match &item {
+            Self::AmpList(list) => match list.check() {
+                Ok(()) => Ok(item),
+                Err(misfit) => Err(D::Error::custom(misfit)),
+            },
+            Self::V1(_) | Self::AmpOneByOne(_) => Ok(item),
+        });
+        item.map_err(foreign::not_of::<Self, _>)
     }
 }
 
@@ -123,46 +130,18 @@ where
         }
     }
 
-    /// The state for an optimizer that steps one parameter after the other.
-    pub(super) fn into_one_by_one(self) -> Option<OneByOneRecord<C, B>> {
+    /// The state for an optimizer that steps one parameter after the other; `None` if it is that of one that does not.
+    pub(super) fn one_by_one(self) -> Option<OneByOneRecord<C, B>> {
         match self {
-            Self::List(state) => one_by_one::<C, B>(state),
+            Self::List(_) => None,
             Self::OneByOne(record) => Some(record),
         }
     }
 }
 
-/// Converts the state of a list to that of a single parameter.
-fn one_by_one<C, B>(state: ListState<PlainOf<B>>) -> Option<OneByOneRecord<C, B>>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
-    let ListState {
-        time,
-        undecided: _,
-        master,
-        moments,
-        shape,
-    } = state;
-    with_rank!(shape.num_dims(), D => {
-        let moments = moments.into_iter().enumerate();
-        let moments =
-            moments.map(|(at, moment)| moment.widened(shape.clone(), DType::F32, Place::at(at)));
-        let moments = moments.map(amp_tensor::<B, D>).collect();
-        let inner = C::state_of((time, moments)).map(SkipState::of);
-        let master = match master {
-            ListMaster::Parameter => Master::Parameter,
-            ListMaster::F32(master) => Master::F32(amp_tensor::<B, D>(master)),
-            ListMaster::Offset(offset) => Master::Offset(Tensor::from_primitive(offset)),
-        };
-        Some(AdaptorRecord::from_state::<D>(MasterState { master, inner }))
-    })
-}
-
-/// Converts the state of a single parameter to that of a list.
+/// Converts the state of a single parameter, which Burn's optimizer has saved, to that of a list.
 fn list_of<C, B>(
-    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<SimpleOf<C, B>>>, B::InnerBackend>,
+    record: AdaptorRecordV1<MasterWeights<SimpleOf<C, B>>, B::InnerBackend>,
 ) -> Option<ListState<PlainOf<B>>>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
@@ -170,19 +149,14 @@ where
 {
     with_rank!(rank_of(&record), D => {
         let MasterState { master, inner } = record.into_state::<D>();
-        let master: ListMaster<PlainOf<B>> = match master {
-            Master::Parameter => ListMaster::Parameter,
-            Master::F32(master) => ListMaster::F32(plain::<B, D>(master)),
-            Master::Offset(offset) => ListMaster::Offset(offset.into_primitive()),
-        };
-        let inner = inner.and_then(SkipState::decided).and_then(C::parts_of);
-        let (time, moments) = inner.unwrap_or_default();
+        let master = master.map(plain::<B, D>, Tensor::into_primitive);
+        let (time, moments) = inner.and_then(C::parts_of).unwrap_or_default();
         let moments: Vec<_> = moments.into_iter().map(plain::<B, D>).collect();
         let shape = match (&master, moments.first()) {
             (_, Some(moment)) => moment.shape(),
-            (ListMaster::F32(master), None) => master.shape(),
-            (ListMaster::Offset(offset), None) => offset.shape(),
-            (ListMaster::Parameter, None) => return None,
+            (Master::F32(master), None) => master.shape(),
+            (Master::Offset(offset), None) => offset.shape(),
+            (Master::Parameter, None) => return None,
         };
         let state = ListState {
             time,
@@ -194,28 +168,24 @@ where
     })
 }
 
-/// The state as Burn's own optimizer keeps it; `None` if there is a separate master. Waits for the device.
-fn burns<O, I>(
-    record: AdaptorRecordV1<MasterWeights<SkipOnDevice<O>>, I>,
-) -> Option<AdaptorRecordV1<O, I>>
+/// The state as Burn's own optimizer keeps it; `None` if there is a separate master.
+fn burns<O, I>(record: AdaptorRecordV1<MasterWeights<O>, I>) -> Option<AdaptorRecordV1<O, I>>
 where
-    I: Amped<Graph = NoGraph>,
+    I: Backend,
     O: SimpleOptimizer<I>,
 {
-    with_rank!(rank_of(&record), D => {
-        match record.into_state::<D>() {
-            MasterState {
-                master: Master::Parameter,
-                inner: Some(state),
-            } => state.decided().map(AdaptorRecordV1::from_state::<D>),
-            _ => None,
-        }
+    with_rank!(rank_of(&record), D => match record.into_state::<D>() {
+        MasterState {
+            master: Master::Parameter,
+            inner: Some(state),
+        } => Some(AdaptorRecordV1::from_state::<D>(state)),
+        _ => None,
     })
 }
 
 /// The moments if Burn's own optimizer has them in the same form: in F32, of a parameter without a separate master.
 fn burns_moments<P: AmpBackend>(state: &ListState<P>) -> Option<Vec<FloatTensor<P>>> {
-    if !matches!(state.master, ListMaster::Parameter) {
+    if !matches!(state.master, Master::Parameter) {
         return None;
     }
     let moments = state.moments.iter();
@@ -227,9 +197,7 @@ fn burns_moments<P: AmpBackend>(state: &ListState<P>) -> Option<Vec<FloatTensor<
 }
 
 /// Returns the rank of the parameter that a state belongs to.
-fn rank_of<O: SimpleOptimizer<I>, I: burn::tensor::backend::Backend>(
-    record: &AdaptorRecordV1<O, I>,
-) -> usize {
+fn rank_of<O: SimpleOptimizer<I>, I: Backend>(record: &AdaptorRecordV1<O, I>) -> usize {
     match record {
         AdaptorRecordV1::Rank0(_) => 0,
         AdaptorRecordV1::Rank1(_) => 1,
@@ -298,7 +266,7 @@ where
                 with_rank!(rank_of(&record), D => {
                     Self::OneByOne(AdaptorRecord::from_state::<D>(MasterState {
                         master: Master::Parameter,
-                        inner: Some(SkipState::of(record.into_state::<D>())),
+                        inner: Some(record.into_state::<D>()),
                     }))
                 })
             }

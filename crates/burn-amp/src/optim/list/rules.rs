@@ -1,54 +1,43 @@
 //! The rules of Burn's configurations, and Burn's form of a state.
 
 use burn::{
-    config::Config,
     optim::{decay::WeightDecayConfig, momentum::MomentumConfig},
-    tensor::{Tensor, backend::Backend},
+    tensor::{ElementConversion, Tensor, backend::Backend},
 };
-use burn_amp_kernels::optimizer::AdamRule;
-use serde::de::DeserializeOwned;
+use burn_amp_kernels::optimizer::{AdamRule, Rule};
+use serde::Deserialize;
+
+use crate::optim::config::fields;
 
 /// The state of an optimizer as Burn keeps it: the number of steps, and the moments.
 pub(in crate::optim) type BurnState<B, const D: usize> = (usize, Vec<Tensor<B, D>>);
 
-/// Reads a configuration of Burn's, whose fields are private, by their names.
-fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
-    let fields = serde_json::to_value(config).and_then(serde_json::from_value);
-    fields.expect("Burn 0.21.0's configurations have these fields")
+/// The penalty of a configuration whose decay is one.
+#[derive(Deserialize)]
+struct Penalty {
+    weight_decay: Option<WeightDecayConfig>,
 }
 
-// In each of the modules `rule` gets a function that rounds a number to an element of the backend.
+impl Penalty {
+    fn of(config: &impl burn::config::Config) -> Option<f32> {
+        let decay = fields::<Self>(config).weight_decay;
+        decay.map(|decay| decay.penalty)
+    }
+}
 
 pub(in crate::optim) mod adam {
     use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState};
-    use burn_amp_kernels::optimizer::Rule;
-    use serde::Deserialize;
 
     use super::*;
 
-    #[derive(Deserialize)]
-    struct AdamFields {
-        beta_1: f32,
-        beta_2: f32,
-        epsilon: f32,
-        amsgrad: bool,
-        weight_decay: Option<WeightDecayConfig>,
-    }
-
-    pub fn rule(config: &AdamConfig, _: impl Fn(f64) -> f64) -> Rule {
-        let AdamFields {
-            beta_1,
-            beta_2,
-            epsilon,
-            amsgrad,
-            weight_decay,
-        } = fields(config);
+    #[expect(
+        clippy::extra_unused_type_parameters,
+        reason = "one macro calls all rules, and SGD's asks the backend"
+    )]
+    pub fn rule<B: Backend>(config: &AdamConfig) -> Rule {
         Rule::Adam(AdamRule {
-            beta_1,
-            beta_2,
-            epsilon,
-            amsgrad,
-            penalty: weight_decay.map(|decay| decay.penalty),
+            penalty: Penalty::of(config),
+            ..fields(config)
         })
     }
 
@@ -85,44 +74,15 @@ pub(in crate::optim) mod adam {
 
 pub(in crate::optim) mod adam_w {
     use burn::optim::{AdamWConfig, AdamWState};
-    use burn_amp_kernels::optimizer::{Decay, Rule};
-    use serde::Deserialize;
 
     use super::*;
 
-    #[derive(Deserialize)]
-    struct AdamWFields {
-        beta_1: f32,
-        beta_2: f32,
-        epsilon: f32,
-        weight_decay: f32,
-        cautious_weight_decay: bool,
-        amsgrad: bool,
-    }
-
-    pub fn rule(config: &AdamWConfig, _: impl Fn(f64) -> f64) -> Rule {
-        let AdamWFields {
-            beta_1,
-            beta_2,
-            epsilon,
-            weight_decay,
-            cautious_weight_decay,
-            amsgrad,
-        } = fields(config);
-        let adam = AdamRule {
-            beta_1,
-            beta_2,
-            epsilon,
-            amsgrad,
-            penalty: None,
-        };
-        Rule::AdamW(
-            adam,
-            Decay {
-                rate: weight_decay,
-                cautious: cautious_weight_decay,
-            },
-        )
+    #[expect(
+        clippy::extra_unused_type_parameters,
+        reason = "one macro calls all rules, and SGD's asks the backend"
+    )]
+    pub fn rule<B: Backend>(config: &AdamWConfig) -> Rule {
+        Rule::AdamW(fields(config), fields(config))
     }
 
     pub fn state<B: Backend, const D: usize>(parts: BurnState<B, D>) -> Option<AdamWState<B, D>> {
@@ -136,27 +96,22 @@ pub(in crate::optim) mod adam_w {
 
 pub(in crate::optim) mod sgd {
     use burn::optim::{SgdConfig, SgdState, SimpleOptimizer, momentum::MomentumState};
-    use burn_amp_kernels::optimizer::{Rule, SgdMomentum, SgdRule};
-    use serde::Deserialize;
+    use burn_amp_kernels::optimizer::{SgdMomentum, SgdRule};
 
     use super::*;
 
     #[derive(Deserialize)]
-    struct SgdFields {
-        weight_decay: Option<WeightDecayConfig>,
+    struct Momentum {
         momentum: Option<MomentumConfig>,
     }
 
-    pub fn rule(config: &SgdConfig, as_element: impl Fn(f64) -> f64) -> Rule {
-        let SgdFields {
-            weight_decay,
-            momentum,
-        } = fields(config);
+    pub fn rule<B: Backend>(config: &SgdConfig) -> Rule {
+        let Momentum { momentum } = fields(config);
         Rule::Sgd(SgdRule {
-            penalty: weight_decay.map(|decay| decay.penalty),
+            penalty: Penalty::of(config),
             momentum: momentum.map(|momentum| SgdMomentum {
                 // Burn keeps the momentum, and no other number, as an element of the backend.
-                momentum: as_element(momentum.momentum),
+                momentum: momentum.momentum.elem::<B::FloatElem>().elem(),
                 dampening: momentum.dampening,
                 nesterov: momentum.nesterov,
             }),

@@ -9,16 +9,16 @@ use std::marker::PhantomData;
 use burn::{
     grad_clipping::GradientClipping,
     module::{AutodiffModule, ModuleMapper, Param, ParamId},
-    optim::adaptor::GradAdaptor,
+    optim::GradientsParams,
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 #[cfg(feature = "distributed")]
 use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
-use super::{super::passes::take_passes, PlainOf};
+use super::PlainOf;
 use crate::{
-    backend::Amped, convert::keeps_more, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
+    backend::Amped, convert::Modules, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
@@ -32,7 +32,7 @@ pub(super) struct TakenParameter<P: burn_amp_kernels::AmpBackend> {
     pub(super) id: ParamId,
     pub(super) parameter: AmpTensor<P>,
     pub(super) gradient: AmpTensor<P>,
-    pub(super) flags: Facts,
+    pub(super) facts: Facts,
 }
 
 /// What a parameter is besides its values.
@@ -53,7 +53,7 @@ pub(super) type SteppedParameters<P> = HashMap<ParamId, (AmpTensor<P>, Facts)>;
 /// The gradients are clipped one by one if the optimizer's configuration says so.
 pub(super) fn take<M, B>(
     module: M,
-    grads: &mut GradAdaptor,
+    grads: &mut GradientsParams,
     clipping: Option<&GradientClipping>,
 ) -> (M, TakenAll<PlainOf<B>>)
 where
@@ -63,7 +63,7 @@ where
     let mut take = Take::<B> {
         grads,
         clipping,
-        modules: Vec::new(),
+        modules: Modules::default(),
         taken: TakenAll {
             parameters: Vec::new(),
             passes: Passes::none(),
@@ -74,10 +74,9 @@ where
 }
 
 struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a mut GradAdaptor,
+    grads: &'a mut GradientsParams,
     clipping: Option<&'a GradientClipping>,
-    /// Whether each of the enclosing modules is a norm or an embedding, the innermost last.
-    modules: Vec<bool>,
+    modules: Modules,
     taken: TakenAll<PlainOf<B>>,
 }
 
@@ -86,24 +85,25 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {
     fn enter_module(&mut self, _: &str, container_type: &str) {
-        self.modules.push(keeps_more(container_type));
+        self.modules.enter(container_type);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.modules.pop();
+        self.modules.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let Some((grad, device)) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
+        let Some(grad) = self.grads.remove::<B::InnerBackend, D>(param.id) else {
             return param;
         };
         let (id, parameter, mapper) = param.consume();
-        let flags = Facts {
+        let facts = Facts {
             requires_grad: parameter.is_require_grad(),
-            keeps_more: self.modules.last() == Some(&true),
+            keeps_more: self.modules.keeps_more(),
             #[cfg(feature = "distributed")]
             is_distributed: parameter.is_distributed(),
         };
+        let device = grad.device();
         let parameter = if parameter.device() == device {
             parameter
         } else {
@@ -113,15 +113,16 @@ where
             Some(clipping) => clipping.clip_gradient(grad),
             None => grad,
         };
-        let (grad, passes) = take_passes(grad);
-        self.taken.passes.join(&passes);
         let grad = grad.into_primitive().tensor();
+        if let Some(passes) = grad.role.gradient() {
+            self.taken.passes.join(passes);
+        }
         let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
         self.taken.parameters.push(TakenParameter {
             id,
             parameter: parameter.inner().into_primitive().tensor(),
             gradient: grad,
-            flags,
+            facts,
         });
         Param::from_mapped_value(id, Tensor::from_inner(placeholder), mapper)
     }
@@ -150,17 +151,17 @@ where
 {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         // A parameter that is in the model twice was taken at its first place only.
-        let Some((parameter, flags)) = self.stepped.remove(&param.id) else {
+        let Some((parameter, facts)) = self.stepped.remove(&param.id) else {
             return param;
         };
         let (id, _, mapper) = param.consume();
         let mut tensor =
             Tensor::from_inner(Tensor::from_primitive(TensorPrimitive::Float(parameter)));
-        if flags.requires_grad {
+        if facts.requires_grad {
             tensor = tensor.require_grad();
         }
         #[cfg(feature = "distributed")]
-        if flags.is_distributed {
+        if facts.is_distributed {
             tensor = tensor.set_distributed(DistributedParamId::from(id.val()));
         }
         Param::from_mapped_value(id, tensor, mapper)

@@ -102,7 +102,7 @@ fn a_step_of_the_optimizer_reads_and_writes_each_array_once() {
         nn::{Linear, LinearConfig},
         optim::{AdamConfig, GradientsParams, Optimizer},
     };
-    use burn_amp::optim::{AmpOptimizer, Moments};
+    use burn_amp::optim::{AmpOptimizer, LossScaleOptimizer, Moments};
 
     type Training = burn_amp::Autodiff<burn_amp::Amp<B, crate::precision::InF16>>;
     const WIDTH: usize = 256;
@@ -130,7 +130,7 @@ fn a_step_of_the_optimizer_reads_and_writes_each_array_once() {
     let together = moved(adam().init());
     let small = moved(adam().with_moments(Moments::Bf16).init());
     let smallest = moved(adam().with_moments(Moments::Bits8).init());
-    let one_by_one = moved(adam().unfused().init());
+    let one_by_one = moved(LossScaleOptimizer::new(AdamConfig::new().init()));
     println!(
         "bytes per parameter: {together}, BF16 moments {small}, 8-bit moments {smallest}, one by one {one_by_one}"
     );

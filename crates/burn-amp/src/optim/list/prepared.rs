@@ -1,0 +1,213 @@
+//! A parameter on its way into the step of all parameters, and out of it.
+
+use burn::module::ParamId;
+use burn_amp_core::Precision;
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{
+        Listed, ListedOf, Master, MasterOf, MomentFormat, MomentOf, Place, Stepped, SteppedOf,
+        offset, rounded, rounding::mixed, undefined, weights, widened,
+    },
+};
+use burn_backend::{DType, IntDType, TensorMetadata, tensor::FloatTensor};
+
+use super::{
+    super::Masters,
+    state::ListState,
+    step::ListOptimizer,
+    walk::{Facts, TakenParameter},
+};
+use crate::{
+    graph::Recorded,
+    loss_scale::Passes,
+    policy::Context,
+    precision,
+    tensor::{AmpTensor, Factors, Parts, Reader, Role},
+};
+
+/// What is known of a parameter that waits for its step.
+pub(super) struct Waiting<B: AmpBackend> {
+    pub(super) id: ParamId,
+    pub(super) facts: Facts,
+    context: &'static Context<B>,
+    /// Its state, without what the step takes.
+    state: ListState<B>,
+    /// Whether the master that the step returns is kept.
+    keeps_master: bool,
+}
+
+impl<B: AmpBackend> ListOptimizer<B> {
+    /// Prepares a parameter and its state. Also returns the factors that are left to the step.
+    pub(super) fn prepared(
+        &self,
+        taken: TakenParameter<B>,
+        state: ListState<B>,
+        passes: &Passes<B>,
+    ) -> (Waiting<B>, ListedOf<B>, Factors<B>) {
+        let ListState {
+            time,
+            undecided: _,
+            master,
+            moments,
+            shape,
+        } = state;
+        let TakenParameter {
+            id,
+            parameter,
+            gradient,
+            facts,
+        } = taken;
+        let (low, context) = (low_copy(&parameter), parameter.context);
+        let dtype = parameter.exact_dtype();
+        // The step writes to the parameter in place, since nobody else holds it.
+        let parameter = parameter.read(dtype, Reader::Cut);
+        let (parameter, master, keeps_master) = self.weights(parameter, master);
+        let format = self.moments.format(shape.num_elements(), facts.keeps_more);
+        let moments = self.moments_in(format, &parameter, time, moments);
+        let (gradient, factors) = gradient.into_unscaled();
+        let time = time + 1;
+        let listed = Listed {
+            parameter,
+            gradient,
+            factor: factors.unscale,
+            master,
+            moments,
+            key: key(self.seed, id, time),
+            rounds_stochastically: self.masters == Masters::Stochastic,
+            time: i32::try_from(time).unwrap_or(i32::MAX),
+            low: low.map(precision::to_float),
+        };
+        let state = ListState {
+            time,
+            undecided: passes.clone(),
+            ..ListState::new(shape)
+        };
+        let waiting = Waiting {
+            id,
+            facts,
+            context,
+            state,
+            keeps_master,
+        };
+        (waiting, listed, factors)
+    }
+
+    /// Returns the parameter that the step reads and writes, its separate master, and whether that is kept.
+    fn weights(
+        &self,
+        parameter: FloatTensor<B>,
+        master: MasterOf<B>,
+    ) -> (FloatTensor<B>, MasterOf<B>, bool) {
+        match (parameter.dtype(), self.masters, master) {
+            (DType::BF16, Masters::Split, Master::Offset(offset)) => {
+                (parameter, Master::Offset(offset), true)
+            }
+            (DType::BF16, Masters::Split, Master::Parameter) => {
+                let (shape, device) = (parameter.shape(), B::float_device(&parameter));
+                let offset = B::int_zeros(shape, &device, IntDType::I16);
+                (parameter, Master::Offset(offset), true)
+            }
+            (DType::BF16, Masters::Split, Master::F32(master)) => {
+                let (parameter, offset) = offset::split::<B>(master);
+                (parameter, Master::Offset(offset), true)
+            }
+            (DType::F16, Masters::Stochastic, master)
+            | (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
+                let master = weights::<B>(master, parameter.clone());
+                (parameter, Master::F32(master), true)
+            }
+            // Masters are no longer kept, or the model was converted back to F32: the step still starts from them.
+            (
+                DType::F16 | DType::BF16,
+                Masters::None | Masters::Stochastic,
+                master @ (Master::F32(_) | Master::Offset(_)),
+            ) => {
+                let master = weights::<B>(master, parameter.clone());
+                (parameter, Master::F32(master), false)
+            }
+            (DType::F32, _, Master::F32(master)) => (master, Master::Parameter, false),
+            (_, _, _) => (parameter, Master::Parameter, false),
+        }
+    }
+
+    /// Returns as many moments as the rule has, in a format.
+    fn moments_in(
+        &self,
+        format: MomentFormat,
+        parameter: &FloatTensor<B>,
+        time: usize,
+        moments: Vec<MomentOf<B>>,
+    ) -> Vec<MomentOf<B>> {
+        let wide = precision::of(parameter).join(Precision::F32);
+        let (shape, device) = (parameter.shape(), B::float_device(parameter));
+        let mut moments = moments.into_iter();
+        let moments = (0..self.rule.moments()).map(|at| {
+            let moment = match moments.next() {
+                Some(moment) if moment.format() == format && format != MomentFormat::Wide => {
+                    return moment;
+                }
+                Some(moment) => {
+                    let dtype = precision::to_burn(wide);
+                    widened::<B>(moment, shape.clone(), dtype, Place::at(at))
+                }
+                None if time == 0 => {
+                    let dtype = precision::to_float(wide);
+                    return undefined::<B>(format, shape.clone(), dtype, &device);
+                }
+                // Adam had no largest second moment before: its next is the largest.
+                None => B::float_zeros(shape.clone(), &device, precision::to_float(wide)),
+            };
+            // A state in another format is rounded to the nearest, once.
+            rounded::<B>(moment, format, Place::at(at), None)
+        });
+        moments.collect()
+    }
+}
+
+impl<B: AmpBackend> Waiting<B> {
+    /// Returns the parameter after its step, with its copy in low precision, and its state.
+    pub(super) fn ended(self, stepped: SteppedOf<B>) -> (AmpTensor<B>, ListState<B>) {
+        let Stepped {
+            parameter,
+            master,
+            moments,
+            low,
+        } = stepped;
+        let state = ListState {
+            master: match self.keeps_master {
+                true => master,
+                false => Master::Parameter,
+            },
+            moments,
+            ..self.state
+        };
+        let parameter = AmpTensor::of(Parts {
+            logical: precision::of(&parameter),
+            values: parameter,
+            context: self.context,
+            role: Role::Activation,
+            recorded: match low {
+                Some(low) => Recorded::of_lowered(precision::of(&low), low),
+                None => Recorded::nothing(),
+            },
+        });
+        (parameter, state)
+    }
+}
+
+/// Returns the low dtype in which the next forward pass will read a parameter, if ops have read it in one and it is stored
+/// in another.
+fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
+    let low = parameter.role.origin()?.lowered()?;
+    (parameter.stored() == Precision::F32).then_some(low)
+}
+
+/// Returns the key of the random numbers that a parameter draws in a step.
+fn key(seed: u64, id: ParamId, time: usize) -> u32 {
+    let halves = |number: u64| [number as u32, (number >> 32) as u32];
+    let words = [seed, id.val(), time as u64].map(halves);
+    words
+        .as_flattened()
+        .iter()
+        .fold(0, |key, word| mixed(key ^ word))
+}
