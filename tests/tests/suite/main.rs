@@ -87,6 +87,7 @@ mod shared_casts;
 mod shared_weights;
 mod single_gradients;
 mod skip_on_device;
+mod squares_in_gradients;
 mod summed_gradients;
 mod trace;
 mod training;

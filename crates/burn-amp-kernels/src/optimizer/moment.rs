@@ -77,7 +77,7 @@ impl<F, I> Moment<F, I> {
 }
 
 /// A moment in tensors of a backend.
-pub type MomentOf<B> = Moment<FloatTensor<B>, IntTensor<B>>;
+pub type StoredMomentOf<B> = Moment<FloatTensor<B>, IntTensor<B>>;
 
 /// Makes an undefined moment for a parameter of this shape.
 pub fn undefined<B: Backend>(
@@ -85,7 +85,7 @@ pub fn undefined<B: Backend>(
     shape: Shape,
     wide: FloatDType,
     device: &Device<B>,
-) -> MomentOf<B> {
+) -> StoredMomentOf<B> {
     match format.words(shape.num_elements()) {
         None => Moment::Wide(B::float_empty(shape, device, wide)),
         Some(words) => {
@@ -102,7 +102,7 @@ pub fn undefined<B: Backend>(
 ///
 /// Panics if the device cannot deliver it.
 pub fn widened<B: Backend>(
-    moment: MomentOf<B>,
+    moment: StoredMomentOf<B>,
     shape: Shape,
     wide: DType,
     place: Place,
@@ -137,7 +137,7 @@ pub fn rounded<B: Backend>(
     format: MomentFormat,
     place: Place,
     key: Option<u32>,
-) -> MomentOf<B> {
+) -> StoredMomentOf<B> {
     let Some(len) = format.words(wide.shape().num_elements()) else {
         return Moment::Wide(wide);
     };

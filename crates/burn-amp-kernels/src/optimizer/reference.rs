@@ -3,7 +3,7 @@
 use burn_backend::{TensorData, bf16, read_sync};
 
 use super::{
-    ListStepOf, ListedOf, Master, Moment, MomentOf, Place, Rule, Stepped, SteppedOf, offset,
+    ListStepOf, ListedOf, Master, Moment, Place, Rule, Stepped, SteppedOf, StoredMomentOf, offset,
     rounded,
     rounding::{Draw, to_bf16},
     rule_reference::{BeforeStep, moved, times},
@@ -116,7 +116,11 @@ impl<B: Backend> Common<B> {
     }
 
     /// The same for a moment.
-    fn moment_unless_overflowed(&self, old: MomentOf<B>, new: MomentOf<B>) -> MomentOf<B> {
+    fn moment_unless_overflowed(
+        &self,
+        old: StoredMomentOf<B>,
+        new: StoredMomentOf<B>,
+    ) -> StoredMomentOf<B> {
         let words = |old: IntTensor<B>, new: IntTensor<B>| match self.mask(new.shape()) {
             Some(mask) => B::int_mask_where(new, mask, old),
             None => new,
@@ -145,7 +149,10 @@ fn copy<B: Backend>(parameter: &FloatTensor<B>, low: FloatDType) -> FloatTensor<
 }
 
 /// Returns moments in the shape and dtype of the weights.
-fn wide<B: Backend>(moments: Vec<MomentOf<B>>, weights: &FloatTensor<B>) -> Vec<FloatTensor<B>> {
+fn wide<B: Backend>(
+    moments: Vec<StoredMomentOf<B>>,
+    weights: &FloatTensor<B>,
+) -> Vec<FloatTensor<B>> {
     let (shape, dtype) = (weights.shape(), weights.dtype());
     let moments = moments.into_iter().enumerate();
     let wide =

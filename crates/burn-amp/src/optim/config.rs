@@ -94,7 +94,7 @@ pub(super) fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
 
 /// The clipping in a configuration. Muon has none.
 #[derive(Deserialize)]
-struct Clipping {
+struct GradClipping {
     #[serde(default, alias = "gradient_clipping")]
     grad_clipping: Option<GradientClippingConfig>,
 }
@@ -110,7 +110,7 @@ macro_rules! optimizer_config {
             }
 
             fn clipping(&self) -> Option<GradientClipping> {
-                let clipping = fields::<Clipping>(self).grad_clipping;
+                let clipping = fields::<GradClipping>(self).grad_clipping;
                 clipping.map(|clipping| clipping.init())
             }
 

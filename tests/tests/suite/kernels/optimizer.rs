@@ -15,7 +15,7 @@ use burn_amp_kernels::{
     loss_scale,
     optimizer::{
         self, ListStep, ListStepOf, Listed, ListedOf, Master, MasterOf, Moment, MomentFormat,
-        MomentOf, Place, Rule, Stepped, rounding,
+        Place, Rule, Stepped, StoredMomentOf, rounding,
     },
 };
 use burn_amp_tests::Plain;
@@ -40,7 +40,7 @@ fn random(shape: [usize; 2], seed: usize, dtype: DType) -> Float {
 }
 
 /// The tensor of a moment that is not packed.
-fn unpacked(moment: &MomentOf<Plain>) -> &Float {
+fn unpacked(moment: &StoredMomentOf<Plain>) -> &Float {
     match moment {
         Moment::Wide(tensor) => tensor,
         Moment::Bf16(_) | Moment::Bits8(_) => panic!("the step changed the format of a moment"),
@@ -460,7 +460,7 @@ fn gradients_have_any_layout_and_any_number() {
 const ROUNDED: [MomentFormat; 2] = [MomentFormat::Bf16, MomentFormat::Bits8];
 
 /// The words of a moment that is rounded.
-fn words(moment: &MomentOf<Plain>) -> Vec<u32> {
+fn words(moment: &StoredMomentOf<Plain>) -> Vec<u32> {
     match moment {
         Moment::Wide(_) => panic!("the step changed the format of a moment"),
         Moment::Bf16(words) | Moment::Bits8(words) => {
@@ -471,19 +471,19 @@ fn words(moment: &MomentOf<Plain>) -> Vec<u32> {
 }
 
 /// The moment at a place with these values, rounded to the nearest.
-fn rounded(values: &Float, format: MomentFormat, place: usize) -> MomentOf<Plain> {
+fn rounded(values: &Float, format: MomentFormat, place: usize) -> StoredMomentOf<Plain> {
     optimizer::rounded::<Plain>(values.clone(), format, Place::at(place), None)
 }
 
 /// The numbers of a moment.
-fn widened(moment: MomentOf<Plain>, shape: [usize; 2], place: usize) -> Float {
+fn widened(moment: StoredMomentOf<Plain>, shape: [usize; 2], place: usize) -> Float {
     optimizer::widened::<Plain>(moment, shape.into(), DType::F32, Place::at(place))
 }
 
 /// The magnitudes of numbers of a format, counted in its steps.
 fn steps(
     format: MomentFormat,
-    moment: &MomentOf<Plain>,
+    moment: &StoredMomentOf<Plain>,
     shape: [usize; 2],
     place: usize,
 ) -> Vec<u32> {

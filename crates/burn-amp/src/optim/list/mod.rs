@@ -183,18 +183,18 @@ where
 {
     fn master_model(&self, model: M) -> M {
         match &self.0 {
-            Way::Together(list) => model.map(&mut ReplaceByMasters::<B>(&list.states)),
+            Way::Together(list) => model.map(&mut ReplaceByListedMasters::<B>(&list.states)),
             Way::OneByOne(adaptor) => adaptor.master_model(model),
         }
     }
 }
 
 /// Replaces the parameters in half precision by the masters of these states.
-struct ReplaceByMasters<'a, B>(&'a HashMap<ParamId, ListState<PlainOf<B>>>)
+struct ReplaceByListedMasters<'a, B>(&'a HashMap<ParamId, ListState<PlainOf<B>>>)
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>;
 
-impl<B> ModuleMapper<B> for ReplaceByMasters<'_, B>
+impl<B> ModuleMapper<B> for ReplaceByListedMasters<'_, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
 {

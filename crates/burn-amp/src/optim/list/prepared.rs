@@ -5,8 +5,8 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
     optimizer::{
-        Listed, ListedOf, Master, MasterOf, MomentFormat, MomentOf, Place, Stepped, SteppedOf,
-        offset, rounded, rounding::mixed, undefined, weights, widened,
+        Listed, ListedOf, Master, MasterOf, MomentFormat, Place, Stepped, SteppedOf,
+        StoredMomentOf, offset, rounded, rounding::mixed, undefined, weights, widened,
     },
 };
 use burn_backend::{DType, IntDType, TensorMetadata, tensor::FloatTensor};
@@ -136,8 +136,8 @@ impl<B: AmpBackend> ListOptimizer<B> {
         format: MomentFormat,
         parameter: &FloatTensor<B>,
         time: usize,
-        moments: Vec<MomentOf<B>>,
-    ) -> Vec<MomentOf<B>> {
+        moments: Vec<StoredMomentOf<B>>,
+    ) -> Vec<StoredMomentOf<B>> {
         let wide = precision::of(parameter).join(Precision::F32);
         let (shape, device) = (parameter.shape(), B::float_device(parameter));
         let mut moments = moments.into_iter();

@@ -2,7 +2,7 @@
 
 use burn_amp_kernels::{
     AmpBackend,
-    optimizer::{Master, MasterOf, MomentOf},
+    optimizer::{Master, MasterOf, StoredMomentOf},
 };
 use burn_backend::{
     Shape,
@@ -20,7 +20,7 @@ pub struct ListState<B: AmpBackend> {
     pub(super) undecided: Passes<B>,
     pub(super) master: MasterOf<B>,
     /// The moments, as many as the rule has; undefined if `time` is 0.
-    pub(super) moments: Vec<MomentOf<B>>,
+    pub(super) moments: Vec<StoredMomentOf<B>>,
     /// The shape of the parameter.
     pub(super) shape: Shape,
 }
