@@ -8,7 +8,7 @@
 //! dx = g - exp(x - log_sum_exp) sum(g)
 //! ```
 //!
-//! The forward kernel is that of [`softmax`](crate::softmax). In addition to the output it writes one F32
+//! The forward kernel is that of [`softmax`]. In addition to the output it writes one F32
 //! number per row, which is undefined if rows have no elements. Bytes per element with an F16 or BF16 input and an F32
 //! output; the last column is the reference, op by op, without Fusion:
 //!

@@ -63,6 +63,7 @@ where
     M: AutodiffModule<B>;
 
 /// How parameters are stepped.
+#[doc(hidden)] // As above.
 enum Way<C, M, B>
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
