@@ -5,8 +5,8 @@
 //! read a function where it jumps, and the jump is rarer than once in all runs by hand:
 //!
 //! * seeds 44002669 and 44055139: `x / x` where an element of `x` is zero after rounding
-//! * seeds 44045212, 44046283, 44055186 and 44087062: a quotient by sums that are nearly zero, so that its gradient
-//!   overflows F16. At most 3 runs by hand were made then to find such an overflow
+//! * seeds 44045212, 44046283, 44055186 and 44087062: the gradients overflow at every loss scale. Each divides by sums
+//!   near zero, which is the likely cause. At most 3 runs by hand were made then to find such an overflow
 //! * seed 44045697: `atan2` of a product that is zero, whose sign is that of π
 
 use burn_amp_core::{Policy, Precision};
