@@ -1,13 +1,14 @@
 //! How far results in low precision may be off: as far as those of casts by hand.
 //!
-//! Of 100,000 programs (seeds 44000000 on) this called ten wrong. One was: the gradient of `atan2` in F16. Two panic in
-//! plain Burn, too, in a third of their runs: a loss that shares a leaf with another one (44039886, 44042607). The others
-//! read a function where it jumps, and the jump is rarer than once in all runs by hand:
+//! Of 100,000 programs (seeds 44000000 on) this called ten wrong. One was: the gradient of `atan2` in F16. Two fail at
+//! random in plain Burn, too: they have a loss that shares a leaf with another one (44039886, 44042607). Three read a
+//! function where it jumps, and the jump is rarer than once in all runs by hand:
 //!
 //! * seeds 44002669 and 44055139: `x / x` where an element of `x` is zero after rounding
-//! * seeds 44045212, 44046283, 44055186 and 44087062: the gradients overflow at every loss scale. Each divides by sums
-//!   near zero, which is the likely cause. At most 3 runs by hand were made then to find such an overflow
 //! * seed 44045697: `atan2` of a product that is zero, whose sign is that of π
+//!
+//! In the other four (44045212, 44046283, 44055186, 44087062) the gradients overflow at every loss scale, probably
+//! because each divides by sums near zero: an overflow was looked for in three runs by hand only.
 
 use burn_amp_core::{Policy, Precision};
 use burn_backend::{FloatDType, TensorData};
