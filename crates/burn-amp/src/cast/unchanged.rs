@@ -36,9 +36,10 @@ impl<B: AmpBackend> Look<B> {
     /// Looks at a call, unless somebody watches.
     #[inline(always)]
     pub(crate) fn begin() -> Self {
-        match watching::is_on() {
-            true => Self::Changed,
-            false => Self::Begun,
+        if watching::is_on() {
+            Self::Changed
+        } else {
+            Self::Begun
         }
     }
 
