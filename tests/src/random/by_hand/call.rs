@@ -40,6 +40,10 @@ impl Call {
     }
 
     pub(super) fn float(&mut self, x: &Rounded) {
+        match (self.op, self.aside.len()) {
+            (Op::float_div, 1) | (Op::float_recip, 0) | (Op::float_atan2, _) => divides_by(x),
+            _ => {}
+        }
         let elements = x.shape().num_elements();
         self.largest = self.largest.max(elements);
         self.aside.push((x.stored, x.logical, x.known, elements));
@@ -113,6 +117,17 @@ impl Call {
             }
         })
     }
+}
+
+/// Notes the signs of a divisor.
+fn divides_by(x: &Rounded) {
+    ROUNDING.with_borrow_mut(|rounding| {
+        if let Some(rounding) = rounding {
+            let values = x.values.clone().into_data();
+            let signs = values.iter::<f64>().map(|x| x.partial_cmp(&0.0));
+            rounding.divisor_signs.extend(signs);
+        }
+    });
 }
 
 /// The values of a product, with the rounding errors that the backend makes when it adds up in low precision. The error

@@ -18,7 +18,7 @@ mod ops;
 mod rows;
 mod uses;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, cmp::Ordering};
 
 use burn::backend::Flex;
 use burn_amp_core::{Policy, Precision, scalar};
@@ -39,6 +39,8 @@ pub struct Rounding {
     pub chance: Option<Chance>,
     /// Which ops round.
     pub scope: Scope,
+    /// How each element compares with zero by which the program has divided, or whose angle it has taken.
+    pub divisor_signs: Vec<Option<Ordering>>,
 }
 
 /// How chance decides.
@@ -92,8 +94,8 @@ thread_local! {
     static ROUNDING: RefCell<Option<Rounding>> = const { RefCell::new(None) };
 }
 
-/// Runs a function in which ops round as given.
-pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
+/// Runs a function in which ops round as given. Returns the signs of the divisors, too.
+pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> (T, Vec<Option<Ordering>>) {
     /// Ends the rounding, also after a panic.
     struct End;
 
@@ -105,7 +107,10 @@ pub fn rounding<T>(rounding: Rounding, f: impl FnOnce() -> T) -> T {
 
     ROUNDING.set(Some(rounding));
     let _end = End;
-    f()
+    let result = f();
+    let rounding = ROUNDING.take();
+    let signs = rounding.map_or(vec![], |rounding| rounding.divisor_signs);
+    (result, signs)
 }
 
 /// Runs a function in another scope.
