@@ -230,8 +230,7 @@ impl<'a> ByHandRuns<'a> {
                 disturbed: false,
                 scales: self.scales.clone(),
             };
-            let (outcome, signs) =
-                rounding(how, || run::<OnByHand>(self.program, &circumstances));
+            let (outcome, signs) = rounding(how, || run::<OnByHand>(self.program, &circumstances));
             self.divides_by_noise |= signs.contains(&Some(Ordering::Equal));
             if number == 0 {
                 self.divisor_signs = signs;

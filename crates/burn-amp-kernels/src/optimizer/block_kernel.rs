@@ -62,7 +62,7 @@ pub(super) fn step_blocks<G: Numeric, P: Numeric, L: Numeric>(
         bases[at] = 0u32;
         largest[at] = 0u32;
     }
-    if spot.is_there && stored.own.is_first == 0u32 {
+    if spot.is_there {
         #[unroll]
         for at in 0..count {
             words[at] = stored.words.index(at)[spot.place];

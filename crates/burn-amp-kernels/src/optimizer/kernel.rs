@@ -112,7 +112,11 @@ fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
         for lane in 0..lanes {
             let position = turn * lanes + lane;
             let side = comptime!(lane as u32);
-            let before = moments_before::<P, L>(stored, turn, side, code);
+            let before = Moments {
+                first: moment::<P, L>(stored, 0usize, turn, side, code),
+                second: moment::<P, L>(stored, 1usize, turn, side, code),
+                largest: moment::<P, L>(stored, 2usize, turn, side, code),
+            };
             let after = step_or_copy::<G, P, L>(gradients, stored, before, step, position, code);
             if comptime!(has_words) {
                 let draw = draw(position, stored.own.key);
@@ -145,30 +149,8 @@ fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
     }
 }
 
-/// Returns the moments of an element before its step.
-#[cube]
-fn moments_before<P: Numeric, L: Numeric>(
-    stored: &Stored<P, L>,
-    turn: usize,
-    #[comptime] side: u32,
-    #[comptime] code: Code,
-) -> Moments {
-    let mut first = f32::new(0.0);
-    let mut second = f32::new(0.0);
-    let mut largest = f32::new(0.0);
-    if stored.own.is_first == 0u32 {
-        first = moment::<P, L>(stored, 0usize, turn, side, code);
-        second = moment::<P, L>(stored, 1usize, turn, side, code);
-        largest = moment::<P, L>(stored, 2usize, turn, side, code);
-    }
-    Moments {
-        first,
-        second,
-        largest,
-    }
-}
-
-/// Reads one of the moments; 0 if the rule does not have it.
+/// Reads one of the moments before the step; 0 if the rule does not have it. Those before a first step are not initialized,
+/// and the step does not use them.
 #[cube]
 fn moment<P: Numeric, L: Numeric>(
     stored: &Stored<P, L>,
