@@ -1,6 +1,6 @@
 //! The node of a chain in a graph.
 
-use std::{any::TypeId, mem, sync::Arc};
+use std::{any::TypeId, mem};
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
@@ -44,7 +44,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
         values: values.clone(),
-        roles: parents.iter().map(|(role, _)| *role).collect(),
+        roles: std::array::from_fn(|at| parents.get(at).map(|(role, _)| *role)),
         mask: None,
         of_plus: plus.map_or(DType::F32, |(_, plus)| plus.dtype()),
     };
@@ -131,14 +131,16 @@ struct Kept<B: AmpBackend> {
     /// The operand; `None` if the graph keeps it, or the backward pass does not read it.
     x: Option<FloatTensor<B>>,
     values: Affine<FloatTensor<B>>,
-    roles: Arc<[Role]>,
+    /// In the order of the node's parents, of which each has another role.
+    roles: [Option<Role>; 6],
     /// Where no gradient passes.
     mask: Option<SignMask<B>>,
     /// The dtype of what was added.
     of_plus: DType,
 }
 
-/// The sums of both groups of factors, as far as they are wanted.
+/// The sums of both groups of factors, as far as they are wanted. If the chain divides, the products of the first group are
+/// divided once: the derivative of `1 / scale` is `-1 / scale²`.
 type Groups<B> = [Option<Sums<FloatTensor<B>>>; 2];
 
 impl<B: AmpBackend> Node<B> for Kept<B> {
@@ -156,7 +158,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
             (None, None) => (grad.clone(), grad),
         };
         let groups = self.groups(&x, &grad);
-        for (at, role) in self.roles.iter().enumerate() {
+        for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
                 Role::X => {
                     let term = Term::Chain(ChainTerm {
@@ -177,7 +179,7 @@ impl<B: AmpBackend> Kept<B> {
     /// Computes the sums of which the gradients of the factors are made.
     fn groups(&self, x: &FloatTensor<B>, grad: &FloatTensor<B>) -> Groups<B> {
         let values = &self.values;
-        let is_wanted = |role| self.roles.contains(&role);
+        let is_wanted = |role| self.roles.contains(&Some(role));
         let after_is_first = values.rescale.is_none();
         let of_group = |group| sums::<B>(x.clone(), values.clone(), grad.clone(), group);
         let wants_after = is_wanted(Role::After);
@@ -187,8 +189,14 @@ impl<B: AmpBackend> Kept<B> {
         if wants_first && wants_second && is_one_sum::<B>(values, grad) {
             return both_groups::<B>(of_group(Group::All), values).map(Some);
         }
+        let first = |mut sums: Sums<FloatTensor<B>>| {
+            if values.divides && is_wanted(Role::Scale) {
+                sums.of_product = scaled::<B>(values, sums.of_product);
+            }
+            sums
+        };
         [
-            wants_first.then(|| of_group(Group::First)),
+            wants_first.then(|| first(of_group(Group::First))),
             wants_second.then(|| of_group(Group::Second)),
         ]
     }
@@ -208,11 +216,7 @@ impl<B: AmpBackend> Kept<B> {
         } = sums.expect("the sums of a wanted group are computed");
         let gradient = match factor {
             Role::Before => scaled::<B>(values, of_gradient),
-            // The derivative of `1 / scale` is `-1 / scale²`.
-            Role::Scale if values.divides => {
-                let twice = scaled::<B>(values, scaled::<B>(values, of_product));
-                B::float_neg(twice)
-            }
+            Role::Scale if values.divides => B::float_neg(scaled::<B>(values, of_product)),
             Role::Scale | Role::Rescale => of_product,
             _ => of_gradient,
         };
@@ -238,13 +242,18 @@ fn both_groups<B: AmpBackend>(
         of_gradient,
         of_product,
     } = all;
+    let scaled_product = scaled::<B>(values, of_product.clone());
+    let of_first = match values.divides {
+        true => scaled_product.clone(),
+        false => of_product,
+    };
     let first = Sums {
         of_gradient: rescaled::<B>(values, of_gradient.clone()),
-        of_product: rescaled::<B>(values, of_product.clone()),
+        of_product: rescaled::<B>(values, of_first),
     };
     let second = Sums {
         of_gradient,
-        of_product: scaled::<B>(values, of_product),
+        of_product: scaled_product,
     };
     [first, second]
 }
