@@ -61,8 +61,10 @@ fn tolerance(op: Op, class: Class) -> (f64, To) {
 /// Vulkan; CUDA's are tighter.
 fn tolerance_on_cubecl(op: Op, class: Class) -> Option<(f64, To)> {
     match op {
-        // The Vulkan specification allows 4096 units in the last place for atan; asin and acos inherit from it.
-        Op::float_asin | Op::float_acos | Op::float_atan => Some((4096.0, To::Itself)),
+        // The Vulkan specification allows 4096 units in the last place for atan and atan2; asin and acos inherit from it.
+        Op::float_asin | Op::float_acos | Op::float_atan | Op::float_atan2 => {
+            Some((4096.0, To::Itself))
+        }
         // It allows 3 + 2|x| for exp and 3 for log; the other ops inherit from these two. CTC adds logarithms at every
         // time step.
         Op::float_exp
