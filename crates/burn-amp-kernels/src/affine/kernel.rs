@@ -7,7 +7,10 @@ use super::{
     device::{Chain, Factors, FactorsLaunch, PointLaunch, factor, plus},
     layout::{DIMS, Layout},
 };
-use crate::cube::plan::{address_type, empty_on_device_of, one_each, storage, vector_size};
+use crate::cube::{
+    layout::{in_order, out_of_order, permuted},
+    plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
+};
 
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
@@ -122,7 +125,8 @@ impl<R: CubeRuntime> Launch<R> {
         let [before, scale, rescale, after] = factors.map(|factor| layout.varies(factor));
         Some(Self {
             vector_size: vector_size(&x.client, widest, &layout.sizes()[DIMS - 1..]),
-            factors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
+            factors: factors
+                .map(|factor| factor.map(|factor| in_order(factor.clone(), &layout.grid_order))),
             chain: Chain {
                 before,
                 scale,
@@ -137,7 +141,7 @@ impl<R: CubeRuntime> Launch<R> {
 
     /// Passes a tensor of the shape of `x` to a kernel.
     pub(super) fn arg(&self, tensor: &CubeTensor<R>) -> ArrayArg<R> {
-        self.layout.ordered(tensor.clone()).into_array_arg()
+        in_order(tensor.clone(), &self.layout.order).into_array_arg()
     }
 
     /// Passes the chain to a kernel.
@@ -170,7 +174,7 @@ pub(crate) fn affine<R: CubeRuntime>(
 ) -> Option<CubeTensor<R>> {
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
     let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
-    let output = empty_on_device_of(x, launch.layout.shape(&x.shape()), dtype);
+    let output = empty_on_device_of(x, permuted(&x.shape(), &launch.layout.order), dtype);
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
     affine_kernel::launch::<R>(
         &x.client,
@@ -184,7 +188,7 @@ pub(crate) fn affine<R: CubeRuntime>(
         output.clone().into_array_arg(),
         [x.dtype, plus_dtype, dtype].map(storage),
     );
-    Some(launch.layout.restored(output))
+    Some(out_of_order(output, &launch.layout.order))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.
@@ -206,10 +210,10 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
         .collect();
     let launch = Launch::new(x, affine, &shapes, &[grad.dtype, plus_dtype, dtype])?;
     let layout = &launch.layout;
-    let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
+    let dx = empty_on_device_of(x, permuted(&x.shape(), &layout.order), dtype);
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
-    let [before, of_squares, of_sum] =
-        small.map(|tensor| optional(tensor.map(|tensor| layout.factor(tensor.clone()))));
+    let [before, of_squares, of_sum] = small
+        .map(|tensor| optional(tensor.map(|tensor| in_order(tensor.clone(), &layout.grid_order))));
     let others = OthersLaunch::new(
         before.into(),
         of_squares.into(),
@@ -230,5 +234,5 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
         dx.clone().into_array_arg(),
         [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),
     );
-    Some(layout.restored(dx))
+    Some(out_of_order(dx, &layout.order))
 }

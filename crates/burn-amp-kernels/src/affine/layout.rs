@@ -3,7 +3,7 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 
-use crate::cube::layout::{in_order, order_of, out_of_order, permuted};
+use crate::cube::layout::order_of;
 
 /// The most dimensions that the kernels distinguish.
 pub(super) const DIMS: usize = 4;
@@ -11,9 +11,9 @@ pub(super) const DIMS: usize = 4;
 /// The order of a tensor's dimensions in memory, and its grid in that order.
 pub(super) struct Layout {
     /// The dimensions of `x`, outermost first.
-    order: Vec<usize>,
+    pub(super) order: Vec<usize>,
     /// The dimensions of the grid, outermost first.
-    grid_order: Vec<usize>,
+    pub(super) grid_order: Vec<usize>,
     grid: Vec<usize>,
     /// Neighbouring dimensions of the grid along which each factor is either constant or not, as ranges of
     /// `grid_order`.
@@ -92,36 +92,6 @@ impl Layout {
             *to = range.clone().map(|at| size(self.grid_order[at])).product();
         }
         sizes
-    }
-
-    /// A tensor of the shape of `x`, in the order of memory of `x`.
-    pub(super) fn ordered<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        in_order(tensor, &self.order)
-    }
-
-    /// A factor in the order of memory of `x`.
-    pub(super) fn factor<R: CubeRuntime>(&self, factor: CubeTensor<R>) -> CubeTensor<R> {
-        in_order(factor, &self.grid_order)
-    }
-
-    /// The shape of `x` in the order of memory.
-    pub(super) fn shape(&self, x: &Shape) -> Shape {
-        permuted(x, &self.order)
-    }
-
-    /// A shape of the grid's rank in the order of memory.
-    pub(super) fn grid_shape(&self, shape: &Shape) -> Shape {
-        permuted(shape, &self.grid_order)
-    }
-
-    /// Undoes [`ordered`](Self::ordered).
-    pub(super) fn restored<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        out_of_order(tensor, &self.order)
-    }
-
-    /// Undoes [`factor`](Self::factor).
-    pub(super) fn restored_factor<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        out_of_order(tensor, &self.grid_order)
     }
 }
 

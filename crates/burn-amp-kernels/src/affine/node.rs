@@ -5,10 +5,10 @@ use std::{any::TypeId, mem, sync::Arc};
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 use super::{
-    Affine, Group, SMALL, Sums,
+    Affine, Group, Rest, SMALL, Sums,
     joint::contribute,
     op::{forward, in_order_of},
-    reference::{rescaled, scaled, summed},
+    reference::summed,
     sums::sums,
     term::{ChainTerm, Term},
 };
@@ -50,11 +50,8 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
-            sign_mask::kept(if reads_x {
-                sign_mask::not_positive_as::<B>(output.clone(), &x.primitive)
-            } else {
-                sign_mask::not_positive::<B>(output.clone())
-            })
+            let order = reads_x.then_some(&x.primitive);
+            sign_mask::kept(sign_mask::not_positive::<B>(output.clone(), order))
         }),
         ..kept
     };
@@ -145,16 +142,13 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
     fn backward<const N: usize>(mut self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let x = self.x.take().or_else(|| pass.operand(0));
-        // Only the shape is read of what stands for an `x` that is not needed.
-        let (x, grad) = match (x, self.mask.take()) {
-            (Some(x), Some(mask)) => (x.clone(), sign_mask::zeroed_as::<B>(grad, mask, &x)),
-            (Some(x), None) => (x.clone(), in_order_of::<B>(grad, &x)),
-            (None, Some(mask)) => {
-                let grad = sign_mask::zeroed::<B>(grad, mask);
-                (grad.clone(), grad)
-            }
-            (None, None) => (grad.clone(), grad),
+        let grad = match (self.mask.take(), &x) {
+            (Some(mask), order) => sign_mask::zeroed::<B>(grad, mask, order.as_ref()),
+            (None, Some(x)) => in_order_of::<B>(grad, x),
+            (None, None) => grad,
         };
+        // Only the shape is read of what stands for an `x` that is not needed.
+        let x = x.unwrap_or_else(|| grad.clone());
         let groups = self.groups(&x, &grad);
         for (at, role) in self.roles.iter().enumerate() {
             match role {
@@ -163,6 +157,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
                         x: x.clone(),
                         affine: self.values.clone(),
                         grad: grad.clone(),
+                        rest: Rest::plus(None),
                     });
                     contribute(term, at, &B::float_device(&grad), &mut pass);
                 }
@@ -207,10 +202,10 @@ impl<B: AmpBackend> Kept<B> {
             of_product,
         } = sums.expect("the sums of a wanted group are computed");
         let gradient = match factor {
-            Role::Before => scaled::<B>(values, of_gradient),
+            Role::Before => values.scaled::<B>(of_gradient),
             // The derivative of `1 / scale` is `-1 / scale²`.
             Role::Scale if values.divides => {
-                let twice = scaled::<B>(values, scaled::<B>(values, of_product));
+                let twice = values.scaled::<B>(values.scaled::<B>(of_product));
                 B::float_neg(twice)
             }
             Role::Scale | Role::Rescale => of_product,
@@ -239,12 +234,12 @@ fn both_groups<B: AmpBackend>(
         of_product,
     } = all;
     let first = Sums {
-        of_gradient: rescaled::<B>(values, of_gradient.clone()),
-        of_product: rescaled::<B>(values, of_product.clone()),
+        of_gradient: values.rescaled::<B>(of_gradient.clone()),
+        of_product: values.rescaled::<B>(of_product.clone()),
     };
     let second = Sums {
         of_gradient,
-        of_product: scaled::<B>(values, of_product),
+        of_product: values.scaled::<B>(of_product),
     };
     [first, second]
 }

@@ -11,6 +11,7 @@ use super::{
     sums_kernel::{DivisionLaunch, Summands, affine_sums_kernel, sum_of_slices_kernel},
 };
 use crate::cube::{
+    layout::{out_of_order, permuted},
     plan::{address_type, empty_on_device_of, one_each, storage},
     team::Team,
 };
@@ -98,8 +99,8 @@ fn launch<R: CubeRuntime>(
         [x.dtype, grad_dtype].map(storage),
     );
     let sums = sum_of_slices(results, slices, divisor);
-    let shape = layout.grid_shape(kept_shape);
-    Some(sums.map(|sums| layout.restored_factor(reshape(sums, shape.clone()))))
+    let shape = permuted(kept_shape, &layout.grid_order);
+    Some(sums.map(|sums| out_of_order(reshape(sums, shape.clone()), &layout.grid_order)))
 }
 
 /// Launches the sums of the slices, `[slices, sums]`, if there are several.
