@@ -72,13 +72,8 @@ impl Layout {
         self.fold(|dim| self.grid[dim])
     }
 
-    /// Which of the kernels' dimensions a factor varies along, as bits.
-    pub(super) fn varies(&self, factor: Option<&impl TensorMetadata>) -> u32 {
-        factor.map_or(0, |factor| self.varies_along(&factor.shape()))
-    }
-
     /// Which of the kernels' dimensions a tensor of a shape in the grid varies along, as bits.
-    pub(super) fn varies_along(&self, shape: &Shape) -> u32 {
+    pub(super) fn varies(&self, shape: &Shape) -> u32 {
         let sizes = self.fold(|dim| shape[dim]).into_iter().enumerate();
         let bits = sizes.map(|(dim, size)| u32::from(size > 1) << dim);
         bits.sum()
