@@ -55,6 +55,8 @@ mod backend {
 /// The plain backend under test.
 pub use backend::Plain;
 
+/// The plain backend without its kernels: it computes their references.
+pub type References = instrumented::Instrumented<Plain, ()>;
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn::backend::Autodiff<Plain>;
 /// The backend whose results in F32 those in low precision are compared with: the plain one; but CUDA's matrix units round

@@ -20,10 +20,10 @@
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
-//! An op is a struct that implements [`Kernel`], and [`AmpBackend::run`] runs it. Each has a folder: its contract and its
-//! node in a graph in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`, the reference in `reference.rs`. The
-//! floors, from the ground: `tensors`, [`kernel`], `graph` and `cube`, then the ops. The tests are in the workspace's suite (`tests/tests/suite/kernels`), so that CubeCL is compiled
-//! once for all of them. `bench kernels` measures each kernel against its reference.
+//! An op is a struct that implements [`Kernel`], and [`AmpBackend::run`] runs it. Each has a folder: its contract, its
+//! reference and its node in a graph in `mod.rs`, the `#[cube]` code and its launch in `kernel.rs`. The floors, from the
+//! ground: `tensors`, [`kernel`], `graph` and `cube`, then the ops. The tests are in the workspace's suite
+//! (`tests/tests/suite/kernels`), so that CubeCL is compiled once for all of them. `bench kernels` measures each kernel against its reference.
 
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

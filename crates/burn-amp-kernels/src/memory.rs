@@ -1,9 +1,9 @@
 //! Weak references to the memory of tensors.
 
-use std::{any::Any, fmt, sync::Weak};
+use std::{any::Any, sync::Weak};
 
 /// A weak reference to the memory of a tensor. Views of the tensor share its memory.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Memory {
     holders: Weak<dyn Any + Send + Sync>,
     bytes: usize,
@@ -35,14 +35,5 @@ impl Memory {
     /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-}
-
-impl fmt::Debug for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("bytes", &self.bytes)
-            .field("is_held", &self.is_held())
-            .finish()
     }
 }

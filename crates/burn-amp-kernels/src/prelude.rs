@@ -5,7 +5,7 @@ pub(crate) use burn_autodiff::{
     checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
 };
 pub(crate) use burn_backend::{
-    Backend, DType, FloatDType, Shape, TensorMetadata, get_device_settings,
+    Backend, DType, FloatDType, Shape, TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 #[cfg(feature = "cubecl")]

@@ -45,6 +45,15 @@ pub trait Instrument<B: AmpBackend>:
     }
 }
 
+/// No instrument: the backend without its kernels, as the references of these are computed.
+impl<B: AmpBackend> Instrument<B> for () {
+    type Seen = ();
+
+    fn before<'a>(_op: Op, _operands: impl Iterator<Item = Value<'a, B>>) {}
+
+    fn after<'a>(_seen: (), _results: impl Iterator<Item = Value<'a, B>>) {}
+}
+
 /// A tensor of a call, or a dtype that the caller asks for.
 pub enum Value<'a, B: Backend> {
     Float(&'a mut FloatTensor<B>),

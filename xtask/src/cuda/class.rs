@@ -20,10 +20,7 @@ const CLASSES: &[(&str, &[&str])] = &[
     ),
     ("reduction", &["reduce_kernel", "*reduce"]),
     ("fused", &["elemwise_fuse"]),
-    (
-        "row",
-        &["softmax", "log_softmax", "layer_norm", "sum_over_teams"],
-    ),
+    ("row", &["softmax", "log_softmax", "layer_norm"]),
     (
         "norm",
         &["norm_", "affine_", "sum_of_slices", "column_sums"],
@@ -80,7 +77,6 @@ pub fn is_ours(entry: &str) -> bool {
         "softmax_backward_kernel",
         "log_softmax_",
         "layer_norm_",
-        "sum_over_teams",
         "scalar_kernel",
         "activation_",
         "not_finite",

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::Activation;
 use crate::cube::{
-    layout::{ordered_as, restored_as},
+    layout::{in_order, order_of, out_of_order},
     plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
 };
 
@@ -78,7 +78,8 @@ pub(crate) fn activation<R: CubeRuntime>(
     activation: Activation,
     dtype: DType,
 ) -> CubeTensor<R> {
-    let ordered = ordered_as(x.clone(), &x);
+    let order = order_of(&x);
+    let ordered = in_order(x.clone(), &order);
     let output = empty_on_device_of(&x, ordered.shape(), dtype);
     let dtypes = [
         x.dtype,
@@ -89,7 +90,7 @@ pub(crate) fn activation<R: CubeRuntime>(
     let elements = x.meta.num_elements();
     let vector_size = vector_size(&x.client, widest, &[elements]);
     let (cubes, units) = one_each(&x.client, elements / vector_size);
-    let grad = grad.map(|grad| ordered_as(grad, &x).into_array_arg());
+    let grad = grad.map(|grad| in_order(grad, &order).into_array_arg());
     activation_kernel::launch::<R>(
         &x.client,
         cubes,
@@ -102,5 +103,5 @@ pub(crate) fn activation<R: CubeRuntime>(
         activation,
         dtypes.map(storage),
     );
-    restored_as(output, &x)
+    out_of_order(output, &order)
 }

@@ -2,19 +2,6 @@
 
 use cubecl::prelude::*;
 
-/// What a kernel is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Chain {
-    /// The dimensions along which each factor varies, as bits: before, scale, rescale, after.
-    pub before: u32,
-    pub scale: u32,
-    pub rescale: u32,
-    pub after: u32,
-    /// Whether `scale` divides.
-    pub divides: bool,
-    pub relu: bool,
-}
-
 /// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Point {
@@ -24,17 +11,29 @@ pub(super) struct Point {
     pub d: usize,
 }
 
+/// A tensor that varies along some of the dimensions only.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct Factor {
+    values: Array<f32>,
+    /// These dimensions, as bits.
+    #[cube(comptime)]
+    varies: u32,
+}
+
 /// A chain: its factors, and how they lie in the four dimensions.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Factors {
-    pub before: ComptimeOption<Array<f32>>,
-    pub scale: ComptimeOption<Array<f32>>,
-    pub rescale: ComptimeOption<Array<f32>>,
-    pub after: ComptimeOption<Array<f32>>,
+    pub before: ComptimeOption<Factor>,
+    pub scale: ComptimeOption<Factor>,
+    pub rescale: ComptimeOption<Factor>,
+    pub after: ComptimeOption<Factor>,
     /// The sizes of the dimensions.
     pub sizes: Point,
+    /// Whether `scale` divides.
     #[cube(comptime)]
-    pub of: Chain,
+    pub divides: bool,
+    #[cube(comptime)]
+    pub relu: bool,
 }
 
 #[cube]
@@ -57,7 +56,7 @@ impl Factors {
 
     /// `x + before`
     pub fn centered<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
-        plus::<N>(x, &self.before, at, self.sizes, comptime!(self.of.before))
+        plus::<N>(x, &self.before, at, self.sizes)
     }
 
     /// `x · scale`, or `x / scale`.
@@ -65,8 +64,8 @@ impl Factors {
         #[comptime]
         match &self.scale {
             ComptimeOption::Some(scale) => {
-                let scale = factor::<N>(scale, at, self.sizes, comptime!(self.of.scale));
-                if comptime!(self.of.divides) {
+                let scale = scale.at::<N>(at, self.sizes);
+                if comptime!(self.divides) {
                     x / scale
                 } else {
                     x * scale
@@ -80,9 +79,7 @@ impl Factors {
     pub fn rescaled<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         #[comptime]
         match &self.rescale {
-            ComptimeOption::Some(rescale) => {
-                x * factor::<N>(rescale, at, self.sizes, comptime!(self.of.rescale))
-            }
+            ComptimeOption::Some(rescale) => x * rescale.at::<N>(at, self.sizes),
             ComptimeOption::None => x,
         }
     }
@@ -91,7 +88,7 @@ impl Factors {
     pub fn chain<N: Size>(&self, centered: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         let y = self.scaled::<N>(centered, at);
         let y = self.rescaled::<N>(y, at);
-        plus::<N>(y, &self.after, at, self.sizes, comptime!(self.of.after))
+        plus::<N>(y, &self.after, at, self.sizes)
     }
 
     /// The gradient of the result, where the ReLU let it pass.
@@ -101,7 +98,7 @@ impl Factors {
         centered: Vector<f32, N>,
         at: Point,
     ) -> Vector<f32, N> {
-        if comptime!(self.of.relu) {
+        if comptime!(self.relu) {
             let y = self.chain::<N>(centered, at);
             select_many(y.less_equal(Vector::new(0.0)), Vector::new(0.0), grad)
         } else {
@@ -129,38 +126,35 @@ fn index(point: Point, sizes: Point, #[comptime] varies: u32) -> usize {
     index
 }
 
-/// The values of a factor for one vector.
 #[cube]
-pub(super) fn factor<N: Size>(
-    factor: &Array<f32>,
-    point: Point,
-    sizes: Point,
-    #[comptime] varies: u32,
-) -> Vector<f32, N> {
-    let first = index(point, sizes, varies);
-    if comptime!(varies & 8 != 0) {
-        let mut values = Vector::<f32, N>::zeroed();
-        #[unroll]
-        for i in 0..N::value() {
-            values[i] = factor[first + i];
+impl Factor {
+    /// The values for one vector.
+    pub fn at<N: Size>(&self, point: Point, sizes: Point) -> Vector<f32, N> {
+        let varies = comptime!(self.varies);
+        let first = index(point, sizes, varies);
+        if comptime!(varies & 8 != 0) {
+            let mut values = Vector::<f32, N>::zeroed();
+            #[unroll]
+            for i in 0..N::value() {
+                values[i] = self.values[first + i];
+            }
+            values
+        } else {
+            Vector::new(self.values[first])
         }
-        values
-    } else {
-        Vector::new(factor[first])
     }
 }
 
 #[cube]
 pub(super) fn plus<N: Size>(
     x: Vector<f32, N>,
-    summand: &ComptimeOption<Array<f32>>,
+    summand: &ComptimeOption<Factor>,
     point: Point,
     sizes: Point,
-    #[comptime] varies: u32,
 ) -> Vector<f32, N> {
     #[comptime]
     match summand {
-        ComptimeOption::Some(summand) => x + factor::<N>(summand, point, sizes, varies),
+        ComptimeOption::Some(summand) => x + summand.at::<N>(point, sizes),
         ComptimeOption::None => x,
     }
 }

@@ -4,10 +4,13 @@ use cubecl::prelude::*;
 
 use super::{
     Affine, Rest,
-    device::{Chain, Factors, FactorsLaunch, PointLaunch, factor, plus},
+    device::{Factor, FactorLaunch, Factors, FactorsLaunch, PointLaunch, plus},
     layout::{DIMS, Layout},
 };
-use crate::cube::plan::{address_type, empty_on_device_of, one_each, storage, vector_size};
+use crate::cube::{
+    layout::{in_order, out_of_order, permuted},
+    plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
+};
 
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
@@ -21,7 +24,7 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     if ABSOLUTE_POS >= output.len() {
         terminate!();
     }
-    let is_relu = comptime!(factors.of.relu);
+    let is_relu = comptime!(factors.relu);
     let at = factors.point::<N>(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let y = factors.chain::<N>(factors.centered::<N>(x, at), at);
@@ -50,13 +53,10 @@ fn plus_tensor<P: Float, N: Size>(
 /// The gradients of other readers of `x`, as [`Rest`] says.
 #[derive(CubeType, CubeLaunch)]
 struct Others<P: Float, N: Size> {
-    before: ComptimeOption<Array<f32>>,
-    of_squares: ComptimeOption<Array<f32>>,
-    of_sum: ComptimeOption<Array<f32>>,
+    before: ComptimeOption<Factor>,
+    of_squares: ComptimeOption<Factor>,
+    of_sum: ComptimeOption<Factor>,
     plus: ComptimeOption<Array<Vector<P, N>>>,
-    /// The dimensions along which the first three vary, as bits.
-    #[cube(comptime)]
-    varies: [u32; 3],
 }
 
 /// One unit computes one vector.
@@ -73,7 +73,6 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
         terminate!();
     }
     let sizes = factors.sizes;
-    let varies = comptime!(others.varies);
     let at = factors.point::<N>(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
@@ -82,30 +81,29 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     #[comptime]
     let grad = match &others.of_squares {
         ComptimeOption::Some(by) => {
-            let x = plus::<N>(x, &others.before, at, sizes, comptime!(varies[0]));
-            grad + x * factor::<N>(by, at, sizes, comptime!(varies[1]))
+            let x = plus::<N>(x, &others.before, at, sizes);
+            grad + x * by.at::<N>(at, sizes)
         }
         ComptimeOption::None => grad,
     };
-    let grad = plus::<N>(grad, &others.of_sum, at, sizes, comptime!(varies[2]));
+    let grad = plus::<N>(grad, &others.of_sum, at, sizes);
     dx[ABSOLUTE_POS] = Vector::cast_from(plus_tensor::<P, N>(grad, &others.plus));
 }
 
 /// A tensor `x`, a chain of which the kernels compute, as they read it.
-pub(super) struct Launch<R: CubeRuntime> {
+pub(super) struct Launch<'a, R: CubeRuntime> {
     pub layout: Layout,
     /// Elements per vector.
     pub vector_size: usize,
-    factors: [Option<CubeTensor<R>>; 4],
-    chain: Chain,
+    affine: &'a Affine<CubeTensor<R>>,
 }
 
-impl<R: CubeRuntime> Launch<R> {
+impl<'a, R: CubeRuntime> Launch<'a, R> {
     /// Plans a launch for tensors of the shape of `x` in the given dtypes, and for others that are broadcast to the grid.
     /// `None` if the kernels cannot compute it.
     pub(super) fn new(
         x: &CubeTensor<R>,
-        affine: &Affine<CubeTensor<R>>,
+        affine: &'a Affine<CubeTensor<R>>,
         others: &[Shape],
         dtypes: &[DType],
     ) -> Option<Self> {
@@ -113,52 +111,49 @@ impl<R: CubeRuntime> Launch<R> {
         if is_f64 || x.meta.num_elements() == 0 {
             return None;
         }
-        let factors = affine.factors();
-        let mut shapes = others.to_vec();
-        shapes.extend(factors.into_iter().flatten().map(TensorMetadata::shape));
+        let factors = affine.factors().into_iter().flatten();
+        let factors = factors.map(TensorMetadata::shape);
+        let shapes: Vec<_> = others.iter().cloned().chain(factors).collect();
         let layout = Layout::new(x, &affine.grid, &shapes)?;
         let sizes = dtypes.iter().map(DType::size);
         let widest = sizes.fold(x.dtype.size(), usize::max);
-        let [before, scale, rescale, after] = factors.map(|factor| layout.varies(factor));
         Some(Self {
             vector_size: vector_size(&x.client, widest, &layout.sizes()[DIMS - 1..]),
-            factors: factors.map(|factor| factor.map(|factor| layout.factor(factor.clone()))),
-            chain: Chain {
-                before,
-                scale,
-                rescale,
-                after,
-                divides: affine.divides,
-                relu: affine.relu,
-            },
+            affine,
             layout,
         })
     }
 
     /// Passes a tensor of the shape of `x` to a kernel.
     pub(super) fn arg(&self, tensor: &CubeTensor<R>) -> ArrayArg<R> {
-        self.layout.ordered(tensor.clone()).into_array_arg()
+        in_order(tensor.clone(), &self.layout.order).into_array_arg()
+    }
+
+    /// Passes a factor to a kernel, if there is one.
+    fn factor(&self, factor: Option<&CubeTensor<R>>) -> ComptimeOptionArgs<Factor, R> {
+        let factor = factor.map(|factor| {
+            let values = in_order(factor.clone(), &self.layout.grid_order);
+            FactorLaunch::new(values.into_array_arg(), self.layout.varies(&factor.shape()))
+        });
+        factor.into()
     }
 
     /// Passes the chain to a kernel.
     pub(super) fn factors(&self) -> FactorsLaunch<R> {
-        let [before, scale, rescale, after] = self.factors.clone().map(optional);
+        let factors = self.affine.factors();
+        let [before, scale, rescale, after] = factors.map(|factor| self.factor(factor));
         let [a, b, c, d] = self.layout.sizes();
         let sizes = PointLaunch::new(a, b, c, d);
         FactorsLaunch::new(
-            before.into(),
-            scale.into(),
-            rescale.into(),
-            after.into(),
+            before,
+            scale,
+            rescale,
+            after,
             sizes,
-            self.chain,
+            self.affine.divides,
+            self.affine.relu,
         )
     }
-}
-
-/// Passes a tensor to a kernel, if there is one.
-fn optional<R: CubeRuntime>(tensor: Option<CubeTensor<R>>) -> Option<ArrayArg<R>> {
-    tensor.map(CubeTensor::into_array_arg)
 }
 
 /// Launches the chain; `None` if the kernel cannot compute it.
@@ -170,7 +165,7 @@ pub(crate) fn affine<R: CubeRuntime>(
 ) -> Option<CubeTensor<R>> {
     let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
     let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
-    let output = empty_on_device_of(x, launch.layout.shape(&x.shape()), dtype);
+    let output = empty_on_device_of(x, permuted(&x.shape(), &launch.layout.order), dtype);
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
     affine_kernel::launch::<R>(
         &x.client,
@@ -184,7 +179,7 @@ pub(crate) fn affine<R: CubeRuntime>(
         output.clone().into_array_arg(),
         [x.dtype, plus_dtype, dtype].map(storage),
     );
-    Some(launch.layout.restored(output))
+    Some(out_of_order(output, &launch.layout.order))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.
@@ -206,17 +201,11 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
         .collect();
     let launch = Launch::new(x, affine, &shapes, &[grad.dtype, plus_dtype, dtype])?;
     let layout = &launch.layout;
-    let dx = empty_on_device_of(x, layout.shape(&x.shape()), dtype);
+    let dx = empty_on_device_of(x, permuted(&x.shape(), &layout.order), dtype);
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
-    let [before, of_squares, of_sum] =
-        small.map(|tensor| optional(tensor.map(|tensor| layout.factor(tensor.clone()))));
-    let others = OthersLaunch::new(
-        before.into(),
-        of_squares.into(),
-        of_sum.into(),
-        plus.map(|plus| launch.arg(plus)).into(),
-        small.map(|tensor| layout.varies(tensor)),
-    );
+    let [before, of_squares, of_sum] = small.map(|tensor| launch.factor(tensor));
+    let plus = plus.map(|plus| launch.arg(plus)).into();
+    let others = OthersLaunch::new(before, of_squares, of_sum, plus);
     affine_backward_kernel::launch::<R>(
         &x.client,
         cubes,
@@ -230,5 +219,5 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
         dx.clone().into_array_arg(),
         [x.dtype, grad.dtype, plus_dtype, dtype].map(storage),
     );
-    Some(layout.restored(dx))
+    Some(out_of_order(dx, &layout.order))
 }

@@ -3,7 +3,7 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 
-use crate::cube::layout::{in_order, order_of, out_of_order, permuted};
+use crate::cube::layout::order_of;
 
 /// The most dimensions that the kernels distinguish.
 pub(super) const DIMS: usize = 4;
@@ -11,9 +11,9 @@ pub(super) const DIMS: usize = 4;
 /// The order of a tensor's dimensions in memory, and its grid in that order.
 pub(super) struct Layout {
     /// The dimensions of `x`, outermost first.
-    order: Vec<usize>,
+    pub(super) order: Vec<usize>,
     /// The dimensions of the grid, outermost first.
-    grid_order: Vec<usize>,
+    pub(super) grid_order: Vec<usize>,
     grid: Vec<usize>,
     /// Neighbouring dimensions of the grid along which each factor is either constant or not, as ranges of
     /// `grid_order`.
@@ -72,13 +72,8 @@ impl Layout {
         self.fold(|dim| self.grid[dim])
     }
 
-    /// Which of the kernels' dimensions a factor varies along, as bits.
-    pub(super) fn varies(&self, factor: Option<&impl TensorMetadata>) -> u32 {
-        factor.map_or(0, |factor| self.varies_along(&factor.shape()))
-    }
-
     /// Which of the kernels' dimensions a tensor of a shape in the grid varies along, as bits.
-    pub(super) fn varies_along(&self, shape: &Shape) -> u32 {
+    pub(super) fn varies(&self, shape: &Shape) -> u32 {
         let sizes = self.fold(|dim| shape[dim]).into_iter().enumerate();
         let bits = sizes.map(|(dim, size)| u32::from(size > 1) << dim);
         bits.sum()
@@ -92,36 +87,6 @@ impl Layout {
             *to = range.clone().map(|at| size(self.grid_order[at])).product();
         }
         sizes
-    }
-
-    /// A tensor of the shape of `x`, in the order of memory of `x`.
-    pub(super) fn ordered<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        in_order(tensor, &self.order)
-    }
-
-    /// A factor in the order of memory of `x`.
-    pub(super) fn factor<R: CubeRuntime>(&self, factor: CubeTensor<R>) -> CubeTensor<R> {
-        in_order(factor, &self.grid_order)
-    }
-
-    /// The shape of `x` in the order of memory.
-    pub(super) fn shape(&self, x: &Shape) -> Shape {
-        permuted(x, &self.order)
-    }
-
-    /// A shape of the grid's rank in the order of memory.
-    pub(super) fn grid_shape(&self, shape: &Shape) -> Shape {
-        permuted(shape, &self.grid_order)
-    }
-
-    /// Undoes [`ordered`](Self::ordered).
-    pub(super) fn restored<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        out_of_order(tensor, &self.order)
-    }
-
-    /// Undoes [`factor`](Self::factor).
-    pub(super) fn restored_factor<R: CubeRuntime>(&self, tensor: CubeTensor<R>) -> CubeTensor<R> {
-        out_of_order(tensor, &self.grid_order)
     }
 }
 

@@ -9,7 +9,7 @@
 //! | [`forward`] | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
 //! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
-//! | [`moments`] | sums of `x + before` and of its square, or their means | what is kept; F32 |
+//! | [`moment`] | the sum of `x + before` or of its square, or the mean | what is kept; F32 |
 //!
 //! `x` is F16, BF16 or F32. The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in
 //! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
@@ -40,11 +40,10 @@ mod term;
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 pub use op::{backward, forward, in_order_of};
-pub use reference::{reference, reference_backward, reference_moments, reference_sums};
 pub use sum_node::{MomentOf, moment};
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;
-pub use sums::{SumAndSquares, Sums, moments, sums};
+pub use sums::{Sums, sums};
 
 use crate::prelude::*;
 

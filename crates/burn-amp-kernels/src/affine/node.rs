@@ -5,10 +5,10 @@ use std::{any::TypeId, mem};
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 use super::{
-    Affine, Group, SMALL, Sums,
+    Affine, Group, Rest, SMALL, Sums,
     joint::contribute,
     op::{forward, in_order_of},
-    reference::{rescaled, scaled, summed},
+    reference::summed,
     sums::sums,
     term::{ChainTerm, Term},
 };
@@ -50,11 +50,8 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
-            sign_mask::kept(if reads_x {
-                sign_mask::not_positive_as::<B>(output.clone(), &x.primitive)
-            } else {
-                sign_mask::not_positive::<B>(output.clone())
-            })
+            let order = reads_x.then_some(&x.primitive);
+            sign_mask::kept(sign_mask::not_positive::<B>(output.clone(), order))
         }),
         ..kept
     };
@@ -147,16 +144,13 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
     fn backward<const N: usize>(mut self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let x = self.x.take().or_else(|| pass.operand(0));
-        // Only the shape is read of what stands for an `x` that is not needed.
-        let (x, grad) = match (x, self.mask.take()) {
-            (Some(x), Some(mask)) => (x.clone(), sign_mask::zeroed_as::<B>(grad, mask, &x)),
-            (Some(x), None) => (x.clone(), in_order_of::<B>(grad, &x)),
-            (None, Some(mask)) => {
-                let grad = sign_mask::zeroed::<B>(grad, mask);
-                (grad.clone(), grad)
-            }
-            (None, None) => (grad.clone(), grad),
+        let grad = match (self.mask.take(), &x) {
+            (Some(mask), order) => sign_mask::zeroed::<B>(grad, mask, order.as_ref()),
+            (None, Some(x)) => in_order_of::<B>(grad, x),
+            (None, None) => grad,
         };
+        // Only the shape is read of what stands for an `x` that is not needed.
+        let x = x.unwrap_or_else(|| grad.clone());
         let groups = self.groups(&x, &grad);
         for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
@@ -165,6 +159,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
                         x: x.clone(),
                         affine: self.values.clone(),
                         grad: grad.clone(),
+                        rest: Rest::plus(None),
                     });
                     contribute(term, at, &B::float_device(&grad), &mut pass);
                 }
@@ -191,7 +186,7 @@ impl<B: AmpBackend> Kept<B> {
         }
         let first = |mut sums: Sums<FloatTensor<B>>| {
             if values.divides && is_wanted(Role::Scale) {
-                sums.of_product = scaled::<B>(values, sums.of_product);
+                sums.of_product = values.scaled::<B>(sums.of_product);
             }
             sums
         };
@@ -215,8 +210,8 @@ impl<B: AmpBackend> Kept<B> {
             of_product,
         } = sums.expect("the sums of a wanted group are computed");
         let gradient = match factor {
-            Role::Before => scaled::<B>(values, of_gradient),
-            Role::Scale if values.divides => B::float_neg(scaled::<B>(values, of_product)),
+            Role::Before => values.scaled::<B>(of_gradient),
+            Role::Scale if values.divides => B::float_neg(values.scaled::<B>(of_product)),
             Role::Scale | Role::Rescale => of_product,
             _ => of_gradient,
         };
@@ -242,14 +237,14 @@ fn both_groups<B: AmpBackend>(
         of_gradient,
         of_product,
     } = all;
-    let scaled_product = scaled::<B>(values, of_product.clone());
+    let scaled_product = values.scaled::<B>(of_product.clone());
     let of_first = match values.divides {
         true => scaled_product.clone(),
         false => of_product,
     };
     let first = Sums {
-        of_gradient: rescaled::<B>(values, of_gradient.clone()),
-        of_product: rescaled::<B>(values, of_first),
+        of_gradient: values.rescaled::<B>(of_gradient.clone()),
+        of_product: values.rescaled::<B>(of_first),
     };
     let second = Sums {
         of_gradient,

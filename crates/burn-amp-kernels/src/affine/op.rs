@@ -4,10 +4,10 @@
 use super::kernel;
 use super::{
     Affine, Rest, node,
-    reference::{reference, reference_backward},
+    reference::{plus, reshaped},
 };
 #[cfg(feature = "cubecl")]
-use crate::cube::layout;
+use crate::cube::layout::{in_order, order_of, out_of_order};
 use crate::prelude::*;
 
 /// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
@@ -94,8 +94,14 @@ impl Kernel for ChainForward {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let (x, affine, plus) = self.parts(operands);
-        [reference::<B>(x, affine, plus, self.dtype)].into()
+        let (x, affine, summand) = self.parts(operands);
+        let shape = x.shape();
+        let y = reshaped::<B>(affine.chain::<B>(x), &shape);
+        let mut y = plus::<B>(y, summand);
+        if affine.relu {
+            y = B::relu(y);
+        }
+        [cast::<B>(y, self.dtype.into())].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -156,7 +162,19 @@ impl Kernel for ChainBackward {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let (x, grad, affine, rest) = self.parts(operands);
-        [reference_backward::<B>(x, affine, grad, rest, self.dtype)].into()
+        let shape = x.shape();
+        let grad = affine.passed::<B>(x.clone(), grad);
+        let mut dx = affine.rescaled::<B>(affine.scaled::<B>(grad));
+        if let Some(of_squares) = rest.of_squares {
+            let chain = Affine {
+                before: rest.before,
+                ..Affine::identity(affine.grid)
+            };
+            dx = B::float_add(dx, B::float_mul(chain.centered::<B>(x), of_squares));
+        }
+        let dx = reshaped::<B>(plus::<B>(dx, rest.of_sum), &shape);
+        let dx = plus::<B>(dx, rest.plus);
+        [cast::<B>(dx, self.dtype.into())].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -186,6 +204,7 @@ impl Kernel for InOrderOf {
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let [tensor, x] = operands.exactly();
-        Ok([layout::in_order_of(tensor, &x)].into())
+        let order = order_of(&x);
+        Ok([out_of_order(in_order(tensor, &order), &order)].into())
     }
 }

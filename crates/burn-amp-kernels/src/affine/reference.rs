@@ -1,168 +1,65 @@
-use super::{Affine, Group, Rest, SumAndSquares, Sums};
+//! What the references of chains and sums are made of.
+
+use super::Affine;
 use crate::prelude::*;
 
-/// Computes with Burn's ops, between casts.
-pub fn reference<B: Backend>(
-    x: FloatTensor<B>,
-    affine: Affine<FloatTensor<B>>,
-    plus: Option<FloatTensor<B>>,
-    dtype: FloatDType,
-) -> FloatTensor<B> {
-    let shape = x.shape();
-    let mut y = rescaled::<B>(&affine, scaled::<B>(&affine, centered::<B>(x, &affine)));
-    if let Some(after) = &affine.after {
-        y = B::float_add(y, after.clone());
+impl<T: Clone> Affine<T> {
+    /// The chain without its ReLU, in the shape of the grid.
+    pub(super) fn chain<B: Backend<FloatTensorPrimitive = T>>(&self, x: T) -> T {
+        let y = self.rescaled::<B>(self.scaled::<B>(self.centered::<B>(x)));
+        plus::<B>(y, self.after.clone())
     }
-    let mut y = reshaped::<B>(y, &shape);
-    if let Some(plus) = plus {
-        y = B::float_add(y, widen::<B>(plus));
-    }
-    if affine.relu {
-        y = B::relu(y);
-    }
-    cast::<B>(y, dtype.into())
-}
 
-/// Computes the gradient with respect to `x` with Burn's ops, between casts.
-pub fn reference_backward<B: Backend>(
-    x: FloatTensor<B>,
-    affine: Affine<FloatTensor<B>>,
-    grad: FloatTensor<B>,
-    rest: Rest<FloatTensor<B>>,
-    dtype: FloatDType,
-) -> FloatTensor<B> {
-    let shape = x.shape();
-    let grad = passed::<B>(x.clone(), &affine, grad);
-    let mut dx = rescaled::<B>(&affine, scaled::<B>(&affine, grad));
-    let Rest {
-        before,
-        of_squares,
-        of_sum,
-        plus,
-    } = rest;
-    if let Some(of_squares) = of_squares {
-        let chain = Affine {
-            before,
-            ..Affine::identity(affine.grid)
-        };
-        let centered = centered::<B>(x, &chain);
-        dx = B::float_add(dx, B::float_mul(centered, of_squares));
+    /// `x + before`, in the shape of the grid.
+    pub(super) fn centered<B: Backend<FloatTensorPrimitive = T>>(&self, x: T) -> T {
+        let x = reshaped::<B>(widen::<B>(x), &self.grid);
+        plus::<B>(x, self.before.clone())
     }
-    if let Some(of_sum) = of_sum {
-        dx = B::float_add(dx, of_sum);
-    }
-    let mut dx = reshaped::<B>(dx, &shape);
-    if let Some(plus) = plus {
-        dx = B::float_add(dx, widen::<B>(plus));
-    }
-    cast::<B>(dx, dtype.into())
-}
 
-/// Computes the sums with Burn's ops, between casts.
-pub fn reference_sums<B: Backend>(
-    x: FloatTensor<B>,
-    affine: Affine<FloatTensor<B>>,
-    grad: FloatTensor<B>,
-    group: Group,
-) -> Sums<FloatTensor<B>> {
-    let kept = affine.kept(group).expect("the group has a factor");
-    let grad = passed::<B>(x.clone(), &affine, grad);
-    let centered = centered::<B>(x, &affine);
-    let (grad, centered) = match group {
-        Group::First => (rescaled::<B>(&affine, grad), centered),
-        Group::Second => (grad, scaled::<B>(&affine, centered)),
-        Group::All => (grad, centered),
-    };
-    let (of_gradient, of_product) = (grad.clone(), B::float_mul(grad, centered));
-    Sums {
-        of_gradient: summed::<B>(of_gradient, &kept),
-        of_product: summed::<B>(of_product, &kept),
-    }
-}
-
-/// Computes both moments with Burn's ops, between casts.
-pub fn reference_moments<B: Backend>(
-    x: FloatTensor<B>,
-    grid: Shape,
-    before: Option<FloatTensor<B>>,
-    kept: Shape,
-    mean: bool,
-) -> SumAndSquares<FloatTensor<B>> {
-    let divisor = mean.then(|| terms(&x.shape(), &kept));
-    let affine = Affine {
-        before,
-        ..Affine::identity(grid)
-    };
-    let centered = centered::<B>(x, &affine);
-    let moment = |values| {
-        let sum = summed::<B>(values, &kept);
-        match divisor {
-            Some(divisor) => B::float_div_scalar(sum, divisor.into()),
-            None => sum,
+    /// `tensor · scale`, or `tensor / scale`; the tensor if there is no `scale`.
+    pub(super) fn scaled<B: Backend<FloatTensorPrimitive = T>>(&self, tensor: T) -> T {
+        match self.scale.clone() {
+            Some(scale) if self.divides => B::float_div(tensor, scale),
+            Some(scale) => B::float_mul(tensor, scale),
+            None => tensor,
         }
-    };
-    SumAndSquares {
-        sum: moment(centered.clone()),
-        squares: moment(B::float_mul(centered.clone(), centered)),
+    }
+
+    /// `tensor · rescale`; the tensor if there is no `rescale`.
+    pub(super) fn rescaled<B: Backend<FloatTensorPrimitive = T>>(&self, tensor: T) -> T {
+        match self.rescale.clone() {
+            Some(rescale) => B::float_mul(tensor, rescale),
+            None => tensor,
+        }
+    }
+
+    /// The gradient of the result where the ReLU let it pass, in the shape of the grid.
+    pub(super) fn passed<B: Backend<FloatTensorPrimitive = T>>(&self, x: T, grad: T) -> T {
+        let grad = reshaped::<B>(widen::<B>(grad), &self.grid);
+        if !self.relu {
+            return grad;
+        }
+        let y = self.chain::<B>(x);
+        let bool_dtype = bool_dtype::<B>(&y);
+        let stopped = B::float_lower_equal_elem(y, 0f32.into(), bool_dtype);
+        B::float_mask_fill(grad, stopped, 0f32.into())
+    }
+}
+
+/// Adds a tensor in any dtype, if there is one.
+pub(super) fn plus<B: Backend>(
+    x: FloatTensor<B>,
+    summand: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
+    match summand {
+        Some(summand) => B::float_add(x, widen::<B>(summand)),
+        None => x,
     }
 }
 
 /// The number of elements of a tensor of shape `shape` that are added to one sum.
 pub(super) fn terms(shape: &Shape, kept: &Shape) -> f64 {
     shape.num_elements() as f64 / kept.num_elements() as f64
-}
-
-/// `x + before`, in the shape of the grid.
-fn centered<B: Backend>(x: FloatTensor<B>, affine: &Affine<FloatTensor<B>>) -> FloatTensor<B> {
-    let x = reshaped::<B>(widen::<B>(x), &affine.grid);
-    match &affine.before {
-        Some(before) => B::float_add(x, before.clone()),
-        None => x,
-    }
-}
-
-/// `tensor · scale`, or `tensor / scale`; the tensor if there is no `scale`.
-pub(super) fn scaled<B: Backend>(
-    affine: &Affine<FloatTensor<B>>,
-    tensor: FloatTensor<B>,
-) -> FloatTensor<B> {
-    match &affine.scale {
-        Some(scale) if affine.divides => B::float_div(tensor, scale.clone()),
-        Some(scale) => B::float_mul(tensor, scale.clone()),
-        None => tensor,
-    }
-}
-
-/// `tensor · rescale`; the tensor if there is no `rescale`.
-pub(super) fn rescaled<B: Backend>(
-    affine: &Affine<FloatTensor<B>>,
-    tensor: FloatTensor<B>,
-) -> FloatTensor<B> {
-    match &affine.rescale {
-        Some(rescale) => B::float_mul(tensor, rescale.clone()),
-        None => tensor,
-    }
-}
-
-/// The gradient of the result where the ReLU let it pass, in the shape of the grid.
-fn passed<B: Backend>(
-    x: FloatTensor<B>,
-    affine: &Affine<FloatTensor<B>>,
-    grad: FloatTensor<B>,
-) -> FloatTensor<B> {
-    let grad = reshaped::<B>(widen::<B>(grad), &affine.grid);
-    if !affine.relu {
-        return grad;
-    }
-    let chain = Affine {
-        relu: false,
-        ..affine.clone()
-    };
-    let y = reference::<B>(x, chain, None, grad.dtype().into());
-    let y = reshaped::<B>(y, &affine.grid);
-    let bool_dtype = bool_dtype::<B>(&y);
-    let stopped = B::float_lower_equal_elem(y, 0f32.into(), bool_dtype);
-    B::float_mask_fill(grad, stopped, 0f32.into())
 }
 
 /// Sums over the dimensions in which `kept` is 1.

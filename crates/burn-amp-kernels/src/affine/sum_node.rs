@@ -3,14 +3,15 @@
 use burn_backend::Scalar;
 
 use super::{
+    Rest,
     joint::contribute,
     reference::{summed, terms},
     sums::SumsOfValues,
-    term::{MomentsTerm, SquaresTerm, Term},
+    term::{MomentsTerm, Term},
 };
 use crate::{graph::values, made, prelude::*};
 
-/// Which of the [`SumAndSquares`](super::SumAndSquares) is computed, and of what.
+/// Which sum of values is computed.
 #[derive(Clone, Debug)]
 pub struct MomentOf<B: Backend> {
     /// The shape in which `x` is read.
@@ -25,7 +26,7 @@ pub struct MomentOf<B: Backend> {
     pub mean: bool,
 }
 
-/// Computes one of the [`moments`](super::moments).
+/// Computes the sum, or the mean, of `x + before` or of its square.
 pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTensor<B> {
     let MomentOf {
         grid,
@@ -119,35 +120,28 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
         } = self;
         let grad = pass.gradient();
         let device = B::float_device(&grad);
-        let mut moments = MomentsTerm {
-            shape,
-            grid,
-            squares: None,
-            of_sum: None,
-        };
+        let mut rest = Rest::plus(None);
+        let mut values = None;
         let of_before = match terms {
             None if mean => {
-                moments.of_sum = Some(B::float_div_scalar(grad.clone(), count.into()));
+                rest.of_sum = Some(B::float_div_scalar(grad.clone(), count.into()));
                 Some(grad)
             }
             None => {
-                moments.of_sum = Some(grad.clone());
+                rest.of_sum = Some(grad.clone());
                 let before = pass.parent(1);
                 before.map(|_| B::float_mul_scalar(grad, count.into()))
             }
             Some(Terms { x, before, sum }) => {
-                let x = x.or_else(|| pass.operand(0));
+                values = x.or_else(|| pass.operand(0));
                 let twice = |grad| B::float_mul_scalar(grad, Scalar::from(2f32));
                 let factor = match mean {
                     // Twice the gradient over the number.
                     true => B::float_div_scalar(grad.clone(), (count / 2.0).into()),
                     false => twice(grad.clone()),
                 };
-                moments.squares = Some(SquaresTerm {
-                    x: x.expect("the operand is saved or read"),
-                    before: before.clone(),
-                    factor: factor.clone(),
-                });
+                rest.before.clone_from(&before);
+                rest.of_squares = Some(factor.clone());
                 before.map(|before| {
                     let of_sums = B::float_mul(if mean { twice(grad) } else { factor }, sum);
                     summed::<B>(of_sums, &before.shape())
@@ -157,6 +151,12 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
         if let Some(gradient) = of_before {
             pass.register(1, gradient);
         }
-        contribute(Term::Moments(moments), 0, &device, &mut pass);
+        let term = Term::Moments(MomentsTerm {
+            x: values,
+            shape,
+            grid,
+            rest,
+        });
+        contribute(term, 0, &device, &mut pass);
     }
 }

@@ -5,7 +5,7 @@ use super::sums_launch;
 use super::{
     Affine, Group,
     op::{next, put_back, taken},
-    reference::{reference_moments, reference_sums},
+    reference::{summed, terms},
 };
 use crate::prelude::*;
 
@@ -18,15 +18,6 @@ pub struct Sums<T> {
     /// The sum of `h · rescale · (x + before)` for the first group, of `h · (x + before) · scale`, or divided by it, for the
     /// second, of `h · (x + before)` for all.
     pub of_product: T,
-}
-
-/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1, or their means.
-#[derive(Clone, Debug)]
-pub struct SumAndSquares<T> {
-    /// The sum of the values, or their mean.
-    pub sum: T,
-    /// The sum of their squares, or the mean.
-    pub squares: T,
 }
 
 /// Computes the sums that the gradients of a group of factors are made of. The group must not be empty.
@@ -45,19 +36,6 @@ pub fn sums<B: AmpBackend>(
         of_gradient,
         of_product,
     }
-}
-
-/// Computes the sums, or the means, of `x + before` and of its square, of the shape `kept`.
-pub fn moments<B: AmpBackend>(
-    x: FloatTensor<B>,
-    grid: Shape,
-    before: Option<FloatTensor<B>>,
-    kept: Shape,
-    mean: bool,
-) -> SumAndSquares<FloatTensor<B>> {
-    let op = SumsOfValues { grid, kept, mean };
-    let [sum, squares] = B::run(op, ([x], before).into()).exactly();
-    SumAndSquares { sum, squares }
 }
 
 /// Two sums of a shape.
@@ -84,8 +62,15 @@ impl Kernel for SumsOfGradient {
         let tensors = &mut operands.floats.into_iter();
         let (x, grad) = (next(tensors), next(tensors));
         let affine = put_back(&self.chain, tensors);
-        let sums = reference_sums::<B>(x, affine, grad, self.group);
-        [sums.of_gradient, sums.of_product].into()
+        let grad = affine.passed::<B>(x.clone(), grad);
+        let centered = affine.centered::<B>(x);
+        let (grad, centered) = match self.group {
+            Group::First => (affine.rescaled::<B>(grad), centered),
+            Group::Second => (grad, affine.scaled::<B>(centered)),
+            Group::All => (grad, centered),
+        };
+        let summands = [grad.clone(), B::float_mul(grad, centered)];
+        summands.map(|x| summed::<B>(x, &self.kept)).into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -98,7 +83,8 @@ impl Kernel for SumsOfGradient {
     }
 }
 
-/// Takes `x`, and perhaps what is added to it.
+/// The sums of `x + before` and of its square over the dimensions in which `kept` is 1, or their means. Takes `x`, and perhaps
+/// what is added to it.
 #[derive(Clone, Debug)]
 pub(crate) struct SumsOfValues {
     /// The shape in which `x` is read.
@@ -116,9 +102,21 @@ impl Kernel for SumsOfValues {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let ([x], before) = operands.and_maybe();
-        let Self { grid, kept, mean } = self.clone();
-        let SumAndSquares { sum, squares } = reference_moments::<B>(x, grid, before, kept, mean);
-        [sum, squares].into()
+        let divisor = self.mean.then(|| terms(&x.shape(), &self.kept));
+        let affine = Affine {
+            before,
+            ..Affine::identity(self.grid.clone())
+        };
+        let centered = affine.centered::<B>(x);
+        let moment = |values| {
+            let sum = summed::<B>(values, &self.kept);
+            match divisor {
+                Some(divisor) => B::float_div_scalar(sum, divisor.into()),
+                None => sum,
+            }
+        };
+        let squares = B::float_mul(centered.clone(), centered.clone());
+        [centered, squares].map(moment).into()
     }
 
     #[cfg(feature = "cubecl")]

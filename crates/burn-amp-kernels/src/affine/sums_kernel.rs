@@ -160,27 +160,3 @@ pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
         }
     }
 }
-
-/// Adds the slices of each sum.
-#[cube(launch, address_type = "dynamic")]
-pub(super) fn sum_of_slices_kernel(
-    first: &Array<f32>,
-    second: &Array<f32>,
-    first_sum: &mut Array<f32>,
-    second_sum: &mut Array<f32>,
-    slices: usize,
-    divisor: f32,
-) {
-    let sums = first_sum.len();
-    if ABSOLUTE_POS >= sums {
-        terminate!();
-    }
-    let mut a = 0.0f32;
-    let mut b = 0.0f32;
-    for slice in 0..slices {
-        a += first[slice * sums + ABSOLUTE_POS];
-        b += second[slice * sums + ABSOLUTE_POS];
-    }
-    first_sum[ABSOLUTE_POS] = a / divisor;
-    second_sum[ABSOLUTE_POS] = b / divisor;
-}

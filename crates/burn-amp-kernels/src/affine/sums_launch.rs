@@ -8,10 +8,12 @@ use super::{
     kernel::Launch,
     layout::DIMS,
     reference::terms,
-    sums_kernel::{DivisionLaunch, Summands, affine_sums_kernel, sum_of_slices_kernel},
+    sums_kernel::{DivisionLaunch, Summands, affine_sums_kernel},
 };
 use crate::cube::{
-    plan::{address_type, empty_on_device_of, one_each, storage},
+    layout::{out_of_order, permuted},
+    plan::{address_type, empty_on_device_of, storage},
+    slices::sum_of_slices,
     team::Team,
 };
 
@@ -53,7 +55,7 @@ fn launch<R: CubeRuntime>(
     let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
     let launch = Launch::new(x, affine, std::slice::from_ref(kept_shape), &[grad_dtype])?;
     let (layout, vector_size) = (&launch.layout, launch.vector_size);
-    let bits = layout.varies_along(kept_shape);
+    let bits = layout.varies(kept_shape);
     let kept = kept_shape.num_elements();
     let length = x.meta.num_elements() / kept;
     // A unit adds neighbouring sums, those of a vector, if the last dimension is kept.
@@ -71,6 +73,7 @@ fn launch<R: CubeRuntime>(
     let own_divisor = if slices == 1 { divisor } else { 1.0 };
     let (cubes, units) = team.launch(&x.client, sums * slices);
     let results = [(), ()].map(|()| empty_on_device_of(x, Shape::new([slices, kept]), DType::F32));
+    let written = results.iter().cloned();
     affine_sums_kernel::launch::<R>(
         &x.client,
         cubes,
@@ -80,11 +83,7 @@ fn launch<R: CubeRuntime>(
         launch.arg(x),
         grad.map(|grad| launch.arg(grad)).into(),
         launch.factors(),
-        results
-            .iter()
-            .cloned()
-            .map(CubeTensor::into_array_arg)
-            .collect(),
+        written.map(CubeTensor::into_array_arg).collect(),
         DivisionLaunch::new(
             sums,
             slices,
@@ -97,36 +96,11 @@ fn launch<R: CubeRuntime>(
         ),
         [x.dtype, grad_dtype].map(storage),
     );
-    let sums = sum_of_slices(results, slices, divisor);
-    let shape = layout.grid_shape(kept_shape);
-    Some(sums.map(|sums| layout.restored_factor(reshape(sums, shape.clone()))))
-}
-
-/// Launches the sums of the slices, `[slices, sums]`, if there are several.
-fn sum_of_slices<R: CubeRuntime>(
-    [first, second]: [CubeTensor<R>; 2],
-    slices: usize,
-    divisor: f32,
-) -> [CubeTensor<R>; 2] {
-    if slices == 1 {
-        return [first, second];
-    }
-    let client = first.client.clone();
-    let kept = first.meta.num_elements() / slices;
-    let totals = [(), ()].map(|()| empty_on_device_of(&first, Shape::new([kept]), DType::F32));
-    let (cubes, units) = one_each(&client, kept);
-    let [first_sum, second_sum] = totals.clone();
-    sum_of_slices_kernel::launch::<R>(
-        &client,
-        cubes,
-        units,
-        address_type([&first]),
-        first.into_array_arg(),
-        second.into_array_arg(),
-        first_sum.into_array_arg(),
-        second_sum.into_array_arg(),
-        slices,
-        divisor,
-    );
-    totals
+    let sums = if slices == 1 {
+        results
+    } else {
+        sum_of_slices(results, divisor)
+    };
+    let shape = permuted(kept_shape, &layout.grid_order);
+    Some(sums.map(|sums| out_of_order(reshape(sums, shape.clone()), &layout.grid_order)))
 }

@@ -15,7 +15,7 @@ mod reference;
 
 use burn_backend::ops::AttentionModuleOptions;
 
-use reference::{reference, reference_backward};
+use reference::{gradients, weights};
 
 use crate::{graph::values, prelude::*};
 
@@ -75,7 +75,9 @@ impl Kernel for AttentionForward {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [reference::<B>(self.operands::<B>(operands))].into()
+        let operands = self.operands::<B>(operands);
+        let value = operands.value.clone();
+        [B::float_matmul(weights::<B>(operands).probabilities, value)].into()
     }
 
     /// The node keeps the operands.
@@ -90,7 +92,7 @@ impl Kernel for AttentionForward {
 
 impl<B: AmpBackend> Node<B> for Attention<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let gradients = reference_backward::<B>(self, pass.gradient());
+        let gradients = gradients::<B>(self, pass.gradient());
         for (at, gradient) in gradients.into_iter().enumerate() {
             if let Some(gradient) = gradient
                 && pass.parent(at).is_some()

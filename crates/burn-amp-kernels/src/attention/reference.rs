@@ -10,14 +10,8 @@ use crate::{
 /// The dimension of the keys in the scores.
 const KEYS: usize = 3;
 
-/// Computes the probabilities and their product with the values.
-pub fn reference<B: AmpBackend>(operands: Attention<B>) -> FloatTensor<B> {
-    let value = operands.value.clone();
-    B::float_matmul(weights::<B>(operands).probabilities, value)
-}
-
 /// Computes the gradients of the queries, the keys, the values and the bias from that of the output.
-pub fn reference_backward<B: AmpBackend>(
+pub(super) fn gradients<B: AmpBackend>(
     operands: Attention<B>,
     grad: FloatTensor<B>,
 ) -> [Option<FloatTensor<B>>; 4] {
@@ -57,9 +51,9 @@ pub fn reference_backward<B: AmpBackend>(
 }
 
 /// What the scores turn into.
-struct Weights<B: AmpBackend> {
+pub(super) struct Weights<B: AmpBackend> {
     /// In the dtype of the queries.
-    probabilities: FloatTensor<B>,
+    pub(super) probabilities: FloatTensor<B>,
     /// The factor and the mask, if the softmax applied them to the products. Then there is neither a bias nor a soft cap.
     before: Option<ScaleMask<BoolTensor<B>>>,
     /// The derivative of the soft cap, if there is one.
@@ -72,7 +66,8 @@ fn scale<B: AmpBackend>(operands: &Attention<B>) -> f64 {
     scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt())
 }
 
-fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
+/// Computes the probabilities.
+pub(super) fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     let scale = scale(&operands);
     let Attention {
         query,

@@ -11,11 +11,8 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
 
-use burn_backend::ops::FloatTensorOps;
-
-pub use reference::{reference, reference_split};
+use burn_backend::{Slice, ops::FloatTensorOps};
 
 use crate::prelude::*;
 
@@ -54,7 +51,7 @@ impl Kernel for Cat {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [reference::<B>(operands.floats, self.dim)].into()
+        [B::float_cat(operands.floats, self.dim)].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -98,7 +95,17 @@ impl Kernel for Split {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        reference_split::<B>(operands.one(), &self.sizes, self.dim).into()
+        let whole = operands.one();
+        let sizes = whole.shape();
+        let mut slices: Vec<_> = sizes.iter().map(|size| Slice::from(0..*size)).collect();
+        let mut start = 0;
+        let mut part = |size| {
+            slices[self.dim] = Slice::from(start..start + size);
+            start += size;
+            B::float_slice(whole.clone(), &slices)
+        };
+        let parts = self.sizes.iter().map(|size| part(*size));
+        parts.collect::<Vec<_>>().into()
     }
 
     #[cfg(feature = "cubecl")]

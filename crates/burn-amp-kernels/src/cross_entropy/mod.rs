@@ -11,13 +11,10 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
-
-pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::in_f32;
-use crate::prelude::*;
+use crate::{log_softmax, prelude::*};
 
 /// Returns the log-probability of one target per row, from the `output` of the log-softmax of `x`.
 pub fn forward<B: AmpBackend>(
@@ -57,7 +54,8 @@ impl Kernel for CrossEntropyForward {
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let [targets] = exactly(operands.ints);
-        [reference::<B>(operands.floats.swap_remove(0), targets)].into()
+        let output = operands.floats.swap_remove(0);
+        [B::float_gather(output.rank() - 1, output, targets)].into()
     }
 
     /// The node keeps the operand of the log-softmax as it is stored.
@@ -104,7 +102,10 @@ impl Kernel for CrossEntropyBackward {
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [targets] = exactly(operands.ints);
         let [x, log_sum_exp, grad] = exactly(operands.floats);
-        [reference_backward::<B>(x, log_sum_exp, targets, grad)].into()
+        let (last, dtype) = (x.rank() - 1, wide_dtype(x.dtype()));
+        let zeros = B::float_zeros(x.shape(), &B::float_device(&x), dtype.into());
+        let grad = B::float_scatter_add(last, zeros, targets, cast::<B>(grad, dtype));
+        [log_softmax::backward::<B>(x, log_sum_exp, grad, last)].into()
     }
 
     #[cfg(feature = "cubecl")]

@@ -3,30 +3,6 @@
 use burn_backend::{Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, ops::permute, tensor::CubeTensor};
 
-/// Copies a tensor into the order of memory of another one of the same shape, unless it is in that order.
-pub(crate) fn in_order_of<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    restored_as(ordered_as(tensor, x), x)
-}
-
-/// Permutes a tensor of the shape of `x` to the order of memory of `x`, and copies it unless it is in that order.
-pub(crate) fn ordered_as<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    in_order(tensor, &order_of(x))
-}
-
-/// Undoes [`ordered_as`].
-pub(crate) fn restored_as<R: CubeRuntime>(
-    tensor: CubeTensor<R>,
-    x: &CubeTensor<R>,
-) -> CubeTensor<R> {
-    out_of_order(tensor, &order_of(x))
-}
-
 /// The order of a tensor's dimensions in memory, outermost first.
 pub(crate) fn order_of<R: CubeRuntime>(x: &CubeTensor<R>) -> Vec<usize> {
     order_in_memory(x.meta.shape(), x.meta.strides())

@@ -1,6 +1,7 @@
 //! The kernels, for every backend made of burn-cubecl.
 //!
 //! * [`plan`], [`row`], [`team`]: kernels over rows, on the host, in a unit, and among units
+//! * [`slices`]: sums of which a kernel before has added the slices
 //! * [`lists`]: kernels over many tensors
 //! * [`layout`]: tensors in the order of memory of another one
 //! * [`read`]: a tensor on its way to the host
@@ -12,6 +13,7 @@ pub(crate) mod lists;
 pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod row;
+pub(crate) mod slices;
 pub(crate) mod team;
 
 use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};

@@ -7,11 +7,9 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{EXPONENT, not_finite as launch};
-pub use reference::reference;
 
 use crate::prelude::*;
 
@@ -36,11 +34,33 @@ impl Kernel for NotFinite {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [reference::<B>(operands.floats)].into()
+        let tensors = operands.floats.into_iter();
+        let mut flags: Vec<_> = tensors.map(flag::<B>).collect();
+        [if flags.len() == 1 {
+            flags.remove(0)
+        } else {
+            B::float_cat(flags, 0)
+        }]
+        .into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         Ok(launch(operands.floats, None).into())
     }
+}
+
+/// Checks with Burn's ops that `abs(x) <= largest finite` for all elements of a tensor. In every backend a comparison with
+/// NaN is false.
+fn flag<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    if tensor.shape().num_elements() == 0 {
+        let device = B::float_device(&tensor);
+        return B::float_zeros(Shape::new([1]), &device, FloatDType::F32);
+    }
+    let finfo = tensor.dtype().finfo();
+    let max = finfo.expect("float tensors have a float dtype").max;
+    let bool_dtype = bool_dtype::<B>(&tensor);
+    let bounded = B::float_lower_equal_elem(B::float_abs(tensor), max.into(), bool_dtype);
+    let flag = B::bool_not(B::bool_all(bounded));
+    B::bool_into_float(flag, FloatDType::F32)
 }

@@ -162,13 +162,8 @@ pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
     Autodiff::<B, C>::float_set_require_grad(tensor, false)
 }
 
+#[derive(Debug)]
 struct NodeStep<B, O>(PhantomData<fn() -> (B, O)>);
-
-impl<B, O> fmt::Debug for NodeStep<B, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::any::type_name::<O>())
-    }
-}
 
 #[derive(Clone, Debug)]
 struct SavedState<O, const N: usize> {

@@ -2,12 +2,13 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{
     CubeRuntime, kernel::into_contiguous, ops::numeric::zeros_client, tensor::CubeTensor,
 };
-use cubecl::{prelude::*, server::CubeCountSelection};
+use cubecl::prelude::*;
 
 use crate::cube::{
     lists::multiprocessors,
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, in_f32, row_length},
     row::{AllRows, Row, RowsOf},
+    slices::sum_of_slices,
     team::{Reduction, over_row, team_index},
 };
 
@@ -139,47 +140,6 @@ fn add_row<F: Float, G: Float, N: Size>(
     }
 }
 
-/// The columns of a cube that sums over teams: neighbouring units read neighbouring columns.
-const COLUMNS: u32 = 32;
-/// The units of such a cube per column.
-const UNITS_PER_COLUMN: u32 = 8;
-
-/// Adds the sums of all teams, `[teams, n]`, for γ and β at once.
-#[cube(launch, address_type = "dynamic")]
-fn sum_over_teams_kernel(
-    gamma_sums: &Array<f32>,
-    beta_sums: &Array<f32>,
-    dgamma: &mut Array<f32>,
-    dbeta: &mut Array<f32>,
-    teams: usize,
-    n: usize,
-) {
-    let column = CUBE_POS * COLUMNS as usize + UNIT_POS_X as usize;
-    let mut gamma = 0.0f32;
-    let mut beta = 0.0f32;
-    if column < n {
-        for team in range_stepped(UNIT_POS_Y as usize, teams, UNITS_PER_COLUMN as usize) {
-            gamma += gamma_sums[team * n + column];
-            beta += beta_sums[team * n + column];
-        }
-    }
-    let units = comptime!((COLUMNS * UNITS_PER_COLUMN) as usize);
-    let mut gammas = SharedMemory::<f32>::new(units);
-    let mut betas = SharedMemory::<f32>::new(units);
-    gammas[UNIT_POS as usize] = gamma;
-    betas[UNIT_POS as usize] = beta;
-    sync_cube();
-    if UNIT_POS_Y == 0 && column < n {
-        #[unroll]
-        for unit in 1..UNITS_PER_COLUMN {
-            gamma += gammas[(unit * COLUMNS + UNIT_POS_X) as usize];
-            beta += betas[(unit * COLUMNS + UNIT_POS_X) as usize];
-        }
-        dgamma[column] = gamma;
-        dbeta[column] = beta;
-    }
-}
-
 /// Returns the gradients of `x`, γ and β, or `None` if rows are too long to be kept.
 pub(crate) fn layer_norm_backward<R: CubeRuntime>(
     [x, gamma, mean, inverse_std, grad]: &[CubeTensor<R>; 5],
@@ -221,31 +181,6 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         TeamsLaunch::new(teams, plan.all_rows(), rows_per_team),
         [x.storage(), grad.storage()],
     );
-    let [dgamma, dbeta] = sum_over_teams(sums, teams);
+    let [dgamma, dbeta] = sum_of_slices(sums, 1.0);
     Some([dx, dgamma, dbeta])
-}
-
-/// Adds the sums of all teams, `[teams, n]`.
-fn sum_over_teams<R: CubeRuntime>(
-    [gamma, beta]: [CubeTensor<R>; 2],
-    teams: usize,
-) -> [CubeTensor<R>; 2] {
-    let n = row_length(&gamma);
-    let client = gamma.client.clone();
-    let totals = [(), ()].map(|()| empty_on_device_of(&gamma, Shape::new([n]), DType::F32));
-    let [dgamma, dbeta] = totals.clone().map(CubeTensor::into_array_arg);
-    let cubes = n.div_ceil(COLUMNS as usize) as u32;
-    sum_over_teams_kernel::launch(
-        &client,
-        CubeCountSelection::new(&client, cubes).cube_count(),
-        CubeDim::new_2d(COLUMNS, UNITS_PER_COLUMN),
-        address_type([&gamma]),
-        gamma.into_array_arg(),
-        beta.into_array_arg(),
-        dgamma,
-        dbeta,
-        teams,
-        n,
-    );
-    totals
 }

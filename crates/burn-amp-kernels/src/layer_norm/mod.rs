@@ -28,9 +28,6 @@
 mod backward_kernel;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
-
-pub use reference::{reference, reference_backward};
 
 use crate::{affine::Joint, graph::values, made, prelude::*};
 
@@ -45,17 +42,6 @@ pub struct LayerNorm<B: Backend> {
     pub mean: FloatTensor<B>,
     /// `1 / sqrt(var + ε)` of each row, `[…, 1]`, F32.
     pub inverse_std: FloatTensor<B>,
-}
-
-/// The gradients of a layer norm.
-#[derive(Debug)]
-pub struct LayerNormGradients<B: Backend> {
-    /// Has the shape and dtype of `x`.
-    pub x: FloatTensor<B>,
-    /// `[n]`, F32.
-    pub gamma: FloatTensor<B>,
-    /// `[n]`, F32.
-    pub beta: FloatTensor<B>,
 }
 
 /// Computes a layer norm in mixed precision, and a copy of its output in another dtype.
@@ -77,17 +63,16 @@ pub fn forward<B: AmpBackend>(
     }
 }
 
-/// Computes the gradients of [`forward`].
+/// Computes the gradients of [`forward`] with respect to `x`, in the dtype of `x`, and to γ and β: `[n]`, F32.
 pub fn backward<B: AmpBackend>(
     x: FloatTensor<B>,
     gamma: FloatTensor<B>,
     mean: FloatTensor<B>,
     inverse_std: FloatTensor<B>,
     grad: FloatTensor<B>,
-) -> LayerNormGradients<B> {
+) -> [FloatTensor<B>; 3] {
     let operands = [x, gamma, mean, inverse_std, grad];
-    let [x, gamma, beta] = B::run(LayerNormBackward, operands.into()).exactly();
-    LayerNormGradients { x, gamma, beta }
+    B::run(LayerNormBackward, operands.into()).exactly()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,13 +93,23 @@ impl Kernel for LayerNormForward {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let ([x, gamma], beta) = operands.and_maybe();
-        let LayerNorm {
-            output,
-            copy,
-            mean,
-            inverse_std,
-        } = reference::<B>(x, gamma, beta, self.epsilon, self.copy);
-        ([output, mean, inverse_std], copy).into()
+        let dtype = x.dtype();
+        let x = widen::<B>(x);
+        let rank = x.rank();
+        let mean = B::float_mean_dim(x.clone(), rank - 1);
+        let centered = B::float_sub(x, mean.clone());
+        let var = B::float_mean_dim(B::float_mul(centered.clone(), centered.clone()), rank - 1);
+        let std = B::float_sqrt(B::float_add_scalar(var, self.epsilon.into()));
+        let inverse_std = B::float_recip(std);
+        let normalized = B::float_mul(centered, inverse_std.clone());
+        let as_row = |parameter| as_row::<B>(cast::<B>(parameter, wide_dtype(dtype)), rank);
+        let mut output = B::float_mul(normalized, as_row(gamma));
+        if let Some(beta) = beta {
+            output = B::float_add(output, as_row(beta));
+        }
+        let copy = self.copy;
+        let copy = copy.map(|dtype| cast::<B>(output.clone(), dtype.into()));
+        ([cast::<B>(output, dtype), mean, inverse_std], copy).into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -177,9 +172,20 @@ impl Kernel for LayerNormBackward {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [x, gamma, mean, inverse_std, grad] = operands.exactly();
-        let gradients = reference_backward::<B>(x, gamma, mean, inverse_std, grad);
-        let LayerNormGradients { x, gamma, beta } = gradients;
-        [x, gamma, beta].into()
+        let dtype = x.dtype();
+        let (x, grad) = (widen::<B>(x), cast::<B>(grad, wide_dtype(dtype)));
+        let (rank, last) = (x.rank(), x.rank() - 1);
+        let normalized = B::float_mul(B::float_sub(x, mean), inverse_std.clone());
+        let dgamma = sum_rows::<B>(B::float_mul(grad.clone(), normalized.clone()));
+        let dbeta = sum_rows::<B>(grad.clone());
+
+        let gamma = as_row::<B>(cast::<B>(gamma, wide_dtype(dtype)), rank);
+        let grad = B::float_mul(grad, gamma);
+        let mean = B::float_mean_dim(grad.clone(), last);
+        let along = B::float_mean_dim(B::float_mul(grad.clone(), normalized.clone()), last);
+        let dx = B::float_sub(B::float_sub(grad, mean), B::float_mul(normalized, along));
+        let dx = cast::<B>(B::float_mul(dx, inverse_std), dtype);
+        [dx, dgamma, dbeta].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -188,6 +194,22 @@ impl Kernel for LayerNormBackward {
         let gradients = backward_kernel::layer_norm_backward(&operands);
         Ok(gradients.ok_or(operands)?.into())
     }
+}
+
+/// Reshapes `[n]` to `[1, …, 1, n]`.
+fn as_row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
+    let mut dims = vec![1; rank];
+    dims[rank - 1] = tensor.shape().num_elements();
+    B::float_reshape(tensor, Shape::from(dims))
+}
+
+/// Sums over all dimensions but the last, to `[n]`.
+fn sum_rows<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = tensor.shape();
+    let n = shape[shape.num_dims() - 1];
+    let rows = shape.num_elements() / n.max(1);
+    let sum = B::float_sum_dim(B::float_reshape(tensor, Shape::new([rows, n])), 0);
+    B::float_reshape(sum, Shape::new([n]))
 }
 
 /// What a layer norm saves for its backward pass, besides `x`.
@@ -204,8 +226,7 @@ impl<B: AmpBackend> Node<B> for LayerNormSaved<B> {
         let grad = self.joint.gradient(&mut pass);
         let x = pass.operand(0).expect("the operand is read");
         let dtype = self.gamma.dtype();
-        let LayerNormGradients { x, gamma, beta } =
-            backward::<B>(x, self.gamma, self.mean, self.inverse_std, grad);
+        let [x, gamma, beta] = backward::<B>(x, self.gamma, self.mean, self.inverse_std, grad);
         let gradients = [x, cast::<B>(gamma, dtype), cast::<B>(beta, dtype)];
         for (at, gradient) in gradients.into_iter().enumerate() {
             if pass.parent(at).is_some() {

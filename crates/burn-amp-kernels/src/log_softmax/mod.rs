@@ -19,9 +19,6 @@
 
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
-
-pub use reference::{reference, reference_backward};
 
 #[cfg(feature = "cubecl")]
 use crate::{
@@ -74,11 +71,14 @@ impl Kernel for LogSoftmaxForward {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let LogSoftmax {
-            output,
-            log_sum_exp,
-        } = reference::<B>(operands.one(), self.dim, self.dtype);
-        [output, log_sum_exp].into()
+        let x = widen::<B>(operands.one());
+        let max = B::float_max_dim(x.clone(), self.dim);
+        let shifted = B::float_sub(x, max.clone());
+        let sum = B::float_sum_dim(B::float_exp(shifted.clone()), self.dim);
+        let log_sum = B::float_log(sum);
+        let output = B::float_sub(shifted, log_sum.clone());
+        let output = cast::<B>(output, self.dtype.into());
+        [output, B::float_add(max, log_sum)].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -135,7 +135,12 @@ impl Kernel for LogSoftmaxBackward {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [x, log_sum_exp, grad] = operands.exactly();
-        [reference_backward::<B>(x, log_sum_exp, grad, self.dim)].into()
+        let dtype = x.dtype();
+        let (x, grad) = (widen::<B>(x), cast::<B>(grad, wide_dtype(dtype)));
+        let probabilities = B::float_exp(B::float_sub(x, log_sum_exp));
+        let sum = sum_dim::<B>(grad.clone(), self.dim);
+        let dx = B::float_sub(grad, B::float_mul(probabilities, sum));
+        [cast::<B>(dx, dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]

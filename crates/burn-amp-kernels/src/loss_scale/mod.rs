@@ -19,9 +19,7 @@ mod reference;
 use burn_amp_core::{DynamicLossScale, LossScaleState, Search};
 use burn_backend::Slice;
 
-pub use reference::{reference_next, reference_unscale};
-
-use crate::prelude::*;
+use crate::{prelude::*, widen::empty_wide_like};
 
 /// The number of numbers in a state.
 pub const STATE: usize = 5;
@@ -107,7 +105,7 @@ impl Kernel for Next {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [state, flags] = operands.exactly();
-        [reference_next::<B>(state, flags, self.scaling)].into()
+        [reference::next::<B>(state, flags, self.scaling)].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -126,7 +124,17 @@ impl Kernel for UnscaleUnlessOverflowed {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [gradient, before, after] = operands.exactly();
-        [reference_unscale::<B>(gradient, before, after)].into()
+        if gradient.shape().num_elements() == 0 {
+            return [empty_wide_like::<B>(&gradient)].into();
+        }
+        let ones = Shape::from(vec![1; gradient.rank()]);
+        let factor = B::float_recip(scale_of::<B>(before));
+        let gradient = widen::<B>(gradient);
+        let factor = cast::<B>(B::float_reshape(factor, ones.clone()), gradient.dtype());
+        let unscaled = B::float_mul(gradient, factor);
+        let overflowed = B::bool_reshape(overflowed::<B>(after), ones);
+        let overflowed = B::bool_expand(overflowed, unscaled.shape());
+        [B::float_mask_fill(unscaled, overflowed, 0f32.into())].into()
     }
 
     #[cfg(feature = "cubecl")]

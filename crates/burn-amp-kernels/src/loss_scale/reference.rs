@@ -1,14 +1,11 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::Scalar;
 
-use super::{
-    DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STREAK, UP, is_positive, number, overflowed,
-    scale_of,
-};
-use crate::{prelude::*, widen::empty_wide_like};
+use super::{DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STREAK, UP, is_positive, number};
+use crate::prelude::*;
 
 /// Computes the numbers of both outcomes, during and after the search, with Burn's ops, and selects between them.
-pub fn reference_next<B: Backend>(
+pub(super) fn next<B: Backend>(
     state: FloatTensor<B>,
     flags: FloatTensor<B>,
     scaling: DynamicLossScale,
@@ -95,25 +92,6 @@ fn select<B: Backend>(
     no: FloatTensor<B>,
 ) -> FloatTensor<B> {
     B::float_mask_where(no, mask.clone(), yes)
-}
-
-/// Multiplies by the reciprocal of the scale with Burn's ops, and masks.
-pub fn reference_unscale<B: Backend>(
-    gradient: FloatTensor<B>,
-    before: FloatTensor<B>,
-    after: FloatTensor<B>,
-) -> FloatTensor<B> {
-    if gradient.shape().num_elements() == 0 {
-        return empty_wide_like::<B>(&gradient);
-    }
-    let ones = Shape::from(vec![1; gradient.rank()]);
-    let factor = B::float_recip(scale_of::<B>(before));
-    let gradient = widen::<B>(gradient);
-    let factor = cast::<B>(B::float_reshape(factor, ones.clone()), gradient.dtype());
-    let unscaled = B::float_mul(gradient, factor);
-    let overflowed = B::bool_reshape(overflowed::<B>(after), ones);
-    let overflowed = B::bool_expand(overflowed, unscaled.shape());
-    B::float_mask_fill(unscaled, overflowed, 0f32.into())
 }
 
 /// Makes `value` a tensor `[1]` on the device of `like`.

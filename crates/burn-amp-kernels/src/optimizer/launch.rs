@@ -2,10 +2,7 @@
 //! else holds them.
 
 use burn_backend::{DType, TensorMetadata};
-use burn_cubecl::{
-    CubeRuntime, kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype,
-    tensor::CubeTensor,
-};
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::{
@@ -17,7 +14,10 @@ use super::{
     element::{NumbersLaunch, OwnLaunch, StoredLaunch},
     kernel::{StatesLaunch, optimizer_kernel},
 };
-use crate::cube::{lists, plan::storage};
+use crate::cube::{
+    lists,
+    plan::{empty_on_device_of, storage},
+};
 
 /// A parameter whose tensors the step may write, and its copy in low precision.
 type Owned<R> = (Listed<CubeTensor<R>>, Option<CubeTensor<R>>);
@@ -139,7 +139,7 @@ fn stored_arg<R: CubeRuntime, P: Numeric, L: Numeric>(
 fn owned<R: CubeRuntime>(listed: Listed<CubeTensor<R>>) -> Owned<R> {
     let low = listed
         .low
-        .map(|low| empty_like(&listed.parameter, low.into()));
+        .map(|low| empty_on_device_of(&listed.parameter, listed.parameter.shape(), low.into()));
     let moments = listed.moments.into_iter();
     let listed = Listed {
         parameter: own(listed.parameter),
@@ -194,12 +194,6 @@ fn launches<R: CubeRuntime>(common: Code, parameters: &[Owned<R>]) -> Vec<(Alike
 
 /// The states of the loss scale, the factor of the clipping, and the buffer in which CubeCL passes numbers and shapes.
 const OTHER_BUFFERS: usize = 4;
-
-/// Makes an uninitialized contiguous tensor of the same shape.
-fn empty_like<R: CubeRuntime>(tensor: &CubeTensor<R>, dtype: DType) -> CubeTensor<R> {
-    let (client, device) = (tensor.client.clone(), tensor.device.clone());
-    empty_device_contiguous_dtype(client, device, tensor.shape(), dtype)
-}
 
 /// Returns the tensor contiguous, and in a buffer that nobody else reads.
 fn own<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {

@@ -41,7 +41,6 @@ mod rule_reference;
 pub use master::{Master, MasterOf, weights};
 pub use moment::{Moment, MomentFormat, StoredMomentOf, rounded, undefined, widened};
 pub use place::Place;
-pub use reference::reference;
 pub use rule::{AdamRule, Decay, Rule, SgdMomentum, SgdRule};
 
 use burn_backend::{

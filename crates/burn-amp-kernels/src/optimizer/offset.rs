@@ -15,10 +15,9 @@
 //! A cast rounds ties to even, so 65537 masters share every even parameter: one more than 16 bits can distinguish. No
 //! encoding in 2 bytes could therefore follow the cast, and ties, one master in 65536, are rounded away from zero here.
 
-use burn_backend::{
-    Backend, DType, FloatDType, IntDType, Scalar, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
-};
+use burn_backend::IntDType;
+
+use crate::prelude::*;
 
 /// The smallest step: below 2^-93 (1e-28) steps do not get smaller, so that no device meets subnormal numbers. Masters
 /// that small are kept to 2^-117.
@@ -40,20 +39,20 @@ impl<B: Backend> Grid<B> {
     fn of(parameter: FloatTensor<B>) -> Self {
         let values = B::float_cast(parameter, FloatDType::F32);
         let ones = B::float_ones(values.shape(), &B::float_device(&values), FloatDType::F32);
-        let sign = B::float_mask_fill(ones.clone(), is_negative::<B>(&values), scalar(-1.0));
+        let sign = B::float_mask_fill(ones.clone(), is_negative::<B>(&values), (-1f32).into());
         let magnitude = B::float_mul(values.clone(), sign.clone());
         // Between half a step and one and a half above the value, so it rounds to the next one.
-        let above = B::float_mul_scalar(magnitude.clone(), scalar(1.0 + 1.5 * 2f32.powi(-8)));
+        let above = B::float_mul_scalar(magnitude.clone(), (1.0 + 1.5 * 2f32.powi(-8)).into());
         let next = B::float_cast(B::float_cast(above, FloatDType::BF16), FloatDType::F32);
         let ulp = B::float_sub(next, magnitude.clone());
-        let ulp = B::float_clamp_min(ulp, scalar(SMALLEST_ULP));
+        let ulp = B::float_clamp_min(ulp, SMALLEST_ULP.into());
         // A BF16 value has 8 significant bits: a power of two is 128 of its steps.
         let is_power_of_two = B::float_equal(
             magnitude,
-            B::float_mul_scalar(ulp.clone(), scalar(128.0)),
-            bools::<B>(&values),
+            B::float_mul_scalar(ulp.clone(), 128f32.into()),
+            bool_dtype::<B>(&values),
         );
-        let inward = B::float_mask_fill(ones, is_power_of_two, scalar(0.5));
+        let inward = B::float_mask_fill(ones, is_power_of_two, 0.5f32.into());
         Self {
             values,
             sign,
@@ -76,18 +75,22 @@ pub fn split<B: Backend>(master: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B
         inward,
     } = Grid::<B>::of(parameter);
     let distance = B::float_mul(B::float_sub(master, values.clone()), sign.clone());
-    let distance = B::float_mul_scalar(B::float_div(distance, ulp.clone()), scalar(STEPS));
+    let distance = B::float_mul_scalar(B::float_div(distance, ulp.clone()), STEPS.into());
     let towards_zero = is_negative::<B>(&distance);
     let inwards = B::float_div(distance.clone(), inward);
     let distance = B::float_mask_where(distance, towards_zero, inwards);
 
     // A tie, or nearly one: some backends cast through F64 and round values up to 7 steps above a tie as if they were
     // ties.
-    let too_far = B::float_greater_elem(distance.clone(), scalar(32767.5), bools::<B>(&distance));
+    let too_far = B::float_greater_elem(
+        distance.clone(),
+        32767.5f32.into(),
+        bool_dtype::<B>(&distance),
+    );
     let away = B::float_add(values.clone(), B::float_mul(ulp, sign));
     let parameter = B::float_mask_where(values, too_far.clone(), away);
     let parameter = B::float_cast(parameter, FloatDType::BF16);
-    let nearer = B::float_sub_scalar(distance.clone(), scalar(STEPS));
+    let nearer = B::float_sub_scalar(distance.clone(), STEPS.into());
     let offset = B::float_mask_where(distance, too_far, nearer);
     (parameter, B::float_into_int(offset, IntDType::I16))
 }
@@ -105,19 +108,11 @@ pub fn join<B: Backend>(parameter: FloatTensor<B>, offset: IntTensor<B>) -> Floa
     let towards_zero = is_negative::<B>(&distance);
     let inwards = B::float_mul(distance.clone(), inward);
     let distance = B::float_mask_where(distance, towards_zero, inwards);
-    let step = B::float_div_scalar(ulp, scalar(STEPS));
+    let step = B::float_div_scalar(ulp, STEPS.into());
     let distance = B::float_mul(B::float_mul(distance, step), sign);
     B::float_add(values, distance)
 }
 
 fn is_negative<B: Backend>(x: &FloatTensor<B>) -> BoolTensor<B> {
-    B::float_lower_elem(x.clone(), scalar(0.0), bools::<B>(x))
-}
-
-fn bools<B: Backend>(x: &FloatTensor<B>) -> burn_backend::BoolDType {
-    get_device_settings::<B>(&B::float_device(x)).bool_dtype
-}
-
-fn scalar(value: f32) -> Scalar {
-    Scalar::Float(value.into())
+    B::float_lower_elem(x.clone(), 0f32.into(), bool_dtype::<B>(x))
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "cubecl")]
 use super::launch;
-use super::{ListStep, Listed, Master, Stepped, reference};
+use super::{ListStep, Listed, Master, Stepped, reference::reference};
 use crate::prelude::*;
 
 impl<F, I> ListStep<F, I> {
@@ -75,7 +75,7 @@ impl<F, I> Listed<F, I> {
 
 impl<F, I> Stepped<F, I> {
     /// Replaces all tensors, in the order in which the kernel returns them.
-    fn map<G, J>(
+    pub(super) fn map<G, J>(
         self,
         mut float: impl FnMut(F) -> G,
         mut int: impl FnMut(I) -> J,
@@ -93,7 +93,7 @@ impl<F, I> Stepped<F, I> {
 }
 
 /// Takes the tensors out of results.
-fn flat<F, I, B>(stepped: impl IntoIterator<Item = Stepped<F, I>>) -> Tensors<F, I, B> {
+pub(super) fn flat<F, I, B>(stepped: impl IntoIterator<Item = Stepped<F, I>>) -> Tensors<F, I, B> {
     let mut tensors = Tensors::from([]);
     for stepped in stepped {
         stepped.map(
@@ -104,7 +104,8 @@ fn flat<F, I, B>(stepped: impl IntoIterator<Item = Stepped<F, I>>) -> Tensors<F,
     tensors
 }
 
-fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
+/// The next tensor of a list.
+pub(super) fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
     tensors
         .next()
         .expect("there are as many tensors as were taken out")

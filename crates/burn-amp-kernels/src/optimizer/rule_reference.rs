@@ -53,8 +53,8 @@ fn adam_w<B: Backend>(
     let BeforeStep { lr, weights, .. } = before;
     let moments = adam_moments::<B>(rule, before.gradient, before.moments);
     let [correction_1, correction_2] = rule.corrections(before.time);
-    let mean = B::float_div_scalar(moments[0].clone(), scalar(correction_1));
-    let square = B::float_div_scalar(used_second_moment::<B>(&moments), scalar(correction_2));
+    let mean = B::float_div_scalar(moments[0].clone(), correction_1.into());
+    let square = B::float_div_scalar(used_second_moment::<B>(&moments), correction_2.into());
     let root = plus::<B>(B::float_sqrt(square), rule.epsilon);
     let delta = B::float_div(mean, root);
 
@@ -62,15 +62,15 @@ fn adam_w<B: Backend>(
     let decayed = if rate == 0.0 {
         weights
     } else if decay.cautious {
-        let bool_dtype = get_device_settings::<B>(&B::float_device(&weights)).bool_dtype;
+        let bool_dtype = bool_dtype::<B>(&weights);
         let is_positive =
-            |x: FloatTensor<B>| B::float_greater_equal_elem(x, scalar(0.0), bool_dtype);
+            |x: FloatTensor<B>| B::float_greater_equal_elem(x, 0f32.into(), bool_dtype);
         let differ = B::bool_not_equal(
             is_positive(weights.clone()),
             is_positive(moments[0].clone()),
         );
         let decay = times::<B>(weights.clone(), rate);
-        B::float_sub(weights, B::float_mask_fill(decay, differ, scalar(0.0)))
+        B::float_sub(weights, B::float_mask_fill(decay, differ, 0f32.into()))
     } else {
         times::<B>(weights, 1.0 - rate)
     };
@@ -102,7 +102,7 @@ fn adam_moments<B: Backend>(
     if rule.amsgrad {
         moments.push(match largest {
             Some(largest) => {
-                let bool_dtype = get_device_settings::<B>(&B::float_device(&largest)).bool_dtype;
+                let bool_dtype = bool_dtype::<B>(&largest);
                 let rises = B::float_lower(largest.clone(), second.clone(), bool_dtype);
                 B::float_mask_where(largest, rises, second)
             }
@@ -161,14 +161,10 @@ fn penalized<B: Backend>(
     }
 }
 
-pub(super) fn times<B: Backend>(x: FloatTensor<B>, factor: impl Into<f64>) -> FloatTensor<B> {
-    B::float_mul_scalar(x, scalar(factor))
+pub(super) fn times<B: Backend>(x: FloatTensor<B>, factor: impl Into<Scalar>) -> FloatTensor<B> {
+    B::float_mul_scalar(x, factor.into())
 }
 
 fn plus<B: Backend>(x: FloatTensor<B>, summand: f32) -> FloatTensor<B> {
-    B::float_add_scalar(x, scalar(summand))
-}
-
-fn scalar(value: impl Into<f64>) -> Scalar {
-    Scalar::Float(value.into())
+    B::float_add_scalar(x, summand.into())
 }

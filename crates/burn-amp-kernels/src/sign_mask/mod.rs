@@ -17,7 +17,7 @@ use std::any::TypeId;
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 #[cfg(feature = "cubecl")]
-use crate::cube::layout::{ordered_as, restored_as};
+use crate::cube::layout::{in_order, order_of, out_of_order};
 use crate::{made, prelude::*};
 
 /// The elements of a tensor that are 0 or less.
@@ -51,29 +51,22 @@ fn words(elements: usize) -> usize {
     elements.div_ceil(32)
 }
 
-/// Makes the mask of the elements that are 0 or less.
-pub fn not_positive<B: AmpBackend>(x: FloatTensor<B>) -> SignMask<B> {
-    SignMask::of(&mut B::run(NotPositive, [x].into()))
+/// Makes the mask of the elements that are 0 or less. A backend may pack it in the order in which `like`, a tensor of the
+/// same shape, lies in memory.
+pub fn not_positive<B: AmpBackend>(
+    x: FloatTensor<B>,
+    like: Option<&FloatTensor<B>>,
+) -> SignMask<B> {
+    SignMask::of(&mut B::run(NotPositive, ([x], like.cloned()).into()))
 }
 
-/// Sets the elements to 0 that a mask marks, in the dtype of `x`.
-pub fn zeroed<B: AmpBackend>(x: FloatTensor<B>, mask: SignMask<B>) -> FloatTensor<B> {
-    B::run(Zeroed, mask.into_tensors([x].into())).one()
-}
-
-/// Makes the mask of a tensor of the shape of `x`, for [`zeroed_as`] with the same `x`: a backend may pack it in the order
-/// in which `x` lies in memory.
-pub fn not_positive_as<B: AmpBackend>(tensor: FloatTensor<B>, x: &FloatTensor<B>) -> SignMask<B> {
-    SignMask::of(&mut B::run(NotPositive, [tensor, x.clone()].into()))
-}
-
-/// Sets the elements to 0 that a mask made by [`not_positive_as`] marks.
-pub fn zeroed_as<B: AmpBackend>(
-    tensor: FloatTensor<B>,
+/// Sets the elements to 0 that a mask marks, in the dtype of `x`. The mask was made with the same `like`.
+pub fn zeroed<B: AmpBackend>(
+    x: FloatTensor<B>,
     mask: SignMask<B>,
-    x: &FloatTensor<B>,
+    like: Option<&FloatTensor<B>>,
 ) -> FloatTensor<B> {
-    let operands = [tensor, x.clone()].into();
+    let operands = ([x], like.cloned()).into();
     B::run(Zeroed, mask.into_tensors(operands)).one()
 }
 
@@ -127,7 +120,7 @@ impl Kernel for NotPositive {
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let ([tensor], x) = operands.and_maybe();
         let bits = kernel::not_positive(match x {
-            Some(x) => ordered_as(tensor, &x),
+            Some(x) => in_order(tensor, &order_of(&x)),
             None => tensor,
         });
         Ok(Tensors::from([]).with_ints([bits]))
@@ -167,7 +160,10 @@ impl Kernel for Zeroed {
         };
         let ([tensor], x) = operands.and_maybe();
         let output = match x {
-            Some(x) => restored_as(kernel::zeroed(ordered_as(tensor, &x), bits), &x),
+            Some(x) => {
+                let order = order_of(&x);
+                out_of_order(kernel::zeroed(in_order(tensor, &order), bits), &order)
+            }
             None => kernel::zeroed(tensor, bits),
         };
         Ok([output].into())
@@ -202,7 +198,7 @@ impl Kernel for Relu {
         let node = Recording::<B, C, _, 1>::new([&x], |_| false);
         let keep = |output: &FloatTensor<B>| match output.dtype() {
             DType::F16 | DType::BF16 => Passed::Output::<B>(output.clone()),
-            _ => Passed::Mask(kept(not_positive::<B>(output.clone()))),
+            _ => Passed::Mask(kept(not_positive::<B>(output.clone(), None))),
         };
         [node.finish(B::relu(x.primitive), keep)].into()
     }
@@ -228,7 +224,7 @@ impl Kernel for MulZerosAndOnes {
         let node = Recording::<B, C, _, 1>::new([&x], |_| false);
         let zeros_and_ones = zeros_and_ones.primitive;
         let output = B::float_mul(x.primitive, zeros_and_ones.clone());
-        let keep = |_: &FloatTensor<B>| Passed::Mask(kept(not_positive::<B>(zeros_and_ones)));
+        let keep = |_: &FloatTensor<B>| Passed::Mask(kept(not_positive::<B>(zeros_and_ones, None)));
         [node.finish(output, keep)].into()
     }
 }
@@ -246,7 +242,7 @@ impl<B: AmpBackend> Node<B> for Passed<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
         let gradient = match self {
-            Self::Mask(mask) => zeroed::<B>(grad, mask),
+            Self::Mask(mask) => zeroed::<B>(grad, mask, None),
             Self::Output(output) => B::relu_backward(output, grad),
         };
         pass.register(0, gradient);

@@ -37,14 +37,12 @@ mod before;
 mod kernel;
 #[cfg(feature = "cubecl")]
 mod mask_rows;
-mod reference;
 mod scale_mask;
 
 use std::any::TypeId;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::softmax as launch;
-pub use reference::{reference, reference_backward};
 pub use scale_mask::{Mask, ScaleMask};
 
 #[cfg(feature = "cubecl")]
@@ -85,7 +83,10 @@ impl Kernel for SoftmaxForward {
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let before = self.before.with_mask(operands.bools.pop());
-        [reference::<B>(operands.one(), self.dim, before)].into()
+        let x = operands.one();
+        let dtype = x.dtype();
+        let x = before.apply::<B>(widen::<B>(x));
+        [cast::<B>(B::softmax(x, self.dim), dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -155,10 +156,18 @@ struct SoftmaxBackward {
 impl Kernel for SoftmaxBackward {
     const NAME: &'static str = "burn_amp::softmax_backward";
 
+    /// A row of zeros, as attention has where all keys are masked, gives zeros.
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let before = self.before.with_mask(operands.bools.pop());
         let [output, grad] = operands.exactly();
-        [reference_backward::<B>(output, grad, self.dim, before)].into()
+        let dtype = output.dtype();
+        let (output, grad) = (widen::<B>(output), cast::<B>(grad, wide_dtype(dtype)));
+        let sum = B::float_sum_dim(B::float_mul(grad.clone(), output.clone()), self.dim);
+        let weight = sum_dim::<B>(output.clone(), self.dim);
+        let is_zero = B::float_equal_elem(weight.clone(), 0f32.into(), bool_dtype::<B>(&weight));
+        let weight = B::float_mask_fill(weight, is_zero, 1f32.into());
+        let dx = B::float_mul(output, B::float_sub(grad, B::float_div(sum, weight)));
+        [cast::<B>(before.backward().apply::<B>(dx), dtype)].into()
     }
 
     #[cfg(feature = "cubecl")]

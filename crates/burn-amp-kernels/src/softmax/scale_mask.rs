@@ -32,14 +32,11 @@ impl<M> ScaleMask<M> {
     /// Takes the mask's elements out.
     pub(super) fn split(self) -> (ScaleMask<()>, Option<M>) {
         let Self { scale, mask } = self;
-        let of_each = |Mask { elements, value }| {
-            let elements_out = Mask {
-                elements: (),
-                value,
-            };
-            (elements_out, elements)
-        };
-        let (mask, elements) = mask.map(of_each).unzip();
+        let (value, elements) = mask.map(|mask| (mask.value, mask.elements)).unzip();
+        let mask = value.map(|value| Mask {
+            elements: (),
+            value,
+        });
         (ScaleMask { scale, mask }, elements)
     }
 

@@ -16,7 +16,6 @@
 mod deferred;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod reference;
 
 use burn_backend::ops::FloatTensorOps;
 #[cfg(feature = "cubecl")]
@@ -26,11 +25,14 @@ use burn_cubecl::{
 };
 
 pub use deferred::{Deferred, Operands, is_worth_deferring, together};
-pub use reference::{reference, reference_matmul, reference_sums};
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
-use crate::{graph::values, prelude::*};
+use crate::{
+    affine::{self, Affine},
+    graph::values,
+    prelude::*,
+};
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
 pub fn forward<B: AmpBackend>(
@@ -66,7 +68,7 @@ impl Kernel for WideMatmul {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [lhs, rhs] = operands.exactly();
-        [reference_matmul::<B>(lhs, rhs)].into()
+        [widen::<B>(B::float_matmul(lhs, rhs))].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -89,7 +91,9 @@ impl Kernel for ColumnSums {
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [reference_sums::<B>(operands.one())].into()
+        let sums = sum_dim::<B>(widen::<B>(operands.one()), 0);
+        let columns = Shape::new([sums.shape()[1]]);
+        [B::float_reshape(sums, columns)].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -118,7 +122,22 @@ impl Kernel for WeightProduct {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let ([x, weight], bias) = operands.and_maybe();
-        [reference::<B>(x, weight, bias)].into()
+        let product = B::float_matmul(x, weight);
+        let Some(bias) = bias else {
+            return [product].into();
+        };
+        let (dtype, shape) = (FloatDType::from(product.dtype()), product.shape());
+        let bias = B::float_reshape(bias, Shape::new([1, shape[1]]));
+        // A backend that fuses makes one kernel of the sum and what follows.
+        if B::fuses_elementwise() {
+            let sum = B::float_add(widen::<B>(product), bias);
+            return [B::float_cast(sum, dtype)].into();
+        }
+        let plus_bias = Affine {
+            after: Some(bias),
+            ..Affine::identity(shape)
+        };
+        [affine::forward::<B>(product, plus_bias, None, dtype)].into()
     }
 
     /// The node keeps the operands that the gradients need.

@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, FloatDType, Shape, TensorData};
 use burn_amp::config::Precision;
-use burn_amp_kernels::affine::{Affine, Group, Rest};
+use burn_amp_kernels::affine::{self, Affine, Group, MomentOf, Rest};
 use burn_amp_tests::Plain;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
@@ -259,12 +259,7 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                     })
                     .collect();
                 let (x, affine) = (operands.x.clone(), operands.affine.clone());
-                let found = burn_amp_kernels::affine::forward::<Plain>(
-                    x,
-                    affine,
-                    summand,
-                    FloatDType::from(to),
-                );
+                let found = affine::forward::<Plain>(x, affine, summand, FloatDType::from(to));
                 assert_eq!(
                     (found.dtype(), found.shape()),
                     (to, shape.clone()),
@@ -299,7 +294,7 @@ fn gradients_are_those_of_the_host() {
             })
             .collect();
         let in_f32 = |values: &[f64], shape| Some(tensor(values, shape, DType::F32));
-        let found = burn_amp_kernels::affine::backward::<Plain>(
+        let found = affine::backward::<Plain>(
             operands.x.clone(),
             operands.affine.clone(),
             grad.clone(),
@@ -332,7 +327,7 @@ fn gradients_are_those_of_the_host() {
                 Group::First | Group::All => gradient(at) * operands.centered(at),
                 Group::Second => gradient(at) * operands.centered(at) * operands.scale(at),
             };
-            let sums = burn_amp_kernels::affine::sums::<Plain>(
+            let sums = affine::sums::<Plain>(
                 operands.x.clone(),
                 operands.affine.clone(),
                 grad.clone(),
@@ -370,34 +365,30 @@ fn moments_are_those_of_the_host() {
                 false,
                 false,
             );
-            let moments = |mean| {
-                burn_amp_kernels::affine::moments::<Plain>(
-                    operands.x.clone(),
-                    shape.to_vec().into(),
-                    operands.affine.before.clone(),
-                    kept.to_vec().into(),
+            let moment = |squared, mean| {
+                let moment = MomentOf {
+                    grid: shape.to_vec().into(),
+                    before: operands.affine.before.clone(),
+                    kept: kept.to_vec().into(),
+                    squared,
                     mean,
-                )
+                };
+                let moment = affine::moment::<Plain>(operands.x.clone(), moment);
+                read(moment)
             };
-            let (moments, means) = (moments(false), moments(true));
             let what = format!("{shape:?} kept {kept:?} in {dtype:?}");
             let terms = operands.values.len() / kept.iter().product::<usize>();
             let centered = |at| operands.centered(at);
             let squares = |at| operands.centered(at).powi(2);
             let (sum, square) = (operands.sums(kept, centered), operands.sums(kept, squares));
-            assert_near(&read(moments.sum), &sum, DType::F32, terms, &what);
-            assert_near(&read(moments.squares), &square, DType::F32, terms, &what);
+            assert_near(&moment(false, false), &sum, DType::F32, terms, &what);
+            assert_near(&moment(true, false), &square, DType::F32, terms, &what);
             let over =
                 |sums: &[f64]| -> Vec<f64> { sums.iter().map(|sum| sum / terms as f64).collect() };
             let what = format!("means, {what}");
-            assert_near(&read(means.sum), &over(&sum), DType::F32, terms, &what);
-            assert_near(
-                &read(means.squares),
-                &over(&square),
-                DType::F32,
-                terms,
-                &what,
-            );
+            let (mean, mean_square) = (moment(false, true), moment(true, true));
+            assert_near(&mean, &over(&sum), DType::F32, terms, &what);
+            assert_near(&mean_square, &over(&square), DType::F32, terms, &what);
         }
     }
 }
@@ -419,16 +410,11 @@ fn elements_keep_their_places_whatever_the_layout() {
         let expected: Vec<f64> = (0..192)
             .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)
             .collect();
-        let found = burn_amp_kernels::affine::forward::<Plain>(
-            x.clone(),
-            affine.clone(),
-            None,
-            FloatDType::F32,
-        );
+        let found = affine::forward::<Plain>(x.clone(), affine.clone(), None, FloatDType::F32);
         assert_near(&read(found), &expected, DType::F32, 1, "the chain");
         let grad = tensor(&noise(192, 3), &shape, dtype);
         let grads = read(grad.clone());
-        let sums = burn_amp_kernels::affine::sums::<Plain>(x, affine, grad, Group::First);
+        let sums = affine::sums::<Plain>(x, affine, grad, Group::First);
         let mut expected = [0.0; 4];
         for at in 0..192 {
             expected[place(at, &shape, &[1, 4, 1, 1])] += grads[at] * values[at];

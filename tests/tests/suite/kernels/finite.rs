@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::{finite, unscale};
-use burn_amp_tests::Plain;
+use burn_amp_tests::{Plain, References};
 use burn_backend::read_sync;
 
 use super::{dtypes, float};
@@ -45,9 +45,9 @@ fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     let list = || tensors.to_vec();
     [
         finite::not_finite::<Plain>(list()),
-        finite::reference::<Plain>(list()),
+        finite::not_finite::<References>(list()),
         unscale::unscale::<Plain>(list(), 0.5).pop().unwrap(),
-        unscale::reference::<Plain>(list(), 0.5).pop().unwrap(),
+        unscale::unscale::<References>(list(), 0.5).pop().unwrap(),
     ]
     .map(|flags| {
         let flags = read(flags);

@@ -6,7 +6,7 @@ use burn_amp::{
     scaling::Outcome,
 };
 use burn_amp_kernels::loss_scale;
-use burn_amp_tests::Plain;
+use burn_amp_tests::{Plain, References};
 use burn_backend::read_sync;
 
 use super::{dtypes, float};
@@ -66,7 +66,7 @@ fn moves_as_on_the_host(scaling: DynamicLossScale, steps: impl Iterator<Item = b
         }
         expected = host.next(expected, Outcome::of(overflows));
         kernel = loss_scale::next::<Plain>(kernel, tensor(&flags), scaling);
-        reference = loss_scale::reference_next::<Plain>(reference, tensor(&flags), scaling);
+        reference = loss_scale::next::<References>(reference, tensor(&flags), scaling);
         let mut expected = loss_scale::state(expected);
         expected[3] = f32::from(u8::from(overflows));
         assert_eq!(read(kernel.clone()), expected, "{scaling:?}, step {step}");
@@ -122,7 +122,7 @@ fn gradients_are_unscaled_or_zeros() {
                         before.clone(),
                         after.clone(),
                     ),
-                    loss_scale::reference_unscale::<Plain>(
+                    loss_scale::unscale_unless_overflowed::<References>(
                         gradient(),
                         before.clone(),
                         after.clone(),

@@ -18,7 +18,7 @@ use burn_amp_kernels::{
         Place, Rule, Stepped, StoredMomentOf, rounding,
     },
 };
-use burn_amp_tests::Plain;
+use burn_amp_tests::{Plain, References};
 use burn_backend::read_sync;
 
 use super::{dtypes, float};
@@ -152,7 +152,7 @@ fn same_steps<C: Burns, const N: usize>(config: &C, shapes: [[usize; 2]; N], las
         let kernel = optimizer::step::<Plain>(list());
         // Where there is a kernel, a long run is one of the kernel.
         let has_reference = last < 300 || cfg!(not(feature = "cubecl"));
-        let reference = has_reference.then(|| optimizer::reference::<Plain>(list()));
+        let reference = has_reference.then(|| optimizer::step::<References>(list()));
         for at in 0..N {
             let (parameter, state) = optimizer.step(
                 lr,
@@ -259,7 +259,7 @@ fn after_an_overflow_nothing_changes() {
             ..step(adam(), 0.1, vec![listed])
         };
         for stepped in [
-            optimizer::reference::<Plain>(list.clone()),
+            optimizer::step::<References>(list.clone()),
             optimizer::step::<Plain>(list),
         ] {
             let Stepped {
@@ -304,7 +304,7 @@ fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
                     factor.into(),
                 );
                 let expected = step(adam(), 0.1, vec![listed(weights, plain, moments(), 2)]);
-                let expected = optimizer::reference::<Plain>(expected).remove(0);
+                let expected = optimizer::step::<References>(expected).remove(0);
                 let list = ListStep {
                     scaled_by: Some(state(16.0, false)),
                     unless_overflowed: Some(state(16.0, false)),
@@ -325,7 +325,7 @@ fn gradients_are_unscaled_and_clipped_and_every_form_is_written() {
                 };
                 let unchanged = data(&parameter);
                 for stepped in [
-                    optimizer::reference::<Plain>(list.clone()),
+                    optimizer::step::<References>(list.clone()),
                     optimizer::step::<Plain>(list),
                 ] {
                     let what = format!("{stored:?}, master: {has_master}");
@@ -394,7 +394,7 @@ fn a_copy_of_a_parameter_is_rounded_from_what_is_stored() {
                 )
             };
             for stepped in [
-                optimizer::reference::<Plain>(list.clone()),
+                optimizer::step::<References>(list.clone()),
                 optimizer::step::<Plain>(list),
             ] {
                 let copy = stepped[0].low.as_ref().unwrap();
@@ -443,7 +443,7 @@ fn gradients_have_any_layout_and_any_number() {
     }
     let [strided, contiguous] = <[_; 2]>::try_from(lists).unwrap();
     let found = optimizer::step::<Plain>(strided);
-    let expected = optimizer::reference::<Plain>(contiguous);
+    let expected = optimizer::step::<References>(contiguous);
     assert_eq!(found.len(), 100);
     for (found, expected) in found.iter().zip(&expected) {
         let tolerance = Tolerance::<f32>::absolute(1e-6);
@@ -540,7 +540,7 @@ fn moments_are_rounded_by_the_same_draws_everywhere() {
                 });
                 step(rule, 0.01, listed.collect())
             };
-            let reference = optimizer::reference::<Plain>(list());
+            let reference = optimizer::step::<References>(list());
             let kernel = optimizer::step::<Plain>(list());
             let [mut same, mut all] = [0, 0];
             for ((found, expected), shape) in kernel.iter().zip(&reference).zip(SHAPES) {
@@ -582,7 +582,7 @@ fn right_on_average(format: MomentFormat) {
         .map(|at| widened(moments[at].clone(), shape, at))
         .collect();
     let list = listed(parameter.clone(), gradient.clone(), wide_moments, 2);
-    let exact = optimizer::reference::<Plain>(step(adam(), 0.01, vec![list])).remove(0);
+    let exact = optimizer::step::<References>(step(adam(), 0.01, vec![list])).remove(0);
     let list = Listed {
         moments: moments.to_vec(),
         key: rounding::mixed(99),
@@ -639,7 +639,7 @@ fn rounded_moments_survive_an_overflow() {
             ..step(adam(), 0.1, vec![list])
         };
         for stepped in [
-            optimizer::reference::<Plain>(list.clone()),
+            optimizer::step::<References>(list.clone()),
             optimizer::step::<Plain>(list),
         ] {
             assert!([0, 1].map(|at: usize| words(&stepped[0].moments[at])) == before);
@@ -692,7 +692,7 @@ fn split_masters_step_as_f32_masters() {
                 split.clone(),
             ))];
             if has_bf16 {
-                found.push(optimizer::reference::<Plain>(list(
+                found.push(optimizer::step::<References>(list(
                     parameter.clone(),
                     split.clone(),
                 )));

@@ -4,6 +4,7 @@ use burn::tensor::{
     DType, TensorData, bf16, f16,
     ops::{ActivationOps, FloatTensorOps},
 };
+use burn_amp_kernels::sign_mask;
 use burn_amp_tests::Plain;
 
 use super::rows::{Float, dtypes, layouts, noisy, read};
@@ -11,9 +12,10 @@ use super::rows::{Float, dtypes, layouts, noisy, read};
 /// Checks that the gradient passes where Burn lets it pass.
 fn assert_as_burn(what: &str, x: Float, gradient: Float) {
     let expected = read(&Plain::relu_backward(x.clone(), gradient.clone()));
-    let masked = read(&burn_amp_kernels::sign_mask::zeroed::<Plain>(
+    let masked = read(&sign_mask::zeroed::<Plain>(
         gradient,
-        burn_amp_kernels::sign_mask::not_positive::<Plain>(x.clone()),
+        sign_mask::not_positive::<Plain>(x.clone(), None),
+        None,
     ));
     let results = read(&x).into_iter().zip(masked.into_iter().zip(expected));
     for (x, (masked, expected)) in results {
@@ -74,12 +76,13 @@ fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
     for dtype in dtypes() {
         for x in layouts(1, dtype) {
             for (like, gradient) in layouts(2, dtype).into_iter().zip(layouts(3, dtype)) {
-                let expected = burn_amp_kernels::sign_mask::zeroed::<Plain>(
+                let expected = sign_mask::zeroed::<Plain>(
                     gradient.clone(),
-                    burn_amp_kernels::sign_mask::not_positive::<Plain>(x.clone()),
+                    sign_mask::not_positive::<Plain>(x.clone(), None),
+                    None,
                 );
-                let mask = burn_amp_kernels::sign_mask::not_positive_as::<Plain>(x.clone(), &like);
-                let masked = burn_amp_kernels::sign_mask::zeroed_as::<Plain>(gradient, mask, &like);
+                let mask = sign_mask::not_positive::<Plain>(x.clone(), Some(&like));
+                let masked = sign_mask::zeroed::<Plain>(gradient, mask, Some(&like));
                 assert_eq!(read(&masked), read(&expected), "{dtype:?}");
             }
         }
@@ -89,9 +92,10 @@ fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
 #[test]
 fn empty_tensors_are_masked() {
     for dtype in dtypes() {
-        let masked = burn_amp_kernels::sign_mask::zeroed::<Plain>(
+        let masked = sign_mask::zeroed::<Plain>(
             noisy(&[0], 1, dtype),
-            burn_amp_kernels::sign_mask::not_positive::<Plain>(noisy(&[0], 2, dtype)),
+            sign_mask::not_positive::<Plain>(noisy(&[0], 2, dtype), None),
+            None,
         );
         assert_eq!(read(&masked), [0.0; 0]);
     }

@@ -6,7 +6,7 @@ use burn_amp_kernels::{
     loss_scale,
     squares::{self, Squares},
 };
-use burn_amp_tests::Plain;
+use burn_amp_tests::{Plain, References};
 use burn_backend::{read_sync, tensor::FloatTensor};
 
 use super::{dtypes, float};
@@ -20,9 +20,10 @@ fn state(scale: f32, overflowed: bool) -> FloatTensor<Plain> {
 
 /// The sum by the kernel and by the reference.
 fn sums(squares: &Squares<Plain>) -> [f64; 2] {
+    let Squares { tensors, scaled_by } = squares.clone();
     let sums = [
         squares::sum::<Plain>(squares.clone()),
-        squares::reference::<Plain>(squares.clone()),
+        squares::sum::<References>(Squares { tensors, scaled_by }),
     ];
     sums.map(|sum| {
         let data = read_sync(Plain::float_into_data(sum)).unwrap();

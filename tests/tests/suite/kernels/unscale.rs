@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::unscale;
-use burn_amp_tests::Plain;
+use burn_amp_tests::{Plain, References};
 use burn_backend::read_sync;
 
 use super::{dtypes, float};
@@ -25,7 +25,7 @@ fn every_element_is_the_product_in_f32() {
                 .collect();
             for unscaled in [
                 unscale::unscale::<Plain>(tensors.clone(), factor),
-                unscale::reference::<Plain>(tensors.clone(), factor),
+                unscale::unscale::<References>(tensors.clone(), factor),
             ] {
                 assert_eq!(unscaled.len(), tensors.len() + 1);
                 for (before, after) in tensors.iter().zip(unscaled) {

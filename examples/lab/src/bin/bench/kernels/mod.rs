@@ -17,13 +17,14 @@ use std::{fs::OpenOptions, io::Write, path::Path};
 use anyhow::{Context, Result};
 use burn::tensor::DType;
 use burn_amp_kernels::AmpBackend;
+use instrumented::Instrumented;
 use lab::{
     machine::Machine,
     table::{Table, percent},
 };
 use serde::Serialize;
 
-use self::{cases::Case, operands::Operands, timing::seconds};
+use self::{cases::Case, operands::operands, timing::seconds};
 
 /// The measurement of a kernel on one shape and dtype.
 #[derive(Clone, Debug, Serialize)]
@@ -64,9 +65,10 @@ pub fn measure<B: AmpBackend>(
     let mut measurements = Vec::new();
     for &(rows, columns) in shapes {
         for &dtype in &dtypes {
-            let operands = Operands::<B>::new(rows, columns, dtype, &device);
+            let operands = operands::<B>(rows, columns, dtype, &device);
             let negation = seconds::<B>(&device, || drop(B::float_neg(operands.wide.clone())));
-            for case in Case::<B>::all() {
+            let references = Case::<Instrumented<B, ()>>::all();
+            for (case, reference) in Case::<B>::all().into_iter().zip(references) {
                 let measurement = Measurement {
                     backend: machine.backend.to_owned(),
                     device: machine.device.clone(),
@@ -75,8 +77,8 @@ pub fn measure<B: AmpBackend>(
                     rows,
                     columns,
                     bytes: case.bytes_per_element * rows * columns,
-                    seconds: seconds::<B>(&device, || (case.kernel)(&operands)),
-                    reference_seconds: seconds::<B>(&device, || (case.reference)(&operands)),
+                    seconds: seconds::<B>(&device, || (case.work)(&operands)),
+                    reference_seconds: seconds::<B>(&device, || (reference.work)(&operands)),
                     negation_bytes_per_second: (8 * rows * columns) as f64 / negation,
                 };
                 if let Some(out) = out {
