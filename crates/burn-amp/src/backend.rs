@@ -4,7 +4,9 @@ use std::{fmt, marker::PhantomData};
 
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::NoCheckpointing;
-use burn_backend::{Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData};
+use burn_backend::{
+    AutodiffBackend, Backend, BackendTypes, DType, DTypeUsageSet, ExecutionError, TensorData,
+};
 
 use crate::{
     graph::{Graph, NoGraph, Tape},
@@ -86,6 +88,12 @@ pub trait Amped: Backend<FloatTensorPrimitive = AmpTensor<Self::Plain, Self::Gra
     /// [`Tape`] if a graph is recorded, else [`NoGraph`].
     type Graph: Graph<Self::Plain>;
 }
+
+/// A backend for training whose tensors without a graph are those of [`Amp`]: the bound of code that trains and is generic
+/// over the backend. Implemented by [`Autodiff<Amp<B>>`](Autodiff).
+pub trait Trains: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> {}
+
+impl<B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>> Trains for B {}
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Amped for Amp<B, P, G> {
     type Plain = B;

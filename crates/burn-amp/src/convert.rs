@@ -137,7 +137,7 @@ pub(crate) fn store_param<B: Backend, const D: usize>(
         if LOADING.replace(true) {
             return mapper.on_load(loaded);
         }
-        let _done = Loaded;
+        scopeguard::defer!(LOADING.set(false));
         store(mapper.on_load(loaded), to)
     })
 }
@@ -145,15 +145,6 @@ pub(crate) fn store_param<B: Backend, const D: usize>(
 thread_local! {
     /// Whether the outermost load mapper, which was set last, is running.
     static LOADING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Ends the load when it is dropped, even if a mapper panics.
-struct Loaded;
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        LOADING.set(false);
-    }
 }
 
 /// Casts values to another dtype, outside any graph.

@@ -121,7 +121,7 @@ pub mod observe {
 /// Bounds and types for custom ops, for backends of your own, and for code that is generic over them.
 pub mod extend {
     pub use crate::{
-        backend::{Amped, WithTape},
+        backend::{Amped, Trains, WithTape},
         distributed::Trainable,
         graph::{Graph, NoGraph, Tape},
         tensor::AmpTensor,

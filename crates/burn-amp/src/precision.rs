@@ -1,6 +1,6 @@
 //! Conversions between Burn's dtypes and [`Precision`], the policy's.
 
-use burn_amp_core::Precision;
+use burn_amp_core::{Precision, replay::Dtype};
 use burn_backend::{
     Backend, DType, FloatDType, TensorData, TensorMetadata, read_sync, tensor::FloatTensor,
 };
@@ -41,6 +41,22 @@ pub(crate) fn to_float(dtype: Precision) -> FloatDType {
         Precision::BF16 => FloatDType::BF16,
     }
 }
+
+/// The dtypes of recorded steps and those of Burn, but for bools.
+pub(crate) const OF_FILES: [(Dtype, DType); 12] = [
+    (Dtype::F64, DType::F64),
+    (Dtype::F32, DType::F32),
+    (Dtype::F16, DType::F16),
+    (Dtype::BF16, DType::BF16),
+    (Dtype::I64, DType::I64),
+    (Dtype::I32, DType::I32),
+    (Dtype::I16, DType::I16),
+    (Dtype::I8, DType::I8),
+    (Dtype::U64, DType::U64),
+    (Dtype::U32, DType::U32),
+    (Dtype::U16, DType::U16),
+    (Dtype::U8, DType::U8),
+];
 
 /// Casts the tensor unless it has the dtype already.
 #[inline]

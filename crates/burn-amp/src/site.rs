@@ -104,17 +104,8 @@ pub(crate) fn here() -> Option<Site> {
 
 /// Runs a call again whose place is known.
 pub(crate) fn at<T>(site: Option<Site>, call: impl FnOnce() -> T) -> T {
-    /// Forgets the place, even if the call panics.
-    struct Forget;
-
-    impl Drop for Forget {
-        fn drop(&mut self) {
-            RECORDED.set(None);
-        }
-    }
-
     RECORDED.set(Some(site));
-    let _forget = Forget;
+    scopeguard::defer!(RECORDED.set(None));
     call()
 }
 

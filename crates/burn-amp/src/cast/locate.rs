@@ -8,7 +8,7 @@ use burn_amp_core::{
     report::Site,
 };
 use burn_amp_kernels::{self as kernels, AmpBackend};
-use burn_backend::{TensorMetadata, read_sync, tensor::FloatTensor};
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::parameters::is_view;
@@ -17,7 +17,7 @@ use crate::{
     param_name::ParamName,
     policy::Locator,
     precision, site,
-    tensor::{AmpTensor, Reader},
+    tensor::AmpTensor,
 };
 
 /// Reads the range of a tensor that it keeps.
@@ -65,8 +65,7 @@ impl Search {
 
     /// Sees an operand as it is stored.
     pub(super) fn operand<B: AmpBackend, G: Graph<B>>(&mut self, operand: &AmpTensor<B, G>) {
-        let values = operand.clone().read(operand.stored(), Reader::Cut);
-        let values = G::values(&values);
+        let values = operand.stored_values();
         self.operands.push(Kept {
             parameter: operand.role.origin().map(|origin| origin.name().clone()),
             dtype: precision::of(&values),
@@ -187,12 +186,8 @@ impl Search {
 
 /// Whether all values are finite. Incurs a device-to-host read.
 pub(crate) fn is_finite<B: AmpBackend>(values: &FloatTensor<B>) -> bool {
-    let flags = read_sync(B::float_into_data(kernels::finite::not_finite::<B>(vec![
-        values.clone(),
-    ])));
-    let flags = flags.unwrap_or_else(|error| {
-        panic!("cannot read from the device whether a tensor is finite: {error}")
-    });
+    let flags = kernels::finite::not_finite::<B>(vec![values.clone()]);
+    let flags = precision::read::<B>(flags);
     flags.iter::<f32>().all(|flag| flag == 0.0)
 }
 

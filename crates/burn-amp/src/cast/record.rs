@@ -14,7 +14,7 @@ use crate::{
     graph::Graph,
     policy::{Context, KeptTensor, Key, Outside, StepRecording, next_id},
     precision, site,
-    tensor::{AmpTensor, Reader, Recipe, Role},
+    tensor::{AmpTensor, Recipe, Role},
 };
 
 thread_local! {
@@ -67,7 +67,7 @@ impl<B: AmpBackend> Taken<B> {
             result.recorded.id = next_id();
             Produced {
                 id: result.recorded.id,
-                values: (!result.waits()).then(|| values_of::<B>(stored_values(result))),
+                values: (!result.waits()).then(|| values_of::<B>(result.stored_values())),
             }
         });
         let call = Call {
@@ -148,12 +148,7 @@ fn outside<B: AmpBackend, G: Graph<B>>(
         handle: tensor.handle(),
         leaf,
     };
-    (outside, stored_values(tensor))
-}
-
-/// The values of a tensor in the dtype in which they are stored, outside any graph.
-fn stored_values<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> FloatTensor<B> {
-    G::values(&tensor.clone().read(tensor.stored(), Reader::Cut))
+    (outside, tensor.stored_values())
 }
 
 /// Looks at values. Incurs a device-to-host read.

@@ -29,17 +29,8 @@ thread_local! {
 /// ```
 #[doc(alias("autocast", "disable_autocast"))]
 pub fn full_precision<T>(f: impl FnOnce() -> T) -> T {
-    /// Leaves the scope when it is dropped, even if `f` panics.
-    struct Leave;
-
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            DEPTH.set(DEPTH.get() - 1);
-        }
-    }
-
     DEPTH.set(DEPTH.get() + 1);
-    let _leave = Leave;
+    scopeguard::defer!(DEPTH.set(DEPTH.get() - 1));
     f()
 }
 

@@ -62,17 +62,8 @@ pub(super) fn is_reference() -> bool {
 
 /// Runs `f`, whose calls nobody is to see.
 fn unseen<T>(f: impl FnOnce() -> T) -> T {
-    /// Ends the reference when it is dropped, even if `f` panics.
-    struct End;
-
-    impl Drop for End {
-        fn drop(&mut self) {
-            IS_REFERENCE.set(false);
-        }
-    }
-
     IS_REFERENCE.set(true);
-    let _end = End;
+    scopeguard::defer!(IS_REFERENCE.set(false));
     f()
 }
 
@@ -137,9 +128,7 @@ fn values_in<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
     dtype: Precision,
 ) -> FloatTensor<B> {
-    let stored = tensor.stored();
-    let values = G::values(&tensor.clone().read(stored, Reader::Cut));
-    precision::cast::<B>(values, stored.join(dtype))
+    precision::cast::<B>(tensor.stored_values(), tensor.stored().join(dtype))
 }
 
 /// Reads values. Incurs a device-to-host read.

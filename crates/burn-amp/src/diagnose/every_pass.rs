@@ -23,19 +23,16 @@ pub(crate) fn begins<B: Backend>(context: &'static Context<B>, backend: impl FnO
     if steps == 0 || pass > steps {
         return;
     }
+    let address = std::ptr::from_ref(context).addr();
     if pass == 0 {
         let recording = Recording::begin(context, &backend(), context.config.report.samples);
-        UNDER_WAY.lock().insert(address(context), recording);
+        UNDER_WAY.lock().insert(address, recording);
     } else if pass == steps {
-        let recording = UNDER_WAY.lock().remove(&address(context));
+        let recording = UNDER_WAY.lock().remove(&address);
         if let Some(recording) = recording {
             write(&recording.finish(), &context.config.report.output);
         }
     }
-}
-
-fn address<B: Backend>(context: &'static Context<B>) -> usize {
-    std::ptr::from_ref(context).addr()
 }
 
 /// Prints a report to standard error and writes its files.

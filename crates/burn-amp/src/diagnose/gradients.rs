@@ -5,7 +5,10 @@ use burn::{
     tensor::{Tensor, backend::AutodiffBackend},
 };
 
-use crate::{backend::Amped, cast::scope::full_precision, graph::NoGraph};
+use crate::{
+    backend::{Amped, Trains},
+    cast::scope::full_precision,
+};
 
 /// How far the gradient of a parameter is from that in F32.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,15 +46,11 @@ pub struct GradientError {
 /// assert_eq!(errors[0].parameter, "weight");
 /// assert!(errors[0].cosine > 0.999);
 /// ```
-pub fn compare_gradients<B, M>(
+pub fn compare_gradients<B: Amped + Trains, M: AutodiffModule<B>>(
     model: &M,
     device: &B::Device,
     loss: impl Fn(&M) -> Tensor<B, 1>,
-) -> Vec<GradientError>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
-    M: AutodiffModule<B>,
-{
+) -> Vec<GradientError> {
     const SEED: u64 = 1;
 
     let gradients = || {

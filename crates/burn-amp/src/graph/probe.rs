@@ -34,13 +34,8 @@ pub(super) fn probed<B: Backend, C: CheckpointStrategy>(
 #[derive(Debug)]
 struct Shown<B: Backend>(PhantomData<B>);
 
+#[derive(Clone)]
 struct State<B: Backend>(Probe<B>);
-
-impl<B: Backend> Clone for State<B> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
 
 impl<B: Backend> fmt::Debug for State<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

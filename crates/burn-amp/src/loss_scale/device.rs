@@ -28,21 +28,12 @@ use crate::warn::See;
 const MOST_PENDING: usize = 64;
 
 /// The loss scale on the device, and the backward passes whose outcome has not reached the host.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DeviceState<B: Backend> {
     /// The state on the device, see [`loss_scale`]; `None` before the first pass and after the host has set the scale.
     current: Option<FloatTensor<B>>,
     /// The passes whose flags have not been read, the oldest first.
     pending: VecDeque<Pending<B>>,
-}
-
-impl<B: Backend> Default for DeviceState<B> {
-    fn default() -> Self {
-        Self {
-            current: None,
-            pending: VecDeque::new(),
-        }
-    }
 }
 
 /// A backward pass whose flags have not been read.

@@ -1,10 +1,6 @@
 //! A loss scale of a thread's own, in place of the one that all threads of a device share.
 
-use std::{
-    any::Any,
-    cell::{Cell, RefCell},
-    marker::PhantomData,
-};
+use std::{any::Any, cell::RefCell, marker::PhantomData, ptr};
 
 use burn_backend::Backend;
 
@@ -15,7 +11,6 @@ use super::{LossScale, Scaling};
 #[derive(Debug)]
 #[must_use = "the thread uses the shared loss scale again when this is dropped"]
 pub struct OwnLossScale {
-    number: u64,
     loss_scale: LossScale,
     /// Keeps the guard on its thread.
     _thread: PhantomData<*const ()>,
@@ -25,14 +20,12 @@ pub struct OwnLossScale {
 struct Own {
     /// The address of the shared loss scale, which is never freed.
     shared: usize,
-    number: u64,
     scaling: &'static (dyn Any + Send + Sync),
 }
 
 thread_local! {
     /// The loss scales of this thread, the latest last.
     static OWN: RefCell<Vec<Own>> = const { RefCell::new(Vec::new()) };
-    static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
 impl OwnLossScale {
@@ -40,16 +33,12 @@ impl OwnLossScale {
     pub(crate) fn in_place_of<B: Backend>(shared: &'static Scaling<B>) -> Self {
         // Handles and gradients refer to a loss scale for as long as they like, so it is never freed.
         let scaling: &'static Scaling<B> = Box::leak(Box::new(shared.afresh()));
-        let number = COUNT.get();
-        COUNT.set(number + 1);
         let own = Own {
-            shared: address(shared),
-            number,
+            shared: ptr::from_ref(shared).addr(),
             scaling,
         };
         OWN.with_borrow_mut(|all| all.push(own));
         Self {
-            number,
             loss_scale: LossScale(scaling),
             _thread: PhantomData,
         }
@@ -63,7 +52,7 @@ impl OwnLossScale {
 
 impl Drop for OwnLossScale {
     fn drop(&mut self) {
-        OWN.with_borrow_mut(|all| all.retain(|own| own.number != self.number));
+        OWN.with_borrow_mut(|all| all.retain(|own| !ptr::addr_eq(own.scaling, self.loss_scale.0)));
     }
 }
 
@@ -71,7 +60,10 @@ impl<B: Backend> Scaling<B> {
     /// Returns the loss scale that this thread uses in place of this one: its own, or this one if it has none.
     pub(crate) fn of_this_thread(&'static self) -> &'static Self {
         let own = OWN.with_borrow(|all| {
-            let own = all.iter().rev().find(|own| own.shared == address(self))?;
+            let own = all
+                .iter()
+                .rev()
+                .find(|own| own.shared == ptr::from_ref(self).addr())?;
             Some(own.scaling)
         });
         match own {
@@ -81,8 +73,4 @@ impl<B: Backend> Scaling<B> {
             None => self,
         }
     }
-}
-
-fn address<B: Backend>(scaling: &'static Scaling<B>) -> usize {
-    std::ptr::from_ref(scaling).addr()
 }

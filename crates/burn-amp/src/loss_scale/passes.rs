@@ -16,7 +16,7 @@ use super::deferred::DeferredPass;
 /// Besides, whether its parameter is stored in half precision.
 ///
 /// Every gradient has such a list, so it is a single pointer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Passes<B: Backend>(Option<Arc<Carried<B>>>);
 
 /// What a gradient carries.
@@ -132,12 +132,5 @@ impl<B: Backend> Passes<B> {
         self.0
             .as_ref()
             .is_none_or(|carried| carried.passes.is_empty())
-    }
-}
-
-impl<B: Backend> Clone for Passes<B> {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
     }
 }

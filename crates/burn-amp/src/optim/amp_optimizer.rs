@@ -1,16 +1,12 @@
 //! The optimizer that follows the policy in force.
 
-use burn::{
-    grad_clipping::GradientClipping,
-    module::AutodiffModule,
-    tensor::backend::{AutodiffBackend, Backend},
-};
+use burn::{grad_clipping::GradientClipping, module::AutodiffModule, tensor::backend::Backend};
 
 use super::{
     AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
     OptimizerConfig,
 };
-use crate::{backend::Amped, graph::NoGraph};
+use crate::backend::Trains;
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
 ///
@@ -105,7 +101,7 @@ impl<C> AmpOptimizer<C> {
     /// Makes the optimizer.
     pub fn init<B, M>(&self) -> LossScaleOptimizer<AmpAdaptor<C, M, B>>
     where
-        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+        B: Trains,
         M: AutodiffModule<B>,
         C: OptimizerConfig<B::InnerBackend>,
     {

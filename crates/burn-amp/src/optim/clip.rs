@@ -36,7 +36,7 @@ pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
 ) -> Option<Tensor<B::InnerBackend, 1>> {
     let mut sum = None;
-    each::<B, M>(grads, model, |grad| {
+    each::<B, M>(grads, model, |_, grad| {
         let grad = precision::cast::<B::InnerBackend>(grad, Precision::F32);
         let squares = B::InnerBackend::float_powi_scalar(grad, 2.into());
         add(&mut sum, B::InnerBackend::float_sum(squares));

@@ -11,15 +11,12 @@
 //! * With `loss_scale.sync = false` a gradient carries the backward passes that it was computed from. A step is skipped
 //!   if one of the passes of one of its gradients overflowed.
 
-use burn::{
-    module::{AutodiffModule, ModuleVisitor, Param},
-    optim::GradientsParams,
-    tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
-};
+use burn::{module::AutodiffModule, optim::GradientsParams};
 
+use super::gradients::each;
 use crate::{
-    backend::Amped,
-    graph::{Moment, NoGraph},
+    backend::{Amped, Trains},
+    graph::Moment,
     loss_scale::Passes,
     warn::Warning,
 };
@@ -50,20 +47,19 @@ impl EffectiveBatch {
         selects_on_device: bool,
     ) -> bool
     where
-        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
+        B: Amped + Trains,
         M: AutodiffModule<B>,
     {
         let since = std::mem::replace(&mut self.since, Moment::now());
-        let mut parts = BatchParts::<B> {
-            grads,
-            since,
-            withheld: false,
-            passes: Passes::none(),
-        };
-        module.visit(&mut parts);
-        let BatchParts {
-            withheld, passes, ..
-        } = parts;
+        let mut withheld = false;
+        let mut passes = Passes::none();
+        each::<B, M>(grads, module, |parameter, grad| {
+            if let Some(joined) = grad.role.gradient() {
+                passes.join(joined);
+            }
+            withheld |=
+                (parameter.role.origin()).is_some_and(|origin| origin.withheld_since(since));
+        });
         if withheld {
             return false;
         }
@@ -80,32 +76,3 @@ impl EffectiveBatch {
 }
 
 static WAITS: Warning = Warning::new("sync--false-with-another-optimizer");
-
-/// The parts of an effective batch, and what is known about their outcome.
-struct BatchParts<'a, B: AutodiffBackend<InnerBackend: Amped>> {
-    grads: &'a GradientsParams,
-    since: Moment,
-    /// Whether a gradient of one of the parameters was withheld.
-    withheld: bool,
-    /// The backward passes whose outcome is on the device.
-    passes: Passes<<B::InnerBackend as Amped>::Plain>,
-}
-
-impl<B> ModuleVisitor<B> for BatchParts<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
-{
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) else {
-            return;
-        };
-        if let Some(passes) = grad.into_primitive().tensor().role.gradient() {
-            self.passes.join(passes);
-        }
-        if let TensorPrimitive::Float(tensor) = param.val().into_primitive()
-            && let Some(origin) = tensor.role.origin()
-        {
-            self.withheld |= origin.withheld_since(self.since);
-        }
-    }
-}

@@ -10,11 +10,11 @@ use burn_backend::tensor::FloatTensor;
 /// A gradient of a model for training on `B`.
 pub(super) type Gradient<B> = FloatTensor<<B as AutodiffBackend>::InnerBackend>;
 
-/// Passes each gradient of a model on.
+/// Passes each parameter of a model that has a gradient on, with its gradient.
 pub(super) fn each<B: AutodiffBackend, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     model: &M,
-    take: impl FnMut(Gradient<B>),
+    take: impl FnMut(FloatTensor<B>, Gradient<B>),
 ) {
     model.visit(&mut Each { grads, take });
 }
@@ -33,10 +33,11 @@ struct Each<'a, F> {
     take: F,
 }
 
-impl<B: AutodiffBackend, F: FnMut(Gradient<B>)> ModuleVisitor<B> for Each<'_, F> {
+impl<B: AutodiffBackend, F: FnMut(FloatTensor<B>, Gradient<B>)> ModuleVisitor<B> for Each<'_, F> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         if let Some(grad) = self.grads.get::<B::InnerBackend, D>(param.id) {
-            (self.take)(grad.into_primitive().tensor());
+            let parameter = param.val().into_primitive().tensor();
+            (self.take)(parameter, grad.into_primitive().tensor());
         }
     }
 }

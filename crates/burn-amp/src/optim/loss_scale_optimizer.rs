@@ -15,7 +15,10 @@ use super::{
     outliers::{self, Outliers},
 };
 use crate::{
-    backend::Amped, cast::scope::full_precision, graph::NoGraph, names::Names, policy::Context,
+    backend::{Amped, Trains},
+    cast::scope::full_precision,
+    names::Names,
+    policy::Context,
 };
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer::init`](super::AmpOptimizer::init) returns one.
@@ -133,7 +136,7 @@ impl<O> LossScaleOptimizer<O> {
     /// Returns whether to step, after clipping and measuring the gradients of the step.
     fn prepare<B, M>(&mut self, grads: &mut GradientsParams, module: &M) -> bool
     where
-        B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
+        B: Amped + Trains,
         M: AutodiffModule<B>,
     {
         if !self
@@ -165,11 +168,8 @@ impl<O> LossScaleOptimizer<O> {
     }
 }
 
-impl<O, M, B> Optimizer<M, B> for LossScaleOptimizer<O>
-where
-    O: Optimizer<M, B>,
-    M: AutodiffModule<B>,
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
+impl<O: Optimizer<M, B>, M: AutodiffModule<B>, B: Amped + Trains> Optimizer<M, B>
+    for LossScaleOptimizer<O>
 {
     type Record = LossScaleOptimizerRecord<O::Record>;
 

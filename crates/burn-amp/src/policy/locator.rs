@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -20,6 +20,8 @@ pub(crate) struct Locator {
     /// Whether the calls of the current step are searched.
     on: AtomicBool,
     found: Mutex<Found>,
+    /// The number of steps that had been skipped when the last pass began.
+    skipped_steps: AtomicU64,
     /// The last cause that was found.
     last: Mutex<Option<Arc<Cause>>>,
     /// Who made the tensors of the current step, by their numbers in the graph.
@@ -35,8 +37,6 @@ struct Found {
     operand: Option<Cause>,
     /// A gradient in the backward pass was not finite.
     gradient: Option<Cause>,
-    /// The number of steps that had been skipped when the last pass began.
-    skipped_steps: u64,
 }
 
 impl Locator {
@@ -45,6 +45,7 @@ impl Locator {
             mode,
             on: AtomicBool::new(false),
             found: Mutex::default(),
+            skipped_steps: AtomicU64::new(0),
             last: Mutex::default(),
             makers: Mutex::default(),
         };
@@ -102,23 +103,11 @@ impl Locator {
             return None;
         }
         self.makers.lock().clear();
-        let found = {
-            let mut found = self.found.lock();
-            let skipped_steps = found.skipped_steps;
-            std::mem::replace(
-                &mut *found,
-                Found {
-                    skipped_steps,
-                    ..Found::default()
-                },
-            )
-        };
         let Found {
             result,
             operand,
             gradient,
-            ..
-        } = found;
+        } = std::mem::take(&mut *self.found.lock());
         let cause = if loss_is_finite() {
             // What became inf or NaN in the forward pass came first, although the loss does not show it: a ReLU turns NaN
             // into 0, and 1 / inf is 0. A logarithm of zeros may be meant as a mask, unless a gradient is made of it.
@@ -149,7 +138,7 @@ impl Locator {
     /// Decides whether the next step is searched, by the number of steps that were skipped so far.
     pub(crate) fn next_step(&self, skipped_steps: u64) {
         if self.mode == Locate::OnSkip {
-            let before = std::mem::replace(&mut self.found.lock().skipped_steps, skipped_steps);
+            let before = self.skipped_steps.swap(skipped_steps, Ordering::Relaxed);
             self.turn(skipped_steps > before);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct StepRecorder<B: Backend> {
 }
 
 /// The calls of a step so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StepRecording<B: Backend> {
     pub(crate) calls: Vec<Call>,
     pub(crate) outside: Vec<Outside<B>>,
@@ -117,18 +117,6 @@ impl<B: Backend> StepRecorder<B> {
         let replaces = shows_origin || !*has_origin;
         *has_origin |= shows_origin;
         replaces
-    }
-}
-
-impl<B: Backend> Default for StepRecording<B> {
-    fn default() -> Self {
-        Self {
-            calls: Vec::new(),
-            outside: Vec::new(),
-            data: Vec::new(),
-            made: HashSet::new(),
-            known: HashMap::new(),
-        }
     }
 }
 

@@ -66,19 +66,14 @@ fn used<B: Trainable>(operand: &Use, tensors: &mut Tensors<B>) -> Option<AmpTens
 /// The values of a tensor as Burn has them.
 pub(super) fn to_burn(data: &Data) -> TensorData {
     let dtype = match data.dtype {
-        Dtype::F64 => DType::F64,
-        Dtype::F32 => DType::F32,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U64 => DType::U64,
-        Dtype::U32 => DType::U32,
-        Dtype::U16 => DType::U16,
-        Dtype::U8 => DType::U8,
         Dtype::Bool => DType::Bool(burn_backend::BoolStore::Native),
+        dtype => {
+            precision::OF_FILES
+                .iter()
+                .find(|(of_file, _)| *of_file == dtype)
+                .expect("all dtypes but `Bool` are listed")
+                .1
+        }
     };
     TensorData::from_bytes_vec(data.bytes.clone(), data.shape.clone(), dtype)
 }

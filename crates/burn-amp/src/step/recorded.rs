@@ -6,7 +6,7 @@ use burn_amp_core::{
 };
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::grads::Gradients;
-use burn_backend::{DType, TensorData, read_sync};
+use burn_backend::{TensorData, read_sync};
 
 use crate::{
     cast::record::values_of,
@@ -87,29 +87,13 @@ fn values<B: AmpBackend>(stored: KeptTensor<B>) -> Data {
     };
     match stored {
         KeptTensor::Float(tensor) => {
-            let (dtype, to) = match precision::of(&tensor) {
-                Precision::F64 => (Dtype::F64, DType::F64),
-                Precision::F32 | Precision::Flex32 => (Dtype::F32, DType::F32),
-                Precision::F16 => (Dtype::F16, DType::F16),
-                Precision::BF16 => (Dtype::BF16, DType::BF16),
+            let stored = match precision::of(&tensor) {
+                Precision::Flex32 => Precision::F32,
+                stored => stored,
             };
-            of(dtype, precision::read::<B>(tensor).convert_dtype(to))
+            of(precision::read::<B>(tensor).convert_dtype(precision::to_burn(stored)))
         }
-        KeptTensor::Int(tensor) => {
-            let data = read(read_sync(B::int_into_data(tensor)));
-            let dtype = match data.dtype {
-                DType::I64 => Dtype::I64,
-                DType::I32 => Dtype::I32,
-                DType::I16 => Dtype::I16,
-                DType::I8 => Dtype::I8,
-                DType::U64 => Dtype::U64,
-                DType::U32 => Dtype::U32,
-                DType::U16 => Dtype::U16,
-                DType::U8 => Dtype::U8,
-                other => unreachable!("an integer tensor has an integer dtype, not {other:?}"),
-            };
-            of(dtype, data)
-        }
+        KeptTensor::Int(tensor) => of(read(read_sync(B::int_into_data(tensor)))),
         KeptTensor::Bool(tensor) => {
             let data = read(read_sync(B::bool_into_data(tensor)));
             Data {
@@ -121,9 +105,14 @@ fn values<B: AmpBackend>(stored: KeptTensor<B>) -> Data {
     }
 }
 
-fn of(dtype: Dtype, data: TensorData) -> Data {
+fn of(data: TensorData) -> Data {
+    let listed = precision::OF_FILES
+        .iter()
+        .find(|(_, dtype)| *dtype == data.dtype);
+    let (dtype, _) =
+        listed.unwrap_or_else(|| unreachable!("no tensor of a step has {:?}", data.dtype));
     Data {
-        dtype,
+        dtype: *dtype,
         shape: data.shape.as_slice().to_vec(),
         bytes: data.as_bytes().to_vec(),
     }

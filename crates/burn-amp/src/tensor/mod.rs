@@ -50,6 +50,7 @@ use crate::{
 ///
 /// Some tensors stand for values that are computed when someone reads them. So there is one way to the values,
 /// `read`, which says in which dtype and for whom.
+#[derive(Clone)]
 pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype. If the tensor waits, these are the values of the tensor that it is made of, so
     /// nothing outside of this folder sees them.
@@ -270,20 +271,6 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         let (dtype, logical) = (self.exact_dtype(), self.logical);
         let reader = Reader::alone(&self);
         precision::cast::<G::Inner>(self.read(dtype, reader), logical)
-    }
-}
-
-impl<B: AmpBackend, G: Graph<B>> Clone for AmpTensor<B, G> {
-    #[inline]
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            forms: self.forms.clone(),
-            logical: self.logical,
-            context: self.context,
-            role: self.role.clone(),
-            recorded: self.recorded.clone(),
-        }
     }
 }
 

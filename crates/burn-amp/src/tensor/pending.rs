@@ -18,6 +18,7 @@ use crate::{
 };
 
 /// The factors of a gradient, in the order in which they are applied, in F32 (F64 for F64).
+#[derive(Clone)]
 pub(crate) struct Factors<B: AmpBackend> {
     /// The reciprocal of a loss scale that the host knows, or 1.
     pub(crate) unscale: f32,
@@ -62,16 +63,6 @@ impl<B: AmpBackend> Factors<B> {
             gradient = B::float_mul(precision::cast::<B>(gradient, wide), clip);
         }
         gradient
-    }
-}
-
-impl<B: AmpBackend> Clone for Factors<B> {
-    fn clone(&self) -> Self {
-        Self {
-            unscale: self.unscale,
-            pass: self.pass.clone(),
-            clip: self.clip.clone(),
-        }
     }
 }
 

@@ -96,6 +96,12 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// The values in the dtype in which they are stored, or as a reader of F32 gets them if they have not been computed,
+    /// outside any graph.
+    pub(crate) fn stored_values(&self) -> FloatTensor<B> {
+        G::values(&self.clone().read(self.stored(), Reader::Cut))
+    }
+
     /// Whether this is a leaf whose gradients must be added in F32: every use then reads it through a node of its own, even
     /// in the dtype in which it is stored.
     #[inline]

@@ -12,6 +12,7 @@ use crate::{
 };
 
 /// What a tensor is to the program.
+#[derive(Clone)]
 pub(crate) enum Role<B: AmpBackend> {
     /// Nothing special: an activation, an input, a constant.
     Activation,
@@ -75,18 +76,6 @@ impl<B: AmpBackend> Role<B> {
         match self {
             Self::Leaf(_) | Self::Parameter(_) => self,
             Self::Activation | Self::Gradient(_) => Self::Activation,
-        }
-    }
-}
-
-impl<B: AmpBackend> Clone for Role<B> {
-    #[inline]
-    fn clone(&self) -> Self {
-        match self {
-            Self::Activation => Self::Activation,
-            Self::Leaf(leaf) => Self::Leaf(leaf.clone()),
-            Self::Parameter(origin) => Self::Parameter(origin.clone()),
-            Self::Gradient(passes) => Self::Gradient(passes.clone()),
         }
     }
 }

@@ -3,11 +3,7 @@
 
 use std::sync::Arc;
 
-use burn::{
-    module::AutodiffModule,
-    optim::GradientsParams,
-    tensor::{Tensor, backend::AutodiffBackend},
-};
+use burn::{module::AutodiffModule, optim::GradientsParams, tensor::Tensor};
 use burn_amp_kernels::{self as kernels, AmpBackend, squares::Squares};
 use burn_backend::{
     ops::FloatTensorOps,
@@ -21,19 +17,15 @@ use super::{
     },
     PlainOf,
 };
-use crate::{backend::Amped, graph::NoGraph, loss_scale::DeferredPass};
+use crate::{backend::Trains, loss_scale::DeferredPass};
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
-pub(in crate::optim) fn norm<B, M>(
+pub(in crate::optim) fn norm<B: Trains, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     module: &M,
-) -> Option<Tensor<PlainOf<B>, 1>>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    M: AutodiffModule<B>,
-{
+) -> Option<Tensor<PlainOf<B>, 1>> {
     let mut lists: Vec<GradientList<PlainOf<B>>> = Vec::new();
-    each::<B, M>(grads, module, |grad| {
+    each::<B, M>(grads, module, |_, grad| {
         let (values, factors) = grad.unclipped().into_unscaled();
         let device = PlainOf::<B>::float_device(&values);
         let pass = factors.pass.as_ref().map(Arc::as_ptr);
@@ -58,15 +50,11 @@ where
 }
 
 /// Clips all gradients together to a norm of at most `max`; returns their norm before.
-pub(in crate::optim) fn clip<B, M>(
+pub(in crate::optim) fn clip<B: Trains, M: AutodiffModule<B>>(
     grads: &mut GradientsParams,
     module: &M,
     max: f32,
-) -> Option<Tensor<PlainOf<B>, 1>>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    M: AutodiffModule<B>,
-{
+) -> Option<Tensor<PlainOf<B>, 1>> {
     let norm = norm::<B, M>(grads, module)?;
     let factor = norm_factor(norm.clone(), max);
     let factor = Arc::new(factor.into_primitive().tensor());

@@ -40,8 +40,7 @@ use super::{
     merge::merged,
 };
 use crate::{
-    backend::Amped,
-    graph::NoGraph,
+    backend::{Amped, Trains},
     precision,
     tensor::{AmpTensor, Reader},
 };
@@ -58,30 +57,20 @@ pub(super) type PlainOf<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Pl
 #[doc(hidden)]
 pub struct AmpAdaptor<C, M, B>(Way<C, M, B>)
 where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
+    B: Trains,
     C: OptimizerConfig<B::InnerBackend>,
     M: AutodiffModule<B>;
 
 /// How parameters are stepped.
 #[doc(hidden)] // As above.
-enum Way<C, M, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-    M: AutodiffModule<B>,
-{
+enum Way<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> {
     /// Adam, AdamW and SGD. Saves a dozen launches per parameter.
     Together(ListOptimizer<PlainOf<B>>),
     /// Any other optimizer. Saves whoever trains with one from giving up masters and exact skips.
     OneByOne(OptimizerAdaptor<MasterWeights<C::Optimizer>, M, B>),
 }
 
-impl<C, M, B> AmpAdaptor<C, M, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-    M: AutodiffModule<B>,
-{
+impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> AmpAdaptor<C, M, B> {
     pub(super) fn new(optimizer: &AmpOptimizer<C>) -> Self {
         Self(match optimizer.config.rule() {
             Some(rule) => Way::Together(ListOptimizer {
@@ -102,11 +91,8 @@ where
     }
 }
 
-impl<C, M, B> Clone for AmpAdaptor<C, M, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-    M: AutodiffModule<B>,
+impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> Clone
+    for AmpAdaptor<C, M, B>
 {
     fn clone(&self) -> Self {
         Self(match &self.0 {
@@ -116,11 +102,8 @@ where
     }
 }
 
-impl<C, M, B> Optimizer<M, B> for AmpAdaptor<C, M, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-    M: AutodiffModule<B>,
+impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> Optimizer<M, B>
+    for AmpAdaptor<C, M, B>
 {
     type Record = HashMap<ParamId, StateRecord<C, B>>;
 
@@ -176,11 +159,8 @@ where
     }
 }
 
-impl<C, M, B> MasterModel<M> for AmpAdaptor<C, M, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-    M: AutodiffModule<B>,
+impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> MasterModel<M>
+    for AmpAdaptor<C, M, B>
 {
     fn master_model(&self, model: M) -> M {
         match &self.0 {
@@ -193,12 +173,9 @@ where
 /// Replaces the parameters in half precision by the masters of these states.
 struct ReplaceByListedMasters<'a, B>(&'a HashMap<ParamId, ListState<PlainOf<B>>>)
 where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>;
+    B: Trains;
 
-impl<B> ModuleMapper<B> for ReplaceByListedMasters<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
+impl<B: Trains> ModuleMapper<B> for ReplaceByListedMasters<'_, B> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let state = self.0.get(&param.id).cloned();
         let state = state.and_then(ListState::decided);

@@ -28,7 +28,11 @@ use super::{
     item::ListItem,
     state::ListState,
 };
-use crate::{backend::Amped, graph::NoGraph, policy::Context, tensor::AmpTensor};
+use crate::{
+    backend::{Amped, Trains},
+    policy::Context,
+    tensor::AmpTensor,
+};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
 type SimpleOf<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;
@@ -37,11 +41,7 @@ type OneByOneRecord<C, B> = AdaptorRecord<MasterWeights<SimpleOf<C, B>>, B>;
 /// The state of one parameter, of an [`AmpAdaptor`](super::AmpAdaptor) for the configuration `C`.
 // Rustdoc 1.95 panics where it looks for the auto traits of this type.
 #[doc(hidden)]
-pub enum StateRecord<C, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
+pub enum StateRecord<C: OptimizerConfig<B::InnerBackend>, B: Trains> {
     /// Of an optimizer that steps all parameters together.
     #[doc(hidden)]
     List(ListState<PlainOf<B>>),
@@ -54,12 +54,7 @@ where
 #[doc(hidden)]
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(bound = "", remote = "Self")]
-pub enum StateItem<O, B, S>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    O: SimpleOptimizer<B::InnerBackend>,
-    S: PrecisionSettings,
-{
+pub enum StateItem<O: SimpleOptimizer<B::InnerBackend>, B: Trains, S: PrecisionSettings> {
     /// As Burn's own optimizer saves it.
     V1(AdaptorRecordItemV1<O, B::InnerBackend, S>),
     /// Of an optimizer that steps all parameters together, with a separate master.
@@ -68,11 +63,8 @@ where
     AmpOneByOne(AdaptorRecordItem<MasterWeights<O>, B, S>),
 }
 
-impl<O, B, S> Serialize for StateItem<O, B, S>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    O: SimpleOptimizer<B::InnerBackend>,
-    S: PrecisionSettings,
+impl<O: SimpleOptimizer<B::InnerBackend>, B: Trains, S: PrecisionSettings> Serialize
+    for StateItem<O, B, S>
 {
     fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
         // What serde derives: with `remote`, it is no method of the trait.
@@ -80,11 +72,8 @@ where
     }
 }
 
-impl<'de, O, B, S> Deserialize<'de> for StateItem<O, B, S>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    O: SimpleOptimizer<B::InnerBackend>,
-    S: PrecisionSettings,
+impl<'de, O: SimpleOptimizer<B::InnerBackend>, B: Trains, S: PrecisionSettings> Deserialize<'de>
+    for StateItem<O, B, S>
 {
     /// A file of Burn's optimizer does not say which optimizer it is of, so the error names the one that loads it.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -117,11 +106,7 @@ macro_rules! with_rank {
     };
 }
 
-impl<C, B> StateRecord<C, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
+impl<C: OptimizerConfig<B::InnerBackend>, B: Trains> StateRecord<C, B> {
     /// The state for an optimizer that steps all parameters together; `None` if the parameter has none.
     pub(super) fn into_list(self) -> Option<ListState<PlainOf<B>>> {
         match self {
@@ -140,13 +125,9 @@ where
 }
 
 /// Converts the state of a single parameter, which Burn's optimizer has saved, to that of a list.
-fn list_of<C, B>(
+fn list_of<C: OptimizerConfig<B::InnerBackend>, B: Trains>(
     record: AdaptorRecordV1<MasterWeights<SimpleOf<C, B>>, B::InnerBackend>,
-) -> Option<ListState<PlainOf<B>>>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
+) -> Option<ListState<PlainOf<B>>> {
     with_rank!(rank_of(&record), D => {
         let MasterState { master, inner } = record.into_state::<D>();
         let master = master.map(plain::<B, D>, Tensor::into_primitive);
@@ -169,11 +150,9 @@ where
 }
 
 /// The state as Burn's own optimizer keeps it; `None` if there is a separate master.
-fn burns<O, I>(record: AdaptorRecordV1<MasterWeights<O>, I>) -> Option<AdaptorRecordV1<O, I>>
-where
-    I: Backend,
-    O: SimpleOptimizer<I>,
-{
+fn burns<O: SimpleOptimizer<I>, I: Backend>(
+    record: AdaptorRecordV1<MasterWeights<O>, I>,
+) -> Option<AdaptorRecordV1<O, I>> {
     with_rank!(rank_of(&record), D => match record.into_state::<D>() {
         MasterState {
             master: Master::Parameter,
@@ -212,28 +191,20 @@ fn rank_of<O: SimpleOptimizer<I>, I: Backend>(record: &AdaptorRecordV1<O, I>) ->
 }
 
 /// Wraps a tensor of the plain backend.
-fn amp_tensor<B, const D: usize>(tensor: FloatTensor<PlainOf<B>>) -> Tensor<B::InnerBackend, D>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
+fn amp_tensor<B: Trains, const D: usize>(
+    tensor: FloatTensor<PlainOf<B>>,
+) -> Tensor<B::InnerBackend, D> {
     let device = PlainOf::<B>::float_device(&tensor);
     let context = Context::of::<<B::InnerBackend as Amped>::Source>(&device);
     Tensor::from_primitive(TensorPrimitive::Float(AmpTensor::new(tensor, context)))
 }
 
 /// Returns the tensor of the plain backend, in the dtype of a state.
-fn plain<B, const D: usize>(tensor: Tensor<B::InnerBackend, D>) -> FloatTensor<PlainOf<B>>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
+fn plain<B: Trains, const D: usize>(tensor: Tensor<B::InnerBackend, D>) -> FloatTensor<PlainOf<B>> {
     tensor.into_primitive().tensor().into_inner()
 }
 
-impl<C, B> Record<B> for StateRecord<C, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
+impl<C: OptimizerConfig<B::InnerBackend>, B: Trains> Record<B> for StateRecord<C, B> {
     type Item<S: PrecisionSettings> = StateItem<SimpleOf<C, B>, B, S>;
 
     /// Incurs device-to-host reads.
@@ -276,11 +247,7 @@ where
     }
 }
 
-impl<C, B> Clone for StateRecord<C, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    C: OptimizerConfig<B::InnerBackend>,
-{
+impl<C: OptimizerConfig<B::InnerBackend>, B: Trains> Clone for StateRecord<C, B> {
     fn clone(&self) -> Self {
         match self {
             Self::List(state) => Self::List(state.clone()),

@@ -18,7 +18,10 @@ use hashbrown::HashMap;
 
 use super::PlainOf;
 use crate::{
-    backend::Amped, convert::Modules, graph::NoGraph, loss_scale::Passes, tensor::AmpTensor,
+    backend::{Amped, Trains},
+    convert::Modules,
+    loss_scale::Passes,
+    tensor::AmpTensor,
 };
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
@@ -51,15 +54,11 @@ pub(super) type SteppedParameters<P> = HashMap<ParamId, (AmpTensor<P>, Facts)>;
 /// Takes the parameters that have gradients out of a model; the model is unusable until they are put back.
 ///
 /// The gradients are clipped one by one if the optimizer's configuration says so.
-pub(super) fn take<M, B>(
+pub(super) fn take<M: AutodiffModule<B>, B: Trains>(
     module: M,
     grads: &mut GradientsParams,
     clipping: Option<&GradientClipping>,
-) -> (M, TakenAll<PlainOf<B>>)
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    M: AutodiffModule<B>,
-{
+) -> (M, TakenAll<PlainOf<B>>) {
     let mut take = Take::<B> {
         grads,
         clipping,
@@ -80,10 +79,7 @@ struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     taken: TakenAll<PlainOf<B>>,
 }
 
-impl<B> ModuleMapper<B> for Take<'_, B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
+impl<B: Trains> ModuleMapper<B> for Take<'_, B> {
     fn enter_module(&mut self, _: &str, container_type: &str) {
         self.modules.enter(container_type);
     }
@@ -129,11 +125,10 @@ where
 }
 
 /// Puts the parameters back into the model that they were taken from.
-pub(super) fn put<M, B>(module: M, stepped: SteppedParameters<PlainOf<B>>) -> M
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-    M: AutodiffModule<B>,
-{
+pub(super) fn put<M: AutodiffModule<B>, B: Trains>(
+    module: M,
+    stepped: SteppedParameters<PlainOf<B>>,
+) -> M {
     module.map(&mut Put::<B> {
         stepped,
         backend: PhantomData,
@@ -145,10 +140,7 @@ struct Put<B: AutodiffBackend<InnerBackend: Amped>> {
     backend: PhantomData<B>,
 }
 
-impl<B> ModuleMapper<B> for Put<B>
-where
-    B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>>,
-{
+impl<B: Trains> ModuleMapper<B> for Put<B> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         // A parameter that is in the model twice was taken at its first place only.
         let Some((parameter, facts)) = self.stepped.remove(&param.id) else {
