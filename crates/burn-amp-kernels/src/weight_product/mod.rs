@@ -8,7 +8,7 @@
 //!
 //! Columns of up to 16384 rows, or 4096 where a cube has 256 units, are added in one launch: a unit adds some of the rows of
 //! one vector of columns, and the units of a cube then add up their sums. Longer columns are added as those of
-//! [`affine`](crate::affine), in two launches. No atomics are used, so the order of additions depends on the shape alone.
+//! [`affine`], in two launches. No atomics are used, so the order of additions depends on the shape alone.
 //!
 //! The gradients of a weight that is used several times in a pass, as in a recurrent net, are computed
 //! [`together`], from copies of the operands of up to 16 uses below one another.

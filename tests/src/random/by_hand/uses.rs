@@ -15,7 +15,7 @@ type Inner = Autodiff<ByHand>;
 
 /// Autodiff over [`ByHand`], in which each use of a tensor in low precision, by a step or inside a layer, gives a
 /// gradient in low precision: the backward pass of a cast casts back, and the gradients of the uses are added afterwards.
-/// An op that autodiff composes of others stores its result as one op does.
+/// An op that autodiff composes of others casts its operands and stores its result as one op does.
 pub type Uses = Instrumented<Inner, Use>;
 
 /// The instrument of [`Uses`].
@@ -35,7 +35,9 @@ impl Instrument<Inner> for Use {
                 call.float(&operand.primitive);
                 decided = Some(call.decide());
             }
-            *operand = used(operand.clone());
+            let cast = decided.as_ref().and_then(|decided| decided.casts.operands);
+            let low = cast.filter(|dtype| dtype.is_low()).map(float);
+            *operand = used(operand.clone(), low);
         }
         decided
     }
@@ -49,9 +51,10 @@ impl Instrument<Inner> for Use {
     }
 }
 
-/// What an op reads of an operand.
-fn used(x: FloatTensor<Uses>) -> FloatTensor<Uses> {
-    match x.primitive.low() {
+/// What an op reads of an operand, which it may cast to a dtype in low precision.
+fn used(x: FloatTensor<Uses>, cast: Option<FloatDType>) -> FloatTensor<Uses> {
+    let cast = cast.filter(|_| x.primitive.logical == Precision::F32);
+    match x.primitive.low().or(cast) {
         Some(low) => Inner::float_cast(Inner::float_cast(x, low), FloatDType::F32),
         None => x,
     }
