@@ -1,3 +1,5 @@
+//! The references in Burn's ops.
+
 use burn_amp_core::DynamicLossScale;
 use burn_backend::Scalar;
 
