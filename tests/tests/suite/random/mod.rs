@@ -20,7 +20,7 @@ use burn_amp_tests::random::{
 };
 
 /// The number of programs. On a software driver most of the time is spent compiling their kernels, some seconds for each.
-const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 300 };
+const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 200 };
 
 fn limits() -> Limits {
     Limits::default()
