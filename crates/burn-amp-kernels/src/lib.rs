@@ -48,6 +48,7 @@ pub mod log_softmax;
 pub mod loss_scale;
 pub mod made;
 mod memory;
+mod names;
 pub mod optimizer;
 mod prelude;
 pub mod product;

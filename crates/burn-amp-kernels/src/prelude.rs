@@ -19,6 +19,7 @@ pub(crate) use crate::{
     flushed::seen,
     graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},
     kernel::{AmpBackend, Graph, Kernel},
+    names::device_of,
     sum::sum_dim,
     tensors::{Meta, Tensors, TensorsOf, exactly, one_per_row},
     widen::{bool_dtype, cast, wide_dtype, widen},

@@ -4,6 +4,8 @@ use burn_backend::{
     Backend, BoolDType, DType, FloatDType, TensorMetadata, get_device_settings, tensor::FloatTensor,
 };
 
+use crate::names::device_of;
+
 /// Casts a tensor, unless it has the dtype already.
 pub(crate) fn cast<B: Backend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
     if tensor.dtype() == dtype {
@@ -30,10 +32,10 @@ pub(crate) fn widen<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 /// Makes an uninitialized tensor of the same shape, in the dtype in which `tensor` is computed.
 pub(crate) fn empty_wide_like<B: Backend>(tensor: &FloatTensor<B>) -> FloatTensor<B> {
     let dtype = wide_dtype(tensor.dtype());
-    B::float_empty(tensor.shape(), &B::float_device(tensor), dtype.into())
+    B::float_empty(tensor.shape(), &device_of::<B>(tensor), dtype.into())
 }
 
 /// Returns the dtype of the bools on the device of a tensor.
 pub(crate) fn bool_dtype<B: Backend>(tensor: &FloatTensor<B>) -> BoolDType {
-    get_device_settings::<B>(&B::float_device(tensor)).bool_dtype
+    get_device_settings::<B>(&device_of::<B>(tensor)).bool_dtype
 }

@@ -60,7 +60,7 @@ impl Kernel for ActivationForward {
         let x = operands.one();
         // burn-cubecl 0.21.0 computes a negative size for an empty operand.
         if x.shape().num_elements() == 0 {
-            return [B::float_empty(x.shape(), &B::float_device(&x), self.dtype)].into();
+            return [B::float_empty(x.shape(), &device_of::<B>(&x), self.dtype)].into();
         }
         let x = widen::<B>(x);
         let output = match self.activation {

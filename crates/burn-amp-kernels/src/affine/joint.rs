@@ -104,7 +104,7 @@ impl<B: AmpBackend> Joint<B> {
     pub(crate) fn new(result: &FloatTensor<B>) -> Self {
         Self {
             dtype: result.dtype().into(),
-            device: B::float_device(result),
+            device: device_of::<B>(result),
             waiting: Arc::default(),
         }
     }

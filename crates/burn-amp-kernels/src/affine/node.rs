@@ -161,7 +161,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
                         grad: grad.clone(),
                         rest: Rest::plus(None),
                     });
-                    contribute(term, at, &B::float_device(&grad), &mut pass);
+                    contribute(term, at, &device_of::<B>(&grad), &mut pass);
                 }
                 Role::Plus => pass.register(at, cast::<B>(grad.clone(), self.of_plus)),
                 factor => pass.register(at, self.gradient(*factor, &groups)),

@@ -119,7 +119,7 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
             terms,
         } = self;
         let grad = pass.gradient();
-        let device = B::float_device(&grad);
+        let device = device_of::<B>(&grad);
         let mut rest = Rest::plus(None);
         let mut values = None;
         let of_before = match terms {

@@ -81,7 +81,7 @@ pub(super) fn weights<B: AmpBackend>(operands: Attention<B>) -> Weights<B> {
     let products = B::float_matmul(query, B::float_transpose(key));
     let [.., queries, keys] = products.shape().dims::<4>();
     let may_mask_a_row = mask.is_some() || bias.is_some() || options.is_causal && keys < queries;
-    let device = B::float_device(&products);
+    let device = device_of::<B>(&products);
     let later = || later::<B>([queries, keys], &device);
     if options.softcap.is_none() && !may_mask_a_row {
         let before = ScaleMask {

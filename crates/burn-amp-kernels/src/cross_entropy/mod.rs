@@ -14,7 +14,7 @@ mod kernel;
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::in_f32;
-use crate::{log_softmax, prelude::*};
+use crate::{log_softmax, names::scatter_add, prelude::*};
 
 /// Returns the log-probability of one target per row, from the `output` of the log-softmax of `x`.
 pub fn forward<B: AmpBackend>(
@@ -103,8 +103,8 @@ impl Kernel for CrossEntropyBackward {
         let [targets] = exactly(operands.ints);
         let [x, log_sum_exp, grad] = exactly(operands.floats);
         let (last, dtype) = (x.rank() - 1, wide_dtype(x.dtype()));
-        let zeros = B::float_zeros(x.shape(), &B::float_device(&x), dtype.into());
-        let grad = B::float_scatter_add(last, zeros, targets, cast::<B>(grad, dtype));
+        let zeros = B::float_zeros(x.shape(), &device_of::<B>(&x), dtype.into());
+        let grad = scatter_add::<B>(last, zeros, targets, cast::<B>(grad, dtype));
         [log_softmax::backward::<B>(x, log_sum_exp, grad, last)].into()
     }
 

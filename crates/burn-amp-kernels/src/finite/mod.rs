@@ -54,7 +54,7 @@ impl Kernel for NotFinite {
 /// NaN is false.
 fn flag<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     if tensor.shape().num_elements() == 0 {
-        let device = B::float_device(&tensor);
+        let device = device_of::<B>(&tensor);
         return B::float_zeros(Shape::new([1]), &device, FloatDType::F32);
     }
     let finfo = tensor.dtype().finfo();

@@ -13,6 +13,8 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
+use crate::names::node_of;
+
 /// A float tensor of Burn's `Autodiff`.
 pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 
@@ -68,7 +70,7 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
     /// Begins the node of an op that is not computed again. The graph keeps, or computes again, the operands that the
     /// backward pass `reads`.
     pub(crate) fn new(operands: [&Tracked<B, C>; N], reads: impl Fn(usize) -> bool) -> Self {
-        let nodes = operands.map(|operand| operand.node.clone());
+        let nodes = operands.map(|operand| node_of!(operand));
         let prep = NodeStep::<B, O>(PhantomData).prepare::<C>(nodes);
         Self::of(prep.compute_bound().stateful(), operands, reads)
     }
@@ -79,7 +81,7 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
         reads: impl Fn(usize) -> bool,
         again: impl Fn([FloatTensor<B>; N]) -> FloatTensor<B> + Send + 'static,
     ) -> Self {
-        let nodes = operands.map(|operand| operand.node.clone());
+        let nodes = operands.map(|operand| node_of!(operand));
         let again = Again {
             operands: operands.map(|operand| operand.node.id),
             compute: again,

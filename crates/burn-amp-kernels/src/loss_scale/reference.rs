@@ -101,7 +101,7 @@ fn full<B: Backend>(like: &FloatTensor<B>, value: f32) -> FloatTensor<B> {
     B::float_full(
         Shape::new([1]),
         value.into(),
-        &B::float_device(like),
+        &device_of::<B>(like),
         FloatDType::F32,
     )
 }

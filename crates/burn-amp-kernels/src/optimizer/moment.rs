@@ -11,6 +11,7 @@ use super::{
     place::Place,
     rounding::{self, Draw, from_bf16, to_bf16},
 };
+use crate::names::{device_of, int_device_of};
 
 /// A moment of a parameter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,7 +112,7 @@ pub fn widened<B: Backend>(
     match moment {
         Moment::Wide(tensor) => crate::widen::cast::<B>(tensor, wide),
         Moment::Bf16(words) | Moment::Bits8(words) => {
-            let device = B::int_device(&words);
+            let device = int_device_of::<B>(&words);
             let data = read_sync(B::int_into_data(words)).expect("the device delivers moments");
             let elements = shape.num_elements();
             let words = data.iter::<u32>();
@@ -141,7 +142,7 @@ pub fn rounded<B: Backend>(
     let Some(len) = format.words(wide.shape().num_elements()) else {
         return Moment::Wide(wide);
     };
-    let device = B::float_device(&wide);
+    let device = device_of::<B>(&wide);
     let data = read_sync(B::float_into_data(wide)).expect("the device delivers moments");
     let values: Vec<f32> = data.iter::<f32>().collect();
     let words = if format == MomentFormat::Bf16 {

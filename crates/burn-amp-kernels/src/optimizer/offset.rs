@@ -38,7 +38,7 @@ struct Grid<B: Backend> {
 impl<B: Backend> Grid<B> {
     fn of(parameter: FloatTensor<B>) -> Self {
         let values = B::float_cast(parameter, FloatDType::F32);
-        let ones = B::float_ones(values.shape(), &B::float_device(&values), FloatDType::F32);
+        let ones = B::float_ones(values.shape(), &device_of::<B>(&values), FloatDType::F32);
         let sign = B::float_mask_fill(ones.clone(), is_negative::<B>(&values), (-1f32).into());
         let magnitude = B::float_mul(values.clone(), sign.clone());
         // Between half a step and one and a half above the value, so it rounds to the next one.

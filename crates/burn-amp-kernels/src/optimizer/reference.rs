@@ -142,10 +142,10 @@ fn as_stored<B: Backend>(tensor: FloatTensor<B>, dtype: DType, key: Option<u32>)
     let Some(key) = key.filter(|_| dtype == DType::BF16) else {
         return cast::<B>(tensor, dtype);
     };
-    let device = B::float_device(&tensor);
+    let (device, shape) = (device_of::<B>(&tensor), tensor.shape());
     let data = read_sync(B::float_into_data(tensor)).expect("the device delivers parameters");
     let values = data.iter::<f32>().enumerate();
     let round = |(at, value)| bf16::from_bits(to_bf16(value, Draw::new(key, at).for_parameter()));
     let values: Vec<_> = values.map(round).collect();
-    B::float_from_data(TensorData::new(values, data.shape), &device)
+    B::float_from_data(TensorData::new(values, shape), &device)
 }

@@ -48,7 +48,7 @@ impl Kernel for Sum {
         let sums = tensors.map(|(mut tensor, factor)| {
             // burn-cubecl 0.21.0 computes a negative size for an empty operand.
             if tensor.shape().num_elements() == 0 {
-                let device = B::float_device(&tensor);
+                let device = device_of::<B>(&tensor);
                 return B::float_zeros(Shape::new([1]), &device, FloatDType::F32);
             }
             if *factor != 1.0 {
