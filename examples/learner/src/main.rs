@@ -2,7 +2,7 @@
 //! advance on a skipped step, and checkpoints that contain the loss scale.
 //!
 //! ```text
-//! cargo run --release -p learner --features dashboard         # with Burn's dashboard
+//! cargo run --release -p learner                  # the dashboard
 //! cargo run --release -p learner -- --resume 40 --epochs 60   # continues from the checkpoint of epoch 40
 //! ```
 //!
@@ -38,7 +38,7 @@ use clap::Parser;
 
 type B = Autodiff<Amp<Flex>>;
 
-/// Trains a small net in F16 with Burn's `Learner`.
+/// Trains a small net in F16 with Burn's dashboard.
 #[derive(Parser)]
 struct Args {
     /// The epochs to train in all, those before a `--resume` included; an epoch is 150 steps.
