@@ -26,10 +26,11 @@ const INSIDE_WORDS: usize = 900;
 const DESIGN_WORDS: usize = 2500;
 
 /// The folders in which the pages on the design look for the files that they name.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
     "",
     "crates",
     "crates/burn-amp/src",
+    "crates/burn-amp-decorator/src",
     "crates/burn-amp-kernels/src",
 ];
 
@@ -285,7 +286,7 @@ mod tests {
                 "`cast/a.rs` `cast/gone.rs` `mod.rs`",
             ),
             ("book/src/inside/b.md", &long),
-            ("crates/burn-amp/src/cast/a.rs", ""),
+            ("crates/burn-amp-decorator/src/cast/a.rs", ""),
             (TESTED, ""),
         ]);
         assert_eq!(

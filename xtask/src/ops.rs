@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The folder with the decorator's sources, relative to the root of the workspace.
-const DECORATOR_SOURCES: &str = "crates/burn-amp/src";
+const DECORATOR_SOURCES: &str = "crates/burn-amp-decorator/src";
 
 /// Provided methods that the decorator inherits: trait, method, and the reason why Burn's body is right for it.
 const INHERITED: &[(&str, &str, &str)] = &[
@@ -255,9 +255,9 @@ mod tests {
             decorator_against_table(&sources("fn attention() {}"), TABLE, &backend),
             [
                 "Backend::ad_enabled: not forwarded by `impl Backend for Amp`",
-                "ModuleOps::attention: by hand in the table (composed here), but crates/burn-amp/src has no \
+                "ModuleOps::attention: by hand in the table (composed here), but crates/burn-amp-decorator/src has no \
                  `fn attention` next to `module_ops!`",
-                "ModuleOps: `module_ops!` is not called in crates/burn-amp/src",
+                "ModuleOps: `module_ops!` is not called in crates/burn-amp-decorator/src",
             ]
         );
         let complete = sources(

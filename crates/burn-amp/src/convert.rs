@@ -8,7 +8,8 @@ use burn::{
 };
 use burn_amp_core::{Precision, Preset};
 
-use crate::{backend::Amped, names::name_parameters, policy::Context, precision, warn};
+use crate::names::name_parameters;
+use burn_amp_decorator::{Amped, Context, precision, warn};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
 ///

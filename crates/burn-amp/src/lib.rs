@@ -56,38 +56,26 @@
 )]
 #![recursion_limit = "256"]
 
-mod backend;
-mod cast;
+#[cfg(feature = "collective")]
+mod collective;
 mod convert;
-pub mod diagnose;
-mod distributed;
-mod graph;
-mod loss_scale;
+mod gradients;
 pub mod memory;
 #[cfg(feature = "train")]
 pub mod metric;
 mod names;
-mod ops;
 pub mod optim;
-mod param_name;
-mod policy;
-mod precision;
-pub mod ranks;
-pub mod replay;
-mod setup;
-mod site;
-mod step;
-mod tensor;
-#[doc(hidden)]
-pub mod thresholds;
-mod warn;
-mod watching;
+mod storage;
+mod until_finite;
 
-pub use backend::{Amp, Autodiff};
+#[doc(hidden)]
+pub use burn_amp_decorator::thresholds;
+pub use burn_amp_decorator::{
+    Amp, Autodiff, configure, effective_config, full_precision, loss_scale, replay,
+};
 pub use burn_amp_kernels::AmpBackend;
-pub use cast::scope::full_precision;
 pub use convert::{cast_params, cast_params_to};
-pub use setup::{configure, effective_config, loss_scale, storage_dtype, to_f32};
+pub use storage::{storage_dtype, to_f32};
 
 /// The configuration: the contents of `amp.toml` as types, and the sources it is read from.
 pub mod config {
@@ -97,36 +85,46 @@ pub mod config {
         Precision, Preset, ReportConfig, Source, overflow::Locate,
     };
 
-    pub use crate::policy::{ConfigSource, FromFile, InForceBy, SetupError};
+    pub use burn_amp_decorator::{ConfigSource, FromFile, InForceBy, SetupError};
 }
 
 /// Gradient scaling: the current loss scale, one for each thread, and the outcome of backward passes.
 pub mod scaling {
     pub use burn_amp_core::Outcome;
 
-    pub use crate::{
-        loss_scale::{LossScale, LossScaleRecord, Overflow, OwnLossScale, Skip},
-        names::name_parameters,
-        param_name::ParamName,
-        setup::own_loss_scale,
-        step::{Gradients, backward_until_finite},
+    pub use burn_amp_decorator::{
+        Gradients, LossScale, LossScaleRecord, Overflow, OwnLossScale, ParamName, Skip,
+        own_loss_scale,
     };
+
+    pub use crate::{names::name_parameters, until_finite::backward_until_finite};
 }
 
 /// A hook that reports every cast that the decorator makes.
 pub mod observe {
-    pub use crate::cast::observe::{CastCounter, Observer, set_observer};
+    pub use burn_amp_decorator::{CastCounter, Observer, set_observer};
 }
 
 /// Bounds and types for custom ops, for backends of your own, and for code that is generic over them.
 pub mod extend {
-    pub use crate::{
-        backend::{Amped, Trains, WithTape},
-        distributed::Trainable,
-        graph::{Graph, NoGraph, Tape},
-        tensor::AmpTensor,
-    };
-
     #[doc(hidden)]
-    pub use crate::tensor::Kind;
+    pub use burn_amp_decorator::internal::Kind;
+    pub use burn_amp_decorator::{
+        AmpTensor, Amped, Graph, NoGraph, Tape, Trainable, Trains, WithTape,
+    };
+}
+
+/// What ran in which precision, and where it overflowed.
+pub mod diagnose {
+    pub use burn_amp_decorator::diagnose::*;
+
+    pub use crate::gradients::{GradientError, compare_gradients};
+}
+
+/// Data-parallel training: either all ranks skip a step, or none does.
+pub mod ranks {
+    pub use burn_amp_decorator::ranks::*;
+
+    #[cfg(feature = "collective")]
+    pub use crate::collective::Collective;
 }

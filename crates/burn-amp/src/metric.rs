@@ -10,7 +10,8 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
-use crate::{loss_scale::LossScale, optim::GradientNorm};
+use crate::optim::GradientNorm;
+use burn_amp_decorator::LossScale;
 
 /// A metric that shows a number of the training process, read when the metric is updated.
 ///

@@ -7,7 +7,7 @@ use burn::{
     tensor::{Tensor, TensorPrimitive},
 };
 
-use crate::{backend::Amped, warn};
+use burn_amp_decorator::{Amped, warn};
 
 /// Tells the parameters of a module their names, so that [`Skip`](crate::scaling::Skip) and the message at the end of a
 /// run that only overflows name the gradients.

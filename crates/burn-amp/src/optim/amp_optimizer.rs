@@ -6,7 +6,7 @@ use super::{
     AmpAdaptor, Clipping, GradientNorm, LossScaleOptimizer, MasterWeights, Masters, Moments,
     OptimizerConfig,
 };
-use crate::backend::Trains;
+use burn_amp_decorator::Trains;
 
 /// Makes one of Burn's optimizers follow the policy in force, whatever `amp.toml` says.
 ///

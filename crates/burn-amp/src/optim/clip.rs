@@ -12,7 +12,7 @@ use burn_amp_core::Precision;
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps};
 
 use super::gradients::{each, replace_each};
-use crate::precision;
+use burn_amp_decorator::precision;
 
 /// A way to clip the gradients of all parameters.
 ///

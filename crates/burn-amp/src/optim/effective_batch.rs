@@ -14,10 +14,9 @@
 use burn::{module::AutodiffModule, optim::GradientsParams};
 
 use super::gradients::each;
-use crate::{
-    backend::{Amped, Trains},
-    graph::Moment,
-    loss_scale::Passes,
+use burn_amp_decorator::{
+    Amped, Trains,
+    internal::{Moment, Passes},
     warn::Warning,
 };
 

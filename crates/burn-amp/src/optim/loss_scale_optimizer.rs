@@ -14,12 +14,8 @@ use super::{
     merge::merged,
     outliers::{self, Outliers},
 };
-use crate::{
-    backend::{Amped, Trains},
-    cast::scope::full_precision,
-    names::Names,
-    policy::Context,
-};
+use crate::names::Names;
+use burn_amp_decorator::{Amped, Context, Trains, full_precision};
 
 /// Wraps any of Burn's [`Optimizer`]s for loss scaling. [`AmpOptimizer::init`](super::AmpOptimizer::init) returns one.
 ///

@@ -3,7 +3,7 @@
 use burn::tensor::{ElementConversion, Tensor, backend::Backend};
 use burn_amp_core::{NormGuard, RecentNorms};
 
-use crate::{backend::Amped, policy::Context, warn::Warning};
+use burn_amp_decorator::{Amped, Context, warn::Warning};
 
 /// The norms of an optimizer's latest steps, and the number of steps that were skipped by their norms.
 ///

@@ -10,10 +10,7 @@ use burn::{
 use serde::Serialize;
 
 use super::foreign::name_of;
-use crate::{
-    loss_scale::{DeviceLossScale, LossScaleRecord},
-    precision, warn,
-};
+use burn_amp_decorator::{LossScaleRecord, internal::DeviceLossScale, precision, warn};
 
 /// The record of [`LossScaleOptimizer`](super::LossScaleOptimizer): the loss scales of all devices, and the wrapped
 /// optimizer's record.

@@ -2,7 +2,7 @@
 
 use burn::{lr_scheduler::LrScheduler, optim::LearningRate, tensor::backend::Backend};
 
-use crate::loss_scale::LossScale;
+use burn_amp_decorator::LossScale;
 
 /// A learning rate scheduler that repeats the learning rate after a skipped step instead of advancing.
 ///

@@ -23,8 +23,9 @@ use burn_amp_core::{ConfigError, DynamicLossScale, LossScaling, Outcome};
 use burn_amp_kernels::{self as kernels, AmpBackend};
 
 use super::gradients::replace_each;
-use crate::{
-    loss_scale::{LossScaleRecord, is_loss_scale, nearest_loss_scale},
+use burn_amp_decorator::{
+    LossScaleRecord,
+    internal::{is_loss_scale, nearest_loss_scale},
     warn,
 };
 

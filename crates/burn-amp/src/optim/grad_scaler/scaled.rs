@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Outcome;
 
 use super::ScalerError;
-use crate::tensor::times as times_in_f32;
+use burn_amp_decorator::internal::times as times_in_f32;
 
 /// A loss or gradients that carry a loss scale.
 #[derive(Clone, Debug)]

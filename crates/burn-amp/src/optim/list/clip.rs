@@ -17,7 +17,7 @@ use super::{
     },
     PlainOf,
 };
-use crate::{backend::Trains, loss_scale::DeferredPass};
+use burn_amp_decorator::{Trains, internal::DeferredPass};
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
 pub(in crate::optim) fn norm<B: Trains, M: AutodiffModule<B>>(

@@ -39,11 +39,7 @@ use super::{
     AmpOptimizer, MasterModel, MasterWeights, OptimizerConfig, master_model::replace_low,
     merge::merged,
 };
-use crate::{
-    backend::{Amped, Trains},
-    precision,
-    tensor::{AmpTensor, Reader},
-};
+use burn_amp_decorator::{AmpTensor, Amped, Trains, internal::Reader, precision};
 
 /// The plain backend below a backend for training.
 pub(super) type PlainOf<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;

@@ -17,12 +17,10 @@ use super::{
     step::ListOptimizer,
     walk::{Facts, TakenParameter},
 };
-use crate::{
-    graph::Recorded,
-    loss_scale::Passes,
-    policy::Context,
+use burn_amp_decorator::{
+    AmpTensor, Context,
+    internal::{Factors, Parts, Passes, Reader, Recorded, Role},
     precision,
-    tensor::{AmpTensor, Factors, Parts, Reader, Role},
 };
 
 /// What is known of a parameter that waits for its step.

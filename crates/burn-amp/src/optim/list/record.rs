@@ -28,11 +28,7 @@ use super::{
     item::ListItem,
     state::ListState,
 };
-use crate::{
-    backend::{Amped, Trains},
-    policy::Context,
-    tensor::AmpTensor,
-};
+use burn_amp_decorator::{AmpTensor, Amped, Context, Trains};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
 type SimpleOf<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;

@@ -9,7 +9,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor, IntTensor},
 };
 
-use crate::loss_scale::Passes;
+use burn_amp_decorator::internal::Passes;
 
 /// What is kept for a parameter between two steps.
 #[derive(Clone, Debug)]

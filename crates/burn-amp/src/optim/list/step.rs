@@ -19,7 +19,7 @@ use super::{
     state::ListState,
     walk::{SteppedParameters, TakenAll},
 };
-use crate::{loss_scale::Passes, tensor::Factors};
+use burn_amp_decorator::internal::{Factors, Passes};
 
 /// An optimizer that steps all parameters together.
 #[derive(Clone)]

@@ -17,12 +17,8 @@ use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
 use super::PlainOf;
-use crate::{
-    backend::{Amped, Trains},
-    convert::Modules,
-    loss_scale::Passes,
-    tensor::AmpTensor,
-};
+use crate::convert::Modules;
+use burn_amp_decorator::{AmpTensor, Amped, Trains, internal::Passes};
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
 pub(super) struct TakenAll<P: burn_amp_kernels::AmpBackend> {

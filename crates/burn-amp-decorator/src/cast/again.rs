@@ -1,0 +1,98 @@
+//! The ops as functions of data: one for each row of the table with float results.
+
+use std::marker::PhantomData;
+
+use burn_amp_core::{Op, activation_ops, float_tensor_ops, module_ops};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{
+    FloatDType, IntDType, Scalar, Shape, Slice,
+    ops::{
+        ActivationOps, AttentionModuleOptions, ConvOptions, ConvTransposeOptions,
+        DeformConvOptions, FloatTensorOps, GridSampleOptions, InterpolateOptions, ModuleOps,
+        UnfoldOptions,
+    },
+    tensor::IndexingUpdateOp,
+};
+
+use super::{
+    plain::Plain,
+    signature::{Given, Run, floats, if_float, taken},
+};
+use crate::{backend::Amp, graph::Graph, policy::ConfigSource};
+
+/// The function of each op, under the op's name; `None` for an op without float results.
+pub(crate) struct Again<B, P, G>(PhantomData<(B, P, G)>);
+
+/// Writes the function of one row. A macro, because a function cannot be generic over signatures.
+macro_rules! again {
+    (
+        $op:ident [$($async:tt)*] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt $(by $how:ident)?
+    ) => {
+        pub(crate) const $op: Option<Run<B, G>> = if_float!($result {
+            Some(|given| {
+                let mut given = given.into_iter();
+                $(let $x = taken!($kind given.next()?, $type);)*
+                let mut result = Amp::<B, P, G>::$op($($x),*);
+                let results: Vec<_> = floats!($result result);
+                Some(results.into_iter().map(|result| result.clone()).collect())
+            })
+        } { None });
+    };
+}
+
+#[allow(
+    non_upper_case_globals,
+    reason = "the names are those of Burn's methods"
+)]
+impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Again<B, P, G> {
+    float_tensor_ops! { again! }
+    module_ops! { again! }
+    activation_ops! { again! }
+}
+
+/// Finds the function of an op among the rows of a trait. A macro, because constants cannot be looked up by their names.
+macro_rules! found {
+    ($Ops:ident {
+        $(
+            $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
+            -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
+        )*
+    } $wanted:ident) => {
+        match $wanted {
+            $(Op::$op => Again::<B, P, G>::$op,)*
+            _ => None,
+        }
+    };
+}
+
+/// Returns the function of an op; `None` if it has no float results or no float operand.
+pub(crate) fn of<B: AmpBackend, P: ConfigSource, G: Graph<B>>(op: Op) -> Option<Run<B, G>> {
+    let run = float_tensor_ops! { raw found! op };
+    let run = run.or(module_ops! { raw found! op });
+    run.or(activation_ops! { raw found! op })
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::backend::Flex;
+
+    use super::*;
+    use crate::{graph::Tape, policy::FromFile};
+
+    #[test]
+    fn every_op_with_a_float_result_is_run_again_but_for_quantized_ones() {
+        for op in Op::ALL {
+            let shape = op.shape().replace(' ', "");
+            let (_, result) = shape.rsplit_once("->").expect("a shape has a result");
+            let is_float = matches!(result, "F" | "Wide" | "(F,F)" | "(F,I)")
+                || result.starts_with("MaxPool")
+                || result.starts_with("DeformConv");
+            // Ops on integers and bools have no float operand, and their results enter as values.
+            let is_of = ["FloatTensorOps", "ModuleOps", "ActivationOps"];
+            let is_expected = is_float && is_of.contains(&op.trait_name());
+            let run = of::<Flex, FromFile, Tape>(*op);
+            assert_eq!(run.is_some(), is_expected, "{op}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What is known about a tensor besides its values and its node: its casts, which its readers share with and without a
+//! graph.
+
+use std::sync::{Arc, OnceLock};
+
+use burn_amp_core::{Class, Precision};
+use burn_autodiff::Autodiff;
+use burn_backend::{Backend, tensor::FloatTensor};
+
+use super::Stepped;
+use crate::precision;
+
+/// What is known about a tensor besides its values and its node. All clones of the tensor share it.
+#[derive(Clone, Debug)]
+pub struct Recorded<B: Backend> {
+    /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.
+    pub(crate) chain: u8,
+    /// The class that `[parameters]` gives to the ops that read the tensor, if it is a view of a parameter.
+    pub(crate) class: Option<Class>,
+    /// Whether the tensor repeats the values of a smaller one, as far as somebody watches.
+    pub(crate) expanded: bool,
+    /// Whether the tensor is a product of matrices, which attention scales and masks.
+    pub(crate) is_product: bool,
+    /// The number of the tensor in a step that is recorded; 0 if it has none.
+    pub(crate) id: u64,
+    /// What is known of the step that made the tensor, if an optimizer did.
+    pub(crate) stepped: Option<Stepped>,
+    pub(super) casts: Option<Arc<SharedCasts<B>>>,
+}
+
+/// The casts of a tensor that its uses share.
+#[derive(Debug)]
+pub(super) struct SharedCasts<B: Backend> {
+    /// The values in the low dtype that they were cast to first. Each use has a node of its own, so that the gradients
+    /// of the uses are added in the tensor's own dtype.
+    pub(super) low: OnceLock<(Precision, FloatTensor<B>)>,
+    /// The node of the cast to F32, in which the gradients of the uses are added. Its values are those of the tensor as
+    /// it is stored: each use casts them again, so that the F32 values do not outlive the use.
+    pub(super) wide: OnceLock<FloatTensor<Autodiff<B>>>,
+    /// The values as they are stored, in the node that adds the gradients of those uses in F32 which read them so, or in low
+    /// precision.
+    summed: OnceLock<FloatTensor<Autodiff<B>>>,
+}
+
+impl<B: Backend> Recorded<B> {
+    /// Nothing is known, and nothing is shared.
+    pub fn nothing() -> Self {
+        Self {
+            chain: 0,
+            class: None,
+            expanded: false,
+            is_product: false,
+            id: 0,
+            stepped: None,
+            casts: None,
+        }
+    }
+
+    /// A tensor whose casts will be shared by its uses, such as a parameter outside a graph: a model is evaluated on many
+    /// batches.
+    pub(crate) fn sharing(chain: u8) -> Self {
+        Self {
+            chain,
+            casts: Some(Arc::new(SharedCasts {
+                low: OnceLock::new(),
+                wide: OnceLock::new(),
+                summed: OnceLock::new(),
+            })),
+            ..Self::nothing()
+        }
+    }
+
+    /// A parameter outside a graph, with its values in a low dtype.
+    pub fn of_lowered(to: Precision, values: FloatTensor<B>) -> Self {
+        let recorded = Self::sharing(0);
+        recorded.add_low(to, values);
+        recorded
+    }
+
+    /// Adds the values in a low dtype, which the op that computed the tensor has written too.
+    pub(crate) fn add_low(&self, to: Precision, values: FloatTensor<B>) {
+        if let Some(casts) = &self.casts {
+            casts.low.get_or_init(|| (to, values));
+        }
+    }
+
+    /// Returns the values in the low dtype that they have been cast to, if they have.
+    pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
+        self.casts.as_ref()?.low.get().cloned()
+    }
+
+    /// Whether clones of the tensor exist, if a graph takes that into account.
+    pub(crate) fn is_shared(&self) -> Option<bool> {
+        self.casts.as_ref().map(|_| self.has_other_readers())
+    }
+
+    /// Whether clones of the tensor exist, which other ops will read.
+    pub(super) fn has_other_readers(&self) -> bool {
+        let casts = self.casts.as_ref();
+        casts.is_some_and(|casts| Arc::strong_count(casts) > 1)
+    }
+
+    /// Whether a node adds the gradients of several uses, or should, as other ops will read the tensor.
+    pub(super) fn adds_gradients(&self) -> bool {
+        let casts = self.casts.as_ref();
+        self.has_other_readers() || casts.is_some_and(|casts| casts.summed.get().is_some())
+    }
+
+    /// Returns the node that adds the gradients of all such uses, which the first of them makes.
+    pub(super) fn with_f32_gradient(
+        &self,
+        tensor: FloatTensor<Autodiff<B>>,
+        make: impl FnOnce(FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
+    ) -> FloatTensor<Autodiff<B>> {
+        match &self.casts {
+            Some(casts) => casts.summed.get_or_init(|| make(tensor)).clone(),
+            None => make(tensor),
+        }
+    }
+
+    /// Whether the values in the low dtype `to` are there, so that [`low`](Self::low) makes none.
+    pub(crate) fn has_low(&self, to: Precision) -> bool {
+        let casts = self.casts.as_ref();
+        let low = casts.and_then(|casts| casts.low.get());
+        matches!(low, Some((dtype, _)) if *dtype == to)
+    }
+
+    /// Casts the tensor to a low dtype. All uses share the values.
+    pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
+        let Some(casts) = &self.casts else {
+            return precision::cast::<B>(tensor, to);
+        };
+        if precision::of(&tensor) == to {
+            return tensor;
+        }
+        let (dtype, values) = casts
+            .low
+            .get_or_init(|| (to, precision::cast::<B>(tensor.clone(), to)));
+        if *dtype == to {
+            values.clone()
+        } else {
+            precision::cast::<B>(tensor, to)
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The one way to the values of a tensor.
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{AmpBackend, made};
+use burn_backend::tensor::FloatTensor;
+
+use super::{AmpTensor, Parts, Recipe, Role};
+use crate::{
+    graph::{Graph, Recorded},
+    precision,
+};
+
+/// Who reads a tensor.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    /// An op, as one of the tensor's uses, whose gradients are added up.
+    Op {
+        /// The highest graph level among the op's operands.
+        level: usize,
+        /// Whether a graph computes the result of the op again in the backward pass.
+        recomputes: bool,
+    },
+    /// What takes the tensor itself: `detach`, `require_grad`, `inner`. A leaf stays the same leaf.
+    Cut,
+}
+
+impl Reader {
+    /// An op that reads no other tensor.
+    pub(crate) fn alone<B: AmpBackend, G: Graph<B>>(tensor: &AmpTensor<B, G>) -> Self {
+        Self::Op {
+            level: tensor.level(),
+            recomputes: false,
+        }
+    }
+}
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// Returns the values in dtype `to`.
+    ///
+    /// In F32 they are as exact as they are known: a result that was rounded to low precision is not the rounded one.
+    /// What waits is computed; clones of the tensor share it, and all casts.
+    #[inline]
+    pub fn read(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        if self.forms.is_none() && precision::of(&self.inner) == to && !self.is_summed_in_f32() {
+            self.inner
+        } else {
+            self.made(to, reader)
+        }
+    }
+
+    /// The dtype of a plain tensor under a policy that lowers nothing; `None` for any other.
+    #[inline]
+    pub(crate) fn unchanged_dtype(&self) -> Option<Precision> {
+        let is_unchanged = self.forms.is_none()
+            && !self.context.policy.compute().is_low()
+            && precision::of(&self.inner) == self.logical;
+        is_unchanged.then_some(self.logical)
+    }
+
+    /// The values of a tensor that has an [`unchanged_dtype`](Self::unchanged_dtype).
+    #[inline(always)]
+    pub(crate) fn unchanged(self) -> FloatTensor<G::Inner> {
+        // The fields are named, so that the tensor is not moved as a whole.
+        let Self {
+            inner,
+            forms: _forms,
+            role: _role,
+            recorded: _recorded,
+            ..
+        } = self;
+        inner
+    }
+
+    fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        let tensor = self.settled();
+        let Some(values) = tensor.forms.as_ref().and_then(|forms| forms.made(to)) else {
+            return tensor.cast(to, reader);
+        };
+        made::float::<G::Inner>(&values);
+        precision::cast::<G::Inner>(values, to)
+    }
+
+    /// Casts the tensor's own values.
+    fn cast(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        let from = precision::of(&self.inner);
+        let (level, recomputes) = match reader {
+            Reader::Op { level, recomputes } => (level, recomputes),
+            Reader::Cut if from == to => return self.inner,
+            Reader::Cut => return precision::cast::<G::Inner>(self.inner, to),
+        };
+        match &self.role {
+            Role::Leaf(leaf) if to != from || self.is_summed_in_f32() => {
+                G::cast_leaf(self.inner, leaf, to, level, &self.context.leaves)
+            }
+            _ => G::cast(self.inner, &self.recorded, to, recomputes),
+        }
+    }
+
+    /// The values in the dtype in which they are stored, or as a reader of F32 gets them if they have not been computed,
+    /// outside any graph.
+    pub(crate) fn stored_values(&self) -> FloatTensor<B> {
+        G::values(&self.clone().read(self.stored(), Reader::Cut))
+    }
+
+    /// Whether this is a leaf whose gradients must be added in F32: every use then reads it through a node of its own, even
+    /// in the dtype in which it is stored.
+    #[inline]
+    fn is_summed_in_f32(&self) -> bool {
+        matches!(self.role, Role::Leaf(_))
+            && precision::of(&self.inner).is_low()
+            && self.context.policy.compute().is_low()
+    }
+
+    /// The tensor with a view, scores or the factors of a gradient computed, which have one dtype whoever reads them. A
+    /// chain goes on waiting: its reader decides the dtype.
+    pub(crate) fn settled(self) -> Self {
+        match self.forms {
+            Some(forms) if forms.recipe.has_one_dtype() => Self::of(Parts {
+                values: forms.settled(self.inner),
+                logical: self.logical,
+                context: self.context,
+                role: self.role,
+                recorded: match &forms.recipe {
+                    Recipe::Chain(lazy) => lazy.recorded(),
+                    _ => self.recorded,
+                },
+            }),
+            forms => Self { forms, ..self },
+        }
+    }
+
+    /// Whether a reader in dtype `to` gets the tensor's own values, cast.
+    pub(crate) fn casts_to(&self, to: Precision) -> bool {
+        match self.recipe() {
+            Some(Recipe::Saturated(..) | Recipe::Cat(..) | Recipe::Product(..)) => to.is_low(),
+            Some(Recipe::Chain(lazy)) => lazy.is_view(),
+            _ => true,
+        }
+    }
+
+    /// The dtype in which the values are stored, or in which an op that keeps dtypes would read those that wait.
+    pub fn stored(&self) -> Precision {
+        match self.recipe() {
+            Some(Recipe::Chain(lazy)) if !lazy.is_view() => Precision::F32,
+            // Its factors are applied in F32.
+            Some(Recipe::Scaled(..)) => precision::of(&self.inner).join(Precision::F32),
+            _ => precision::of(&self.inner),
+        }
+    }
+
+    /// The lowest dtype in which the values lose nothing: F32 for a result that was rounded when it was stored.
+    pub fn exact_dtype(&self) -> Precision {
+        match self.recipe() {
+            Some(Recipe::Product(..)) if self.logical == Precision::F32 => Precision::F32,
+            Some(recipe) if recipe.is_rounded() => Precision::F32,
+            _ => self.stored(),
+        }
+    }
+
+    /// What the tensor consists of, with exact values that do not wait.
+    pub(crate) fn into_parts(self) -> Parts<B, G> {
+        match self.forms {
+            None => self.own_parts(),
+            Some(_) => self.exact_parts(),
+        }
+    }
+
+    fn exact_parts(self) -> Parts<B, G> {
+        let tensor = self.settled();
+        let dtype = tensor.exact_dtype();
+        if !tensor.waits() && dtype == precision::of(&tensor.inner) {
+            return tensor.own_parts();
+        }
+        Parts {
+            logical: tensor.logical,
+            context: tensor.context,
+            role: Role::Activation,
+            recorded: Recorded::nothing(),
+            values: tensor.read(dtype, Reader::Cut),
+        }
+    }
+
+    /// What a tensor that does not wait consists of.
+    #[inline]
+    fn own_parts(self) -> Parts<B, G> {
+        Parts {
+            values: self.inner,
+            logical: self.logical,
+            context: self.context,
+            role: self.role,
+            recorded: self.recorded,
+        }
+    }
+
+    /// The tensor stored in F32, or in F64 if it is.
+    pub fn in_f32(self) -> Self {
+        let wide = self.stored().join(Precision::F32);
+        let (logical, context) = (self.logical.join(Precision::F32), self.context);
+        let role = self.role.clone().after_cast::<G>();
+        let reader = Reader::alone(&self);
+        Self::of(Parts {
+            values: self.read(wide, reader),
+            logical,
+            context,
+            role,
+            recorded: Recorded::nothing(),
+        })
+    }
+}
