@@ -169,6 +169,6 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Backend for Amp<B, P, G> {
     }
 }
 
-/// A kernel that is called on tensors of `Amp` itself, for example by a [`GradScaler`](crate::optim::GradScaler), runs
+/// A kernel that is called on tensors of `Amp` itself, for example by a `GradScaler`, runs
 /// as its reference in Burn's ops.
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> AmpBackend for Amp<B, P, G> {}

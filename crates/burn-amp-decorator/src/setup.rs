@@ -50,7 +50,7 @@ pub fn configure<A: Amped>(device: &A::Device, config: Config) -> Result<Config,
 /// Returns a handle to the loss scale of backend `A` on `device`.
 ///
 /// There is one loss scale for each plain backend, configuration source and device; all threads share it, except those
-/// that have [one of their own](crate::scaling::own_loss_scale).
+/// that have [one of their own](crate::own_loss_scale).
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::Tensor};

@@ -9,7 +9,7 @@ use crate::{backend::Amped, policy::Context};
 /// Returns the op with which the last overflow of backend `A` on `device` began; `None` if none was found.
 ///
 /// `overflow.locate` says in which steps it is looked for: in those after a skipped one (`on_skip`), or in all of them
-/// (`always`). [`Skip::cause`](crate::scaling::Skip::cause) has that of a skipped step; without loss scaling no step is
+/// (`always`). [`Skip::cause`](crate::Skip::cause) has that of a skipped step; without loss scaling no step is
 /// skipped, and this is the way to ask.
 ///
 /// ```

@@ -11,7 +11,7 @@ use crate::cast::shadow::{self, Comparison};
 ///
 /// * An op that the policy runs in F32 has no error, or one of rounding its result.
 /// * A comparison reads operands and results to the host, so a step takes many times as long.
-/// * Of the backward pass, [`compare_gradients`](super::compare_gradients) says how far it is from F32.
+/// * Of the backward pass, `compare_gradients` says how far it is from F32.
 ///
 /// ```
 /// # use burn::{backend::Flex, tensor::Tensor};

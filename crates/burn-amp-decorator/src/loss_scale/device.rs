@@ -23,7 +23,7 @@ use super::{
 };
 use crate::warn::See;
 
-/// The largest number of pending passes. Only an [`AmpOptimizer`](crate::optim::AmpOptimizer) reads the flags regularly;
+/// The largest number of pending passes. Only an `AmpOptimizer` reads the flags regularly;
 /// with other optimizers they must not pile up.
 const MOST_PENDING: usize = 64;
 

@@ -100,7 +100,7 @@ impl LossScale {
     /// # Ok::<(), burn::record::RecorderError>(())
     /// ```
     ///
-    /// You do not need this with an [`AmpOptimizer`](crate::optim::AmpOptimizer), whose record contains it.
+    /// You do not need this with an `AmpOptimizer`, whose record contains it.
     #[doc(alias = "state_dict")]
     pub fn record(&self) -> LossScaleRecord {
         self.0.record()

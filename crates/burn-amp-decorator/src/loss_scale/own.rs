@@ -7,7 +7,7 @@ use burn_backend::Backend;
 use super::{LossScale, Scaling};
 
 /// Gives the thread that made it a loss scale of its own, until it is dropped; see
-/// [`own_loss_scale`](crate::scaling::own_loss_scale).
+/// [`own_loss_scale`](crate::own_loss_scale).
 #[derive(Debug)]
 #[must_use = "the thread uses the shared loss scale again when this is dropped"]
 pub struct OwnLossScale {

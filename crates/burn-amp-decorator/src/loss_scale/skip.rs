@@ -28,9 +28,9 @@ pub struct Skip {
 pub struct Overflow {
     /// The position of its parameter among the live parameters, in the order in which they were made.
     pub index: usize,
-    /// The path of its parameter in the model, once it is known. An [`AmpOptimizer`](crate::optim::AmpOptimizer) names
-    /// the parameters in each step, a skipped one too, [`cast_params`](crate::cast_params) and
-    /// [`name_parameters`](crate::scaling::name_parameters) at any time.
+    /// The path of its parameter in the model, once it is known. An `AmpOptimizer` names
+    /// the parameters in each step, a skipped one too, `cast_params` and
+    /// `name_parameters` at any time.
     pub name: ParamName,
     /// The shape of the gradient.
     pub shape: Shape,

@@ -42,7 +42,7 @@ impl<B: AmpBackend> Gradients<B> {
     ///
     /// After an overflow `tensor.grad(&grads)` returns zeros, and `tensor.grad_remove(&mut grads)`, with which
     /// `GradientsParams` takes the gradients of an optimizer's step, returns `None`; with `loss_scale.sync = false` it
-    /// returns zeros too. [`backward_until_finite`](crate::scaling::backward_until_finite) repeats such a pass.
+    /// returns zeros too. `backward_until_finite` repeats such a pass.
     #[doc(alias = "found_inf")]
     pub fn outcome(&self) -> Outcome {
         match &self.pass {
