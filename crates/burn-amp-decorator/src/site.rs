@@ -20,12 +20,13 @@ const LIBRARIES: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/
 
 /// Crates that are no part of the program, wherever their files are. A program without line tables knows no files, so
 /// Burn's crates are here too.
-const CRATES: [&str; 29] = [
+const CRATES: [&str; 30] = [
     "alloc",
     "backtrace",
     "burn",
     "burn_amp",
     "burn_amp_core",
+    "burn_amp_decorator",
     "burn_amp_kernels",
     "burn_autodiff",
     "burn_backend",
@@ -173,13 +174,15 @@ fn is_derived(function: &str) -> bool {
 
 /// Whether a file is of a library: of one that cargo downloads, of Rust's own, or of burn-amp.
 fn is_library(path: &str) -> bool {
-    /// Where burn-amp was built; its crates are beside each other.
-    const BURN_AMP: &str = env!("CARGO_MANIFEST_DIR");
-    /// What follows in the paths of their sources.
-    const SOURCES: [&str; 3] = ["/src/", "-kernels/src/", "-core/src/"];
+    /// The sources of burn-amp in a checkout.
+    const BURN_AMP: [&str; 4] = [
+        "/crates/burn-amp/src/",
+        "/crates/burn-amp-core/src/",
+        "/crates/burn-amp-decorator/src/",
+        "/crates/burn-amp-kernels/src/",
+    ];
 
-    let in_burn_amp = path.strip_prefix(BURN_AMP);
-    in_burn_amp.is_some_and(|rest| SOURCES.iter().any(|sources| rest.starts_with(sources)))
+    BURN_AMP.iter().any(|sources| path.contains(sources))
         || LIBRARIES.iter().any(|folder| path.contains(folder))
         || OWN_LIBRARIES.read().iter().any(|part| path.contains(part))
 }
