@@ -8,25 +8,15 @@ use std::{env, process::ExitCode};
 use burn::{
     backend::Flex,
     module::ParamId,
-    nn::{Linear, LinearConfig},
-    optim::{
-        Adam, AdamConfig, AdamWConfig, GradientsParams, Optimizer, SgdConfig,
-        adaptor::OptimizerAdaptor, momentum::MomentumConfig,
-    },
-    record::{FullPrecisionSettings, NamedMpkBytesRecorder, Recorder},
-    tensor::{
-        Int, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
+    optim::{Adam, adaptor::OptimizerAdaptor},
+    record::NamedMpkBytesRecorder,
 };
 use burn_amp::{
-    Amp, Autodiff, cast_params,
-    config::{
-        Compute, Config, DynamicLossScale, Locate, LossScaleConfig, LossScaleMode, OverflowConfig,
-        Preset, ReportConfig,
-    },
-    optim::{AmpAdaptor, AmpOptimizer, GradScaler, LossScaleOptimizer},
+    Amp, Autodiff,
+    config::{Locate, OverflowConfig, ReportConfig},
+    optim::{AmpAdaptor, GradScaler},
 };
+use burn_amp_tests::prelude::*;
 
 type B = Autodiff<Amp<Flex>>;
 

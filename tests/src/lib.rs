@@ -12,6 +12,7 @@ pub mod models;
 pub mod near;
 pub mod net;
 mod one_by_one;
+pub mod prelude;
 pub mod random;
 pub mod trace;
 pub mod warnings;

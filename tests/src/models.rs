@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::{
-    module::{AutodiffModule, Module, ModuleVisitor, Param},
     nn::{
         self,
         attention::{MhaInput, MultiHeadAttentionConfig, generate_autoregressive_mask},
@@ -16,16 +15,13 @@ use burn::{
         },
         transformer::{TransformerEncoderConfig, TransformerEncoderInput},
     },
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
     tensor::{
-        Int, Tensor, TensorData,
         activation::{log_softmax, softmax},
-        backend::{AutodiffBackend, Backend},
         module::attention,
     },
 };
 
-use crate::{PlainAutodiff, near::Named};
+use crate::{near::Named, prelude::*};
 
 /// A model with its input.
 pub trait Example {

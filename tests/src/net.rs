@@ -2,17 +2,9 @@
 
 use std::sync::OnceLock;
 
-use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{Linear, LinearConfig, Relu},
-    record::{FullPrecisionSettings, Record},
-    tensor::{Tensor, TensorData, backend::AutodiffBackend},
-};
+use burn::{nn::Relu, record::Record};
 
-use crate::{
-    PlainAutodiff,
-    models::{load, seeded},
-};
+use crate::prelude::*;
 
 /// Two layers and a gain: five leaves, that is, tensors that require a gradient.
 #[derive(Module, Debug)]

@@ -5,24 +5,12 @@
 
 use std::{fs, path::Path, thread::sleep, time::Duration};
 
-use burn::{
-    module::Module,
-    nn::{
-        Linear, LinearConfig,
-        loss::CrossEntropyLossConfig,
-        transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
-    },
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{
-        Distribution, Int, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
+use burn::nn::{
+    loss::CrossEntropyLossConfig,
+    transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
 };
-use burn_amp::{
-    config::{Class, Op},
-    optim::{AmpOptimizer, Clipping},
-};
-use burn_amp_tests::{trace::Trace, *};
+use burn_amp::optim::Clipping;
+use burn_amp_tests::{prelude::*, trace::Trace, *};
 
 policy!(WithKernels, computing_in(Compute::F16));
 policy!(

@@ -5,20 +5,12 @@
 //! Law: the estimate of `memory` is what parameters, masters and moments take.
 #![cfg(not(feature = "cubecl"))]
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Distribution, Tensor},
-};
 use burn_amp::{
-    cast_params,
-    config::Preset,
     extend::{Amped, NoGraph},
     memory,
-    optim::{AmpOptimizer, Masters, Moments},
+    optim::{Masters, Moments},
 };
-use burn_amp_tests::{apart::AmpAutodiff, *};
-use burn_backend::AutodiffBackend;
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

@@ -5,22 +5,13 @@
 
 use std::{env, process::Command};
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, LBFGSConfig,
-        MuonConfig, Optimizer, RmsPropConfig, SgdConfig, decay::WeightDecayConfig,
-        momentum::MomentumConfig,
-    },
-    tensor::{Tensor, backend::AutodiffBackend},
-};
+use burn::optim::{AdaGradConfig, AdanConfig, LBFGSConfig, MuonConfig, decay::WeightDecayConfig};
 use burn_amp::{
-    cast_params,
-    config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, clip},
+    config::ParamPattern,
+    optim::{Clipping, MasterWeights, clip},
     scaling::name_parameters,
 };
-use burn_amp_tests::{apart::AmpAutodiff, in_bf16, in_f16, policy};
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 
 policy!(WithoutSync, in_f16(|it| it.loss_scale.sync = false));
 policy!(O2, in_bf16(|it| it.preset = Preset::O2));

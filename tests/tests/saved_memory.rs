@@ -6,21 +6,14 @@
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
-    module::Module,
     nn::{
-        BatchNorm, BatchNormConfig, Linear, LinearConfig, Lstm, LstmConfig, PaddingConfig2d,
+        BatchNorm, BatchNormConfig, Lstm, LstmConfig, PaddingConfig2d,
         conv::{Conv2d, Conv2dConfig},
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{
-        Distribution, Tensor,
-        activation::relu,
-        backend::{AutodiffBackend, Backend},
-        module::attention,
-    },
+    tensor::{activation::relu, module::attention},
 };
-use burn_amp::config::{Class, Op};
-use burn_amp_tests::{apart::AmpAutodiff, *};
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

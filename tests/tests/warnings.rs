@@ -2,22 +2,9 @@
 //!
 //! These tests have a binary of their own, because each warning is given once per process.
 
-use burn::{
-    nn::{Linear, LinearConfig, Relu},
-    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
-    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
-    tensor::{Distribution, Tensor, TensorData, backend::AutodiffBackend, f16},
-};
-use burn_amp::{
-    cast_params,
-    config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights},
-    scaling::name_parameters,
-};
-use burn_amp_tests::{
-    Compute, Config, InF16, LossScaleMode, apart::Amp, apart::AmpAutodiff, computing_in, in_bf16,
-    in_f16, policy, warnings::warnings_with,
-};
+use burn::{nn::Relu, record::HalfPrecisionSettings, tensor::f16};
+use burn_amp::{config::ParamPattern, optim::MasterWeights, scaling::name_parameters};
+use burn_amp_tests::{apart::Amp, apart::AmpAutodiff, prelude::*, warnings::warnings_with};
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {
     LinearConfig::new(4, 3).init(&Default::default())

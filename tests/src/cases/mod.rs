@@ -12,11 +12,12 @@ mod movement;
 mod operand;
 mod qtensor;
 
-use burn_amp_core::Op;
 use burn_backend::{
-    Backend, BoolDType, IntDType, Scalar, TensorData, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
+    BoolDType, IntDType, Scalar, get_device_settings,
+    tensor::{Device, QuantizedTensor},
 };
+
+use crate::prelude::*;
 
 pub use operand::Operand;
 

@@ -8,8 +8,9 @@
 
 use std::cmp::Ordering;
 
-use burn_amp_core::{Policy, Precision};
-use burn_backend::{FloatDType, TensorData};
+use burn_amp_core::Policy;
+
+use crate::prelude::*;
 
 use super::{
     by_hand::{Chance, Rounding, Scope, rounding},

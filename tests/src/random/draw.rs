@@ -1,9 +1,6 @@
 //! The values of the parameters of layers.
 
-use burn::{
-    module::{ModuleMapper, Param},
-    tensor::{Tensor, TensorPrimitive, backend::Backend},
-};
+use crate::prelude::*;
 
 use super::{rng::Rng, setting::Setting};
 

@@ -1,6 +1,8 @@
 //! Ops that compute each element of the result from the elements at its place.
 
-use burn_backend::{Scalar, backend::AutodiffBackend, tensor::FloatTensor};
+use burn_backend::Scalar;
+
+use crate::prelude::*;
 
 use super::{
     literal::Literal,

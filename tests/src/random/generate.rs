@@ -4,9 +4,8 @@
 //! in a range in which F16 makes sense: they are computed in F64 as the program grows.
 
 use burn::backend::Autodiff;
-use burn_backend::{
-    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
-};
+
+use crate::prelude::*;
 
 use super::{
     by_hand::ByHand,

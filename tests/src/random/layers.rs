@@ -1,21 +1,15 @@
 //! Layers of burn-nn, with parameters that are a function of a seed.
 
-use burn::{
-    module::Module,
-    nn::{
-        self,
-        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
-        conv::{
-            Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, ConvTranspose1d, ConvTranspose1dConfig,
-            ConvTranspose2d, ConvTranspose2dConfig,
-        },
-    },
-    tensor::{
-        Int, Tensor, TensorPrimitive,
-        backend::{AutodiffBackend, Backend},
+use burn::nn::{
+    self,
+    attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
+    conv::{
+        Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, ConvTranspose1d, ConvTranspose1dConfig,
+        ConvTranspose2d, ConvTranspose2dConfig,
     },
 };
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+
+use crate::prelude::*;
 
 use super::{
     draw::Draw,

@@ -1,10 +1,8 @@
 //! Ops that move, select and copy values, and ops that change what is known about a tensor.
 
-use burn_backend::{
-    FloatDType, Shape, Slice, TensorMetadata,
-    backend::AutodiffBackend,
-    tensor::{FloatTensor, IndexingUpdateOp},
-};
+use burn_backend::{Slice, tensor::IndexingUpdateOp};
+
+use crate::prelude::*;
 
 use super::{
     literal::Literal,

@@ -1,6 +1,6 @@
 //! A program as data.
 
-use burn_backend::{FloatDType, backend::AutodiffBackend, tensor::FloatTensor};
+use crate::prelude::*;
 
 use super::{
     elementwise::Elementwise,

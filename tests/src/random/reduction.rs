@@ -1,11 +1,8 @@
 //! Products of matrices, reductions, and ops along a dimension.
 
-use burn_backend::{
-    Distribution, TensorMetadata,
-    backend::AutodiffBackend,
-    ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
-};
+use burn_backend::ops::AttentionModuleOptions;
+
+use crate::prelude::*;
 
 use super::{
     literal::Literal,

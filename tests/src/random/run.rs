@@ -1,10 +1,8 @@
 //! Runs a program on a backend.
 
-use burn::{
-    module::Module,
-    tensor::{Tensor, TensorData, TensorPrimitive, Transaction},
-};
-use burn_backend::{Backend, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
+use burn::tensor::Transaction;
+
+use crate::prelude::*;
 
 use super::{
     by_hand::{Scope, within},

@@ -1,9 +1,8 @@
 //! What a program needs besides its operands: the device, constants and masks.
 
-use burn_backend::{
-    Backend, BoolDType, DType, IntDType, TensorData, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor, IntTensor},
-};
+use burn_backend::{BoolDType, IntDType, get_device_settings, tensor::Device};
+
+use crate::prelude::*;
 
 use super::{literal::Literal, rng};
 

@@ -1,29 +1,12 @@
 //! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
-        momentum::MomentumConfig,
-    },
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{DType, backend::AutodiffBackend},
-};
+use burn::grad_clipping::GradientClippingConfig;
 #[cfg(not(feature = "vulkan"))] // for the test in BF16
 use burn_amp::optim::Masters;
-use burn_amp::{
-    cast_params, cast_params_to,
-    config::{Op, Precision, Preset},
-    optim::{
-        AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, OptimizerConfig,
-        clip,
-    },
-};
+use burn_amp::optim::{Clipping, MasterModel, MasterWeights, OptimizerConfig, clip};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, InF16, LossScaleMode, OneByOne, Plain, in_f16,
-    models::{load, save},
     net::{Net, poisoned},
-    policy,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -49,7 +32,7 @@ const STEPS: usize = 12;
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
 fn net<P: ConfigSource>() -> Net<B> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     cast_params(Net::seeded())
 }
 
@@ -86,7 +69,7 @@ where
     P: ConfigSource,
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
     let mut net = net::<P>();
@@ -113,7 +96,7 @@ where
     P: ConfigSource,
     C: OptimizerConfig<Amp>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     assert!(P::config().unwrap().loss_scale.sync, "the host decides");
     let mut optimizer = config.adaptor::<B, Net<B>>();
     let mut net = net::<P>();
@@ -205,7 +188,7 @@ fn the_same_code_follows_every_policy() {
 #[test]
 fn the_wrapper_takes_each_part_alone() {
     fn takes<C: OptimizerConfig<Amp> + Clone>(config: C) {
-        let _policy = burn_amp_tests::enter::<O1Goes>();
+        let _policy = enter::<O1Goes>();
         let masters = || MasterWeights::new(config.clone());
         for batch in [Batch::Single, Batch::OfTwo] {
             let expected = by_hand::<O1Waits, C>(&config, None, batch);
@@ -274,7 +257,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 
 /// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
 fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let mut net = net::<P>();
@@ -289,7 +272,7 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
 
 /// Continues for some steps under `P` from the records that were saved under another policy.
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = Default::default();
     let record = Recorder::<B>::load(&recorder, record.to_vec(), &device).unwrap();
@@ -325,12 +308,12 @@ fn a_record_of_one_policy_loads_under_another() {
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
     fn masters<P: ConfigSource>() -> Vec<u8> {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         fn check<P: ConfigSource, O>(mut optimizer: O) -> Vec<u8>
         where
             O: Optimizer<Net<B>, B> + MasterModel<Net<B>>,
         {
-            let _policy = burn_amp_tests::enter::<P>();
+            let _policy = enter::<P>();
             let mut net = net::<P>();
             for step in 0..6 {
                 let grads = grads(&net, step);
@@ -364,7 +347,7 @@ fn split_masters_are_the_masters() {
     );
     fn trained(masters: Masters) -> Vec<u8> {
         type P = O2InBf16;
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let mut optimizer = AmpOptimizer::new(AdamConfig::new())
             .with_masters(masters)
             .init();

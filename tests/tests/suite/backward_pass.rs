@@ -2,20 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::tensor::{
-    Int, Tensor,
-    activation::log_softmax,
-    backend::{AutodiffBackend, Backend},
-};
-use burn_amp::{
-    config::{LossScaleMode, Preset},
-    loss_scale,
-    scaling::Outcome,
-};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InBf16, InF16, PlainAutodiff, changed, computing_in,
-    for_each_low_policy, in_f16, policy, under_each,
-};
+use burn::tensor::activation::log_softmax;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -111,7 +99,7 @@ policy!(
 
 #[test]
 fn a_pass_that_reaches_no_parameter_moves_no_scale() {
-    let _policy = burn_amp_tests::enter::<Counted>();
+    let _policy = enter::<Counted>();
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
     let scale = loss_scale::<B>(&device);
@@ -125,9 +113,7 @@ fn a_pass_that_reaches_no_parameter_moves_no_scale() {
 #[cfg(not(feature = "cubecl"))] // shaders on wgpu have no F64
 #[test]
 fn an_f64_loss_is_scaled_on_the_device_in_f64() {
-    let _policy = burn_amp_tests::enter::<OnDevice>();
-    use burn::tensor::DType;
-
+    let _policy = enter::<OnDevice>();
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_data([2.0, 3.0], (&device, DType::F64)).require_grad();
     let grads = weight.clone().square().sum().backward();

@@ -1,11 +1,7 @@
 //! Law: products read a concatenation in low precision; any other reader gets the F32 values of its parts.
 
-use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
-use burn_amp::{extend::Kind, storage_dtype};
-use burn_amp_tests::{
-    AmpAutodiff, InBf16, Plain, PlainAutodiff, UnscaledF16, for_each_low_policy, near::epsilon,
-    under_each,
-};
+use burn_amp::extend::Kind;
+use burn_amp_tests::{UnscaledF16, prelude::*};
 
 type B = AmpAutodiff;
 

@@ -9,22 +9,12 @@ use burn::{
             ops::{Backward, Ops, OpsKind},
         },
     },
-    tensor::{
-        DType, Tensor, TensorMetadata, TensorPrimitive,
-        backend::{AutodiffBackend, Backend},
-        ops::{ActivationOps, FloatTensor, FloatTensorOps},
-    },
+    tensor::ops::ActivationOps,
 };
-use burn_amp::{
-    Amp, AmpBackend,
-    config::{Class, ConfigSource},
-    extend::Graph,
-    full_precision, storage_dtype,
-};
+use burn_amp::{Amp, AmpBackend, extend::Graph, full_precision};
 use burn_amp_tests::{
-    AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy,
-    models::noise,
-    near::{Named, assert_near, epsilon},
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 /// `relu(lhs · rhs + bias)` as one op, where `bias` is a row.

@@ -1,18 +1,10 @@
 //! Law: diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
 
-use burn::{
-    nn::LayerNormConfig,
-    tensor::{
-        DType, Tensor,
-        activation::{gelu, softmax},
-    },
-};
-use burn_amp::{
-    config::{Locate, Op},
-    diagnose, loss_scale,
-};
+use burn::tensor::activation::{gelu, softmax};
+use burn_amp::{config::Locate, diagnose};
 use burn_amp_tests::{
-    Config, ConfigSource, InForce, LossScaleMode, Plain, in_f16, policy,
+    InForce,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -31,7 +23,7 @@ type B = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InForce>>;
 
 /// The calls that a step makes on the plain backend; it overflows if `value` is beyond F16.
 fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let device = Default::default();
     let x = Tensor::<B, 2>::full([4, 4], value, &device);
     let weight = Tensor::<B, 2>::full([4, 4], 0.5, &device).require_grad();
@@ -44,7 +36,7 @@ fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
 }
 
 fn skipped<P: ConfigSource>() -> u64 {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     loss_scale::<B>(&Default::default()).skipped_steps()
 }
 
@@ -65,7 +57,7 @@ fn a_search_that_has_ended_leaves_the_calls_as_they_were() {
 
 #[test]
 fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     let device = Default::default();
     let expected = step::<Off>(1.0);
     let recording = diagnose::record::<B>(&device);

@@ -3,23 +3,9 @@
 //! An *effective batch* is all micro-batches whose gradients are summed for one step. It is skipped whole, and steps of
 //! other optimizers are not skipped.
 
-use burn::{
-    module::{Module, Param},
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
-        adaptor::OptimizerAdaptor,
-    },
-    tensor::{
-        Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{
-    extend::{Amped, NoGraph},
-    optim::{AmpOptimizer, LossScaleOptimizer},
-};
-use burn_amp_tests::{AmpAutodiff, Config, LossScaleMode, in_f16, policy, under_each};
+use burn::optim::adaptor::OptimizerAdaptor;
+use burn_amp::extend::{Amped, NoGraph};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

@@ -1,15 +1,7 @@
 //! Law: tensors that are filled with one number do not widen the tensors in low precision that are put into them.
 
-use burn::tensor::{
-    DType, Int, Tensor, TensorData,
-    backend::{AutodiffBackend, Backend},
-    ops::PadMode,
-};
-use burn_amp::storage_dtype;
-use burn_amp_tests::{
-    AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, for_each_low_policy, policy,
-    scaling, under_each,
-};
+use burn::tensor::ops::PadMode;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

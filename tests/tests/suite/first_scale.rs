@@ -1,17 +1,8 @@
 //! Law: whatever the size of its gradients, a model skips at most two steps while it searches for its first loss
 //! scale.
 
-use burn::{
-    nn::Linear,
-    optim::{GradientsParams, Optimizer, SgdConfig},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::LossScaleRecord};
-use burn_amp_tests::{
-    AmpAutodiff, Config, ConfigSource, PlainAutodiff, in_f16,
-    models::{linear, noise},
-    policy, under_each,
-};
+use burn_amp::scaling::LossScaleRecord;
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -57,7 +48,7 @@ fn losses<B: AutodiffBackend>(mut optimizer: impl Optimizer<Linear<B>, B>, size:
 
 /// The skipped steps of a run that starts afresh, and its last loss.
 fn run<P: ConfigSource>(size: f32) -> (u64, f32) {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let scale = loss_scale::<B>(&Default::default());
     scale.reset();
     let losses = losses::<B>(AmpOptimizer::new(SgdConfig::new()).init(), size);

@@ -2,18 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{GradientsParams, Optimizer, SgdConfig},
-    tensor::{Int, Tensor, TensorData, activation::softmax, backend::AutodiffBackend},
-};
-use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::Outcome};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
-    in_f16,
-    models::{load, noise, seeded},
-    policy, under_each,
-};
+use burn::tensor::activation::softmax;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -90,7 +80,7 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
 
 #[test]
 fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let _policy = enter_config!(computing_in(Compute::F16));
     let (found, expected) = (policy_gradient::<B>(), policy_gradient::<PlainAutodiff>());
     let scale = loss_scale::<B>(&Default::default());
     let mean = |losses: &[f32]| losses[50..].iter().sum::<f32>() / 10.0;
@@ -119,7 +109,7 @@ fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
 
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.
 fn passes<P: ConfigSource>(passes: &str) -> Option<(usize, String)> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
     for (at, pass) in passes.chars().enumerate() {
         let factor = if pass == 'I' { f32::NAN } else { 1.0 };
@@ -148,7 +138,7 @@ fn one_bad_batch_never_ends_a_run() {
 
 #[test]
 fn giving_up_says_where_how_often_at_which_scale_and_what_to_try() {
-    let _policy = burn_amp_tests::enter::<Three>();
+    let _policy = enter::<Three>();
     policy!(Three, at_the_floor(3, 1, true));
     let (at, message) = passes::<Three>("FIIFIII").unwrap();
     assert_eq!(at, 6);
@@ -211,7 +201,7 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
 
 #[test]
 fn a_late_end_says_that_it_is_late() {
-    let _policy = burn_amp_tests::enter::<Late>();
+    let _policy = enter::<Late>();
     policy!(Late, at_the_floor(3, 1, false));
     assert_eq!(passes::<Late>("IIIFFFF"), None);
     let scale = loss_scale::<B>(&Default::default());

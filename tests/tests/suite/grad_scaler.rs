@@ -2,26 +2,13 @@
 //!
 //! Law: `GradScaler` does in PyTorch's scenarios what PyTorch's does.
 
-use burn::{
-    backend::Autodiff,
-    module::{Module, Param},
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
-    record::{BinBytesRecorder, HalfPrecisionSettings, Recorder},
-    tensor::{
-        DType, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-    },
-};
+use burn::{backend::Autodiff, record::HalfPrecisionSettings};
 use burn_amp::{
-    config::{DynamicLossScale, LossScaling},
+    config::LossScaling,
     optim::{Clipping, GradScaler, Scaled, ScalerError, clip},
-    scaling::{LossScaleRecord, Outcome},
+    scaling::LossScaleRecord,
 };
-use burn_amp_tests::{
-    Plain, PlainAutodiff,
-    models::{load, noise, seeded},
-};
+use burn_amp_tests::prelude::*;
 
 type B = PlainAutodiff;
 

@@ -1,20 +1,14 @@
 //! Tensors that the user stores in half precision, and sums that half precision cannot hold.
 
-#[cfg(not(feature = "fusion"))]
-use burn::tensor::backend::Backend;
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
-use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, for_each_low_policy};
+use burn::tensor::IndexingUpdateOp;
+use burn_amp_tests::prelude::*;
 
 /// Under `o0`, ops of half-precision tensors are those of the plain backend.
 // Fusion rounds fewer intermediate results when it has seen the same ops before.
 #[cfg(not(feature = "fusion"))]
 mod off {
-    use burn::tensor::{TensorData, activation::log_softmax};
-    use burn_amp::config::Preset;
-    use burn_amp_tests::{Config, Plain, changed, policy};
-
-    use super::{Amp, Backend, DType, Tensor};
+    use burn::tensor::activation::log_softmax;
+    use burn_amp_tests::prelude::*;
 
     policy!(
         /// The plain backend.
@@ -42,7 +36,7 @@ mod off {
 
     #[test]
     fn with_everything_off_they_are_those_of_the_plain_backend() {
-        let _policy = burn_amp_tests::enter::<Off>();
+        let _policy = enter::<Off>();
         for ((name, dtype, data), (_, plain_dtype, plain)) in
             of_f16::<Amp>().into_iter().zip(of_f16::<Plain>())
         {

@@ -4,28 +4,16 @@
 use std::fs;
 
 use burn::{
-    module::{Module, ModuleMapper, ModuleVisitor, Param},
-    optim::{
-        AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig, SgdConfig,
-        decay::WeightDecayConfig, momentum::MomentumConfig,
-    },
-    record::{
-        BinBytesRecorder, BinFileRecorder, FileRecorder, FullPrecisionSettings,
-        NamedMpkFileRecorder, Recorder,
-    },
-    tensor::{ElementConversion, Tensor, backend::AutodiffBackend},
+    optim::decay::WeightDecayConfig,
+    record::{BinFileRecorder, FileRecorder, NamedMpkFileRecorder},
 };
 use burn_amp::{
-    cast_params,
     extend::{Amped, NoGraph},
-    optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, Masters, Moments, OptimizerConfig},
+    optim::{AmpAdaptor, Masters, Moments, OptimizerConfig},
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InF16, OneByOne, Plain, PlainAutodiff, changed, enter, in_bf16,
-    in_f16,
-    models::{load, noise, save},
     net::{Net, contents, poisoned},
-    policy, under_each,
+    prelude::*,
 };
 
 policy!(
@@ -185,7 +173,7 @@ fn ends_as_burns_own<C>(config: C)
 where
     C: OptimizerConfig<Plain> + OptimizerConfig<Amp> + Clone + std::fmt::Debug,
 {
-    let _policy = burn_amp_tests::enter::<InF32>();
+    let _policy = enter::<InF32>();
     let (burns, expected) = many_steps::<PlainAutodiff>(config.adaptor::<PlainAutodiff, _>());
     let list: Fused<C, B> = AmpOptimizer::new(config.clone()).init();
     assert!(list.inner().is_fused());
@@ -246,7 +234,7 @@ fn many_steps_in_f32_end_as_burns_own() {
 
 #[test]
 fn what_has_no_rule_steps_one_by_one_and_says_so() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let optimizer: Fused<RmsPropConfig, B> = AmpOptimizer::new(RmsPropConfig::new()).init();
     assert!(!optimizer.inner().is_fused());
 }
@@ -254,7 +242,7 @@ fn what_has_no_rule_steps_one_by_one_and_says_so() {
 /// A step does not write to parameters or states that somebody else holds.
 #[test]
 fn clones_of_the_model_and_of_the_optimizer_keep_their_values() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
     let model = steps::<B, _>(net(), &mut optimizer, 0..2);
     let (kept, kept_optimizer) = (model.clone(), optimizer.clone());
@@ -271,7 +259,7 @@ fn goes_on<R: FileRecorder<B>>(
     recorder: &R,
     config: impl OptimizerConfig<Amp> + Clone + std::fmt::Debug,
 ) {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
     let device = Default::default();
@@ -410,7 +398,7 @@ fn trained<B>(optimizer: &AmpOptimizer<AdamConfig>, steps: usize, stops: &[usize
 where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     burn_amp::loss_scale::<B>(&Default::default()).reset();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
@@ -477,7 +465,7 @@ fn rounded_moments_learn_as_those_in_f32_and_resume_bit_for_bit() {
 /// A file of one format is read by an optimizer of another.
 #[test]
 fn formats_change_with_the_configuration() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let adam = || AmpOptimizer::new(AdamConfig::new());
     let bf16 = || adam().with_moments(Moments::Bf16);
@@ -513,7 +501,7 @@ fn formats_change_with_the_configuration() {
 /// A file with moments in blocks names its format. One whose tensors do not fit is refused, and stays as it is.
 #[test]
 fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     use burn::record::PrettyJsonFileRecorder;
 
     type Record = <AmpAdaptor<AdamConfig, Layer<B>, B> as Optimizer<Layer<B>, B>>::Record;
@@ -559,7 +547,7 @@ fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
 /// What the states take in a file, which is what they take on the device, and what the estimate says.
 #[test]
 fn the_estimate_knows_every_format() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     use burn_amp::{config::Preset, memory};
 
     let layer = wide::layer::<B>();

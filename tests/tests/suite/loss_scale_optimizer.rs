@@ -8,17 +8,9 @@ use burn::{
         LrScheduler,
         linear::{LinearLrScheduler, LinearLrSchedulerConfig},
     },
-    module::Module,
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, MultiGradientsParams, Optimizer,
-        SgdConfig,
-    },
+    optim::MultiGradientsParams,
     record::DefaultRecorder,
-    tensor::{
-        Tensor, TensorData,
-        backend::{AutodiffBackend, Backend, DeviceOps},
-    },
+    tensor::backend::DeviceOps,
     train::{
         ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput,
         SupervisedTraining, TrainOutput, TrainStep, TrainingStrategy,
@@ -31,16 +23,11 @@ use burn::{
     },
 };
 use burn_amp::{
-    loss_scale,
     metric::AmpMetric,
-    optim::{Clipping, GradientNorm, HoldOnSkip, LossScaleOptimizer, clip, global_norm},
+    optim::{Clipping, GradientNorm, HoldOnSkip, clip, global_norm},
     scaling::LossScaleRecord,
 };
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, PlainAutodiff, for_each_low_policy, in_f16,
-    models::{load, noise, save, seeded},
-    policy,
-};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -84,7 +71,7 @@ fn grads<B: AutodiffBackend>(model: &Linear<B>, batch: usize, overflows: bool) -
 
 #[test]
 fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
-    let _policy = burn_amp_tests::enter_config!(scaled());
+    let _policy = enter_config!(scaled());
     let start = layer::<B>();
     let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
     let mut step = |model: &Linear<B>, overflows: [bool; 3]| {
@@ -111,7 +98,7 @@ fn an_accumulated_batch_is_skipped_if_a_part_of_it_overflowed() {
 /// If one model's loss overflows, the optimizer of the other model still steps.
 #[test]
 fn models_skip_by_themselves() {
-    let _policy = burn_amp_tests::enter_config!(scaled());
+    let _policy = enter_config!(scaled());
     let models = [layer::<B>(), layer::<B>()];
     let mut optimizers = [(); 2].map(|()| LossScaleOptimizer::new(SgdConfig::new().init()));
     let grads = [grads(&models[0], 0, true), grads(&models[1], 0, false)];
@@ -130,7 +117,7 @@ fn models_skip_by_themselves() {
 /// As in burn-train's multi-device strategies, forks compute the gradients and the main model steps.
 #[test]
 fn an_overflow_of_a_fork_skips_the_step_of_the_model() {
-    let _policy = burn_amp_tests::enter_config!(scaled());
+    let _policy = enter_config!(scaled());
     let device = Default::default();
     let model = layer::<B>();
     for overflowing in [None, Some(0), Some(1)] {
@@ -242,7 +229,7 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
 
 #[test]
 fn a_scheduler_holds_on_a_skipped_step() {
-    let _policy = burn_amp_tests::enter_config!(scaled());
+    let _policy = enter_config!(scaled());
     let device = Default::default();
     let model = layer::<B>();
     let plain = || LinearLrSchedulerConfig::new(1.0, 0.0, 8).init().unwrap();
@@ -367,7 +354,7 @@ fn learn<P: ConfigSource>(
     resume: Option<usize>,
     devices: usize,
 ) -> (Vec<u8>, LossScaleRecord) {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let device = Default::default();
     let model = load::<B, _>(Regression { linear: layer() }, record.to_vec());
     let scale = loss_scale::<B>(&device);
@@ -400,7 +387,7 @@ fn learn<P: ConfigSource>(
 
 #[test]
 fn the_dashboard_shows_the_exponent_of_the_scale() {
-    let _policy = burn_amp_tests::enter_config!(scaled());
+    let _policy = enter_config!(scaled());
     let progress = || burn::data::dataloader::Progress {
         items_processed: 1,
         items_total: 1,

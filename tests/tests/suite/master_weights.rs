@@ -6,33 +6,11 @@
 mod split;
 
 use burn::{
-    module::{AutodiffModule, Module, ModuleVisitor, Param},
-    nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig},
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, MuonConfig, Optimizer,
-        RmsPropConfig, SgdConfig, SimpleOptimizer, adaptor::OptimizerAdaptor,
-        momentum::MomentumConfig,
-    },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
-    tensor::{
-        DType, FloatDType, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
+    optim::{AdaGradConfig, AdanConfig, MuonConfig, SimpleOptimizer, adaptor::OptimizerAdaptor},
+    record::HalfPrecisionSettings,
 };
-use burn_amp::{
-    cast_params_to,
-    config::{Precision, Preset},
-    loss_scale,
-    optim::{MasterModel, MasterWeights, Masters, OptimizerConfig},
-    storage_dtype,
-};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InBf16, Plain, PlainAutodiff, for_each_low_policy, in_f16,
-    models::{load, noise, save, seeded},
-    near::precision,
-    policy, under_each,
-};
+use burn_amp::optim::{MasterModel, MasterWeights, Masters, OptimizerConfig};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -296,7 +274,7 @@ policy!(FittingF16, fitting_scale());
 
 #[test]
 fn an_mlp_in_half_learns_as_in_f32() {
-    let _policy = burn_amp_tests::enter::<FittingF16>();
+    let _policy = enter::<FittingF16>();
     under_each!(learns_as_f32::<Mlp>, InBf16, FittingF16);
     assert_eq!(loss_scale::<Amp>(&Default::default()).skipped_steps(), 0);
 }
@@ -410,7 +388,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
 /// `cast_params_to` and in a model of masters.
 #[test]
 fn the_mappers_of_parameters_stay() {
-    let _policy = burn_amp_tests::enter::<FittingF16>();
+    let _policy = enter::<FittingF16>();
     let device = Default::default();
     let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
     let plain = save::<B, _>(model.clone());

@@ -1,17 +1,7 @@
 //! The names of parameters in reports of skipped steps, for programs that do not tell them.
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::Tensor,
-};
-use burn_amp::{
-    cast_params,
-    config::Preset,
-    optim::AmpOptimizer,
-    scaling::{Skip, name_parameters},
-};
-use burn_amp_tests::{AmpAutodiff, Compute, Config, LossScaleMode, scaling};
+use burn_amp::scaling::{Skip, name_parameters};
+use burn_amp_tests::prelude::*;
 
 const CONFIG: fn() -> Config = || scaling(Compute::F16, LossScaleMode::Dynamic);
 
@@ -44,7 +34,7 @@ fn names(skip: &Skip) -> Vec<Option<&str>> {
 
 #[test]
 fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
-    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let _policy = enter_config!(CONFIG());
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Model>();
     let model = model();
     let grads = overflow(&model);
@@ -74,7 +64,7 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
 
 #[test]
 fn names_may_be_told_after_the_overflow() {
-    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let _policy = enter_config!(CONFIG());
     let model = model();
     overflow(&model);
     let skip = last_skip();
@@ -85,7 +75,7 @@ fn names_may_be_told_after_the_overflow() {
 
 #[test]
 fn parameters_that_are_stored_low_have_names_before_the_first_step() {
-    let _policy = burn_amp_tests::enter_config!(Config {
+    let _policy = enter_config!(Config {
         preset: Preset::O2,
         ..CONFIG()
     });

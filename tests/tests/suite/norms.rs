@@ -1,16 +1,10 @@
 //! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it.
 
 use burn::{
-    module::Param,
     nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig, RmsNormConfig},
-    tensor::{
-        DType, Tensor, activation,
-        backend::{AutodiffBackend, Backend},
-    },
+    tensor::activation,
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, policy, scaling, under_each, within,
-};
+use burn_amp_tests::prelude::*;
 
 policy!(
     /// The gradients of these tests are large enough for F16.

@@ -1,17 +1,11 @@
 //! An optimizer whose state is multiplied with itself steps as in F32, before and after a checkpoint.
 
 use burn::{
-    module::Param,
-    nn::{Linear, LinearConfig},
-    optim::{GradientsParams, LearningRate, Optimizer, SimpleOptimizer, adaptor::OptimizerAdaptor},
-    record::{BinBytesRecorder, FullPrecisionSettings, Record, Recorder},
-    tensor::{
-        Device, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-    },
+    optim::{LearningRate, SimpleOptimizer, adaptor::OptimizerAdaptor},
+    record::Record,
+    tensor::Device,
 };
-use burn_amp::optim::LossScaleOptimizer;
-use burn_amp_tests::{AmpAutodiff, PlainAutodiff, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

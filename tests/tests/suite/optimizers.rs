@@ -2,21 +2,11 @@
 
 use burn::{
     grad_clipping::GradientClippingConfig,
-    module::AutodiffModule,
-    nn::{Linear, LinearConfig},
     optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, LBFGSConfig,
-        LineSearchFn, MuonConfig, Optimizer, RmsPropConfig, SgdConfig, decay::WeightDecayConfig,
-        momentum::MomentumConfig,
+        AdaGradConfig, AdanConfig, LBFGSConfig, LineSearchFn, MuonConfig, decay::WeightDecayConfig,
     },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{Tensor, backend::AutodiffBackend},
 };
-use burn_amp_tests::{
-    AmpAutodiff, PlainAutodiff, for_each_low_policy,
-    models::{load, noise, save, seeded},
-};
+use burn_amp_tests::prelude::*;
 
 /// A configuration that makes an optimizer for any backend.
 trait Make {

@@ -1,15 +1,7 @@
 //! Law: a step with outlying gradients leaves no trace, if `gradients.max_norm_ratio` says which are.
 
-use burn::{
-    module::{Module, Param},
-    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
-    tensor::{Tensor, backend::Backend},
-};
-use burn_amp::{
-    config::GradientsConfig,
-    optim::{AmpOptimizer, Clipping, LossScaleOptimizer},
-};
-use burn_amp_tests::{AmpAutodiff, Config, LossScaleConfig, in_f16, policy, under_each, within};
+use burn_amp::{config::GradientsConfig, optim::Clipping};
+use burn_amp_tests::prelude::*;
 
 fn guarded(max_norm_ratio: u32) -> Config {
     in_f16(|it| {
@@ -90,7 +82,7 @@ fn a_step_with_an_outlier_is_skipped_as_if_it_had_not_been() {
 
 #[test]
 fn clipping_looks_at_the_norm_before() {
-    let _policy = burn_amp_tests::enter::<Guarded>();
+    let _policy = enter::<Guarded>();
     let sgd = || SgdConfig::new().init::<B, Net<B>>();
     let mut optimizer = LossScaleOptimizer::new(sgd()).with_clipping(Clipping::GlobalNorm(1.0));
     let weights = weights(&mut optimizer, norms());
@@ -101,7 +93,7 @@ fn clipping_looks_at_the_norm_before() {
 
 #[test]
 fn without_the_key_an_outlier_is_stepped() {
-    let _policy = burn_amp_tests::enter::<Unguarded>();
+    let _policy = enter::<Unguarded>();
     let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init::<B, Net<B>>();
     let weights = weights(&mut optimizer, norms());
     assert!(weights[20] < weights[19] - 0.05);

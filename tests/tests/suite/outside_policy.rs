@@ -2,14 +2,10 @@
 
 use burn::{
     module::Initializer,
-    tensor::{
-        Tensor, TensorData,
-        backend::Backend,
-        linalg::{self, Norm},
-    },
+    tensor::linalg::{self, Norm},
 };
-use burn_amp::{full_precision, storage_dtype};
-use burn_amp_tests::{Amp, AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
+use burn_amp::full_precision;
+use burn_amp_tests::prelude::*;
 
 /// A matrix without symmetries, whose entries half precision would round.
 fn matrix<B: Backend>() -> Tensor<B, 2> {

@@ -1,19 +1,10 @@
 //! Law: after an overflow, parameters and optimizer state are bit-identical to before, and the scale changes as in
 //! PyTorch's tests.
 
-use burn::{
-    module::Module,
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig,
-        SgdConfig, decay::WeightDecayConfig, momentum::MomentumConfig,
-    },
-    tensor::Tensor,
-};
-use burn_amp::{loss_scale, scaling::Outcome};
+use burn::optim::{AdaGradConfig, decay::WeightDecayConfig};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, LossScaleMode, computing_in, in_f16,
     net::{Net, contents, poisoned},
-    policy, scaling,
+    prelude::*,
 };
 
 policy!(
@@ -29,7 +20,7 @@ fn skips_exactly<O>(mut optimizer: O)
 where
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<SkippingForever>();
+    let _policy = enter::<SkippingForever>();
     let device = Default::default();
     let mut net = Net::<B>::new(&device);
     let leaves = poisoned(&net, usize::MAX, 0.0).1;
@@ -86,7 +77,7 @@ fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
 
 #[test]
 fn the_scale_follows_pytorchs_vector_through_backward() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.rule.init = 128.0;
         it.loss_scale.rule.search = false;
         it.loss_scale.rule.growth_interval = 3;
@@ -129,7 +120,7 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
 
 #[test]
 fn a_scale_that_is_too_high_falls_until_training_goes_on() {
-    let _policy = burn_amp_tests::enter_config!({
+    let _policy = enter_config!({
         let init = 2f32.powi(40);
         in_f16(|it| {
             it.loss_scale.rule.init = init;
@@ -162,7 +153,7 @@ policy!(Static, {
 
 #[test]
 fn a_static_scale_stays_and_skips_all_the_same() {
-    let _policy = burn_amp_tests::enter::<Static>();
+    let _policy = enter::<Static>();
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let mut grads = (weight.clone() * f32::NAN).sum().backward();
@@ -177,7 +168,7 @@ policy!(Off, scaling(Compute::F16, LossScaleMode::Off));
 
 #[test]
 fn without_scaling_nothing_is_checked_or_held_back() {
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
     let grads = (weight.clone() * f32::INFINITY).sum().backward();
@@ -188,7 +179,7 @@ fn without_scaling_nothing_is_checked_or_held_back() {
 
 #[test]
 fn a_replaced_gradient_comes_back_as_it_was_given() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let _policy = enter_config!(computing_in(Compute::F16));
     let device = Default::default();
     let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     let mut grads = weight.clone().sum().backward();
@@ -205,7 +196,7 @@ policy!(Tiny, in_f16(|it| it.loss_scale.rule.search = false));
 #[test]
 fn a_gradient_too_small_for_f16_survives() {
     fn gradient<P: ConfigSource>() -> f32 {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let device = Default::default();
         let x = Tensor::<B, 2>::ones([1, 1], &device).require_grad();
         let one = Tensor::ones([1, 1], &device);

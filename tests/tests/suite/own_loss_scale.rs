@@ -3,22 +3,11 @@
 
 use std::thread;
 
-use burn::{
-    nn::Linear,
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
 use burn_amp::{
-    loss_scale,
-    optim::AmpOptimizer,
     ranks::{self, Ranks, RanksError},
-    scaling::{LossScale, Outcome, own_loss_scale},
+    scaling::{LossScale, own_loss_scale},
 };
-use burn_amp_tests::{
-    AmpAutodiff, Config, in_f16,
-    models::{linear, noise},
-    policy, under_each,
-};
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -86,7 +75,7 @@ fn a_diverging_model_leaves_the_others_alone() {
 
 #[test]
 fn a_guard_ends_with_its_scope() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
+    let _policy = enter_config!(config(true));
     let device = Default::default();
     let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
     let scale = || loss_scale::<B>(&device).scale();
@@ -150,7 +139,7 @@ fn gradients_follow_the_scale_of_their_pass() {
 /// Two threads on one shared scale: the scale of a pass is that of its loss, not the one that the host knows by then.
 #[test]
 fn a_pass_on_the_device_tells_its_own_scale() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
     let passes: Vec<_> = (0..4)
         .map(|at| {
@@ -168,7 +157,7 @@ fn a_pass_on_the_device_tells_its_own_scale() {
 
 #[test]
 fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
+    let _policy = enter_config!(config(true));
     type Optim =
         burn_amp::optim::LossScaleOptimizer<burn_amp::optim::AmpAdaptor<AdamConfig, Linear<B>, B>>;
     let device = Default::default();
@@ -195,7 +184,7 @@ fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
 /// A rank may have a loss scale of its own, made before or after it joined.
 #[test]
 fn ranks_agree_whichever_scale_they_use() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
+    let _policy = enter_config!(config(true));
     struct Always;
     impl Ranks for Always {
         fn any(&self, _: bool) -> Result<bool, RanksError> {

@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use burn::tensor::{DType, Tensor, activation::softmax};
+use burn::tensor::activation::softmax;
 use burn_amp::{
     Amp,
-    config::{Class, Compute, Config, ConfigError, ConfigSource, InForceBy, Op, SetupError},
-    configure, effective_config, full_precision, storage_dtype,
+    config::{ConfigError, InForceBy, SetupError},
+    configure, effective_config, full_precision,
 };
-use burn_amp_tests::{InF16, Plain, computing_in, in_f16, policy};
+use burn_amp_tests::prelude::*;
 
 fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     Tensor::ones([2, 2], &Default::default())
 }
 

@@ -1,32 +1,15 @@
 //! Presets `o2` and `o3`: how parameters are stored, and how much memory they need.
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{
-        BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
-        LinearConfig, loss::CrossEntropyLossConfig,
-    },
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, MuonConfig, Optimizer,
-        RmsPropConfig, SgdConfig, momentum::MomentumConfig,
-    },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{DType, Int, Tensor, backend::Backend},
+    nn::{BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, loss::CrossEntropyLossConfig},
+    optim::{AdaGradConfig, AdanConfig, MuonConfig},
 };
 use burn_amp::{
-    cast_params,
-    config::Preset,
     extend::Amped,
     memory,
     optim::{MasterWeights, Masters},
-    storage_dtype,
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, changed, computing_in,
-    models::{load, seeded},
-    policy,
-};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -123,7 +106,7 @@ fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
 }
 
 fn net<P: ConfigSource>() -> Net<B> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
     cast_params(load::<B, _>(Net::new(&Default::default()), record))
 }
@@ -131,7 +114,7 @@ fn net<P: ConfigSource>() -> Net<B> {
 #[test]
 fn each_preset_stores_parameters_as_it_says() {
     fn stores<P: ConfigSource>(norms: DType, others: DType) {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let found = stored(&net::<P>());
         assert_eq!(found.0, vec![norms; 2 * 2 + 4]);
         assert_eq!(found.1, vec![others; 2 * 2 + 1]);
@@ -150,7 +133,7 @@ fn a_loss_is_f32_under_every_preset() {
     let expected: f32 = plain.loss().into_scalar().elem();
 
     fn loss<P: ConfigSource>() -> f32 {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let loss = net::<P>().loss();
         assert_eq!(loss.dtype(), DType::F32);
         loss.into_scalar().elem()
@@ -167,7 +150,7 @@ fn a_loss_is_f32_under_every_preset() {
 #[test]
 fn o3_runs_low_what_o2_runs_in_f32() {
     fn exp_of<P: ConfigSource>() -> DType {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         storage_dtype(&net::<P>().logits().exp())
     }
     assert_eq!(exp_of::<O2>(), DType::F32);
@@ -180,7 +163,7 @@ fn o3_runs_low_what_o2_runs_in_f32() {
 #[test]
 fn estimates_are_what_training_takes() {
     fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         // The running statistics of batch norm have neither gradient nor state.

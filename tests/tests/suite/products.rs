@@ -3,17 +3,9 @@
 
 use burn::{
     nn::loss::CosineEmbeddingLossConfig,
-    tensor::{
-        DType, Distribution, Int, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-        linalg::{Norm, cosine_similarity, vector_norm},
-    },
+    tensor::linalg::{Norm, cosine_similarity, vector_norm},
 };
-use burn_amp::storage_dtype;
-use burn_amp_tests::{
-    AmpAutodiff, Compute, InBf16, InF16, LossScaleMode, Plain, PlainAutodiff, near::epsilon,
-    policy, scaling, under_each,
-};
+use burn_amp_tests::prelude::*;
 
 policy!(
     /// F16 without loss scaling: some of the gradients below are in the thousands.
@@ -79,7 +71,7 @@ fn outcome<B: AutodiffBackend>(function: Function<B>) -> (f32, [Vec<f32>; 2]) {
 
 #[test]
 fn sums_of_products_are_those_of_f32() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     let epsilon = 2f32.powi(-10);
     for ((name, on_amp), (_, on_plain)) in functions().into_iter().zip(functions()) {
         let (value, gradients) = outcome::<AmpAutodiff>(on_amp);
@@ -126,7 +118,7 @@ fn a_product_of_low_tensors_stays_low() {
 
 #[test]
 fn the_host_reads_the_product_in_f32() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let product = |seed: [usize; 2]| {
         let [x, y] = seed.map(|seed| activation(large::<AmpAutodiff>(seed, [4, 8])));
         x * y
@@ -139,7 +131,7 @@ fn the_host_reads_the_product_in_f32() {
 
 #[test]
 fn a_product_with_a_mask_is_as_before() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let device = Default::default();
     let x = activation(large::<AmpAutodiff>(0, [4, 8]));
     let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &device);

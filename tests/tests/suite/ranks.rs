@@ -6,25 +6,11 @@ use std::{
     time::Duration,
 };
 
-use burn::{
-    collective::{
-        self, CollectiveConfig, PeerId, ReduceOperation, finish_collective, reset_collective,
-    },
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, TensorData, backend::AutodiffBackend},
+use burn::collective::{
+    self, CollectiveConfig, PeerId, ReduceOperation, finish_collective, reset_collective,
 };
-use burn_amp::{
-    loss_scale,
-    optim::LossScaleOptimizer,
-    ranks::{self, Collective, Ranks, RanksError},
-    scaling::Outcome,
-};
-use burn_amp_tests::{
-    AmpAutodiff, Config, PlainAutodiff, enter, in_f16,
-    models::{load, noise, seeded},
-    policy,
-};
+use burn_amp::ranks::{self, Collective, Ranks, RanksError};
+use burn_amp_tests::prelude::*;
 
 /// F16 with a loss scale that grows after 4 finite steps.
 fn growing() -> Config {
@@ -107,7 +93,7 @@ fn expected_scales(count: usize) -> Vec<f32> {
 }
 
 fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
         LinearConfig::new(8, 4).init(device)
     });
@@ -198,7 +184,7 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
 /// Ranks on one device share a scale, and one of them changes it. All of them must stop when it cannot fall further.
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.rule.init = 256.0;
         it.loss_scale.rule.search = false;
         it.loss_scale.rule.min = 1.0;

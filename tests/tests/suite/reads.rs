@@ -1,18 +1,15 @@
 //! Law: data that the host reads have the plain backend's dtypes; the model never sees the storage dtype.
 
 use burn::{
-    module::{Module, Param},
-    nn::{Linear, LinearConfig},
-    record::{BinBytesRecorder, BytesRecorder, FullPrecisionSettings, NamedMpkBytesRecorder},
-    tensor::{Bool, DType, Int, Tensor, TensorData, Transaction, backend::Backend},
+    record::{BytesRecorder, NamedMpkBytesRecorder},
+    tensor::Transaction,
     train::metric::{
         AccuracyInput, AccuracyMetric, AurocInput, AurocMetric, ClassReduction,
         ConfusionStatsInput, FBetaScoreMetric, LossInput, LossMetric, Metric, MetricMetadata,
         Numeric, PrecisionMetric, RecallMetric,
     },
 };
-use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, Plain, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 /// A matrix that is the result of a `Low` op; its values are exact in every float dtype.
 fn product<B: Backend>() -> Tensor<B, 2> {

@@ -10,26 +10,17 @@ use std::{
 };
 
 use burn::{
-    module::Module,
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer, adaptor::OptimizerAdaptor},
+    optim::adaptor::OptimizerAdaptor,
     record::{
-        BinFileRecorder, CompactRecorder, DefaultRecorder, FileRecorder, FullPrecisionSettings,
-        PrettyJsonFileRecorder, Record, Recorder, RecorderError,
+        BinFileRecorder, CompactRecorder, DefaultRecorder, FileRecorder, PrettyJsonFileRecorder,
+        Record, RecorderError,
     },
 };
 use burn_amp::{
-    cast_params_to,
-    config::{Precision, Preset},
-    loss_scale,
-    optim::{AmpAdaptor, AmpOptimizer, LossScaleOptimizer, MasterWeights, Masters, Moments},
+    optim::{AmpAdaptor, MasterWeights, Masters, Moments},
     scaling::LossScaleRecord,
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, Plain, PlainAutodiff, computing_in, in_f16,
-    models::{load, noise, seeded},
-    policy,
-};
+use burn_amp_tests::prelude::*;
 
 /// F16 with a loss scale that grows every 4 finite steps, so that gradients overflow now and then.
 fn overflowing() -> Config {
@@ -62,7 +53,7 @@ struct End {
 /// Saves the checkpoint of a step. Its directory is written under another name and then renamed, so that a kill leaves
 /// the earlier checkpoints intact.
 fn checkpoint<O: Optimizer<Model, B>>(directory: &Path, step: usize, model: &Model, optimizer: &O) {
-    let _policy = burn_amp_tests::enter::<InTheChild>();
+    let _policy = enter::<InTheChild>();
     let unfinished = directory.join("unfinished");
     let _ = fs::remove_dir_all(&unfinished);
     let recorder = DefaultRecorder::new();
@@ -125,7 +116,7 @@ fn layers<B: burn::tensor::backend::Backend>(
 
 /// Trains to the end, from the last checkpoint in a directory if there is one.
 fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: O) {
-    let _policy = burn_amp_tests::enter::<InTheChild>();
+    let _policy = enter::<InTheChild>();
     let device = Default::default();
     let record = fs::read(directory.join("start")).unwrap();
     let model = load::<B, _>(layers(width, &device), record);
@@ -153,7 +144,7 @@ fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: 
 
 /// The records of a finished run, from its last checkpoint.
 fn end<I: Optimizer<Model, B>>(directory: &Path) -> End {
-    let _policy = burn_amp_tests::enter::<InTheChild>();
+    let _policy = enter::<InTheChild>();
     let (step, path) = last(directory).unwrap();
     assert_eq!(step, STEPS - 1);
     let recorder = DefaultRecorder::new();
@@ -268,7 +259,7 @@ fn of_version_1() -> LossScaleRecord {
 
 #[test]
 fn a_record_of_version_1_goes_on_without_a_search() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let _policy = enter_config!(computing_in(Compute::F16));
     let handle = loss_scale::<B>(&Default::default());
     assert_eq!(handle.scale(), 16.0);
     handle.load(of_version_1());
@@ -285,7 +276,7 @@ fn a_record_of_version_1_goes_on_without_a_search() {
 #[test]
 fn the_loss_scale_survives_every_recorder() {
     fn survives<FR: FileRecorder<B>>(recorder: FR) {
-        let _policy = burn_amp_tests::enter::<InTheChild>();
+        let _policy = enter::<InTheChild>();
         let device = Default::default();
         let file = tempfile::tempdir().unwrap();
         let searching = loss_scale::<B>(&device).record();
@@ -382,7 +373,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 /// What an optimizer saved cannot always be loaded by another: the error names both, or the method for a plain one.
 #[test]
 fn a_record_of_another_optimizer_is_refused_by_name() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let _policy = enter_config!(computing_in(Compute::F16));
     type Layer = Linear<B>;
 
     let directory = tempfile::tempdir().unwrap();

@@ -1,12 +1,8 @@
 //! Law: a reader of a saturating result gets its F32 value, and losses on probabilities train as in F32.
 
-use burn::tensor::{
-    DType, Int, Tensor, TensorData,
-    activation::{sigmoid, softmax, tanh},
-    backend::{AutodiffBackend, Backend},
-};
-use burn_amp::{storage_dtype, to_f32};
-use burn_amp_tests::{AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
+use burn::tensor::activation::{sigmoid, softmax, tanh};
+use burn_amp::to_f32;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

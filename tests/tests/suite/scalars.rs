@@ -3,18 +3,9 @@
 
 use burn::{
     nn::DropoutConfig,
-    tensor::{
-        Bool, DType, Tensor, TensorData, TensorPrimitive, activation::leaky_relu, backend::Backend,
-        bf16, f16,
-    },
+    tensor::{activation::leaky_relu, bf16, f16},
 };
-use burn_amp::{
-    config::{Class, Precision},
-    storage_dtype,
-};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, LossScaleMode, near::precision, policy, scaling, under_each,
-};
+use burn_amp_tests::prelude::*;
 
 policy!(
     /// F16 without loss scaling, so that gradients can be compared bit by bit.

@@ -4,21 +4,13 @@
 
 use burn::{
     grad_clipping::GradientClippingConfig,
-    module::{AutodiffModule, Module},
-    nn::{Linear, LinearConfig, loss::BinaryCrossEntropyLossConfig},
-    optim::{AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig},
-    tensor::{
-        DType, Int, Tensor,
-        activation::{relu, sigmoid},
-        backend::{AutodiffBackend, Backend},
-    },
+    nn::loss::BinaryCrossEntropyLossConfig,
+    tensor::activation::{relu, sigmoid},
 };
-use burn_amp::{scaling::Outcome, storage_dtype};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InBf16, PlainAutodiff, ReferenceAutodiff, in_f16,
-    models::{gradients, load, noise, save, seeded},
-    near::{Named, assert_near, epsilon},
-    policy, under_each,
+    models::gradients,
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 type B = AmpAutodiff;
@@ -371,7 +363,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     ignore = "burn-fusion 0.21.0 moves tensors by a transfer that wgpu lacks; plain Burn computes garbage"
 )]
 fn an_overflow_on_another_device_than_the_losss_is_found() {
-    let _policy = burn_amp_tests::enter_config!(small_scale());
+    let _policy = enter_config!(small_scale());
     use burn::backend::wgpu::WgpuDevice;
 
     let [here, there] = [WgpuDevice::DefaultDevice, WgpuDevice::Cpu];

@@ -2,16 +2,11 @@
 //! for other readers.
 
 use burn::{
-    backend::autodiff::checkpoint::strategy::BalancedCheckpointing,
-    tensor::{
-        Bool, Int, Tensor, TensorData,
-        activation::softmax,
-        backend::{AutodiffBackend, Backend},
-    },
+    backend::autodiff::checkpoint::strategy::BalancedCheckpointing, tensor::activation::softmax,
 };
 use burn_amp_tests::{
-    Amp, AmpAutodiff, InF16, PlainAutodiff, for_each_low_policy,
-    near::{Named, assert_near, epsilon},
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 /// Items, heads, positions, and the width of a head, whose root is no power of two.
@@ -126,7 +121,7 @@ fn every_way_is_near_f32() {
 /// Burn's gradient checkpointing computes the scores again, with the same bits.
 #[test]
 fn every_way_can_be_computed_again() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     type Recomputed = burn_amp::Autodiff<Amp, BalancedCheckpointing>;
     let recomputed_ways = ways::<Recomputed>();
     for ((name, way), (_, recomputed_way)) in ways::<AmpAutodiff>().into_iter().zip(recomputed_ways)
@@ -142,7 +137,7 @@ fn every_way_can_be_computed_again() {
 /// Outside a graph, as in an evaluation.
 #[test]
 fn without_a_graph_the_values_are_the_same() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     type Valid = Amp;
     for ((name, way), (_, tracked_way)) in ways::<Valid>().into_iter().zip(ways::<AmpAutodiff>()) {
         let device = Default::default();

@@ -1,14 +1,8 @@
 //! Law: no activation and no evaluated weight is lowered twice.
 
-use burn::{
-    module::AutodiffModule,
-    nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Lstm, LstmConfig},
-    tensor::{DType, Tensor, backend::AutodiffBackend},
-};
-use burn_amp_core::Op;
+use burn::nn::{BatchNorm, BatchNormConfig, Lstm, LstmConfig};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, InF16, LossScaleMode, Plain, PlainAutodiff, ReferenceAutodiff, policy,
-    scaling,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -89,7 +83,7 @@ fn input_gradient<B: AutodiffBackend>(device: &B::Device) -> Vec<f32> {
 
 #[test]
 fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     let device = Default::default();
     let expected = input_gradient::<PlainAutodiff>(&device);
     let actual = input_gradient::<AmpAutodiff>(&device);
@@ -123,7 +117,7 @@ fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32>
 
 #[test]
 fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     for (products, others) in [
         (1, 0),
         (3, 0),

@@ -3,12 +3,11 @@
 //!
 //! All numbers are small multiples of 1/4, so that every sum is exact in F32 in any order.
 
-use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, module::linear};
-use burn_amp_core::Op;
+use burn::tensor::module::linear;
 use burn_amp_tests::{
-    AmpAutodiff, InF16, Plain, UnscaledF16,
+    UnscaledF16,
+    prelude::*,
     trace::{Trace, calls},
-    under_each,
 };
 
 type B = AmpAutodiff;
@@ -118,7 +117,7 @@ fn the_gradients_of_all_uses_are_added() {
 
 #[test]
 fn a_pass_takes_the_uses_of_its_loss() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let leaves = Leaves::<B>::new();
     let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
     let expected = |seeds: std::ops::Range<usize>| {
@@ -139,7 +138,7 @@ fn a_pass_takes_the_uses_of_its_loss() {
 
 #[test]
 fn each_bias_gets_its_gradient() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let leaves = Leaves::<B>::new();
     let columns = SHAPE[1];
     let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
@@ -235,7 +234,7 @@ fn recurrent<B: AutodiffBackend>(seed: usize, between: impl Fn()) -> Vec<f32> {
 /// What is computed together is decided by the uses of the weight alone.
 #[test]
 fn gradients_do_not_depend_on_the_passes_of_other_weights() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let alone: Vec<_> = (0..4).map(|seed| recurrent::<B>(seed, || {})).collect();
     let other = || {
         let weight = tensor::<B>(SHAPE, 5).require_grad();

@@ -1,20 +1,8 @@
 //! Programs that read single gradients, or need every pass: they do not fail when a pass overflows.
 
-use burn::{
-    nn::Linear,
-    optim::{AdamConfig, GradientsParams, LBFGSConfig, LineSearchFn, Optimizer},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{
-    loss_scale,
-    scaling::{Outcome, backward_until_finite},
-};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InBf16, InF16, LossScaleMode, PlainAutodiff, computing_in,
-    in_f16,
-    models::{linear, noise},
-    policy, under_each, within,
-};
+use burn::optim::{LBFGSConfig, LineSearchFn};
+use burn_amp::scaling::backward_until_finite;
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -59,7 +47,7 @@ policy!(
 
 #[test]
 fn adversarial_training_unwraps_its_gradients() {
-    let _policy = burn_amp_tests::enter::<TooLarge>();
+    let _policy = enter::<TooLarge>();
     fn trains() {
         let (_, found) = adversarial::<B>();
         let (first, expected) = adversarial::<PlainAutodiff>();

@@ -4,23 +4,11 @@
 //! otherwise they stay on the device, where the step of all parameters writes nothing after an overflow. Other optimizers
 //! wait.
 
-use burn::{
-    module::Module,
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsAccumulator, GradientsParams,
-        Optimizer, RmsPropConfig, SgdConfig, momentum::MomentumConfig,
-    },
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{
-    loss_scale,
-    optim::{AmpOptimizer, LossScaleOptimizer, OptimizerConfig},
-    scaling::{LossScaleRecord, Outcome},
-};
+use burn::optim::{AdaGradConfig, AdanConfig};
+use burn_amp::{optim::OptimizerConfig, scaling::LossScaleRecord};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, LossScaleConfig, LossScaleMode, in_f16,
     net::{Net, contents, poisoned},
-    policy, within,
+    prelude::*,
 };
 
 type B = AmpAutodiff;
@@ -59,7 +47,7 @@ where
     P: ConfigSource,
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let device = Default::default();
     loss_scale::<B>(&device).load(start(config(true).loss_scale));
     let mut net = Net::<B>::seeded();
@@ -140,7 +128,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
 
 #[test]
 fn counters_arrive_late_and_say_so() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let device = Default::default();
     let scale = loss_scale::<B>(&device);
     let net = Net::<B>::seeded();
@@ -170,7 +158,7 @@ fn counters_arrive_late_and_say_so() {
 
 #[test]
 fn flags_that_nobody_looks_at_do_not_pile_up() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     for _ in 0..200 {
@@ -181,7 +169,7 @@ fn flags_that_nobody_looks_at_do_not_pile_up() {
 
 #[test]
 fn without_an_optimizer_an_overflow_gives_zeros() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
     let gradient = |by: f32| {
@@ -196,7 +184,7 @@ fn without_an_optimizer_an_overflow_gives_zeros() {
 
 #[test]
 fn a_gradient_put_in_place_is_handed_out_as_it_is() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let device = Default::default();
     let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &device).require_grad();
     let mut grads = x.clone().sum().backward();
@@ -211,7 +199,7 @@ fn a_gradient_put_in_place_is_handed_out_as_it_is() {
     expected = "loss scale: gradients overflowed in 2 steps in a row, 2 of them at the smallest scale 1"
 )]
 fn an_overflow_that_no_scale_prevents_stops_the_loop() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.mode = LossScaleMode::Dynamic;
         it.loss_scale.sync = false;
         it.loss_scale.rule.init = 1.0;
@@ -234,7 +222,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
 /// When two threads train on one device, each pass updates the scale once, on the device as on the host.
 #[test]
 fn passes_of_several_threads_move_one_scale() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
+    let _policy = enter_config!(config(false));
     let device = Default::default();
     let overlapping = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {

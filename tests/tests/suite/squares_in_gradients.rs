@@ -1,7 +1,6 @@
 //! Law: an op whose gradient divides by squares of its operands has it in F16 where the squares are out of range.
 
-use burn::tensor::{Tensor, TensorData, backend::AutodiffBackend};
-use burn_amp_tests::{AmpAutodiff, PlainAutodiff, enter_config, in_f16};
+use burn_amp_tests::prelude::*;
 
 /// Their squares are below the smallest number of F16, and above its largest.
 const OPERANDS: [f32; 6] = [1e-4, -1e-4, 2.0, -2.0, 300.0, -300.0];

@@ -1,19 +1,8 @@
 //! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once; under a
 //! policy that lowers nothing, they are those of the plain backend.
 
-use burn::{
-    module::Module,
-    nn::{Embedding, EmbeddingConfig, Linear, LinearConfig},
-    tensor::{
-        DType, Int, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{cast_params, config::Preset, storage_dtype};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InF16, LossScaleMode, PlainAutodiff, UnscaledF16, changed,
-    computing_in, policy, scaling, under_each,
-};
+use burn::nn::{Embedding, EmbeddingConfig};
+use burn_amp_tests::{UnscaledF16, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -176,8 +165,6 @@ fn two_losses_of_a_parameter_have_their_own_gradients() {
 /// Micro-batches of a parameter stored in half precision are summed in F32, whatever the dtype of each.
 #[test]
 fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
-    use burn::optim::{GradientsAccumulator, GradientsParams};
-
     fn unscaled(compute: Compute) -> Config {
         changed(scaling(compute, LossScaleMode::Off), |it| {
             it.preset = Preset::O2
@@ -220,7 +207,7 @@ fn of_one_element_in_f16<B: AutodiffBackend>() -> Vec<TensorData> {
 #[test]
 fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
     let expected = of_one_element_in_f16::<PlainAutodiff>();
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     assert_eq!(of_one_element_in_f16::<B>(), expected);
 }
 
@@ -229,7 +216,7 @@ fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
 #[test]
 fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
     const SIZE: usize = 48;
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let device = Default::default();
     let x = activation(ones::<B, 2>([SIZE, SIZE]));
     let row = ones::<B, 2>([1, SIZE]).require_grad();

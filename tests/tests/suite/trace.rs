@@ -2,12 +2,9 @@
 //! each leaf (a tensor that requires a gradient) is checked once. The tests compare complete lists of the ops that
 //! reach the plain backend.
 
-use burn::{
-    nn::LayerNormConfig,
-    tensor::{Tensor, activation::softmax, module::conv2d, ops::ConvOptions},
-};
+use burn::tensor::{activation::softmax, module::conv2d, ops::ConvOptions};
 use burn_amp_tests::{
-    InF16, Plain,
+    prelude::*,
     trace::{Trace, calls},
 };
 

@@ -2,27 +2,16 @@
 //! either.
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
     nn::{
-        BatchNorm, BatchNormConfig, Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear,
-        LinearConfig,
+        BatchNorm, BatchNormConfig, Dropout, DropoutConfig,
         attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
         conv::{Conv2d, Conv2dConfig},
         loss::CrossEntropyLossConfig,
     },
-    optim::{AdamWConfig, GradientsParams, Optimizer},
     prelude::ElementConversion as _,
-    tensor::{
-        DType, Distribution, Int, Tensor,
-        activation::gelu,
-        backend::{AutodiffBackend, Backend},
-    },
+    tensor::activation::gelu,
 };
-use burn_amp::{config::Preset, loss_scale};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, changed,
-    for_each_low_policy, policy, scaling, within,
-};
+use burn_amp_tests::prelude::*;
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
@@ -107,7 +96,7 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
     let under = |result| assert!(result == plain);
     under(within::<O0, _>(train::<AmpAutodiff>));
     under(within::<F32Static, _>(train::<AmpAutodiff>));
-    let _policy = burn_amp_tests::enter_config!(Config {
+    let _policy = enter_config!(Config {
         preset: Preset::O0,
         ..scaling(Compute::Auto, LossScaleMode::Dynamic)
     });
@@ -135,7 +124,7 @@ fn low_precision_training_ends_where_f32_training_ends() {
 
 #[test]
 fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
-    let _policy = burn_amp_tests::enter_config!(scaling(Compute::F16, LossScaleMode::Off));
+    let _policy = enter_config!(scaling(Compute::F16, LossScaleMode::Off));
     const USES: usize = 8;
 
     fn run<B: AutodiffBackend>(
@@ -190,7 +179,7 @@ fn a_backend_of_amp_answers_as_the_plain_one() {
 
 #[test]
 fn seeding_and_dropout_draw_as_on_the_plain_backend() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     fn dropped<B: AutodiffBackend>() -> Vec<f32> {
         let device = Default::default();
         B::seed(&device, 11);

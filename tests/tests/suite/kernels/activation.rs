@@ -1,11 +1,11 @@
 //! Activation functions, compared with the host in F64, and GELU with Burn's.
 
-use burn::tensor::{DType, TensorData, TensorMetadata, bf16, f16, ops::FloatTensorOps};
+use burn::tensor::{bf16, f16};
 use burn_amp_kernels::{
     AmpBackend,
     activation::{self, Activation},
 };
-use burn_amp_tests::Plain;
+use burn_amp_tests::prelude::*;
 
 use super::{
     law::{self, Device, Host, OnLines, assert_lines},
@@ -155,8 +155,18 @@ fn every_number_in_half_precision_has_its_value_and_its_slope() {
         let n = x.shape().num_elements();
         let x_and_grad = [x.clone(), tensor(&vec![3.0; n], &[n], DType::F32)];
         for activation in ACTIVATIONS {
-            assert_lines(&Forward(activation, |dtype| dtype), "all", &[x.clone()], 0);
-            assert_lines(&Forward(activation, |_| DType::F32), "all", &[x.clone()], 0);
+            assert_lines(
+                &Forward(activation, |dtype| dtype),
+                "all",
+                std::slice::from_ref(&x),
+                0,
+            );
+            assert_lines(
+                &Forward(activation, |_| DType::F32),
+                "all",
+                std::slice::from_ref(&x),
+                0,
+            );
             if activation != Activation::Gelu || has_exact_slope_of_gelu() {
                 assert_lines(&Backward(activation), "all", &x_and_grad, 0);
             }

@@ -1,10 +1,7 @@
 //! Chains of sums and products with small factors, compared with the host in F64.
 
-use burn::tensor::{DType, FloatDType, Shape, TensorData};
-use burn_amp::config::Precision;
 use burn_amp_kernels::affine::{self, Affine, Group, MomentOf, Rest};
-use burn_amp_tests::Plain;
-use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 /// The shape of `x`, the grid, and the shapes of the factors in the order of [`Affine::factors`].
 struct Case {

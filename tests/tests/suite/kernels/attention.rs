@@ -1,12 +1,8 @@
 //! Attention as one op, compared with Burn's composition of it in F32, and its gradients with those of Burn's `Autodiff`.
 
-use burn::tensor::{
-    Bool, DType, Tensor, TensorData, TensorPrimitive,
-    backend::{AutodiffBackend, Backend},
-    ops::{AttentionModuleOptions, FloatTensor, attention::attention_fallback},
-};
+use burn::tensor::ops::{AttentionModuleOptions, attention::attention_fallback};
 use burn_amp_kernels::attention::Attention;
-use burn_amp_tests::PlainAutodiff;
+use burn_amp_tests::prelude::*;
 
 /// The backend of the reference. On burn-cubecl 0.21.0, the composition has other gradients where a query has no keys.
 type Reference = burn::backend::Autodiff<burn::backend::Flex>;

@@ -1,11 +1,7 @@
 //! Concatenation and its inverse, compared with Burn's ops bit by bit: they only move values.
 
-use burn::tensor::{
-    Tensor, TensorData, TensorMetadata, TensorPrimitive, backend::AutodiffBackend,
-    ops::FloatTensorOps,
-};
 use burn_amp_kernels::cat;
-use burn_amp_tests::{Plain, PlainAutodiff, References};
+use burn_amp_tests::prelude::*;
 
 use super::rows::{Float, dtypes, noisy, read};
 

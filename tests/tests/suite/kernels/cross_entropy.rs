@@ -2,16 +2,10 @@
 
 use burn::{
     nn::loss::CrossEntropyLossConfig,
-    tensor::{
-        DType, Int, Tensor, TensorData, TensorMetadata, activation, backend::AutodiffBackend,
-        ops::IntTensorOps,
-    },
+    tensor::{activation, ops::IntTensorOps},
 };
-use burn_amp::config::{Class, Op};
 use burn_amp_kernels::{cross_entropy, log_softmax};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Plain, PlainAutodiff, References, computing_in, in_f16, policy, within,
-};
+use burn_amp_tests::prelude::*;
 
 use super::{
     law::{self, Device, Host, OnLines},
@@ -133,7 +127,7 @@ policy!(
 
 #[test]
 fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
-    let _policy = burn_amp_tests::enter::<Fused>();
+    let _policy = enter::<Fused>();
     let plain = |config: CrossEntropyLossConfig| config;
     let padded = |config: CrossEntropyLossConfig| config.with_pad_tokens(Some(vec![0, 39]));
     let weighted = |config: CrossEntropyLossConfig| config.with_weights(Some(vec![0.5; 40]));
@@ -164,7 +158,7 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
 /// Every op that reads the result of a log-softmax gets the values that the tensor holds.
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
-    let _policy = burn_amp_tests::enter::<Fused>();
+    let _policy = enter::<Fused>();
     let device = Default::default();
     let values: Vec<f32> = noise(24, 3).into_iter().map(|x| x as f32).collect();
     let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &device);
@@ -212,7 +206,7 @@ fn a_log_softmax_that_is_apart_has_the_same_loss() {
 
 #[test]
 fn large_logits_keep_the_digits_of_the_loss() {
-    let _policy = burn_amp_tests::enter::<Fused>();
+    let _policy = enter::<Fused>();
     fn loss<B: AutodiffBackend>() -> f32 {
         let device = Default::default();
         let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &device);

@@ -1,9 +1,7 @@
 //! The flags of lists of tensors, compared with those that the host computes.
 
-use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::{finite, unscale};
-use burn_amp_tests::{Plain, References};
-use burn_backend::read_sync;
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 

@@ -1,12 +1,7 @@
 //! The law for kernels in a graph: their gradients are those of finite differences and of Burn's op, and only what is
 //! tracked has one.
 
-use burn::tensor::{
-    DType, Tensor, TensorData, TensorPrimitive,
-    backend::AutodiffBackend,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::PlainAutodiff;
+use burn_amp_tests::prelude::*;
 
 use super::rows::{self, Float, assert_near, derivatives, noise, noisy, read, slack};
 

@@ -1,11 +1,8 @@
 //! Layer norm and its gradients.
 
-use burn::tensor::{
-    DType, TensorMetadata,
-    ops::{FloatTensorOps, ModuleOps},
-};
+use burn::tensor::ops::ModuleOps;
 use burn_amp_kernels::layer_norm;
-use burn_amp_tests::{Plain, PlainAutodiff, References};
+use burn_amp_tests::prelude::*;
 
 use super::{
     graph::{InGraph, SHAPE, Tracked},

@@ -1,8 +1,8 @@
 //! Log-softmax and its gradient.
 
-use burn::tensor::{DType, TensorMetadata, ops::ActivationOps};
+use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::log_softmax;
-use burn_amp_tests::PlainAutodiff;
+use burn_amp_tests::prelude::*;
 
 use super::{
     graph::{InGraph, SHAPE},

@@ -1,13 +1,8 @@
 //! The scale on the device, compared with `LossScaling::next`, and gradients that are unscaled by it.
 
-use burn::tensor::{DType, TensorData, ops::FloatTensorOps};
-use burn_amp::{
-    config::{DynamicLossScale, LossScaling},
-    scaling::Outcome,
-};
+use burn_amp::config::LossScaling;
 use burn_amp_kernels::loss_scale;
-use burn_amp_tests::{Plain, References};
-use burn_backend::read_sync;
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 

@@ -22,13 +22,7 @@ mod squares;
 mod unscale;
 mod weight_product;
 
-use burn::tensor::{
-    DType, TensorData,
-    backend::Backend,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::Plain;
-use burn_backend::Shape;
+use burn_amp_tests::prelude::*;
 
 /// The float dtypes in which the device computes.
 fn dtypes() -> Vec<DType> {

@@ -1,14 +1,8 @@
 //! Law: a list of parameters steps as Burn's optimizers do: bit for bit in the reference, within an ulp in the kernel.
 
 use burn::{
-    optim::{
-        AdamConfig, AdamWConfig, SgdConfig, SimpleOptimizer, decay::WeightDecayConfig,
-        momentum::MomentumConfig,
-    },
-    tensor::{
-        DType, FloatDType, Tensor, TensorData, TensorPrimitive, Tolerance,
-        ops::{FloatTensor, FloatTensorOps, IntTensorOps},
-    },
+    optim::{SimpleOptimizer, decay::WeightDecayConfig},
+    tensor::{Tolerance, ops::IntTensorOps},
 };
 use burn_amp::optim::OptimizerConfig;
 use burn_amp_kernels::{
@@ -18,8 +12,7 @@ use burn_amp_kernels::{
         Place, Rule, Stepped, StoredMomentOf, rounding,
     },
 };
-use burn_amp_tests::{Plain, References};
-use burn_backend::read_sync;
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 

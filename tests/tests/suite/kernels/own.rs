@@ -1,12 +1,10 @@
 //! A kernel of one's own, which has nothing but a reference, compared with Burn's ops.
 
-use burn::tensor::{Tensor, TensorPrimitive};
 use burn_amp_kernels::{
     AmpBackend, Kernel,
     kernel::{Meta, Tensors, TensorsOf},
 };
-use burn_amp_tests::{Plain, PlainAutodiff};
-use burn_backend::{DType, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 /// The square of a tensor times a factor, and the sum of its columns.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,7 @@
 //! Rows for the tests of row-wise ops, and comparisons with what the host computes in F64.
 
-use burn::tensor::{
-    DType, Slice, TensorData, TensorMetadata,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::Plain;
-use burn_backend::{Shape, read_sync};
+use burn::tensor::Slice;
+use burn_amp_tests::prelude::*;
 
 pub type Float = FloatTensor<Plain>;
 

@@ -1,9 +1,7 @@
 //! Ops of a tensor and a scalar, bit for bit.
 
-use burn::tensor::DType;
-use burn_amp::config::Precision;
 use burn_amp_kernels::scalar::{self, ScalarOp};
-use burn_amp_tests::References;
+use burn_amp_tests::prelude::*;
 
 use super::{
     law::{self, Device, EXACT, Host, OnLines},

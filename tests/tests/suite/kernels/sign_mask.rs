@@ -1,8 +1,8 @@
 //! Sign masks: the gradient of a ReLU.
 
-use burn::tensor::{DType, TensorData, bf16, f16, ops::FloatTensorOps};
+use burn::tensor::{bf16, f16};
 use burn_amp_kernels::sign_mask;
-use burn_amp_tests::Plain;
+use burn_amp_tests::prelude::*;
 
 use super::{
     law::{self, Device, EXACT, Host, OnLines, assert_lines},

@@ -1,11 +1,8 @@
 //! Softmax, of an operand that is scaled and masked or not, and its gradient.
 
-use burn::tensor::{
-    Bool, DType, Tensor, TensorData, TensorMetadata,
-    ops::{ActivationOps, BoolTensor},
-};
+use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::softmax::{self, Mask, ScaleMask};
-use burn_amp_tests::{Plain, PlainAutodiff};
+use burn_amp_tests::prelude::*;
 
 use super::{
     graph::{InGraph, SHAPE},
@@ -274,7 +271,7 @@ fn assert_masked(
 ) {
     let x = noisy(shape, 1, dtype);
     let forward = Forward(before());
-    assert_lines(&forward, what, &[x.clone()], dim);
+    assert_lines(&forward, what, std::slice::from_ref(&x), dim);
     let y = softmax::forward::<Plain>(x, dim, before().scale_mask());
     assert_lines(&Backward(before()), what, &[y, noisy(shape, 2, dtype)], dim);
 }

@@ -1,8 +1,7 @@
 //! Unscaled tensors, bit for bit.
 
-use burn::tensor::{DType, TensorMetadata};
 use burn_amp_kernels::unscale;
-use burn_amp_tests::{Plain, References};
+use burn_amp_tests::prelude::*;
 
 use super::{
     law::{self, Device, EXACT, Host, OnLines},

@@ -1,11 +1,6 @@
 //! Products with weights: the gradient of the weights is F32, and compared with the host.
 
-use burn::tensor::{
-    DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
-    backend::AutodiffBackend,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::{Plain, PlainAutodiff};
+use burn_amp_tests::prelude::*;
 
 use super::rows::{Float, assert_near, dtypes, epsilon, noise, noisy, read};
 

@@ -1,10 +1,8 @@
 //! Makes a tensor of each kind.
 
 use burn_amp::extend::Kind;
-use burn_backend::{
-    Backend, BoolDType, Distribution, FloatDType, Shape, TensorData, TensorMetadata,
-    get_device_settings, tensor::FloatTensor,
-};
+use burn_amp_tests::prelude::*;
+use burn_backend::{BoolDType, get_device_settings};
 
 fn tensor<B: Backend>(shape: &Shape, value: impl Fn(usize) -> f32) -> FloatTensor<B> {
     let values: Vec<f32> = (0..shape.num_elements()).map(value).collect();

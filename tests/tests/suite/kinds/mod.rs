@@ -12,15 +12,8 @@ mod make;
 mod ops;
 mod readers;
 
-use burn::tensor::{Shape, TensorData};
-use burn_amp::{
-    config::Precision,
-    extend::{AmpTensor, Graph, Kind},
-};
-use burn_amp_tests::{
-    ConfigSource, LossScaleMode, Plain, PlainAutodiff, in_f16, near::precision, policy,
-};
-use burn_backend::{Backend, TensorMetadata, read_sync, tensor::FloatTensor};
+use burn_amp::extend::{AmpTensor, Graph, Kind};
+use burn_amp_tests::prelude::*;
 
 /// A backend whose tensors may be of several kinds.
 pub trait Kinds: Backend {

@@ -2,15 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::tensor::TensorData;
-use burn_amp::{config::Op, extend::Kind, thresholds};
+use burn_amp::{extend::Kind, thresholds};
 use burn_amp_tests::{
-    AmpAutodiff, InBf16, Plain, PlainAutodiff,
     cases::{Case, Output, Setting},
-    near::epsilon,
-    under_each,
+    prelude::*,
 };
-use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
 use super::{super::laws::drive::is_driven, InF16, Kinds, Values, differences, exists, loss, make};
 

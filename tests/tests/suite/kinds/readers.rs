@@ -2,13 +2,9 @@
 
 use std::{panic::catch_unwind, thread};
 
-use burn::{
-    record::{FullPrecisionSettings, Record},
-    tensor::{Tensor, TensorPrimitive, Transaction},
-};
+use burn::{record::Record, tensor::Transaction};
 use burn_amp::{extend::Kind, thresholds};
-use burn_amp_tests::{AmpAutodiff, InBf16, PlainAutodiff, near::epsilon, under_each};
-use burn_backend::{AutodiffBackend, TensorData, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 use super::{InF16, Kinds, Values, differences, exists, loss, make};
 

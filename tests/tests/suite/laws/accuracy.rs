@@ -2,9 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::{near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::prelude::*;
 
 use super::drive::*;
 

@@ -1,8 +1,6 @@
 //! Law: every `Low` op runs low and every `Full` op in F32, `Keep` inserts no cast, and F64 is never touched.
 
-use burn_amp::config::Class;
-use burn_amp_tests::{near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::{prelude::*, *};
 
 use super::{
     drive::*,

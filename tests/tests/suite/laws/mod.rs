@@ -12,9 +12,7 @@ mod scalar;
 
 use std::panic::catch_unwind;
 
-use burn_amp::config::{Op, Precision};
-use burn_amp_tests::{Plain, cases::Case};
-use burn_backend::DType;
+use burn_amp_tests::{cases::Case, prelude::*};
 
 use self::drive::*;
 

@@ -2,15 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn_amp::config::{Op, Preset};
 use burn_amp_tests::{
     cases::{Case, Output, Setting},
-    *,
+    prelude::*,
 };
-use burn_backend::{
-    AutodiffBackend, DType, TensorData, read_sync,
-    tensor::{Device, FloatTensor},
-};
+use burn_backend::tensor::Device;
 
 use super::drive::*;
 
@@ -76,7 +72,7 @@ fn of<B: AutodiffBackend>(op: Op, dtype: DType) -> Vec<Option<Bits>> {
 
 #[test]
 fn every_op_of_every_dtype_is_that_of_the_plain_backend_with_its_gradients() {
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     let (mut compared, mut different) = (0, Vec::new());
     for op in Op::ALL.iter().copied().filter(|op| is_driven(*op)) {
         if Case::<Plain>::of(op).is_none() {

@@ -6,14 +6,13 @@ use std::{
 };
 
 use burn_amp::{
-    config::{Locate, Op, OverflowConfig},
+    config::{Locate, OverflowConfig},
     replay::{Step, replay},
 };
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
-    *,
+    prelude::*,
 };
-use burn_backend::{AutodiffBackend, FloatDType, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::drive::is_driven;
 
