@@ -14,6 +14,7 @@ pub mod net;
 mod one_by_one;
 pub mod prelude;
 pub mod random;
+mod short;
 pub mod trace;
 pub mod warnings;
 

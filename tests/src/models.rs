@@ -276,16 +276,15 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Returns the record of a new module. The values are the same in every process, the parameter ids are new.
 pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> Vec<u8> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = Default::default();
-    B::seed(&device, 1);
-    save::<B, M>(init(&device))
+    B::seed(&here(), 1);
+    save::<B, M>(init(&here()))
 }
 
 /// A layer that has the same values on every backend.
 pub fn linear<B: AutodiffBackend>(inputs: usize, outputs: usize) -> nn::Linear<B> {
     let config = nn::LinearConfig::new(inputs, outputs);
     let record = seeded::<PlainAutodiff, nn::Linear<PlainAutodiff>>(|device| config.init(device));
-    load::<B, _>(config.init(&Default::default()), record)
+    load::<B, _>(config.init(&here()), record)
 }
 
 /// Returns the record of a module, as bytes.
@@ -297,9 +296,8 @@ pub fn save<B: Backend, M: Module<B>>(module: M) -> Vec<u8> {
 /// Loads the parameters of a record into a module.
 pub fn load<B: Backend, M: Module<B>>(module: M, record: Vec<u8>) -> M {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    module.load_record(Recorder::<B>::load(&recorder, record, &device).unwrap())
+    module.load_record(Recorder::<B>::load(&recorder, record, &here()).unwrap())
 }
 
 /// The results and gradients of an example.
@@ -316,12 +314,11 @@ pub fn run<E: Example, B: AutodiffBackend>(
     record: &[u8],
     inspect: impl Fn(&E::Model<B>, &B::Gradients),
 ) -> Run {
-    let device = B::Device::default();
-    let model = load::<B, _>(E::init::<B>(&device), record.to_vec());
+    let model = load::<B, _>(E::init::<B>(&here()), record.to_vec());
     for _ in 0..24 {
-        let x = noise::<B>(E::INPUT, &device).require_grad();
+        let x = noise::<B>(E::INPUT, &here()).require_grad();
         let output = E::forward(&model, x.clone());
-        let weights = noise(output.dims()[0], &device) + 0.5;
+        let weights = noise(output.dims()[0], &here()) + 0.5;
         let loss = (output.clone() * weights).square().mean();
         let mut grads = loss.backward();
         let Some(gradient) = x.grad_remove(&mut grads) else {

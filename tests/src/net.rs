@@ -27,7 +27,7 @@ impl<B: AutodiffBackend> Net<B> {
     pub fn seeded() -> Self {
         static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
         let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
-        load::<B, _>(Self::new(&Default::default()), record.clone())
+        load::<B, _>(Self::new(&here()), record.clone())
     }
 
     pub fn loss(&self, device: &B::Device) -> Tensor<B, 1> {

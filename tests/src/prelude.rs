@@ -35,5 +35,7 @@ pub use crate::{
     changed, computing_in, enter, enter_config, for_each_low_policy, in_bf16, in_f16,
     models::{load, noise, save, seeded},
     near::{epsilon, precision},
-    policy, scaling, under_each, within,
+    policy, scaling,
+    short::{Values, here, stepped},
+    under_each, within,
 };

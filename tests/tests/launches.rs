@@ -85,17 +85,16 @@ struct Step {
 
 /// Counts the launches of the third training step, when the optimizer's state exists.
 fn step<B: AutodiffBackend, O: Optimizer<Classifier<B>, B>>(log: &Path, mut optimizer: O) -> Step {
-    let device = Default::default();
-    let mut model = Classifier::<B>::new(&device);
+    let mut model = Classifier::<B>::new(&here());
     let mut seen = launches(log);
     let mut found = None;
     for _ in 0..3 {
-        let grads = model.loss(&device).backward();
-        B::sync(&device).unwrap();
+        let grads = model.loss(&here()).backward();
+        B::sync(&here()).unwrap();
         let backward = launches(log);
         let grads = GradientsParams::from_grads(grads, &model);
         model = optimizer.step(1e-3, model, grads);
-        B::sync(&device).unwrap();
+        B::sync(&here()).unwrap();
         let now = launches(log);
         found = Some(Step {
             all: now - seen,

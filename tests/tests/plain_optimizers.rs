@@ -47,15 +47,13 @@ const OURS: [&str; 3] = ["amp_adamw", "amp_muon", "clipped_masters"];
 type Layer<B> = Linear<B>;
 
 fn loss<B: AutodiffBackend>(model: &Layer<B>) -> Tensor<B, 1> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &device);
+    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &here());
     (model.forward(x) - 0.5).square().mean()
 }
 
 fn train<B: AutodiffBackend>(mut model: Layer<B>, mut optimizer: impl Optimizer<Layer<B>, B>) {
     for _ in 0..3 {
-        let grads = GradientsParams::from_grads(loss(&model).backward(), &model);
-        model = optimizer.step(0.05, model, grads);
+        model = stepped(&mut optimizer, 0.05, loss(&model), model);
     }
 }
 
@@ -120,9 +118,7 @@ macro_rules! train_with {
 
 fn layer<B: AutodiffBackend>() -> Layer<B> {
     // Muon steps matrices only.
-    LinearConfig::new(4, 3)
-        .with_bias(false)
-        .init(&Default::default())
+    LinearConfig::new(4, 3).with_bias(false).init(&here())
 }
 
 /// The variable that names the optimizer of the child process.

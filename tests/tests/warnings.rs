@@ -7,12 +7,11 @@ use burn_amp::{config::ParamPattern, optim::MasterWeights, scaling::name_paramet
 use burn_amp_tests::{apart::Amp, apart::AmpAutodiff, prelude::*, warnings::warnings_with};
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {
-    LinearConfig::new(4, 3).init(&Default::default())
+    LinearConfig::new(4, 3).init(&here())
 }
 
 fn loss<B: AutodiffBackend>(model: &Linear<B>) -> Tensor<B, 1> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &device);
+    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &here());
     (Relu::new().forward(model.forward(x) + 1.0) - 0.5)
         .square()
         .mean()
@@ -27,8 +26,7 @@ fn train<B: AutodiffBackend>(
         .map(|_| {
             let loss = loss(&model);
             let value = loss.clone().into_data().iter().next().unwrap();
-            let grads = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(0.05, model.clone(), grads);
+            model = stepped(&mut optimizer, 0.05, loss, model.clone());
             value
         })
         .collect()
@@ -110,7 +108,7 @@ fn a_static_scale_that_overflows_step_after_step_is_warned_of_once() {
     let of_static = || warnings_with("static loss scale").len();
 
     assert_eq!(of_static(), 0);
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     let pass = |factor: f32| {
         (weight.clone() * factor).sum().backward();
     };
@@ -152,7 +150,7 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
     type B = AmpAutodiff<AtTheFloor>;
     let of_smallest = || warnings_with("smallest loss scale").len();
 
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     for step in 0..40 {
         assert_eq!(of_smallest(), usize::from(step > 4));
         (weight.clone() * f32::NAN).sum().backward();
@@ -178,7 +176,7 @@ fn a_loss_scale_that_falls_below_1_is_warned_of_once() {
     type B = AmpAutodiff<Falling>;
     let of_scale = || warnings_with("the loss scale fell below 1").len();
 
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     for step in 0..4 {
         assert_eq!(of_scale(), usize::from(step > 1), "2, 1, 0.5, 0.25");
         (weight.clone() * f32::NAN).sum().backward();
@@ -203,11 +201,10 @@ fn fixed_at(scale: f32) -> Config {
 
 /// Passes whose gradient is noise of a size; whether the last of them was the first that is looked at.
 fn small_gradients<B: AutodiffBackend>(noise: &[f32]) {
-    let device = Default::default();
-    let noise = Tensor::<B, 2>::from_data(TensorData::new(noise.to_vec(), [64, 64]), &device);
-    let weight = Tensor::<B, 2>::ones([64, 64], &device).require_grad();
+    let noise = Tensor::<B, 2>::from_data(TensorData::new(noise.to_vec(), [64, 64]), &here());
+    let weight = Tensor::<B, 2>::ones([64, 64], &here()).require_grad();
     for _ in 0..128 {
-        let y = Tensor::ones([64, 64], &device).matmul(weight.clone());
+        let y = Tensor::ones([64, 64], &here()).matmul(weight.clone());
         (y * noise.clone()).sum().backward();
     }
 }
@@ -218,10 +215,9 @@ fn gradients_that_f16_flushes_to_zero_are_warned_of_once() {
     let of_flushed = || warnings_with(FLUSHED).len();
 
     // The standard deviation is 1.5 times the least number of F16.
-    let device = Default::default();
     let normal = Distribution::Normal(0.0, 1.5 * 2f64.powi(-24));
-    let noise = Tensor::<burn::backend::Flex, 2>::random([64, 64], normal, &device);
-    let noise = noise.into_data().to_vec::<f32>().unwrap();
+    let noise = Tensor::<burn::backend::Flex, 2>::random([64, 64], normal, &here());
+    let noise = noise.values();
     assert_eq!(of_flushed(), 0);
     small_gradients::<AmpAutodiff<AtScale16384>>(&noise);
     assert_eq!(of_flushed(), 0);
@@ -254,8 +250,7 @@ policy!(InF16O1, computing_in(Compute::F16));
 fn a_loss_in_low_precision_is_warned_of_once() {
     type B = AmpAutodiff<InF16O1>;
     let of_loss = || warnings_with("the loss whose backward pass").len();
-    let device = Default::default();
-    let weight = Tensor::<B, 2>::full([1, 1], 0.5, &device).require_grad();
+    let weight = Tensor::<B, 2>::full([1, 1], 0.5, &here()).require_grad();
 
     weight.clone().matmul(weight.clone()).sum().backward();
     assert_eq!(of_loss(), 0);

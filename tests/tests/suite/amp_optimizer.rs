@@ -71,7 +71,6 @@ where
 {
     let _policy = enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
     let mut net = net::<P>();
     for step in 0..STEPS {
         let mut sum = GradientsAccumulator::new();
@@ -82,7 +81,7 @@ where
         if step == STEPS / 2 {
             let record: Vec<u8> =
                 Recorder::<B>::record(&recorder, optimizer.to_record(), ()).unwrap();
-            let record = Recorder::<B>::load(&recorder, record, &device).unwrap();
+            let record = Recorder::<B>::load(&recorder, record, &here()).unwrap();
             optimizer = optimizer.load_record(record);
         }
     }
@@ -223,14 +222,13 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 
     /// The ops of three steps and a forward pass, those of the steps of the optimizer alone, and the size of its record.
     fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Ops, usize, usize) {
-        let device = Default::default();
-        let mut net = Net::<T>::new(&device);
+        let mut net = Net::<T>::new(&here());
         let mut ops = Vec::new();
         let mut of_steps = 0;
         for _ in 0..3 {
             let mut grads = GradientsParams::new();
             ops.extend(calls(|| {
-                let loss = net.loss(&device) * 1e-3;
+                let loss = net.loss(&here()) * 1e-3;
                 grads = GradientsParams::from_grads(loss.backward(), &net);
             }));
             assert_eq!(grads.len(), 5);
@@ -239,7 +237,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
             of_steps += step.len();
             ops.extend(step);
         }
-        ops.extend(calls(|| drop(net.loss(&device) * 1e-3)));
+        ops.extend(calls(|| drop(net.loss(&here()) * 1e-3)));
         ops.sort_by_key(|(op, dtypes)| format!("{op} {dtypes:?}"));
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
         let record: Vec<u8> = Recorder::<T>::record(&recorder, optimizer.to_record(), ()).unwrap();
@@ -274,12 +272,11 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
     let _policy = enter::<P>();
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
-    let record = Recorder::<B>::load(&recorder, record.to_vec(), &device).unwrap();
+    let record = Recorder::<B>::load(&recorder, record.to_vec(), &here()).unwrap();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new())
         .init::<B, Net<B>>()
         .load_record(record);
-    let mut net = cast_params(load::<B, _>(Net::new(&device), net.to_vec()));
+    let mut net = cast_params(load::<B, _>(Net::new(&here()), net.to_vec()));
     for step in 11..16 {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
@@ -354,8 +351,7 @@ fn split_masters_are_the_masters() {
         let mut net = net::<P>();
         for step in 0..STEPS {
             let loss = poisoned(&net, step % 5, step as f32 / 8.0).0;
-            let grads = GradientsParams::from_grads(loss.backward(), &net);
-            net = optimizer.step(0.05, net, grads);
+            net = stepped(&mut optimizer, 0.05, loss, net);
         }
         save::<B, _>(optimizer.master_model(net))
     }

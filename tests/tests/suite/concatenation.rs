@@ -8,7 +8,7 @@ type B = AmpAutodiff;
 /// Numbers that low precision rounds.
 fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
     let values: Vec<_> = (0..rows * 4).map(|i| (i as f32 - 3.0) / 3.0).collect();
-    Tensor::from_data(TensorData::new(values, [rows, 4]), &Default::default())
+    Tensor::from_data(TensorData::new(values, [rows, 4]), &here())
 }
 
 /// A tensor of halves, which under `Amp` is stored in low precision.
@@ -21,14 +21,13 @@ fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
 fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
     let halves: Vec<_> = (0..12).map(|i| i as f32 / 2.0).collect();
     let halves = TensorData::new(halves, [3, 4]);
-    let low = Tensor::<B, 2>::from_data(halves, &Default::default()).require_grad();
+    let low = Tensor::<B, 2>::from_data(halves, &here()).require_grad();
     let wide = thirds::<B>(2).require_grad();
     let whole = Tensor::cat(vec![activation(low.clone()), wide.clone() * 1.0], 0);
     let result = if in_f32 {
         whole * thirds(5)
     } else {
-        let device = Default::default();
-        whole.matmul(Tensor::ones([4, 2], &device) * 0.5)
+        whole.matmul(Tensor::ones([4, 2], &here()) * 0.5)
     };
     let grads = result.clone().sum().backward();
     let values = |data: TensorData| data.convert::<f32>().to_vec().unwrap();

@@ -5,9 +5,8 @@ use burn_amp_tests::prelude::*;
 
 /// The result of an op that runs in low precision.
 fn product<B: Backend>() -> Tensor<B, 2> {
-    let device = Default::default();
-    Tensor::<B, 2>::from_floats([[0.75, 0.25], [0.125, 0.875]], &device)
-        .matmul(Tensor::eye(2, &device))
+    Tensor::<B, 2>::from_floats([[0.75, 0.25], [0.125, 0.875]], &here())
+        .matmul(Tensor::eye(2, &here()))
 }
 
 fn starts_in_f32() {

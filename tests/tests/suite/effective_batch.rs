@@ -34,7 +34,7 @@ impl<B: AutodiffBackend> Net<B> {
         let layer = |outputs| {
             LinearConfig::new(4, outputs)
                 .with_bias(false)
-                .init::<B>(&Default::default())
+                .init::<B>(&here())
         };
         let net = Self {
             backbone: layer(4),
@@ -47,8 +47,7 @@ impl<B: AutodiffBackend> Net<B> {
     }
 
     fn features(&self) -> Tensor<B, 2> {
-        self.backbone
-            .forward(Tensor::ones([1, 4], &Default::default()))
+        self.backbone.forward(Tensor::ones([1, 4], &here()))
     }
 
     /// A loss that uses the backbone and the head.
@@ -67,7 +66,7 @@ impl<B: AutodiffBackend> Net<B> {
 
     /// The weights of the backbone, of the head and of the auxiliary head.
     fn weights(&self) -> [Vec<f32>; 3] {
-        let values = |weight: &Param<Tensor<B, 2>>| weight.val().into_data().to_vec().unwrap();
+        let values = |weight: &Param<Tensor<B, 2>>| weight.val().values();
         [
             values(&self.backbone.weight),
             values(&self.head.weight),
@@ -197,7 +196,7 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let grads = net.grads(net.loss(FINITE));
         net.loss(OVERFLOW).backward();
-        let input = Tensor::<B, 2>::ones([1, 4], &Default::default()).require_grad();
+        let input = Tensor::<B, 2>::ones([1, 4], &here()).require_grad();
         let loss = net.head.forward(input.clone()).sum() * OVERFLOW;
         let _ = input.grad(&loss.backward());
         let stepped = optimizer.step(0.1, net.clone(), grads);

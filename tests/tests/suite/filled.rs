@@ -13,10 +13,9 @@ policy!(
 
 /// A matrix in low precision, of numbers that every dtype holds exactly.
 fn activation<B: Backend>() -> Tensor<B, 2> {
-    let device = Default::default();
     let numbers: Vec<f32> = (0..12).map(|i| i as f32 / 4.0 - 1.0).collect();
-    Tensor::<B, 2>::from_data(TensorData::new(numbers, [3, 4]), &device)
-        .matmul(Tensor::eye(4, &device))
+    Tensor::<B, 2>::from_data(TensorData::new(numbers, [3, 4]), &here())
+        .matmul(Tensor::eye(4, &here()))
 }
 
 type Function<B> = fn(Tensor<B, 2>) -> Tensor<B, 2>;
@@ -66,23 +65,22 @@ fn what_is_put_into_a_filled_tensor_stays_low() {
 }
 
 fn widens() {
-    let device = Default::default();
     let x = activation::<B>;
     let stored = |x: Tensor<B, 2>| storage_dtype(&x);
     // A number that low precision would round, and values that were computed.
-    let tenths = Tensor::full([6, 4], 0.1, &device);
+    let tenths = Tensor::full([6, 4], 0.1, &here());
     assert_eq!(stored(tenths.slice_assign([1..4, 0..4], x())), DType::F32);
-    let computed = Tensor::zeros([6, 4], &device) + 1.0;
+    let computed = Tensor::zeros([6, 4], &here()) + 1.0;
     assert_eq!(stored(computed.slice_assign([1..4, 0..4], x())), DType::F32);
     // A sum that starts with zeros is an F32 sum, and F32 values that are put into zeros keep their digits.
-    assert_eq!(stored(Tensor::zeros([3, 4], &device) + x()), DType::F32);
-    let zeros = Tensor::<B, 2>::zeros([6, 4], &device).slice_assign([1..4, 0..4], x());
-    let third = Tensor::<B, 2>::ones([1, 4], &device) / 3.0;
+    assert_eq!(stored(Tensor::zeros([3, 4], &here()) + x()), DType::F32);
+    let zeros = Tensor::<B, 2>::zeros([6, 4], &here()).slice_assign([1..4, 0..4], x());
+    let third = Tensor::<B, 2>::ones([1, 4], &here()) / 3.0;
     let mixed = zeros.slice_assign([0..1, 0..4], third);
     assert_eq!(stored(mixed.clone()), DType::F32);
     assert_eq!(mixed.into_data().iter::<f32>().next(), Some(1.0 / 3.0));
     // A parameter that starts with zeros is a parameter.
-    let weight = Tensor::<B, 2>::zeros([3, 4], &device).require_grad();
+    let weight = Tensor::<B, 2>::zeros([3, 4], &here()).require_grad();
     let cat = Tensor::cat(vec![x(), weight], 0);
     assert_eq!(stored(cat.slice([0..6, 0..4])), DType::F32);
 }
@@ -94,10 +92,9 @@ fn values_that_would_lose_digits_still_widen() {
 
 /// The gradient of an activation whose columns are read after it was put into a filled tensor.
 fn gradient<B: AutodiffBackend>(op: Function<B>) -> TensorData {
-    let device = Default::default();
-    let leaf = Tensor::<B, 2>::ones([3, 4], &device).require_grad();
-    let result = op(leaf.clone().matmul(Tensor::eye(4, &device)));
-    let indices = Tensor::<B, 1, Int>::from_ints([0, 2], &device);
+    let leaf = Tensor::<B, 2>::ones([3, 4], &here()).require_grad();
+    let result = op(leaf.clone().matmul(Tensor::eye(4, &here())));
+    let indices = Tensor::<B, 1, Int>::from_ints([0, 2], &here());
     let grads = result.select(1, indices).sum().backward();
     leaf.grad(&grads).expect("finite").into_data()
 }

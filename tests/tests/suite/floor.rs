@@ -13,9 +13,8 @@ policy!(OnDevice, in_f16(|it| it.loss_scale.sync = false));
 /// The weights after a regression with targets of 200,000: the gradient of a prediction is 400,000 times `size`, and no
 /// number of F16 is above 65504.
 fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::full([4, 8], 1.0, &device);
-    let mut weight = Tensor::<B, 2>::full([8, 1], 1.0, &device).require_grad();
+    let x = Tensor::<B, 2>::full([4, 8], 1.0, &here());
+    let mut weight = Tensor::<B, 2>::full([8, 1], 1.0, &here()).require_grad();
     for _ in 0..40 {
         let loss = (x.clone().matmul(weight.clone()) - 2e5).square().sum() * size;
         let mut grads = loss.backward();
@@ -24,13 +23,13 @@ fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
             weight = Tensor::from_inner(stepped).require_grad();
         }
     }
-    weight.into_data().to_vec().unwrap()
+    weight.values()
 }
 
 #[test]
 fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
     fn trains() {
-        let scale = loss_scale::<B>(&Default::default());
+        let scale = loss_scale::<B>(&here());
         for size in [1.0, 16.0, 4096.0] {
             scale.reset();
             let expected = large_targets::<PlainAutodiff>(size);
@@ -71,8 +70,7 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
             let probabilities = softmax(model.forward(x), 1);
             let loss = probabilities.log().gather(1, actions).mean().neg();
             let value = loss.clone().into_data().iter().next().unwrap();
-            let grads = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(0.01, model.clone(), grads);
+            model = stepped(&mut optimizer, 0.01, loss, model.clone());
             value
         })
         .collect()
@@ -82,7 +80,7 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
 fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
     let _policy = enter_config!(computing_in(Compute::F16));
     let (found, expected) = (policy_gradient::<B>(), policy_gradient::<PlainAutodiff>());
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     let mean = |losses: &[f32]| losses[50..].iter().sum::<f32>() / 10.0;
     let (found_end, end) = (mean(&found), mean(&expected));
     println!(
@@ -110,7 +108,7 @@ fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.
 fn passes<P: ConfigSource>(passes: &str) -> Option<(usize, String)> {
     let _policy = enter::<P>();
-    let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([3], &here()).require_grad();
     for (at, pass) in passes.chars().enumerate() {
         let factor = if pass == 'I' { f32::NAN } else { 1.0 };
         let run = || (weight.clone() * factor).sum().backward();
@@ -177,17 +175,15 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
     policy!(NamedOnDevice, at_the_floor(3, 1, false));
     fn named() {
         type Net = (Linear<B>, Linear<B>);
-        let device = Default::default();
-        let layer = || LinearConfig::new(2, 2).init(&device);
+        let layer = || LinearConfig::new(2, 2).init(&here());
         let mut net: Net = (layer(), layer());
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut train = || {
             for _ in 0..5 {
                 let loss = net.0.weight.val().sum() + net.1.weight.val().sum() * f32::NAN;
-                let grads = GradientsParams::from_grads(loss.backward(), &net);
-                net = optimizer.step(0.1, net.clone(), grads);
+                net = stepped(&mut optimizer, 0.1, loss, net.clone());
             }
-            loss_scale::<B>(&Default::default()).settle();
+            loss_scale::<B>(&here()).settle();
         };
         let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
@@ -204,7 +200,7 @@ fn a_late_end_says_that_it_is_late() {
     let _policy = enter::<Late>();
     policy!(Late, at_the_floor(3, 1, false));
     assert_eq!(passes::<Late>("IIIFFFF"), None);
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     assert_eq!(scale.pending_steps(), 7);
     let panic = catch_unwind(AssertUnwindSafe(|| scale.settle())).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
@@ -217,6 +213,6 @@ fn a_late_end_says_that_it_is_late() {
     assert_eq!(passes::<Late>("III"), None);
     scale.reset();
     assert_eq!((scale.pending_steps(), scale.steps()), (0, 0));
-    let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([3], &here()).require_grad();
     assert_eq!(weight.sum().backward().outcome(), Outcome::Finite);
 }

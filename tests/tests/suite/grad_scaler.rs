@@ -39,9 +39,8 @@ struct Params<B: Backend> {
 
 impl<B: AutodiffBackend> Params<B> {
     fn new(dtypes: &[DType]) -> Self {
-        let device = B::Device::default();
         let param = |dtype: &DType| {
-            let tensor = Tensor::<B, 2>::ones([3, 3], &device).cast(*dtype).detach();
+            let tensor = Tensor::<B, 2>::ones([3, 3], &here()).cast(*dtype).detach();
             Param::from_tensor(tensor)
         };
         Self {
@@ -64,7 +63,7 @@ fn gradients(model: &Params<B>, scaler: &GradScaler, values: &[f32]) -> Scaled<G
 fn value_of(grads: &GradientsParams, param: &Param<Tensor<B, 2>>) -> f32 {
     let grad = grads.get::<Plain, 2>(param.id).unwrap();
     assert_eq!(grad.dtype(), DType::F32);
-    let values: Vec<f32> = grad.into_data().to_vec().unwrap();
+    let values: Vec<f32> = grad.values();
     assert!(values.iter().all(|value| *value == values[0]));
     values[0]
 }
@@ -120,7 +119,7 @@ fn the_scaled_gradient_is_checked() {
 #[test]
 fn scale_multiplies_tensors_of_any_shape_in_f32() {
     let scaler = pytorch(65536.0, 2.0, 0.5, 2);
-    let tensor = Tensor::<Plain, 3>::full([1, 2, 3], 4.0, &Default::default());
+    let tensor = Tensor::<Plain, 3>::full([1, 2, 3], 4.0, &here());
     for dtype in [DType::F32, DType::F16] {
         let scaled = scaler.scale(tensor.clone().cast(dtype));
         assert_eq!(scaled.factor(), 65536.0);
@@ -144,8 +143,7 @@ fn the_state_goes_from_one_scaler_to_another() {
 
     let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
     let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, from.record(), ()).unwrap();
-    let loaded: LossScaleRecord =
-        Recorder::<Plain>::load(&recorder, saved, &Default::default()).unwrap();
+    let loaded: LossScaleRecord = Recorder::<Plain>::load(&recorder, saved, &here()).unwrap();
     assert_eq!((loaded.steps(), loaded.skipped_steps()), (5, 1));
     let mut to = pytorch(64.0, 4.0, 0.5, 3);
     to.load(loaded);
@@ -287,11 +285,11 @@ fn net() -> Net<B> {
             LinearConfig::new(8, 8).init(device),
         )
     };
-    load::<B, _>(init(&Default::default()), seeded::<B, _>(init))
+    load::<B, _>(init(&here()), seeded::<B, _>(init))
 }
 
 fn mse(net: &Net<B>, batch: usize) -> Tensor<B, 1> {
-    let values = noise::<B>(5 * 64, &Default::default());
+    let values = noise::<B>(5 * 64, &here());
     let at = |i: usize| {
         let values = values.clone().slice(i * 64..(i + 1) * 64);
         values.reshape([8, 8])
@@ -327,8 +325,7 @@ fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
         scaler.update().unwrap();
         scales.push(scaler.current_scale());
         if batch != 2 {
-            let grads = GradientsParams::from_grads(mse(&control, batch).backward(), &control);
-            control = control_sgd.step(1.0, control, grads);
+            control = stepped(&mut control_sgd, 1.0, mse(&control, batch), control);
         }
     }
     assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
@@ -348,8 +345,7 @@ fn a_scaler_that_is_off_is_the_plain_loop() {
         let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
         found = grads.step(&mut sgd, 1.0, found);
         assert_eq!(scaler.update(), Ok(Outcome::Finite));
-        let grads = GradientsParams::from_grads(mse(&control, batch).backward(), &control);
-        control = control_sgd.step(1.0, control, grads);
+        control = stepped(&mut control_sgd, 1.0, mse(&control, batch), control);
     }
     assert_eq!(scaler.current_scale(), 1.0);
     assert_eq!(distance(&found, &control), 0.0);
@@ -386,19 +382,9 @@ fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
 
     let mut grads = GradientsParams::from_grads(mse(&model, 0).backward(), &model);
     let weight = model.0.weight.id;
-    let before: Vec<f32> = grads
-        .get::<Plain, 2>(weight)
-        .unwrap()
-        .into_data()
-        .to_vec()
-        .unwrap();
+    let before: Vec<f32> = grads.get::<Plain, 2>(weight).unwrap().values();
     assert!(clip::<B, _>(&mut grads, &model, Clipping::Value(1e-3)).is_none());
-    let after: Vec<f32> = grads
-        .get::<Plain, 2>(weight)
-        .unwrap()
-        .into_data()
-        .to_vec()
-        .unwrap();
+    let after: Vec<f32> = grads.get::<Plain, 2>(weight).unwrap().values();
     assert!(before.iter().any(|x| x.abs() > 1e-3) && before.iter().any(|x| x.abs() < 1e-3));
     for (before, after) in before.iter().zip(after) {
         assert_eq!(after, before.clamp(-1e-3, 1e-3));
@@ -436,8 +422,7 @@ fn an_effective_batch_is_skipped_if_one_of_its_micro_batches_overflowed() {
             if poisoned.is_none_or(|batch| batch / 2 != effective) {
                 let loss = |batch| mse(&control, batch) * 0.5;
                 let loss = loss(2 * effective) + loss(2 * effective + 1);
-                let grads = GradientsParams::from_grads(loss.backward(), &control);
-                control = control_adam.step(0.1, control, grads);
+                control = stepped(&mut control_adam, 0.1, loss, control);
             }
         }
         match poisoned {
@@ -487,7 +472,7 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
                 // A workaround for burn-autodiff 0.21.0. If two losses share the parameters of two models, and only
                 // those of one model were in a backward pass before, it loses the step of a root in about half of the
                 // runs; plain Burn panics as well. A fork has the same values and new nodes.
-                nets[i] = nets[i].clone().fork(&Default::default());
+                nets[i] = nets[i].clone().fork(&here());
             }
         }
         scaler.update().unwrap();
@@ -504,7 +489,7 @@ fn an_overflow_skips_its_own_optimizer_and_backs_the_common_scale_off() {
                 GradientsParams::from_module(&mut second, &control),
             );
             controls[i] = match batch == 2 && i == 0 {
-                true => control.fork(&Default::default()),
+                true => control.fork(&here()),
                 false => control_sgds[i].step(0.01, control, sum.grads()),
             };
         }
@@ -534,7 +519,7 @@ fn a_gradient_penalty_is_made_of_unscaled_gradients() {
         grads.grad::<B, 2>(&weight).unwrap().unscale().into_data()
     }
 
-    let weight = noise::<B>(8, &Default::default()).reshape([4, 2]);
+    let weight = noise::<B>(8, &here()).reshape([4, 2]);
     let scaled = step(&of_the_scaling_case(), weight.clone());
     assert_eq!(
         scaled,
@@ -569,7 +554,7 @@ fn unscaled_gradients_are_not_checked_again() {
     let grad = grads.remove::<Plain, 2>(id).unwrap();
     grads.register(id, grad * f32::INFINITY);
     let stepped = unscaled.step(&mut SgdConfig::new().init(), 1.0, model);
-    let values: Vec<f32> = stepped.all[0].val().into_data().to_vec().unwrap();
+    let values: Vec<f32> = stepped.all[0].val().values();
     assert!(values.iter().all(|value| value.is_infinite()));
     assert_eq!(scaler.update(), Ok(Outcome::Finite));
 }
@@ -577,15 +562,13 @@ fn unscaled_gradients_are_not_checked_again() {
 /// The finite and infinite steps of Keras's `loss_scale_optimizer_test.py`.
 #[test]
 fn keras_finite_and_infinite_steps() {
-    let device = Default::default();
     let mut model = Params::<B> {
         all: vec![Param::from_tensor(Tensor::from_floats(
             [[1.0, 2.0, 3.0, 4.0]],
-            &device,
+            &here(),
         ))],
     };
-    let values =
-        |model: &Params<B>| -> Vec<f32> { model.all[0].val().into_data().to_vec().unwrap() };
+    let values = |model: &Params<B>| -> Vec<f32> { model.all[0].val().values() };
     let mut scaler = GradScaler::new(DynamicLossScale {
         init: 1024.0,
         ..DynamicLossScale::default()
@@ -597,7 +580,7 @@ fn keras_finite_and_infinite_steps() {
         ([f32::INFINITY, 1.0, 1.0, 1.0], [0.5, -1.0, -0.5, 3.0]),
         ([1.0, f32::NAN, 1.0, 1.0], [0.5, -1.0, -0.5, 3.0]),
     ] {
-        let loss = (model.all[0].val() * Tensor::from_floats([gradient], &device)).sum();
+        let loss = (model.all[0].val() * Tensor::from_floats([gradient], &here())).sum();
         let grads = scaler.scale(loss).backward().of::<B, _>(&model);
         let grads = scaler.unscale(grads, &model).unwrap();
         model = grads.step(&mut sgd, 0.5, model);

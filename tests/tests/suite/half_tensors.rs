@@ -19,7 +19,7 @@ mod off {
     /// The dtype and the data of some ops of an F16 tensor; the table gives them classes of every kind.
     fn of_f16<B: Backend>() -> Vec<(&'static str, DType, TensorData)> {
         let data = TensorData::from([[0.5f32, -1.25, 3.0], [2.0, 0.125, -0.75]]);
-        let x = Tensor::<B, 2>::from_data(data, &Default::default()).cast(DType::F16);
+        let x = Tensor::<B, 2>::from_data(data, &here()).cast(DType::F16);
         let read = |name, x: Tensor<B, 2>| (name, x.dtype(), x.into_data());
         vec![
             read("exp", x.clone().exp()),
@@ -48,11 +48,10 @@ mod off {
 /// The sum of 4096 ones that are stored low, added one by one onto one element. In BF16 it would stop at 256.
 fn counts() {
     type B = Amp;
-    let device = Default::default();
-    let ones = Tensor::<B, 2>::ones([4096, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    let ones = Tensor::<B, 2>::ones([4096, 1], &here()).matmul(Tensor::ones([1, 1], &here()));
     assert!(storage_dtype(&ones) != DType::F32);
-    let indices = Tensor::<B, 1, Int>::zeros([4096], &device);
-    let zero = Tensor::<B, 2>::zeros([1, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    let indices = Tensor::<B, 1, Int>::zeros([4096], &here());
+    let zero = Tensor::<B, 2>::zeros([1, 1], &here()).matmul(Tensor::ones([1, 1], &here()));
     let sum = zero.select_assign(0, indices, ones, IndexingUpdateOp::Add);
     assert_eq!(sum.into_data().iter::<f32>().next(), Some(4096.0));
 }

@@ -28,10 +28,10 @@ type Fused<C, B> = LossScaleOptimizer<AmpAdaptor<C, Net<B>, B>>;
 fn net<B: AutodiffBackend>() -> Net<B> {
     static RECORD: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     let record = RECORD.get_or_init(|| {
-        let net = Net::<PlainAutodiff>::new(&Default::default());
+        let net = Net::<PlainAutodiff>::new(&here());
         save::<PlainAutodiff, _>(net.map(&mut Fixed))
     });
-    load::<B, _>(Net::new(&Default::default()), record.clone())
+    load::<B, _>(Net::new(&here()), record.clone())
 }
 
 /// Gives parameters fixed values.
@@ -57,7 +57,7 @@ fn steps<B: AutodiffBackend + Amped, O: Optimizer<Net<B>, B>>(
     steps: std::ops::Range<usize>,
 ) -> Net<B> {
     if steps.start == 0 {
-        burn_amp::loss_scale::<B>(&Default::default()).reset();
+        burn_amp::loss_scale::<B>(&here()).reset();
     }
     for step in steps {
         let grads = grads(&net, step);
@@ -72,7 +72,7 @@ fn assert_same(found: Vec<u8>, expected: Vec<u8>, what: &str) {
         return assert!(found == expected, "{what}");
     }
     let [found, expected] = [found, expected].map(|net| {
-        let net = load::<PlainAutodiff, _>(Net::new(&Default::default()), net);
+        let net = load::<PlainAutodiff, _>(Net::new(&here()), net);
         let mut values = Values(Vec::new());
         net.visit(&mut values);
         values.0
@@ -163,8 +163,7 @@ fn many_steps<B: AutodiffBackend>(mut optimizer: impl Optimizer<Net<B>, B>) -> (
     for step in 0..MANY {
         let (loss, _) = poisoned(&net, step % 5, 0.1);
         last = loss.clone().into_scalar().elem();
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.005, net, grads);
+        net = stepped(&mut optimizer, 0.005, loss, net);
     }
     (save::<B, _>(net), last)
 }
@@ -262,7 +261,6 @@ fn goes_on<R: FileRecorder<B>>(
     let _policy = enter::<InF16>();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
-    let device = Default::default();
     let burns = || LossScaleOptimizer::new(config.adaptor::<B, Net<B>>());
     let amps = || -> Fused<_, B> { AmpOptimizer::new(config.clone()).init() };
     let expected = save::<B, _>(steps::<B, _>(net(), &mut burns(), 0..8));
@@ -271,7 +269,7 @@ fn goes_on<R: FileRecorder<B>>(
     let model = steps::<B, _>(net(), &mut first, 0..4);
     let record = Optimizer::<Net<B>, B>::to_record(first.inner());
     Recorder::<B>::record(recorder, record, file.clone()).unwrap();
-    let record = Recorder::<B>::load(recorder, file.clone(), &device).unwrap();
+    let record = Recorder::<B>::load(recorder, file.clone(), &here()).unwrap();
     let mut second = burns().load_inner_record::<Net<B>, B>(record);
     let found = save::<B, _>(steps::<B, _>(model, &mut second, 4..8));
     assert_same(
@@ -284,7 +282,7 @@ fn goes_on<R: FileRecorder<B>>(
     let model = steps::<B, _>(net(), &mut first, 0..4);
     let record = Optimizer::<Net<B>, B>::to_record(first.inner());
     Recorder::<B>::record(recorder, record, file.clone()).unwrap();
-    let record = Recorder::<B>::load(recorder, file, &device).unwrap();
+    let record = Recorder::<B>::load(recorder, file, &here()).unwrap();
     let mut second = amps().load_inner_record::<Net<B>, B>(record);
     let found = save::<B, _>(steps::<B, _>(model, &mut second, 4..8));
     assert_same(
@@ -314,7 +312,6 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer.mpk");
     let recorder = NamedMpkFileRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
 
     let stored_low = enter::<StoredLow>();
     let mut optimizer: Fused<AdamConfig, B> = AmpOptimizer::new(AdamConfig::new()).init();
@@ -330,7 +327,7 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
             B,
         >>::Record;
     type Sgds = <AmpAdaptor<SgdConfig, Net<B>, B> as Optimizer<Net<B>, B>>::Record;
-    let refused = Recorder::<B>::load::<Adams>(&recorder, file.clone(), &device);
+    let refused = Recorder::<B>::load::<Adams>(&recorder, file.clone(), &here());
     let message = refused.err().expect("an error").to_string();
     assert!(
         message.contains("AmpList") && message.contains("V1"),
@@ -345,7 +342,7 @@ fn a_file_in_another_form_is_an_error_and_stays_as_it_is() {
     let record = Optimizer::<Net<B>, B>::to_record(optimizer.inner());
     Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
     let bytes = fs::read(&file).unwrap();
-    let refused = Recorder::<B>::load::<Sgds>(&recorder, file.clone(), &device);
+    let refused = Recorder::<B>::load::<Sgds>(&recorder, file.clone(), &here());
     let message = refused.err().expect("an error").to_string();
     assert!(message.contains("velocity"), "{message}");
     assert!(fs::read(&file).unwrap() == bytes);
@@ -359,14 +356,7 @@ policy!(
 
 /// A layer that is large enough for moments in fewer bytes, and a target.
 mod wide {
-    use burn::{
-        nn::{Linear, LinearConfig},
-        tensor::{Tensor, backend::AutodiffBackend},
-    };
-    use burn_amp_tests::{
-        PlainAutodiff,
-        models::{load, noise, seeded},
-    };
+    use burn_amp_tests::prelude::*;
 
     pub const WIDTH: usize = 64;
 
@@ -375,14 +365,13 @@ mod wide {
         let config = || LinearConfig::new(WIDTH, WIDTH);
         let record = RECORD
             .get_or_init(|| seeded::<PlainAutodiff, Linear<_>>(|device| config().init(device)));
-        load::<B, _>(config().init(&Default::default()), record.clone())
+        load::<B, _>(config().init(&here()), record.clone())
     }
 
     /// The squared distance from a rotation of the input.
     pub fn loss<B: AutodiffBackend>(layer: &Linear<B>, step: usize) -> Tensor<B, 1> {
-        let device = Default::default();
         let offset = step % 7;
-        let x = noise::<B>(32 * WIDTH + offset, &device).slice([offset..]);
+        let x = noise::<B>(32 * WIDTH + offset, &here()).slice([offset..]);
         let x = x.reshape([32, WIDTH]);
         let target = x.clone().flip([1]);
         (layer.forward(x) - target).square().mean()
@@ -399,7 +388,7 @@ where
     B: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
 {
     let _policy = enter::<InF16>();
-    burn_amp::loss_scale::<B>(&Default::default()).reset();
+    burn_amp::loss_scale::<B>(&here()).reset();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer");
     let recorder = BinFileRecorder::<FullPrecisionSettings>::default();
@@ -410,14 +399,13 @@ where
         if stops.contains(&step) {
             let record = Optimizer::<Layer<B>, B>::to_record(&now);
             Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
-            let record = Recorder::<B>::load(&recorder, file.clone(), &Default::default()).unwrap();
+            let record = Recorder::<B>::load(&recorder, file.clone(), &here()).unwrap();
             now = optimizer.init();
             now = Optimizer::<Layer<B>, B>::load_record(now, record);
         }
         let loss = wide::loss(&layer, step);
         last = loss.clone().into_scalar().elem();
-        let grads = GradientsParams::from_grads(loss.backward(), &layer);
-        layer = now.step(0.01, layer, grads);
+        layer = stepped(&mut now, 0.01, loss, layer);
     }
     (save::<B, _>(layer), last)
 }
@@ -478,7 +466,7 @@ fn formats_change_with_the_configuration() {
         (bits8(), bf16()),
         (bits8(), adam()),
     ] {
-        burn_amp::loss_scale::<B>(&Default::default()).reset();
+        burn_amp::loss_scale::<B>(&here()).reset();
         let mut layer = wide::layer::<B>();
         let mut optimizer: Of<AdamConfig, B> = before.init();
         let mut last = 0.0;
@@ -486,13 +474,12 @@ fn formats_change_with_the_configuration() {
             if step == 50 {
                 let record = Optimizer::<Layer<B>, B>::to_record(&optimizer);
                 let bytes: Vec<u8> = Recorder::<B>::record(&recorder, record, ()).unwrap();
-                let record = Recorder::<B>::load(&recorder, bytes, &Default::default()).unwrap();
+                let record = Recorder::<B>::load(&recorder, bytes, &here()).unwrap();
                 optimizer = Optimizer::<Layer<B>, B>::load_record(after.init(), record);
             }
             let loss = wide::loss(&layer, step);
             last = loss.clone().into_scalar().elem::<f32>();
-            let grads = GradientsParams::from_grads(loss.backward(), &layer);
-            layer = optimizer.step(0.01, layer, grads);
+            layer = stepped(&mut optimizer, 0.01, loss, layer);
         }
         assert!(is_learned(last, expected), "{last}, with F32 {expected}");
     }
@@ -505,11 +492,10 @@ fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
     use burn::record::PrettyJsonFileRecorder;
 
     type Record = <AmpAdaptor<AdamConfig, Layer<B>, B> as Optimizer<Layer<B>, B>>::Record;
-    burn_amp::loss_scale::<B>(&Default::default()).reset();
+    burn_amp::loss_scale::<B>(&here()).reset();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("optimizer.json");
     let recorder = PrettyJsonFileRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
     let adam = AmpOptimizer::new(AdamConfig::new()).with_moments(Moments::Bits8);
     let mut optimizer: Of<AdamConfig, B> = adam.init();
     let layer = wide::layer::<B>();
@@ -518,7 +504,7 @@ fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
     let record = Optimizer::<Layer<B>, B>::to_record(optimizer.inner());
     Recorder::<B>::record(&recorder, record, file.clone()).unwrap();
     let text = fs::read_to_string(&file).unwrap();
-    let load = || Recorder::<B>::load::<Record>(&recorder, file.clone(), &device);
+    let load = || Recorder::<B>::load::<Record>(&recorder, file.clone(), &here());
     assert!(text.contains("Bits8") && load().is_ok());
 
     // Burn's own Adam has no such moments.
@@ -527,7 +513,7 @@ fn a_file_of_blocks_that_does_not_fit_is_an_error_and_stays_as_it_is() {
             Layer<B>,
             B,
         >>::Record;
-    let refused = Recorder::<B>::load::<Burns>(&recorder, file.clone(), &device);
+    let refused = Recorder::<B>::load::<Burns>(&recorder, file.clone(), &here());
     let message = refused.err().expect("an error").to_string();
     assert!(message.contains("AmpList"), "{message}");
 

@@ -41,7 +41,7 @@ fn scaled() -> Config {
 
 /// A layer that is initialized at once; clones of a layer that is not would each draw their own parameters.
 fn layer<B: Backend>() -> Linear<B> {
-    let layer: Linear<B> = LinearConfig::new(4, 2).init(&Default::default());
+    let layer: Linear<B> = LinearConfig::new(4, 2).init(&here());
     layer.weight.val();
     layer.bias.as_ref().unwrap().val();
     layer
@@ -230,11 +230,10 @@ fn gradients_are_clipped_together_and_their_norm_is_known() {
 #[test]
 fn a_scheduler_holds_on_a_skipped_step() {
     let _policy = enter_config!(scaled());
-    let device = Default::default();
     let model = layer::<B>();
     let plain = || LinearLrSchedulerConfig::new(1.0, 0.0, 8).init().unwrap();
     let mut expected = plain();
-    let mut scheduler = HoldOnSkip::new(plain(), loss_scale::<B>(&device));
+    let mut scheduler = HoldOnSkip::new(plain(), loss_scale::<B>(&here()));
     let mut lr = 0.0;
     for (step, overflows) in [false, true, true, false, true, false, false]
         .into_iter()
@@ -249,7 +248,7 @@ fn a_scheduler_holds_on_a_skipped_step() {
 
         // The scheduler is saved and loaded at every step, and continues.
         let record = scheduler.to_record::<B>();
-        let fresh = HoldOnSkip::new(plain(), loss_scale::<B>(&device));
+        let fresh = HoldOnSkip::new(plain(), loss_scale::<B>(&here()));
         scheduler = fresh.load_record::<B>(record);
     }
 }
@@ -398,7 +397,7 @@ fn the_dashboard_shows_the_exponent_of_the_scale() {
         iteration: None,
         lr: None,
     };
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     let mut metric = AmpMetric::loss_scale(scale);
     // The search starts at 256 / 2^12.
     let entry = metric.update(&(), &metadata);
@@ -438,9 +437,7 @@ fn a_learner_resumes_exactly_and_logs_scale_skips_and_norm() {
     learn::<Interrupted>(&parts, &start, TRAIN, 2, None, 1);
     // As after a restart: another model, and a policy source that was not yet used in this process.
     let other = seeded::<PlainAutodiff, _>(|_| Regression::<PlainAutodiff> {
-        linear: LinearConfig::new(4, 2)
-            .with_bias(true)
-            .init(&Default::default()),
+        linear: LinearConfig::new(4, 2).with_bias(true).init(&here()),
     });
     let (found, found_scale) = learn::<Resumed>(&parts, &other, TRAIN, 4, Some(2), 1);
     assert!(found == expected);

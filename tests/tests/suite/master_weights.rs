@@ -32,15 +32,14 @@ fn masters_are_stepped_as_f32<const D: usize>(
     shape: [usize; D],
 ) {
     for low in LOW.iter().copied() {
-        let device = Default::default();
         let len = shape.iter().product();
-        let start = noise::<Plain>(len, &device).reshape(shape).cast(low);
+        let start = noise::<Plain>(len, &here()).reshape(shape).cast(low);
         let inner = config.simple();
         let outer = MasterWeights::new(config.simple());
         let mut expected = (start.clone().cast(DType::F32), None);
         let mut found = (start.clone(), None);
         for step in 0..5 {
-            let grad = noise::<Plain>(len + step, &device)
+            let grad = noise::<Plain>(len + step, &here())
                 .slice([step..])
                 .reshape(shape);
             // The gradient of a low parameter is low on a plain backend and F32 under Amp.
@@ -62,8 +61,8 @@ fn masters_are_stepped_as_f32<const D: usize>(
         // Saving and loading the state changes no later step, whatever the settings.
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
         let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, found.1.clone(), ()).unwrap();
-        let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &device).unwrap();
-        let grad = noise::<Plain>(len, &device).reshape(shape);
+        let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &here()).unwrap();
+        let grad = noise::<Plain>(len, &here()).reshape(shape);
         let go_on = |state| outer.step(1e-3, found.0.clone(), grad.clone(), state);
         assert_eq!(
             go_on(loaded).0.to_data(),
@@ -89,10 +88,9 @@ fn every_optimizer_steps_masters_as_f32() {
 /// The optimizer gets a parameter in F32 as it is, and no master is kept for it.
 #[test]
 fn a_parameter_in_f32_has_no_second_copy() {
-    let device = Default::default();
     let config = AdamConfig::new();
-    let start = noise::<Plain>(4096, &device);
-    let grad = noise::<Plain>(4096, &device);
+    let start = noise::<Plain>(4096, &here());
+    let grad = noise::<Plain>(4096, &here());
     let plain =
         SimpleOptimizer::<Plain>::step(&config.build(), 1e-3, start.clone(), grad.clone(), None);
     let (tensor, state) = MasterWeights::new(config.build()).step(1e-3, start, grad, None);
@@ -108,12 +106,11 @@ fn a_parameter_in_f32_has_no_second_copy() {
 #[test]
 fn small_updates_are_lost_without_masters_only() {
     for low in LOW.iter().copied() {
-        let device = Default::default();
         let after = |masters: Masters| {
             let optimizer = MasterWeights::new(SgdConfig::new().build()).with_masters(masters);
-            let mut weight = (Tensor::<Plain, 1>::ones([1], &device).cast(low), None);
+            let mut weight = (Tensor::<Plain, 1>::ones([1], &here()).cast(low), None);
             for _ in 0..100 {
-                let gradient = Tensor::<Plain, 1>::ones([1], &device);
+                let gradient = Tensor::<Plain, 1>::ones([1], &here());
                 weight = optimizer.step(1e-4, weight.0, gradient, weight.1);
             }
             weight.0.into_data().iter::<f32>().next().unwrap()
@@ -175,8 +172,7 @@ fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
     for step in 0..STEPS {
         let loss = T::loss(&model, step);
         losses.push(loss.clone().into_scalar().elem::<f32>());
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(lr, model, grads);
+        model = stepped(&mut optimizer, lr, loss, model);
     }
     let last = &losses[STEPS - 8..];
     (last.iter().sum::<f32>() / 8.0, model, optimizer)
@@ -194,13 +190,12 @@ fn learns_as_f32<T: Task>() {
     let low = precision();
     let lr = small_lr(low);
     let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
-    let device = Default::default();
-    let plain = load::<PlainAutodiff, _>(T::init(&device), start.clone());
+    let plain = load::<PlainAutodiff, _>(T::init(&here()), start.clone());
     let initial: f32 = T::loss(&plain, 0).into_scalar().elem();
     let (expected, ..) = train::<T, PlainAutodiff, _>(plain, AdamConfig::new().init(), lr);
 
     let model = || {
-        let model = load::<B, _>(T::init(&device), start.clone());
+        let model = load::<B, _>(T::init(&here()), start.clone());
         cast_params_to(model, Preset::O2, low)
     };
     let mut with_masters = Vec::new();
@@ -276,7 +271,7 @@ policy!(FittingF16, fitting_scale());
 fn an_mlp_in_half_learns_as_in_f32() {
     let _policy = enter::<FittingF16>();
     under_each!(learns_as_f32::<Mlp>, InBf16, FittingF16);
-    assert_eq!(loss_scale::<Amp>(&Default::default()).skipped_steps(), 0);
+    assert_eq!(loss_scale::<Amp>(&here()).skipped_steps(), 0);
 }
 
 /// Left out on the software driver for Vulkan, which would take minutes for 1800 steps.
@@ -348,10 +343,9 @@ mod transformer {
 fn masters_are_saved_as_a_plain_f32_record() {
     fn saved() {
         let low = precision();
-        let device = Default::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
         for masters in [Masters::F32, Masters::Split] {
-            let model = load::<B, _>(Mlp::init(&device), start.clone());
+            let model = load::<B, _>(Mlp::init(&here()), start.clone());
             let mut model = cast_params_to(model, Preset::O2, low);
             let mut optimizer: OptimizerAdaptor<_, _, B> = MasterWeights::new(AdamConfig::new())
                 .with_masters(masters)
@@ -369,10 +363,10 @@ fn masters_are_saved_as_a_plain_f32_record() {
             let record = save::<B, _>(full);
             assert!(record != low_record);
             // Plain Burn loads the record; rounded again, it is the trained model.
-            let plain = load::<PlainAutodiff, _>(Mlp::init(&device), record.clone());
+            let plain = load::<PlainAutodiff, _>(Mlp::init(&here()), record.clone());
             assert_eq!(plain.0.weight.val().dtype(), DType::F32);
             assert!(save::<PlainAutodiff, _>(plain) == record);
-            let back = load::<B, _>(Mlp::init(&device), record.clone());
+            let back = load::<B, _>(Mlp::init(&here()), record.clone());
             let back = cast_params_to(back, Preset::O2, low);
             // `cast_params_to` rounds ties like `Masters::F32`, but not like `Masters::Split`.
             if masters == Masters::F32 {
@@ -389,8 +383,7 @@ fn masters_are_saved_as_a_plain_f32_record() {
 #[test]
 fn the_mappers_of_parameters_stay() {
     let _policy = enter::<FittingF16>();
-    let device = Default::default();
-    let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
+    let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&here());
     let plain = save::<B, _>(model.clone());
     model = load::<B, _>(model, plain.clone());
     model.weight = model
@@ -416,15 +409,14 @@ fn the_mappers_of_parameters_stay() {
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
     fn loads() {
-        let device = Default::default();
         let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
-        let model = load::<B, _>(Mlp::init(&device), start);
+        let model = load::<B, _>(Mlp::init(&here()), start);
         let half: Vec<u8> =
             Recorder::<B>::record(&recorder, model.clone().into_record(), ()).unwrap();
 
-        let converted = cast_params_to(Mlp::init::<B>(&device), Preset::O2, Precision::F16);
-        let loaded = converted.load_record(Recorder::<B>::load(&recorder, half, &device).unwrap());
+        let converted = cast_params_to(Mlp::init::<B>(&here()), Preset::O2, Precision::F16);
+        let loaded = converted.load_record(Recorder::<B>::load(&recorder, half, &here()).unwrap());
         assert_stored::<B, _>(&loaded, Precision::F16);
         let rounded = |linear: &Linear<B>| linear.weight.val().cast(FloatDType::F16).to_data();
         assert_eq!(rounded(&loaded.0), rounded(&model.0));

@@ -9,20 +9,19 @@ type B = AmpAutodiff;
 type Model = [Linear<B>; 2];
 
 fn model() -> Model {
-    let device = Default::default();
-    [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&device))
+    [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&here()))
 }
 
 /// The gradients of a pass in which those of the second layer overflow.
 fn overflow(model: &Model) -> GradientsParams {
     let [first, second] = model;
-    let x = Tensor::<B, 2>::ones([1, 2], &Default::default());
+    let x = Tensor::<B, 2>::ones([1, 2], &here());
     let loss = first.forward(x.clone()).sum() + (second.weight.val() * f32::INFINITY).sum();
     GradientsParams::from_grads(loss.backward(), model)
 }
 
 fn last_skip() -> Skip {
-    burn_amp::loss_scale::<B>(&Default::default())
+    burn_amp::loss_scale::<B>(&here())
         .last_skip()
         .expect("a step was skipped")
 }
@@ -51,8 +50,7 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
     assert_eq!(names(&last_skip()), [Some("1.weight")]);
     let [first, second] = &model;
     let loss = (first.weight.val() + second.weight.val()).sum();
-    let grads = GradientsParams::from_grads(loss.backward(), &model);
-    let model = optimizer.step(1e-3, model, grads);
+    let model = stepped(&mut optimizer, 1e-3, loss, model);
     overflow(&model);
     let skip = last_skip();
     assert_eq!((skip.step, names(&skip)), (3, vec![Some("1.weight")]));

@@ -126,22 +126,21 @@ fn residuals<B: AutodiffBackend>(
 
 /// The values of a result, and the gradients of the activation, of γ and of β.
 fn run<B: AutodiffBackend>(subject: Subject<B>, x: &[f32]) -> [Vec<f32>; 4] {
-    let device = Default::default();
-    let leaf = Tensor::<B, 1>::from_floats(x, &device)
+    let leaf = Tensor::<B, 1>::from_floats(x, &here())
         .reshape([128, 64])
         .require_grad();
     let per_channel = |seed: f32| {
         let values: Vec<f32> = (0..16)
             .map(|i| 1.0 + (i as f32 * seed).sin() / 2.0)
             .collect();
-        Tensor::<B, 1>::from_floats(values.as_slice(), &device).require_grad()
+        Tensor::<B, 1>::from_floats(values.as_slice(), &here()).require_grad()
     };
     let (gamma, beta) = (per_channel(1.0), per_channel(2.0));
     // The result of a product is in low precision.
-    let low = leaf.clone().matmul(Tensor::eye(64, &device)).reshape(SHAPE);
+    let low = leaf.clone().matmul(Tensor::eye(64, &here())).reshape(SHAPE);
     let y = subject(low, gamma.clone(), beta.clone());
     let count = SHAPE.iter().product::<usize>() as i64;
-    let weights = Tensor::arange(0..count, &device)
+    let weights = Tensor::arange(0..count, &here())
         .float()
         .reshape(SHAPE)
         .sin();
@@ -221,7 +220,7 @@ const SUBJECTS: [Named; 10] = subjects!(
 #[test]
 fn norms_are_those_of_f32_on_the_same_numbers() {
     for (name, amp, plain) in SUBJECTS {
-        if Plain::supports_dtype(&Default::default(), DType::BF16) {
+        if Plain::supports_dtype(&here(), DType::BF16) {
             within::<InBf16, _>(|| assert_as_in_f32(name, amp, plain, DType::BF16, 0.0));
         }
         within::<InF16, _>(|| assert_as_in_f32(name, amp, plain, DType::F16, 0.0));
@@ -242,18 +241,17 @@ fn a_large_mean_costs_no_digits() {
 /// 41 / 41 is 1, and 41 · (1 / 41) is 0.99999994; a subnormal divisor has no reciprocal in F32.
 fn a_quotient_is_a_division() {
     fn floors<B: Backend>() -> [Vec<f32>; 2] {
-        let device = Default::default();
-        let row = Tensor::<B, 1>::from_floats([1.0; 64], &device)
+        let row = Tensor::<B, 1>::from_floats([1.0; 64], &here())
             .cumsum(0)
             .reshape([1, 64]);
         // Whole numbers up to 64 are exact in every dtype.
         let low = row
             .clone()
             .repeat_dim(0, 32)
-            .matmul(Tensor::eye(64, &device));
+            .matmul(Tensor::eye(64, &here()));
         let ones = (low.clone() / row).floor();
-        let tiny = Tensor::<B, 2>::full([1, 64], 1e-39, &device);
-        let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &device)) / (tiny + 0.0);
+        let tiny = Tensor::<B, 2>::full([1, 64], 1e-39, &here());
+        let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &here())) / (tiny + 0.0);
         [ones, zeros].map(|x| x.into_data().convert::<f32>().to_vec().unwrap())
     }
     let expected = floors::<Plain>();

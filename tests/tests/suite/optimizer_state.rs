@@ -53,7 +53,7 @@ fn matrix<B: Backend>(seed: usize) -> Tensor<B, 2> {
     let entries: Vec<f32> = (0..16)
         .map(|i| ((37 * i + 11 * seed) % 101) as f32 / 37.0 - 1.3)
         .collect();
-    Tensor::from_data(TensorData::new(entries, [4, 4]), &Default::default())
+    Tensor::from_data(TensorData::new(entries, [4, 4]), &here())
 }
 
 /// The weights after three steps; the optimizer goes through `between` after each.
@@ -62,12 +62,11 @@ fn steps<B: AutodiffBackend, O: Optimizer<Linear<B>, B>>(
     between: impl Fn(O) -> O,
 ) -> TensorData {
     let config = LinearConfig::new(4, 4).with_bias(false);
-    let mut model: Linear<B> = config.init(&Default::default());
+    let mut model: Linear<B> = config.init(&here());
     model.weight = Param::from_tensor(matrix(0));
     for step in 1..=3 {
         let loss = (model.weight.val() * matrix(step)).sum();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(0.1, model, grads);
+        model = stepped(&mut optimizer, 0.1, loss, model);
         optimizer = between(optimizer);
     }
     model.weight.val().into_data()
@@ -84,7 +83,7 @@ fn resumes_exactly() {
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
         let record = Optimizer::<Linear<B>, B>::to_record(&before);
         let bytes = Recorder::<B>::record(&recorder, record, ()).unwrap();
-        let record = recorder.load(bytes, &Default::default()).unwrap();
+        let record = recorder.load(bytes, &here()).unwrap();
         Optimizer::<Linear<B>, B>::load_record(optimizer(), record)
     });
     assert_eq!(resumed, expected);

@@ -51,7 +51,7 @@ const OUTPUTS: usize = 4;
 fn layer<B: AutodiffBackend>() -> Linear<B> {
     LinearConfig::new(INPUTS, OUTPUTS)
         .with_bias(false)
-        .init(&Default::default())
+        .init(&here())
 }
 
 /// A loss whose gradient is known bit for bit, because the backward pass only multiplies by 1 and by the loss scale.
@@ -70,8 +70,7 @@ fn steps<B: AutodiffBackend>(
     fn reload<B: AutodiffBackend, M: AutodiffModule<B>, O: Optimizer<M, B>>(old: O, new: O) -> O {
         let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
         let bytes = Recorder::<B>::record(&recorder, old.to_record(), ()).unwrap();
-        let device = Default::default();
-        new.load_record(Recorder::<B>::load(&recorder, bytes, &device).unwrap())
+        new.load_record(Recorder::<B>::load(&recorder, bytes, &here()).unwrap())
     }
 
     let mut model = load::<B, _>(layer(), start.to_vec());

@@ -36,14 +36,12 @@ fn weights<O: Optimizer<Net<B>, B>>(
     optimizer: &mut O,
     norms: impl IntoIterator<Item = f32>,
 ) -> Vec<f32> {
-    let device = Default::default();
     let mut net = Net {
-        weight: Param::from_tensor(Tensor::<B, 1>::zeros([1], &device).require_grad()),
+        weight: Param::from_tensor(Tensor::<B, 1>::zeros([1], &here()).require_grad()),
     };
     let step = |norm: f32| {
         let loss = (net.weight.val() * norm).sum();
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(1e-3, net.clone(), grads);
+        net = stepped(optimizer, 1e-3, loss, net.clone());
         net.weight.val().to_data().iter::<f32>().next().unwrap()
     };
     norms.into_iter().map(step).collect()

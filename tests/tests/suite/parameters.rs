@@ -25,10 +25,9 @@ type Model<B> = [Linear<B>; 2];
 /// The same values under every policy.
 fn model<P: ConfigSource>() -> Model<B> {
     let _policy = enter::<P>();
-    let device = Default::default();
     let model = [1.0, 0.5].map(|factor| {
-        let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&device);
-        let values = noise::<B>(64, &device).reshape([8, 8]) * factor;
+        let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&here());
+        let values = noise::<B>(64, &here()).reshape([8, 8]) * factor;
         linear.weight = linear.weight.map(|_| values.detach().require_grad());
         linear
     });
@@ -37,7 +36,7 @@ fn model<P: ConfigSource>() -> Model<B> {
 }
 
 fn input<B: Backend>() -> Tensor<B, 2> {
-    noise(32, &Default::default()).reshape([4, 8])
+    noise(32, &here()).reshape([4, 8])
 }
 
 fn dtypes<A: Amped>(model: &Model<A>) -> [DType; 2] {
@@ -99,8 +98,7 @@ fn an_amp_optimizer_keeps_the_rules_from_step_to_step() {
     for _ in 0..3 {
         let [body, head] = &model;
         let loss = head.forward(body.forward(input())).square().mean();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(1e-3, model, grads);
+        model = stepped(&mut optimizer, 1e-3, loss, model);
         assert_eq!(dtypes(&model), [DType::F16, DType::F32]);
     }
 }
@@ -122,8 +120,7 @@ fn low_lowers_no_sums_and_products_of_parameters() {
 fn a_parameter_without_a_name_has_no_rule_until_it_has_one() {
     let _policy = enter::<Nameless>();
     policy!(Nameless, with_rules(&[("1.*", Class::Full)]));
-    let device = Default::default();
-    let model: Model<B> = [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&device));
+    let model: Model<B> = [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&here()));
     assert_eq!(dtypes(&model), [DType::F16, DType::F16]);
     name_parameters(&model);
     assert_eq!(dtypes(&model), [DType::F16, DType::F32]);

@@ -108,7 +108,7 @@ fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
 fn net<P: ConfigSource>() -> Net<B> {
     let _policy = enter::<P>();
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    cast_params(load::<B, _>(Net::new(&Default::default()), record))
+    cast_params(load::<B, _>(Net::new(&here()), record))
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn each_preset_stores_parameters_as_it_says() {
 #[test]
 fn a_loss_is_f32_under_every_preset() {
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    let plain = load::<PlainAutodiff, _>(Net::new(&Default::default()), record);
+    let plain = load::<PlainAutodiff, _>(Net::new(&here()), record);
     let expected: f32 = plain.loss().into_scalar().elem();
 
     fn loss<P: ConfigSource>() -> f32 {
@@ -202,9 +202,7 @@ fn estimates_are_what_training_takes() {
 #[test]
 fn bytes_per_parameter() {
     type B = PlainAutodiff;
-    let linear: Linear<B> = LinearConfig::new(64, 64)
-        .with_bias(false)
-        .init(&Default::default());
+    let linear: Linear<B> = LinearConfig::new(64, 64).with_bias(false).init(&here());
     let adam = MasterWeights::new(AdamConfig::new());
     let bytes = |preset, masters| {
         let found = memory::estimate(&linear, preset, &adam.clone().with_masters(masters));
@@ -252,7 +250,7 @@ fn bytes_per_parameter() {
 /// A frozen parameter needs memory for its weight only.
 #[test]
 fn frozen_parameters_cost_their_weights() {
-    let model: Linear<PlainAutodiff> = LinearConfig::new(8, 8).init(&Default::default());
+    let model: Linear<PlainAutodiff> = LinearConfig::new(8, 8).init(&here());
     let estimate = memory::estimate(&model.no_grad(), Preset::O1, &AdamConfig::new());
     assert_eq!((estimate.weights, estimate.total()), (4 * 72, 4 * 72));
 }

@@ -18,7 +18,7 @@ fn large<B: Backend>(seed: usize, shape: [usize; 2]) -> Tensor<B, 2> {
     let numbers: Vec<f32> = (0..shape[0] * shape[1])
         .map(|i| 300.0 + ((37 * i + 11 * seed) % 101) as f32)
         .collect();
-    Tensor::from_data(TensorData::new(numbers, shape), &Default::default())
+    Tensor::from_data(TensorData::new(numbers, shape), &here())
 }
 
 /// The tensor as an activation, which is stored in low precision.
@@ -105,10 +105,7 @@ fn is_stored_low() {
     assert_eq!(storage_dtype(&product), low);
     assert_eq!(storage_dtype(&product.clone().transpose()), low);
     assert_eq!(storage_dtype(&(product.clone() * 0.5)), low);
-    assert_eq!(
-        storage_dtype(&product.matmul(Tensor::eye(8, &Default::default()))),
-        low
-    );
+    assert_eq!(storage_dtype(&product.matmul(Tensor::eye(8, &here()))), low);
 }
 
 #[test]
@@ -132,9 +129,8 @@ fn the_host_reads_the_product_in_f32() {
 #[test]
 fn a_product_with_a_mask_is_as_before() {
     let _policy = enter::<InF16>();
-    let device = Default::default();
     let x = activation(large::<AmpAutodiff>(0, [4, 8]));
-    let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &device);
+    let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &here());
     let product = x.clone() * mask;
     assert_eq!(storage_dtype(&product), DType::F16);
     assert_eq!(product.into_data(), x.into_data());
@@ -192,7 +188,7 @@ fn does_not_widen() {
     // Two tensors of one element, such as losses, and any other F32 tensor widen as before.
     let x = || activation(large::<AmpAutodiff>(0, [4, 8]));
     let single = |x: Tensor<AmpAutodiff, 2>| x.slice([0..1, 0..1]);
-    let one = Tensor::full([1, 1], 0.3, &Default::default());
+    let one = Tensor::full([1, 1], 0.3, &here());
     assert_eq!(storage_dtype(&(single(x()) * one)), DType::F32);
     assert_eq!(storage_dtype(&(x() * large(1, [1, 8]))), DType::F32);
 }

@@ -19,9 +19,8 @@ fn noise<B: AutodiffBackend>(device: &B::Device) -> Tensor<B, 2> {
 
 /// The gradient of a leaf through an activation in low precision.
 fn gradient<B: AutodiffBackend>(chain: impl Fn(Tensor<B, 2>) -> Tensor<B, 2>) -> Vec<f32> {
-    let device = Default::default();
-    let leaf = noise::<B>(&device).require_grad();
-    let low = leaf.clone().matmul(Tensor::eye(64, &device));
+    let leaf = noise::<B>(&here()).require_grad();
+    let low = leaf.clone().matmul(Tensor::eye(64, &here()));
     let grads = chain(low).sum().backward();
     let gradient = leaf.grad(&grads).unwrap();
     gradient.into_data().convert::<f32>().to_vec().unwrap()

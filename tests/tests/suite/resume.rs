@@ -117,27 +117,25 @@ fn layers<B: burn::tensor::backend::Backend>(
 /// Trains to the end, from the last checkpoint in a directory if there is one.
 fn train<O: Optimizer<Model, B>>(directory: &Path, width: usize, mut optimizer: O) {
     let _policy = enter::<InTheChild>();
-    let device = Default::default();
     let record = fs::read(directory.join("start")).unwrap();
-    let model = load::<B, _>(layers(width, &device), record);
+    let model = load::<B, _>(layers(width, &here()), record);
     let mut model = cast_params_to(model, Preset::O2, Precision::F16);
     let mut first = 0;
     if let Some((step, path)) = last(directory) {
         let recorder = DefaultRecorder::new();
         let load = |name: &str| path.join(name);
-        model = model.load_record(Recorder::<B>::load(&recorder, load("model"), &device).unwrap());
+        model = model.load_record(Recorder::<B>::load(&recorder, load("model"), &here()).unwrap());
         optimizer = optimizer
-            .load_record(Recorder::<B>::load(&recorder, load("optimizer"), &device).unwrap());
+            .load_record(Recorder::<B>::load(&recorder, load("optimizer"), &here()).unwrap());
         first = step + 1;
     }
     for step in first..STEPS {
-        let x = noise::<B>(64 + STEPS, &device)
+        let x = noise::<B>(64 + STEPS, &here())
             .slice(step..step + 64)
             .reshape([8, 8]);
         let y = model.1.forward(model.0.forward(x.clone()).tanh());
         let loss = (y - x.slice([0..8, 0..4])).square().mean();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(1e-2, model, grads);
+        model = stepped(&mut optimizer, 1e-2, loss, model);
         checkpoint(directory, step, &model, &optimizer);
     }
 }
@@ -149,7 +147,7 @@ fn end<I: Optimizer<Model, B>>(directory: &Path) -> End {
     assert_eq!(step, STEPS - 1);
     let recorder = DefaultRecorder::new();
     let record: <LossScaleOptimizer<I> as Optimizer<Model, B>>::Record =
-        Recorder::<B>::load(&recorder, path.join("optimizer"), &Default::default()).unwrap();
+        Recorder::<B>::load(&recorder, path.join("optimizer"), &here()).unwrap();
     let device = burn::tensor::Device::<B>::default();
     End {
         model: fs::read(path.join("model.mpk")).unwrap(),
@@ -260,10 +258,10 @@ fn of_version_1() -> LossScaleRecord {
 #[test]
 fn a_record_of_version_1_goes_on_without_a_search() {
     let _policy = enter_config!(computing_in(Compute::F16));
-    let handle = loss_scale::<B>(&Default::default());
+    let handle = loss_scale::<B>(&here());
     assert_eq!(handle.scale(), 16.0);
     handle.load(of_version_1());
-    let weight = burn::tensor::Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = burn::tensor::Tensor::<B, 1>::ones([2], &here()).require_grad();
     weight.clone().sum().backward();
     assert_eq!(
         (handle.scale(), handle.growth_tracker(), handle.steps()),
@@ -277,9 +275,8 @@ fn a_record_of_version_1_goes_on_without_a_search() {
 fn the_loss_scale_survives_every_recorder() {
     fn survives<FR: FileRecorder<B>>(recorder: FR) {
         let _policy = enter::<InTheChild>();
-        let device = Default::default();
         let file = tempfile::tempdir().unwrap();
-        let searching = loss_scale::<B>(&device).record();
+        let searching = loss_scale::<B>(&here()).record();
         assert_eq!(searching.scale(), 16.0);
         for record in [of_version_1(), searching] {
             recorder
@@ -287,7 +284,7 @@ fn the_loss_scale_survives_every_recorder() {
                 .record(record, file.path().join("scale"))
                 .unwrap();
             let loaded: LossScaleRecord =
-                recorder.load(file.path().join("scale"), &device).unwrap();
+                recorder.load(file.path().join("scale"), &here()).unwrap();
             assert_eq!(loaded, record);
         }
     }
@@ -305,7 +302,7 @@ fn refused<R: Record<Plain>, FR: FileRecorder<Plain>>(
 ) -> String {
     let file = path.with_extension(FR::file_extension());
     fs::write(&file, content).unwrap();
-    let error = match recorder.load::<R>(path.to_path_buf(), &Default::default()) {
+    let error = match recorder.load::<R>(path.to_path_buf(), &here()) {
         Ok(_) => panic!("{} was read", file.display()),
         Err(RecorderError::Unknown(message) | RecorderError::DeserializeError(message)) => message,
         Err(error) => error.to_string(),
@@ -344,7 +341,7 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
 
     // The record of a model instead of a loss scale's, and instead of a `LossScaleOptimizer`'s.
     let mpk = DefaultRecorder::new();
-    let model: Linear<Plain> = LinearConfig::new(2, 2).init(&Default::default());
+    let model: Linear<Plain> = LinearConfig::new(2, 2).init(&here());
     Recorder::<Plain>::record(&mpk, model.into_record(), path.clone()).unwrap();
     let foreign = fs::read(path.with_extension("mpk")).unwrap();
     let message = refused::<LossScaleRecord, _>(&mpk, &path, &foreign);
@@ -378,10 +375,9 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("optimizer");
-    let device = Default::default();
-    let model: Layer = LinearConfig::new(2, 2).init(&device);
+    let model: Layer = LinearConfig::new(2, 2).init(&here());
     let grads = || {
-        let x = burn::tensor::Tensor::<B, 2>::ones([1, 2], &device);
+        let x = burn::tensor::Tensor::<B, 2>::ones([1, 2], &here());
         GradientsParams::from_grads(model.forward(x).sum().backward(), &model)
     };
     let adam = AmpOptimizer::new(AdamConfig::new());
@@ -398,7 +394,7 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
             let _ = optimizer.step(0.1, model.clone(), grads());
             let record = Optimizer::<Layer, B>::to_record(&optimizer);
             Recorder::<B>::record(&$recorder, record, path.clone()).unwrap();
-            match Recorder::<B>::load::<Loaded>(&$recorder, path.clone(), &device) {
+            match Recorder::<B>::load::<Loaded>(&$recorder, path.clone(), &here()) {
                 Ok(_) => panic!("the record was loaded"),
                 Err(error) => error.to_string(),
             }
@@ -459,7 +455,7 @@ fn a_record_of_another_optimizer_is_refused_by_name() {
     // As a record of the plain optimizer it is loaded.
     let record = Optimizer::<Layer, B>::to_record(&plain());
     Recorder::<B>::record(&DefaultRecorder::new(), record, path.clone()).unwrap();
-    let record = DefaultRecorder::new().load(path, &device).unwrap();
+    let record = DefaultRecorder::new().load(path, &here()).unwrap();
     let _ = adam
         .init::<B, Layer>()
         .load_inner_record::<Layer, B>(record);

@@ -48,7 +48,7 @@ fn f16_from_bits(bits: u32) -> f32 {
 }
 
 fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {
-    Tensor::from_data(TensorData::from(values), &Default::default())
+    Tensor::from_data(TensorData::from(values), &here())
 }
 
 /// The tensor, stored in the compute dtype.

@@ -90,10 +90,9 @@ fn noise<B: Backend>(seed: usize, device: &B::Device) -> Tensor<B, 4> {
 
 /// The values of a way, and the gradients of queries and keys.
 fn outcome<B: AutodiffBackend>(way: Way<B>) -> Named {
-    let device = Default::default();
-    let [q, k] = [1, 2].map(|seed| noise::<B>(seed, &device).require_grad());
+    let [q, k] = [1, 2].map(|seed| noise::<B>(seed, &here()).require_grad());
     let y = way(q.clone().matmul(k.clone().transpose()));
-    let z = y.clone().matmul(noise(3, &device));
+    let z = y.clone().matmul(noise(3, &here()));
     let mut grads = z.square().mean().backward();
     let mut gradient = |x: &Tensor<B, 4>| x.grad_remove(&mut grads).unwrap().into_data();
     vec![
@@ -140,8 +139,7 @@ fn without_a_graph_the_values_are_the_same() {
     let _policy = enter::<InF16>();
     type Valid = Amp;
     for ((name, way), (_, tracked_way)) in ways::<Valid>().into_iter().zip(ways::<AmpAutodiff>()) {
-        let device = Default::default();
-        let [q, k] = [1, 2].map(|seed| noise::<Valid>(seed, &device));
+        let [q, k] = [1, 2].map(|seed| noise::<Valid>(seed, &here()));
         let found = way(q.matmul(k.transpose())).into_data();
         assert_eq!(found, outcome(tracked_way)[0].1, "{name}");
     }

@@ -23,10 +23,7 @@ fn quarters(shape: [usize; 2], seed: usize) -> Vec<f32> {
 }
 
 fn tensor<B: AutodiffBackend>(shape: [usize; 2], seed: usize) -> Tensor<B, 2> {
-    Tensor::from_data(
-        TensorData::new(quarters(shape, seed), shape),
-        &Default::default(),
-    )
+    Tensor::from_data(TensorData::new(quarters(shape, seed), shape), &here())
 }
 
 /// The gradients of the weight and of the bias of a use whose input and whose gradient have these seeds.
@@ -58,7 +55,7 @@ fn assert_exact<B: AutodiffBackend, const D: usize>(
 ) {
     let gradient = leaf.grad(grads).expect("the leaf has a gradient");
     assert_eq!(gradient.dtype(), DType::F32, "{what}");
-    let values: Vec<f32> = gradient.into_data().to_vec().unwrap();
+    let values: Vec<f32> = gradient.values();
     let values: Vec<_> = values.into_iter().map(f64::from).collect();
     assert_eq!(values, expected, "{what}");
 }

@@ -37,7 +37,7 @@ type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
 fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
     let loss = match OVERFLOWS.contains(&step) {
         true => poisoned(net, step % 5, f32::INFINITY).0,
-        false => net.loss(&Default::default()),
+        false => net.loss(&here()),
     };
     GradientsParams::from_grads(loss.backward(), net)
 }
@@ -48,8 +48,7 @@ where
     O: Optimizer<Net<B>, B>,
 {
     let _policy = enter::<P>();
-    let device = Default::default();
-    loss_scale::<B>(&device).load(start(config(true).loss_scale));
+    loss_scale::<B>(&here()).load(start(config(true).loss_scale));
     let mut net = Net::<B>::seeded();
     for step in 0..STEPS {
         let grads = grads(&net, step);
@@ -63,7 +62,7 @@ where
     (
         contents::<B>(net.into_record()),
         contents::<B>(optimizer.to_record()),
-        loss_scale::<B>(&device).record(),
+        loss_scale::<B>(&here()).record(),
     )
 }
 
@@ -129,8 +128,7 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
 #[test]
 fn counters_arrive_late_and_say_so() {
     let _policy = enter_config!(config(false));
-    let device = Default::default();
-    let scale = loss_scale::<B>(&device);
+    let scale = loss_scale::<B>(&here());
     let net = Net::<B>::seeded();
 
     let grads = poisoned(&net, 1, f32::NAN).0.backward();
@@ -143,7 +141,7 @@ fn counters_arrive_late_and_say_so() {
     assert_eq!(skip.overflowed.len(), 1, "{skip}");
 
     for _ in 0..3 {
-        net.loss(&device).backward();
+        net.loss(&here()).backward();
     }
     assert_eq!(scale.pending_steps(), 3);
     scale.settle();
@@ -152,29 +150,27 @@ fn counters_arrive_late_and_say_so() {
         (4, 3, 0)
     );
     // A record includes the last pass, even if its outcome is still on the device.
-    net.loss(&device).backward();
+    net.loss(&here()).backward();
     assert_eq!(scale.record().scale(), 512.0);
 }
 
 #[test]
 fn flags_that_nobody_looks_at_do_not_pile_up() {
     let _policy = enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
     for _ in 0..200 {
         x.clone().sum().backward();
     }
-    assert!(loss_scale::<B>(&device).pending_steps() < 100);
+    assert!(loss_scale::<B>(&here()).pending_steps() < 100);
 }
 
 #[test]
 fn without_an_optimizer_an_overflow_gives_zeros() {
     let _policy = enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
     let gradient = |by: f32| {
         let grads = (x.clone() * by).sum().backward();
-        x.grad(&grads).unwrap().into_data().to_vec::<f32>().unwrap()
+        x.grad(&grads).unwrap().values()
     };
     assert_eq!(gradient(3.0), [3.0, 3.0]);
     assert_eq!(gradient(f32::INFINITY), [0.0, 0.0]);
@@ -185,8 +181,7 @@ fn without_an_optimizer_an_overflow_gives_zeros() {
 #[test]
 fn a_gradient_put_in_place_is_handed_out_as_it_is() {
     let _policy = enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &device).require_grad();
+    let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &here()).require_grad();
     let mut grads = x.clone().sum().backward();
     let gradient = x.grad(&grads).unwrap();
     x.grad_replace(&mut grads, gradient * 5.0);
@@ -210,8 +205,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Net<B>>();
     for _ in 0..4 {
         let loss = poisoned(&net, 0, f32::INFINITY).0;
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.1, net, grads);
+        net = stepped(&mut optimizer, 0.1, loss, net);
         assert_eq!(
             contents::<B>(net.clone().into_record()),
             contents::<B>(self::Net::<B>::seeded().into_record())
@@ -223,12 +217,11 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
 #[test]
 fn passes_of_several_threads_move_one_scale() {
     let _policy = enter_config!(config(false));
-    let device = Default::default();
     let overlapping = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+                let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
                 for _ in 0..4 {
                     overlapping.wait();
                     x.clone().sum().backward();
@@ -236,10 +229,10 @@ fn passes_of_several_threads_move_one_scale() {
             });
         }
     });
-    let record = loss_scale::<B>(&device).record();
+    let record = loss_scale::<B>(&here()).record();
     assert_eq!((record.steps(), record.scale()), (8, 1024.0));
     // The scale on the device is the 1024 that the host counted: 2^118 times 1024 overflows, times 512 it would not.
-    let x = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
+    let x = Tensor::<B, 1>::from_floats([1.0], &here()).require_grad();
     let grads = (x.clone() * 2f32.powi(118)).sum().backward();
     assert_eq!(grads.outcome(), Outcome::Overflowed);
 }

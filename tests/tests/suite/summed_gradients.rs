@@ -10,7 +10,7 @@ type B = AmpAutodiff;
 const TERMS: usize = 4096;
 
 fn ones<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
-    Tensor::ones(shape, &Default::default())
+    Tensor::ones(shape, &here())
 }
 
 /// An activation in low precision with the values of `x`.
@@ -21,7 +21,7 @@ fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
 }
 
 fn zeros<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D, Int> {
-    Tensor::zeros(shape, &Default::default())
+    Tensor::zeros(shape, &here())
 }
 
 /// Reads one element, the one at the start, many times.
@@ -84,8 +84,7 @@ policy!(O2InF16, stored_low(Compute::F16));
 policy!(O2InBf16, stored_low(Compute::Bf16));
 
 fn looks_up_one_token() {
-    let device = Default::default();
-    let model: Embedding<B> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
+    let model: Embedding<B> = cast_params(EmbeddingConfig::new(3, 2).init(&here()));
     let tokens = zeros([1, TERMS]);
     let grads = model.forward(tokens).sum().backward();
     let gradient = model.weight.grad(&grads).expect("finite").into_data();
@@ -100,9 +99,8 @@ fn the_gradient_of_a_frequent_token_counts_its_places() {
 
 /// The gradient of a weight that is used `uses` times, each time with a gradient of 1.
 fn gradient_of_uses(uses: usize, use_once: Reader<B>) -> TensorData {
-    let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<B> = cast_params(config.init(&device));
+    let model: Linear<B> = cast_params(config.init(&here()));
     let weight = model.weight.val();
     assert!(weight.dtype() != DType::F32);
     let results = (0..uses).map(|_| use_once(weight.clone())).collect();
@@ -118,7 +116,7 @@ fn accumulates() {
         ("sum", |w| w.sum_dim(0)),
         ("cast", |w| w.cast(DType::F32)),
         ("to_f32", |w| burn_amp::to_f32(w)),
-        ("to device", |w| w.to_device(&Default::default())),
+        ("to device", |w| w.to_device(&here())),
     ];
     for (name, use_once) in uses {
         for count in [1, 300] {
@@ -145,9 +143,8 @@ fn the_uses_of_a_parameter_stored_low_add_up_in_f32() {
 }
 
 fn two_losses() {
-    let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<B> = cast_params(config.init(&device)).no_grad();
+    let model: Linear<B> = cast_params(config.init(&here())).no_grad();
     let weight = model.weight.val().require_grad();
     let (first, second) = (weight.clone() * 3.0, weight.clone() * 5.0);
     let gradient = |loss: Tensor<B, 2>| {
@@ -174,7 +171,7 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
     policy!(O2Bf16, unscaled(Compute::Bf16));
     fn sums() {
         let linear = LinearConfig::new(2, 2).with_bias(false);
-        let linear: Linear<B> = cast_params(linear.init(&Default::default()));
+        let linear: Linear<B> = cast_params(linear.init(&here()));
         assert!(storage_dtype(&linear.weight.val()) != DType::F32);
         let mut sum = GradientsAccumulator::new();
         for _ in 0..TERMS {
@@ -217,7 +214,6 @@ fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
 fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
     const SIZE: usize = 48;
     let _policy = enter::<InF16>();
-    let device = Default::default();
     let x = activation(ones::<B, 2>([SIZE, SIZE]));
     let row = ones::<B, 2>([1, SIZE]).require_grad();
     let weights: Vec<f32> = (0..2 * SIZE * SIZE)
@@ -225,7 +221,7 @@ fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
         .collect();
     let both = Tensor::cat(vec![x.clone() - row.clone(), x], 0);
     let factors = TensorData::new(weights.clone(), [SIZE, 2 * SIZE]);
-    let product = both.transpose() * Tensor::from_data(factors, &device);
+    let product = both.transpose() * Tensor::from_data(factors, &here());
     let found = row.grad(&product.sum().backward()).unwrap().into_data();
     // Sums of integers below 2048 are exact.
     let expected = weights

@@ -53,21 +53,19 @@ impl<B: Backend> Net<B> {
 
 /// The losses and the final parameters of 50 steps from a fixed seed.
 fn train<B: AutodiffBackend>() -> (Vec<u8>, Vec<f32>) {
-    let device = B::Device::default();
-    B::seed(&device, 7);
-    let mut net = Net::<B>::new(&device);
+    B::seed(&here(), 7);
+    let mut net = Net::<B>::new(&here());
     let mut optimizer = AdamWConfig::new().init();
-    let x = Tensor::random([8, 1, 8, 8], Distribution::Normal(0.0, 1.0), &device);
-    let target = Tensor::<B, 1, Int>::from_ints([0, 1, 2, 0, 1, 2, 0, 1], &device);
+    let x = Tensor::random([8, 1, 8, 8], Distribution::Normal(0.0, 1.0), &here());
+    let target = Tensor::<B, 1, Int>::from_ints([0, 1, 2, 0, 1, 2, 0, 1], &here());
     let mut losses = Vec::new();
     for _ in 0..50 {
         let output = net.forward(x.clone());
         let loss = CrossEntropyLossConfig::new()
-            .init(&device)
+            .init(&here())
             .forward(output, target.clone());
         losses.push(loss.clone().into_scalar().elem());
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.01, net, grads);
+        net = stepped(&mut optimizer, 0.01, loss, net);
     }
     (parameters(net), losses)
 }
@@ -101,7 +99,7 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
         ..scaling(Compute::Auto, LossScaleMode::Dynamic)
     });
     under(train::<AmpAutodiff>());
-    let handle = loss_scale::<AmpAutodiff>(&Default::default());
+    let handle = loss_scale::<AmpAutodiff>(&here());
     assert_eq!((handle.steps(), handle.skipped_steps()), (50, 0));
 }
 
@@ -130,9 +128,8 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
     fn run<B: AutodiffBackend>(
         tanh_of_product: impl Fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
     ) -> Vec<f32> {
-        let device = Default::default();
         let values = |scale: f32| -> Tensor<B, 2> {
-            Tensor::<B, 1, Int>::arange(0..16, &device)
+            Tensor::<B, 1, Int>::arange(0..16, &here())
                 .float()
                 .sin()
                 .mul_scalar(scale)
@@ -144,13 +141,7 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
             x = tanh_of_product(x, weight.clone());
         }
         let grads = x.cast(DType::F32).sum().backward();
-        weight
-            .grad(&grads)
-            .unwrap()
-            .cast(DType::F32)
-            .into_data()
-            .to_vec()
-            .unwrap()
+        weight.grad(&grads).unwrap().cast(DType::F32).values()
     }
 
     let amp = run::<AmpAutodiff>(|x, weight| x.matmul(weight).tanh());
@@ -163,16 +154,15 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
 
 #[test]
 fn a_backend_of_amp_answers_as_the_plain_one() {
-    let device = Default::default();
-    assert!(AmpAutodiff::ad_enabled(&device));
-    assert!(!Amp::ad_enabled(&device));
-    assert!(Amp::sync(&device).is_ok());
-    assert_eq!(Amp::name(&device), format!("amp<{}>", Plain::name(&device)));
+    assert!(AmpAutodiff::ad_enabled(&here()));
+    assert!(!Amp::ad_enabled(&here()));
+    assert!(Amp::sync(&here()).is_ok());
+    assert_eq!(Amp::name(&here()), format!("amp<{}>", Plain::name(&here())));
     assert_eq!(Amp::device_count(0), Plain::device_count(0));
     for dtype in [DType::F16, DType::F64] {
         assert_eq!(
-            Amp::dtype_usage(&device, dtype),
-            Plain::dtype_usage(&device, dtype)
+            Amp::dtype_usage(&here(), dtype),
+            Plain::dtype_usage(&here(), dtype)
         );
     }
 }
@@ -181,15 +171,9 @@ fn a_backend_of_amp_answers_as_the_plain_one() {
 fn seeding_and_dropout_draw_as_on_the_plain_backend() {
     let _policy = enter::<InF16>();
     fn dropped<B: AutodiffBackend>() -> Vec<f32> {
-        let device = Default::default();
-        B::seed(&device, 11);
-        let x = Tensor::<B, 1>::ones([64], &device);
-        DropoutConfig::new(0.5)
-            .init()
-            .forward(x)
-            .into_data()
-            .to_vec()
-            .unwrap()
+        B::seed(&here(), 11);
+        let x = Tensor::<B, 1>::ones([64], &here());
+        DropoutConfig::new(0.5).init().forward(x).values()
     }
 
     let amp = dropped::<AmpAutodiff>();

@@ -78,7 +78,7 @@ fn all(dtype: DType) -> Option<Float> {
         }
         _ => return None,
     };
-    Some(Plain::float_from_data(data, &Default::default()))
+    Some(Plain::float_from_data(data, &here()))
 }
 
 /// The error that F32 arithmetic allows, for a result of the size `expected`: an F32 exponential of `-x` is off by `|x|`

@@ -91,7 +91,7 @@ fn noise(count: usize, seed: usize) -> Vec<f64> {
 
 fn tensor(values: &[f64], shape: &[usize], dtype: DType) -> FloatTensor<Plain> {
     let data = TensorData::new(values.to_vec(), Shape::from(shape.to_vec())).convert_dtype(dtype);
-    Plain::float_from_data(data, &Default::default())
+    Plain::float_from_data(data, &here())
 }
 
 fn read(tensor: FloatTensor<Plain>) -> Vec<f64> {

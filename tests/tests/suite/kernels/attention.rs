@@ -106,7 +106,6 @@ fn results<B: AutodiffBackend>(
     dtype: DType,
     compute: impl Fn(Attention<B>) -> FloatTensor<B>,
 ) -> Results {
-    let device = Default::default();
     let [queries, keys] = case.positions;
     let shapes = [queries, keys, keys].map(|n| [BATCH, HEADS, n, WIDTH]);
     let mut seed = 1;
@@ -115,7 +114,7 @@ fn results<B: AutodiffBackend>(
         let values = super::rows::noise(shape.iter().product(), seed);
         // Rounded to the dtype, so that all dtypes compute from the same numbers.
         let data = TensorData::new(values, shape).convert_dtype(DType::F16);
-        Tensor::<B, 4>::from_data(data.convert::<f32>(), &device)
+        Tensor::<B, 4>::from_data(data.convert::<f32>(), &here())
     };
     let leaves: Vec<_> = shapes
         .into_iter()
@@ -127,7 +126,7 @@ fn results<B: AutodiffBackend>(
         let pair = |i: usize| i * 7 % 5 < 2 || i / keys % queries == queries - 1;
         let mask: Vec<_> = (0..BATCH * HEADS * queries * keys).map(pair).collect();
         let shape = [BATCH, HEADS, queries, keys];
-        Tensor::<B, 4, Bool>::from_data(TensorData::new(mask, shape), &device).into_primitive()
+        Tensor::<B, 4, Bool>::from_data(TensorData::new(mask, shape), &here()).into_primitive()
     });
     let operand = |i: usize| primitive(leaves[i].clone().cast(dtype));
     let output = compute(Attention {

@@ -40,10 +40,10 @@ impl OnLines for AtTargets {
         of_rows[dim] = 1;
         let rows = of_rows.num_elements();
         let targets = TensorData::new(targets(rows, n), of_rows.clone());
-        let dtype = Tensor::<Plain, 1, Int>::from_ints([0], &Default::default()).dtype();
+        let dtype = Tensor::<Plain, 1, Int>::from_ints([0], &here()).dtype();
         let targets = || {
             let targets = targets.clone().convert_dtype(dtype);
-            Plain::int_from_data(targets, &Default::default())
+            Plain::int_from_data(targets, &here())
         };
         let found = log_softmax::forward::<Plain>(x(), dim, wide(x().dtype()).into());
         let sums = || found.log_sum_exp.clone();
@@ -96,26 +96,25 @@ fn log_probabilities_and_their_gradients_are_as_the_host_computes() {
 fn loss_and_gradient<B: AutodiffBackend>(
     with: impl Fn(CrossEntropyLossConfig) -> CrossEntropyLossConfig,
 ) -> (f32, Vec<f32>) {
-    let device = Default::default();
     let [rows, inner, n] = [12, 8, 40];
     let values = |elements, seed, shape: [usize; 2]| {
         let values: Vec<f32> = noise(elements, seed)
             .into_iter()
             .map(|x| x as f32)
             .collect();
-        Tensor::<B, 2>::from_data(TensorData::new(values, shape), &device)
+        Tensor::<B, 2>::from_data(TensorData::new(values, shape), &here())
     };
     let weight = values(inner * n, 1, [inner, n]).require_grad();
     // The logits are stored low, like those of a linear layer.
     let logits = values(rows * inner, 2, [rows, inner]).matmul(weight.clone());
     let data = TensorData::new(targets(rows, n), [rows]);
-    let targets = Tensor::<B, 1, Int>::from_data(data, &device);
+    let targets = Tensor::<B, 1, Int>::from_data(data, &here());
     let loss = with(CrossEntropyLossConfig::new())
-        .init(&device)
+        .init(&here())
         .forward(logits, targets);
     let grads = loss.backward();
-    let gradient = weight.grad(&grads).unwrap().into_data().to_vec().unwrap();
-    (loss.into_data().to_vec::<f32>().unwrap()[0], gradient)
+    let gradient = weight.grad(&grads).unwrap().values();
+    (loss.values()[0], gradient)
 }
 
 policy!(Fused, computing_in(Compute::F16));
@@ -159,13 +158,12 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
     let _policy = enter::<Fused>();
-    let device = Default::default();
     let values: Vec<f32> = noise(24, 3).into_iter().map(|x| x as f32).collect();
-    let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &device);
-    let x = x.matmul(Tensor::eye(6, &device));
+    let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &here());
+    let x = x.matmul(Tensor::eye(6, &here()));
     for dim in 0..2 {
         let log = activation::log_softmax(x.clone(), dim);
-        let all = log.clone().into_data().to_vec::<f32>().unwrap();
+        let all = log.clone().values();
         for (dim, shape) in [
             (0, [1, 6]),
             (0, [4, 6]),
@@ -175,13 +173,8 @@ fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor()
         ] {
             let indices: Vec<i64> = (0..shape[0] * shape[1]).map(|at| at as i64 % 4).collect();
             let at =
-                Tensor::<B, 2, Int>::from_data(TensorData::new(indices.clone(), shape), &device);
-            let found = log
-                .clone()
-                .gather(dim, at)
-                .into_data()
-                .to_vec::<f32>()
-                .unwrap();
+                Tensor::<B, 2, Int>::from_data(TensorData::new(indices.clone(), shape), &here());
+            let found = log.clone().gather(dim, at).values();
             for (place, found) in found.iter().enumerate() {
                 let (row, column) = (place / shape[1], place % shape[1]);
                 let index = indices[place] as usize;
@@ -208,14 +201,13 @@ fn a_log_softmax_that_is_apart_has_the_same_loss() {
 fn large_logits_keep_the_digits_of_the_loss() {
     let _policy = enter::<Fused>();
     fn loss<B: AutodiffBackend>() -> f32 {
-        let device = Default::default();
-        let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &device);
+        let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &here());
         let logits = logits + 10_000.0;
-        let targets = Tensor::from_ints([1, 0], &device);
+        let targets = Tensor::from_ints([1, 0], &here());
         let loss = CrossEntropyLossConfig::new()
-            .init(&device)
+            .init(&here())
             .forward(logits, targets);
-        loss.into_data().to_vec::<f32>().unwrap()[0]
+        loss.values()[0]
     }
     let (found, expected) = (loss::<B>(), loss::<PlainAutodiff>());
     assert!(

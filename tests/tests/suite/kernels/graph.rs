@@ -87,7 +87,7 @@ impl InGraph<'_> {
         let leaf = |(at, values): (usize, Vec<f64>)| {
             let data = TensorData::new(values, self.operands[at].0.to_vec());
             let data = data.convert_dtype(self.dtype(at, dtype));
-            let leaf = PlainAutodiff::float_from_data(data, &Default::default());
+            let leaf = PlainAutodiff::float_from_data(data, &here());
             PlainAutodiff::float_set_require_grad(leaf, tracked[at])
         };
         let leaves: Vec<_> = self
@@ -97,7 +97,7 @@ impl InGraph<'_> {
             .map(leaf)
             .collect();
         // Another term is tracked, so that the loss always has a backward pass.
-        let beside = Tensor::<PlainAutodiff, 1>::ones([1], &Default::default()).require_grad();
+        let beside = Tensor::<PlainAutodiff, 1>::ones([1], &here()).require_grad();
         let grads = (loss(op(leaves.clone())) + beside.clone()).backward();
         assert!(beside.grad(&grads).is_some());
         leaves
@@ -111,7 +111,7 @@ impl InGraph<'_> {
 fn loss(y: Tracked) -> Tensor<PlainAutodiff, 1> {
     let [w, v] = weights().map(|weights| {
         let data = TensorData::new(weights, SHAPE);
-        Tensor::from_data(data, (&Default::default(), DType::F32))
+        Tensor::from_data(data, (&here(), DType::F32))
     });
     let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y)).cast(DType::F32);
     (y.clone() * w).sum() + (y.clone() * y * v).sum()

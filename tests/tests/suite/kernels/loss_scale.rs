@@ -9,7 +9,7 @@ use super::{dtypes, float};
 type Float = burn::tensor::ops::FloatTensor<Plain>;
 
 fn tensor(values: &[f32]) -> Float {
-    Plain::float_from_data(TensorData::from(values), &Default::default())
+    Plain::float_from_data(TensorData::from(values), &here())
 }
 
 fn read(tensor: Float) -> Vec<f32> {

@@ -26,15 +26,14 @@ use burn_amp_tests::prelude::*;
 
 /// The float dtypes in which the device computes.
 fn dtypes() -> Vec<DType> {
-    let device = Default::default();
     [DType::F16, DType::BF16, DType::F32, DType::F64]
         .into_iter()
-        .filter(|dtype| Plain::supports_dtype(&device, *dtype))
+        .filter(|dtype| Plain::supports_dtype(&here(), *dtype))
         .collect()
 }
 
 /// A tensor of `values`, rounded to `dtype`.
 fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> FloatTensor<Plain> {
     let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
-    Plain::float_from_data(data, &Default::default())
+    Plain::float_from_data(data, &here())
 }

@@ -230,7 +230,7 @@ fn adam() -> Rule {
 fn state(scale: f32, overflowed: bool) -> Float {
     let mut state = loss_scale::state(burn_amp::config::LossScaling::Static(scale).start());
     state[3] = f32::from(overflowed);
-    Plain::float_from_data(TensorData::from(state), &Default::default())
+    Plain::float_from_data(TensorData::from(state), &here())
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn gradients_have_any_layout_and_any_number() {
     ];
     // On CUDA, reading a tensor without elements fails in burn-cubecl: a launch without cubes is refused.
     if cfg!(not(feature = "cuda")) {
-        cases.push(Tensor::empty([0, 6], &Default::default()));
+        cases.push(Tensor::empty([0, 6], &here()));
     }
     let mut lists = Vec::new();
     for is_contiguous in [false, true] {
@@ -421,7 +421,7 @@ fn gradients_have_any_layout_and_any_number() {
             let shape = gradient.dims();
             let gradient = if is_contiguous {
                 let data = gradient.into_data();
-                Tensor::<Plain, 2>::from_data(data, &Default::default())
+                Tensor::<Plain, 2>::from_data(data, &here())
             } else {
                 gradient
             };
@@ -660,7 +660,7 @@ fn split_masters_step_as_f32_masters() {
             .collect();
         let offset: Vec<i16> = bits.iter().map(|bits| *bits as u16 as i16).collect();
         let offset = TensorData::new(offset, shape);
-        let split = Master::Offset(Plain::int_from_data(offset, &Default::default()));
+        let split = Master::Offset(Plain::int_from_data(offset, &here()));
         let moments = || undefined(adam(), shape);
         let gradient = random(shape, 2, DType::F32);
         let is_overflow = [None, Some(state(8.0, true))];

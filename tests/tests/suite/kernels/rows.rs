@@ -84,10 +84,10 @@ pub fn special_rows(dtype: DType, n: usize) -> Vec<Vec<f64>> {
 /// On CUDA, writing and reading a tensor without elements fails in burn-cubecl: a launch without cubes is refused.
 pub fn tensor(values: &[f64], shape: &[usize], dtype: DType) -> Float {
     if values.is_empty() {
-        return Plain::float_empty(Shape::from(shape), &Default::default(), dtype.into());
+        return Plain::float_empty(Shape::from(shape), &here(), dtype.into());
     }
     let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
-    Plain::float_from_data(data, &Default::default())
+    Plain::float_from_data(data, &here())
 }
 
 /// A tensor of [`noise`].

@@ -58,7 +58,6 @@ fn a_mask_lets_pass_what_is_positive() {
 
 #[test]
 fn every_number_in_half_precision_is_masked() {
-    let device = Default::default();
     let bits = || 0..=u16::MAX;
     let all = |dtype| match dtype {
         DType::F16 => Some(TensorData::new(
@@ -73,7 +72,7 @@ fn every_number_in_half_precision_is_masked() {
     };
     for dtype in dtypes() {
         if let Some(data) = all(dtype) {
-            let x = Plain::float_from_data(data, &device);
+            let x = Plain::float_from_data(data, &here());
             assert_lines(&Zeroed, "all numbers", &[x, noisy(&[1 << 16], 1, dtype)], 0);
         }
     }

@@ -235,7 +235,7 @@ const MASKS: [[usize; 4]; 8] = [
 fn mask(shape: [usize; 4]) -> Tensor<Plain, 4, Bool> {
     let count: usize = shape.iter().product();
     let values: Vec<bool> = (0..count).map(|i| (i * 7 + i / 5) % 3 == 1).collect();
-    Tensor::from_data(TensorData::new(values, shape), &Default::default())
+    Tensor::from_data(TensorData::new(values, shape), &here())
 }
 
 /// Masks as programs make them: of all shapes, expanded, swapped, and cut out of larger ones.
@@ -324,7 +324,7 @@ fn hidden_rows_are_as_in_burn() {
     let shape = [1, 1, 2, 8];
     let hides: Vec<bool> = (0..16).map(|i| i < 8).collect();
     let mask = TensorData::new(hides, shape);
-    let mask = Tensor::<Plain, 4, Bool>::from_data(mask, &Default::default());
+    let mask = Tensor::<Plain, 4, Bool>::from_data(mask, &here());
     let before = |value| before(SCALE, mask.clone(), shape, value);
     for dtype in dtypes() {
         assert_masked("a hidden row", &shape, 3, dtype, || before(-1e4));

@@ -13,7 +13,7 @@ use super::{dtypes, float};
 fn state(scale: f32, overflowed: bool) -> FloatTensor<Plain> {
     let mut state = loss_scale::state(LossScaling::Static(scale).start());
     state[3] = f32::from(overflowed);
-    Plain::float_from_data(TensorData::from(state), &Default::default())
+    Plain::float_from_data(TensorData::from(state), &here())
 }
 
 /// The sum by the kernel and by the reference.

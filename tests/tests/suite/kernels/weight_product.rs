@@ -75,7 +75,7 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
         let [x, weight] = [noise(40, 4), noise(35, 5)];
         let [x, weight] = [(x, [8, 5]), (weight, [5, 7])].map(|(values, shape)| {
             let data = TensorData::new(values, shape).convert_dtype(dtype);
-            let tensor = PlainAutodiff::float_from_data(data, &Default::default());
+            let tensor = PlainAutodiff::float_from_data(data, &here());
             PlainAutodiff::float_set_require_grad(tensor, true)
         });
         let wide = if dtype == DType::F64 {
@@ -84,7 +84,7 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
             DType::F32
         };
         let bias = TensorData::new(noise(7, 6), [7]).convert_dtype(wide);
-        let bias = PlainAutodiff::float_from_data(bias, &Default::default());
+        let bias = PlainAutodiff::float_from_data(bias, &here());
         let bias = PlainAutodiff::float_set_require_grad(bias, true);
         let y = burn_amp_kernels::weight_product::forward::<PlainAutodiff>(
             x.clone(),
@@ -96,8 +96,7 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
             .sum()
             .backward();
         let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
-        let ones =
-            |shape: [usize; 2]| Plain::float_ones(shape.into(), &Default::default(), dtype.into());
+        let ones = |shape: [usize; 2]| Plain::float_ones(shape.into(), &here(), dtype.into());
         assert_eq!((of(&x).dtype(), of(&weight).dtype()), (dtype, wide));
         assert_eq!(of(&bias).dtype(), wide);
         assert_near("bias", &of(&bias), &[8.0; 7], |_| 0.0);

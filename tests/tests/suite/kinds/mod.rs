@@ -121,7 +121,7 @@ pub fn loss<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let weights: Vec<f32> = (0..shape.num_elements())
         .map(|i| (i % 7) as f32 / 4.0 - 0.5)
         .collect();
-    let weights = B::float_from_data(TensorData::new(weights, shape), &Default::default());
+    let weights = B::float_from_data(TensorData::new(weights, shape), &here());
     B::float_sum(B::float_mul(x, weights))
 }
 

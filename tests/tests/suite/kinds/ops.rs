@@ -59,7 +59,7 @@ where
     B: AutodiffBackend<InnerBackend: Kinds>,
 {
     let (results, kind) = results::<B::InnerBackend>(cell, |x| {
-        let tensor = B::InnerBackend::float_from_data(x.clone(), &Default::default());
+        let tensor = B::InnerBackend::float_from_data(x.clone(), &here());
         make::made::<B::InnerBackend>(cell.kind, tensor)
             .or_else(|| make::made_outside::<B>(cell.kind, x))
     })?;
@@ -71,7 +71,7 @@ fn in_graph<B: AutodiffBackend + Kinds>(cell: Cell) -> Option<(Vec<Values>, Opti
     let mut leaf = None;
     let leaf_of = std::cell::RefCell::new(&mut leaf);
     let (outputs, kind) = results::<B>(cell, |x| {
-        let x = B::float_set_require_grad(B::float_from_data(x, &Default::default()), true);
+        let x = B::float_set_require_grad(B::float_from_data(x, &here()), true);
         **leaf_of.borrow_mut() = Some(x.clone());
         make::made::<B>(cell.kind, x)
     })?;

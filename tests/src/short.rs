@@ -1,0 +1,31 @@
+//! What most tests do, in few words.
+
+use crate::prelude::*;
+
+/// The device under test.
+pub fn here<D: Default>() -> D {
+    D::default()
+}
+
+/// Reads a tensor.
+pub trait Values {
+    /// The values, which are F32.
+    fn values(&self) -> Vec<f32>;
+}
+
+impl<B: Backend, const D: usize> Values for Tensor<B, D> {
+    fn values(&self) -> Vec<f32> {
+        self.to_data().into_vec().expect("the values are F32")
+    }
+}
+
+/// Steps a model by the gradients of a loss.
+pub fn stepped<B: AutodiffBackend, M: AutodiffModule<B>>(
+    optimizer: &mut impl Optimizer<M, B>,
+    lr: f64,
+    loss: Tensor<B, 1>,
+    model: M,
+) -> M {
+    let grads = GradientsParams::from_grads(loss.backward(), &model);
+    optimizer.step(lr, model, grads)
+}
