@@ -5,16 +5,11 @@
 
 use std::{env, process::ExitCode};
 
-use burn::{
-    backend::Flex,
-    module::ParamId,
-    optim::{Adam, adaptor::OptimizerAdaptor},
-    record::NamedMpkBytesRecorder,
-};
+use burn::{backend::Flex, module::ParamId, optim::Adam, record::NamedMpkBytesRecorder};
 use burn_amp::{
     Amp, Autodiff,
     config::{Locate, OverflowConfig, ReportConfig},
-    optim::{AmpAdaptor, GradScaler},
+    optim::GradScaler,
 };
 use burn_amp_tests::prelude::*;
 

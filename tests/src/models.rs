@@ -5,20 +5,17 @@ use std::sync::{Mutex, PoisonError};
 use burn::{
     nn::{
         self,
-        attention::{MhaInput, MultiHeadAttentionConfig, generate_autoregressive_mask},
-        conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig},
+        attention::generate_autoregressive_mask,
+        conv::{ConvTranspose2d, ConvTranspose2dConfig},
         interpolate::{Interpolate2d, Interpolate2dConfig, InterpolateMode},
-        loss::{BinaryCrossEntropyLossConfig, CTCLossConfig, CrossEntropyLossConfig},
+        loss::{BinaryCrossEntropyLossConfig, CTCLossConfig},
         pool::{
             AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, AvgPool2d, AvgPool2dConfig, MaxPool2d,
             MaxPool2dConfig,
         },
         transformer::{TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{
-        activation::{log_softmax, softmax},
-        module::attention,
-    },
+    tensor::{activation::log_softmax, module::attention},
 };
 
 use crate::{near::Named, prelude::*};

@@ -2,8 +2,6 @@
 
 use std::sync::OnceLock;
 
-use burn::{nn::Relu, record::Record};
-
 use crate::prelude::*;
 
 /// Two layers and a gain: five leaves, that is, tensors that require a gradient.

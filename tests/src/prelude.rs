@@ -1,38 +1,56 @@
 //! What most tests name.
 
+pub use std::panic::{AssertUnwindSafe, catch_unwind};
+
 pub use burn::{
+    grad_clipping::GradientClippingConfig,
     module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param},
-    nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig},
+    nn::{
+        BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
+        LinearConfig, Relu,
+        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
+        conv::{Conv2d, Conv2dConfig},
+        loss::CrossEntropyLossConfig,
+    },
     optim::{
-        AdamConfig, AdamWConfig, GradientsAccumulator, GradientsParams, Optimizer, RmsPropConfig,
-        SgdConfig, momentum::MomentumConfig,
+        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsAccumulator, GradientsParams,
+        MuonConfig, Optimizer, RmsPropConfig, SgdConfig, adaptor::OptimizerAdaptor,
+        decay::WeightDecayConfig, momentum::MomentumConfig,
     },
     prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
+    record::{
+        BinBytesRecorder, BinFileRecorder, FullPrecisionSettings, HalfPrecisionSettings, Record,
+        Recorder,
+    },
     tensor::{
         Bool, DType, Distribution, FloatDType, Int, Shape, Tensor, TensorData, TensorMetadata,
         TensorPrimitive,
+        activation::{gelu, relu, sigmoid, softmax},
         backend::{AutodiffBackend, Backend},
         ops::FloatTensorOps,
     },
 };
 pub use burn_amp::{
-    cast_params, cast_params_to,
+    AmpBackend, cast_params, cast_params_to,
     config::{Class, Op, Precision, Preset},
-    loss_scale,
-    optim::{AmpOptimizer, LossScaleOptimizer},
-    scaling::Outcome,
+    extend::Amped,
+    full_precision, loss_scale,
+    optim::{
+        AmpAdaptor, AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, Masters,
+        OptimizerConfig,
+    },
+    scaling::{Outcome, name_parameters},
     storage_dtype,
 };
 pub use burn_backend::{
-    read_sync,
-    tensor::{BoolTensor, FloatTensor, IntTensor},
+    BoolDType, IntDType, Scalar, Slice, get_device_settings, read_sync,
+    tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor},
 };
 
 pub use crate::{
     Amp, AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, InBf16, InF16,
     LossScaleConfig, LossScaleMode, OneByOne, Plain, PlainAutodiff, ReferenceAutodiff, References,
-    changed, computing_in, enter, enter_config, for_each_low_policy, in_bf16, in_f16,
+    UnscaledF16, changed, computing_in, enter, enter_config, for_each_low_policy, in_bf16, in_f16,
     models::{load, noise, save, seeded},
     near::{epsilon, precision},
     policy, scaling,

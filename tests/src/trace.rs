@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 
-use burn_amp::AmpBackend;
-
 use crate::prelude::*;
 use instrumented::{Instrument, Instrumented, Value};
 

@@ -5,11 +5,9 @@
 
 use std::{fs, path::Path, thread::sleep, time::Duration};
 
-use burn::nn::{
-    loss::CrossEntropyLossConfig,
-    transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
+use burn::nn::transformer::{
+    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
 };
-use burn_amp::optim::Clipping;
 use burn_amp_tests::{prelude::*, trace::Trace, *};
 
 policy!(WithKernels, computing_in(Compute::F16));

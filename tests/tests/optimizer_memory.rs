@@ -5,11 +5,7 @@
 //! Law: the estimate of `memory` is what parameters, masters and moments take.
 #![cfg(not(feature = "cubecl"))]
 
-use burn_amp::{
-    extend::{Amped, NoGraph},
-    memory,
-    optim::{Masters, Moments},
-};
+use burn_amp::{extend::NoGraph, memory, optim::Moments};
 use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
 

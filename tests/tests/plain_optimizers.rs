@@ -5,12 +5,8 @@
 
 use std::{env, process::Command};
 
-use burn::optim::{AdaGradConfig, AdanConfig, LBFGSConfig, MuonConfig, decay::WeightDecayConfig};
-use burn_amp::{
-    config::ParamPattern,
-    optim::{Clipping, MasterWeights, clip},
-    scaling::name_parameters,
-};
+use burn::optim::LBFGSConfig;
+use burn_amp::{config::ParamPattern, optim::clip};
 use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 
 policy!(WithoutSync, in_f16(|it| it.loss_scale.sync = false));

@@ -7,11 +7,10 @@
 
 use burn::{
     nn::{
-        BatchNorm, BatchNormConfig, Lstm, LstmConfig, PaddingConfig2d,
-        conv::{Conv2d, Conv2dConfig},
+        Lstm, LstmConfig, PaddingConfig2d,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{activation::relu, module::attention},
+    tensor::module::attention,
 };
 use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;

@@ -2,8 +2,8 @@
 //!
 //! These tests have a binary of their own, because each warning is given once per process.
 
-use burn::{nn::Relu, record::HalfPrecisionSettings, tensor::f16};
-use burn_amp::{config::ParamPattern, optim::MasterWeights, scaling::name_parameters};
+use burn::tensor::f16;
+use burn_amp::config::ParamPattern;
 use burn_amp_tests::{apart::Amp, apart::AmpAutodiff, prelude::*, warnings::warnings_with};
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {

@@ -12,11 +12,6 @@ mod movement;
 mod operand;
 mod qtensor;
 
-use burn_backend::{
-    BoolDType, IntDType, Scalar, get_device_settings,
-    tensor::{Device, QuantizedTensor},
-};
-
 use crate::prelude::*;
 
 pub use operand::Operand;

@@ -1,7 +1,5 @@
 //! The cases of `FloatTensorOps` that move, select or replace values.
 
-use burn_backend::{Slice, tensor::IndexingUpdateOp};
-
 use crate::prelude::*;
 
 use super::{Case, Operand, Output};

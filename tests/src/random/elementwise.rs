@@ -1,7 +1,5 @@
 //! Ops that compute each element of the result from the elements at its place.
 
-use burn_backend::Scalar;
-
 use crate::prelude::*;
 
 use super::{

@@ -6,10 +6,9 @@
 
 use burn::nn::{
     self,
-    attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
     conv::{
-        Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, ConvTranspose1d, ConvTranspose1dConfig,
-        ConvTranspose2d, ConvTranspose2dConfig,
+        Conv1d, Conv1dConfig, ConvTranspose1d, ConvTranspose1dConfig, ConvTranspose2d,
+        ConvTranspose2dConfig,
     },
 };
 

@@ -1,7 +1,5 @@
 //! Ops that move, select and copy values, and ops that change what is known about a tensor.
 
-use burn_backend::{Slice, tensor::IndexingUpdateOp};
-
 use crate::prelude::*;
 
 use super::{

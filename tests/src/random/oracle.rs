@@ -3,12 +3,13 @@
 use std::{
     cell::Cell,
     fmt,
-    panic::{self, AssertUnwindSafe},
+    panic::{self},
     sync::Once,
 };
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_amp_core::Precision;
+
+use crate::prelude::*;
 
 use super::{
     bound::{ByHandRuns, Off, has_zero_gradient},

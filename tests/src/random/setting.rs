@@ -1,7 +1,5 @@
 //! What a program needs besides its operands: the device, constants and masks.
 
-use burn_backend::{BoolDType, IntDType, get_device_settings, tensor::Device};
-
 use crate::prelude::*;
 
 use super::{literal::Literal, rng};

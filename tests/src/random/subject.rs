@@ -8,7 +8,6 @@ use burn::backend::{
 };
 use burn_amp::{
     Amp,
-    optim::OptimizerConfig,
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
 

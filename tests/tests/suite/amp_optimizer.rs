@@ -1,9 +1,7 @@
 //! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy.
 
-use burn::grad_clipping::GradientClippingConfig;
 #[cfg(not(feature = "vulkan"))] // for the test in BF16
-use burn_amp::optim::Masters;
-use burn_amp::optim::{Clipping, MasterModel, MasterWeights, OptimizerConfig, clip};
+use burn_amp::optim::{MasterModel, clip};
 use burn_amp_tests::{
     net::{Net, poisoned},
     prelude::*,

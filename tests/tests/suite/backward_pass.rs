@@ -1,7 +1,5 @@
 //! Law: a graph is used once, facts about values end where it is cut, and a pass without parameters moves no scale.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn::tensor::activation::log_softmax;
 use burn_amp_tests::prelude::*;
 

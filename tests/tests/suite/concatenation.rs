@@ -1,7 +1,7 @@
 //! Law: products read a concatenation in low precision; any other reader gets the F32 values of its parts.
 
 use burn_amp::extend::Kind;
-use burn_amp_tests::{UnscaledF16, prelude::*};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

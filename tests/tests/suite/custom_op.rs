@@ -11,7 +11,7 @@ use burn::{
     },
     tensor::ops::ActivationOps,
 };
-use burn_amp::{Amp, AmpBackend, extend::Graph, full_precision};
+use burn_amp::{Amp, extend::Graph};
 use burn_amp_tests::{
     near::{Named, assert_near},
     prelude::*,

@@ -1,6 +1,5 @@
 //! Law: diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
 
-use burn::tensor::activation::{gelu, softmax};
 use burn_amp::{config::Locate, diagnose};
 use burn_amp_tests::{
     InForce,

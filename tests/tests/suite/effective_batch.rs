@@ -3,8 +3,7 @@
 //! An *effective batch* is all micro-batches whose gradients are summed for one step. It is skipped whole, and steps of
 //! other optimizers are not skipped.
 
-use burn::optim::adaptor::OptimizerAdaptor;
-use burn_amp::extend::{Amped, NoGraph};
+use burn_amp::extend::NoGraph;
 use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;

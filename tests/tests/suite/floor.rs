@@ -1,8 +1,5 @@
 //! Law: a loss that needs a scale below 1 trains as in F32, and one bad batch ends no run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn::tensor::activation::softmax;
 use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;

@@ -2,10 +2,10 @@
 //!
 //! Law: `GradScaler` does in PyTorch's scenarios what PyTorch's does.
 
-use burn::{backend::Autodiff, record::HalfPrecisionSettings};
+use burn::backend::Autodiff;
 use burn_amp::{
     config::LossScaling,
-    optim::{Clipping, GradScaler, Scaled, ScalerError, clip},
+    optim::{GradScaler, Scaled, ScalerError, clip},
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::prelude::*;

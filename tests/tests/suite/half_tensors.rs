@@ -1,6 +1,5 @@
 //! Tensors that the user stores in half precision, and sums that half precision cannot hold.
 
-use burn::tensor::IndexingUpdateOp;
 use burn_amp_tests::prelude::*;
 
 /// Under `o0`, ops of half-precision tensors are those of the plain backend.

@@ -3,14 +3,8 @@
 
 use std::fs;
 
-use burn::{
-    optim::decay::WeightDecayConfig,
-    record::{BinFileRecorder, FileRecorder, NamedMpkFileRecorder},
-};
-use burn_amp::{
-    extend::{Amped, NoGraph},
-    optim::{AmpAdaptor, Masters, Moments, OptimizerConfig},
-};
+use burn::record::{FileRecorder, NamedMpkFileRecorder};
+use burn_amp::{extend::NoGraph, optim::Moments};
 use burn_amp_tests::{
     net::{Net, contents, poisoned},
     prelude::*,

@@ -24,7 +24,7 @@ use burn::{
 };
 use burn_amp::{
     metric::AmpMetric,
-    optim::{Clipping, GradientNorm, HoldOnSkip, clip, global_norm},
+    optim::{GradientNorm, HoldOnSkip, clip, global_norm},
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::prelude::*;

@@ -5,11 +5,8 @@
 #[cfg(not(feature = "vulkan"))] // the software driver has no BF16
 mod split;
 
-use burn::{
-    optim::{AdaGradConfig, AdanConfig, MuonConfig, SimpleOptimizer, adaptor::OptimizerAdaptor},
-    record::HalfPrecisionSettings,
-};
-use burn_amp::optim::{MasterModel, MasterWeights, Masters, OptimizerConfig};
+use burn::optim::SimpleOptimizer;
+use burn_amp::optim::MasterModel;
 use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;

@@ -2,7 +2,6 @@
 //! of their parameters are F32.
 
 use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
-use burn_amp::extend::Amped;
 use burn_amp_tests::{
     models::{self, Example, run},
     near::assert_near,

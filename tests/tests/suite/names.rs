@@ -1,6 +1,6 @@
 //! The names of parameters in reports of skipped steps, for programs that do not tell them.
 
-use burn_amp::scaling::{Skip, name_parameters};
+use burn_amp::scaling::Skip;
 use burn_amp_tests::prelude::*;
 
 const CONFIG: fn() -> Config = || scaling(Compute::F16, LossScaleMode::Dynamic);

@@ -1,7 +1,7 @@
 //! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it.
 
 use burn::{
-    nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig, RmsNormConfig},
+    nn::{GroupNormConfig, InstanceNormConfig, RmsNormConfig},
     tensor::activation,
 };
 use burn_amp_tests::prelude::*;

@@ -1,10 +1,6 @@
 //! An optimizer whose state is multiplied with itself steps as in F32, before and after a checkpoint.
 
-use burn::{
-    optim::{LearningRate, SimpleOptimizer, adaptor::OptimizerAdaptor},
-    record::Record,
-    tensor::Device,
-};
+use burn::optim::{LearningRate, SimpleOptimizer};
 use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;

@@ -1,11 +1,6 @@
 //! Law: given the same gradients, every optimizer makes the same steps as on the plain backend, bit for bit.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    optim::{
-        AdaGradConfig, AdanConfig, LBFGSConfig, LineSearchFn, MuonConfig, decay::WeightDecayConfig,
-    },
-};
+use burn::optim::{LBFGSConfig, LineSearchFn};
 use burn_amp_tests::prelude::*;
 
 /// A configuration that makes an optimizer for any backend.

@@ -1,6 +1,6 @@
 //! Law: a step with outlying gradients leaves no trace, if `gradients.max_norm_ratio` says which are.
 
-use burn_amp::{config::GradientsConfig, optim::Clipping};
+use burn_amp::config::GradientsConfig;
 use burn_amp_tests::prelude::*;
 
 fn guarded(max_norm_ratio: u32) -> Config {

@@ -4,7 +4,6 @@ use burn::{
     module::Initializer,
     tensor::linalg::{self, Norm},
 };
-use burn_amp::full_precision;
 use burn_amp_tests::prelude::*;
 
 /// A matrix without symmetries, whose entries half precision would round.

@@ -1,7 +1,6 @@
 //! Law: after an overflow, parameters and optimizer state are bit-identical to before, and the scale changes as in
 //! PyTorch's tests.
 
-use burn::optim::{AdaGradConfig, decay::WeightDecayConfig};
 use burn_amp_tests::{
     net::{Net, contents, poisoned},
     prelude::*,

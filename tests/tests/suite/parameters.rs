@@ -1,6 +1,6 @@
 //! Law: a rule in `[parameters]` has the bits of `full_precision`.
 
-use burn_amp::{config::ParamPattern, extend::Amped, full_precision, scaling::name_parameters};
+use burn_amp::config::ParamPattern;
 use burn_amp_tests::prelude::*;
 
 /// F16, which every backend under test has, at a scale that does not matter.

@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use burn::tensor::activation::softmax;
 use burn_amp::{
     Amp,
     config::{ConfigError, InForceBy, SetupError},
-    configure, effective_config, full_precision,
+    configure, effective_config,
 };
 use burn_amp_tests::prelude::*;
 

@@ -1,14 +1,6 @@
 //! Presets `o2` and `o3`: how parameters are stored, and how much memory they need.
 
-use burn::{
-    nn::{BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, loss::CrossEntropyLossConfig},
-    optim::{AdaGradConfig, AdanConfig, MuonConfig},
-};
-use burn_amp::{
-    extend::Amped,
-    memory,
-    optim::{MasterWeights, Masters},
-};
+use burn_amp::memory;
 use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;

@@ -9,17 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use burn::{
-    optim::adaptor::OptimizerAdaptor,
-    record::{
-        BinFileRecorder, CompactRecorder, DefaultRecorder, FileRecorder, PrettyJsonFileRecorder,
-        Record, RecorderError,
-    },
+use burn::record::{
+    CompactRecorder, DefaultRecorder, FileRecorder, PrettyJsonFileRecorder, RecorderError,
 };
-use burn_amp::{
-    optim::{AmpAdaptor, MasterWeights, Masters, Moments},
-    scaling::LossScaleRecord,
-};
+use burn_amp::{optim::Moments, scaling::LossScaleRecord};
 use burn_amp_tests::prelude::*;
 
 /// F16 with a loss scale that grows every 4 finite steps, so that gradients overflow now and then.

@@ -1,6 +1,6 @@
 //! Law: a reader of a saturating result gets its F32 value, and losses on probabilities train as in F32.
 
-use burn::tensor::activation::{sigmoid, softmax, tanh};
+use burn::tensor::activation::tanh;
 use burn_amp::to_f32;
 use burn_amp_tests::prelude::*;
 

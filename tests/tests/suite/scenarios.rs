@@ -2,11 +2,7 @@
 //!
 //! Law: dropout, seeding, devices and several losses behave as without Amp.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    nn::loss::BinaryCrossEntropyLossConfig,
-    tensor::activation::{relu, sigmoid},
-};
+use burn::nn::loss::BinaryCrossEntropyLossConfig;
 use burn_amp_tests::{
     models::gradients,
     near::{Named, assert_near},

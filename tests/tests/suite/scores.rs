@@ -1,9 +1,7 @@
 //! Law: the scores of attention that is composed of single ops are scaled and masked by the softmax, and are Burn's
 //! for other readers.
 
-use burn::{
-    backend::autodiff::checkpoint::strategy::BalancedCheckpointing, tensor::activation::softmax,
-};
+use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
 use burn_amp_tests::{
     near::{Named, assert_near},
     prelude::*,

@@ -1,6 +1,6 @@
 //! Law: no activation and no evaluated weight is lowered twice.
 
-use burn::nn::{BatchNorm, BatchNormConfig, Lstm, LstmConfig};
+use burn::nn::{Lstm, LstmConfig};
 use burn_amp_tests::{
     prelude::*,
     trace::{Trace, calls},

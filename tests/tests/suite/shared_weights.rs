@@ -5,7 +5,6 @@
 
 use burn::tensor::module::linear;
 use burn_amp_tests::{
-    UnscaledF16,
     prelude::*,
     trace::{Trace, calls},
 };

@@ -4,8 +4,7 @@
 //! otherwise they stay on the device, where the step of all parameters writes nothing after an overflow. Other optimizers
 //! wait.
 
-use burn::optim::{AdaGradConfig, AdanConfig};
-use burn_amp::{optim::OptimizerConfig, scaling::LossScaleRecord};
+use burn_amp::scaling::LossScaleRecord;
 use burn_amp_tests::{
     net::{Net, contents, poisoned},
     prelude::*,

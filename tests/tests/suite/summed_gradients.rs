@@ -1,8 +1,7 @@
 //! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once; under a
 //! policy that lowers nothing, they are those of the plain backend.
 
-use burn::nn::{Embedding, EmbeddingConfig};
-use burn_amp_tests::{UnscaledF16, prelude::*};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 

@@ -2,7 +2,7 @@
 //! each leaf (a tensor that requires a gradient) is checked once. The tests compare complete lists of the ops that
 //! reach the plain backend.
 
-use burn::tensor::{activation::softmax, module::conv2d, ops::ConvOptions};
+use burn::tensor::{module::conv2d, ops::ConvOptions};
 use burn_amp_tests::{
     prelude::*,
     trace::{Trace, calls},

@@ -2,14 +2,8 @@
 //! either.
 
 use burn::{
-    nn::{
-        BatchNorm, BatchNormConfig, Dropout, DropoutConfig,
-        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
-        conv::{Conv2d, Conv2dConfig},
-        loss::CrossEntropyLossConfig,
-    },
+    nn::{Dropout, DropoutConfig},
     prelude::ElementConversion as _,
-    tensor::activation::gelu,
 };
 use burn_amp_tests::prelude::*;
 

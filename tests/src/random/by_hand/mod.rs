@@ -22,7 +22,7 @@ use std::{cell::RefCell, cmp::Ordering};
 
 use burn::backend::Flex;
 use burn_amp_core::{Policy, scalar};
-use burn_backend::{BackendTypes, DTypeUsageSet, tensor::QuantizedTensor};
+use burn_backend::{BackendTypes, DTypeUsageSet};
 
 use crate::prelude::*;
 

@@ -7,10 +7,9 @@ use burn_amp_core::{
     activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops, q_tensor_ops,
 };
 use burn_backend::{
-    BoolDType, ExecutionError, IntDType, Scalar, Slice,
+    ExecutionError,
     ops::*,
     quantization::{QuantScheme, QuantizationParametersPrimitive},
-    tensor::{Device, IndexingUpdateOp, QuantizedTensor},
 };
 
 use crate::prelude::*;

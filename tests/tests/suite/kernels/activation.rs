@@ -1,10 +1,7 @@
 //! Activation functions, compared with the host in F64, and GELU with Burn's.
 
 use burn::tensor::{bf16, f16};
-use burn_amp_kernels::{
-    AmpBackend,
-    activation::{self, Activation},
-};
+use burn_amp_kernels::activation::{self, Activation};
 use burn_amp_tests::prelude::*;
 
 use super::{

@@ -1,9 +1,6 @@
 //! One log-probability per row and its gradient, and Burn's cross entropy loss under Amp.
 
-use burn::{
-    nn::loss::CrossEntropyLossConfig,
-    tensor::{activation, ops::IntTensorOps},
-};
+use burn::tensor::{activation, ops::IntTensorOps};
 use burn_amp_kernels::{cross_entropy, log_softmax};
 use burn_amp_tests::prelude::*;
 

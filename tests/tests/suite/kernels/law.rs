@@ -1,7 +1,6 @@
 //! The law for kernels that compute line by line: what a kernel makes of each line is what the host makes of it in F64, in
 //! every dtype, for short and long lines, along every dimension, wherever the operands lie in memory.
 
-use burn_amp_kernels::AmpBackend;
 use burn_amp_tests::prelude::*;
 
 use super::rows::{self, Float, layouts, noisy, read, right_halves, special_rows, tensor};

@@ -1,7 +1,7 @@
 //! A kernel of one's own, which has nothing but a reference, compared with Burn's ops.
 
 use burn_amp_kernels::{
-    AmpBackend, Kernel,
+    Kernel,
     kernel::{Meta, Tensors, TensorsOf},
 };
 use burn_amp_tests::prelude::*;

@@ -1,6 +1,5 @@
 //! Rows for the tests of row-wise ops, and comparisons with what the host computes in F64.
 
-use burn::tensor::Slice;
 use burn_amp_tests::prelude::*;
 
 pub type Float = FloatTensor<Plain>;

@@ -2,7 +2,6 @@
 
 use burn_amp::extend::Kind;
 use burn_amp_tests::prelude::*;
-use burn_backend::{BoolDType, get_device_settings};
 
 fn tensor<B: Backend>(shape: &Shape, value: impl Fn(usize) -> f32) -> FloatTensor<B> {
     let values: Vec<f32> = (0..shape.num_elements()).map(value).collect();

@@ -1,7 +1,5 @@
 //! All ops with a class, as readers of each kind of tensor.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn_amp::{extend::Kind, thresholds};
 use burn_amp_tests::{
     cases::{Case, Output, Setting},

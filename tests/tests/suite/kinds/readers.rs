@@ -1,8 +1,8 @@
 //! Ways to read a tensor that are not ops.
 
-use std::{panic::catch_unwind, thread};
+use std::thread;
 
-use burn::{record::Record, tensor::Transaction};
+use burn::tensor::Transaction;
 use burn_amp::{extend::Kind, thresholds};
 use burn_amp_tests::prelude::*;
 

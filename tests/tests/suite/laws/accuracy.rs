@@ -1,7 +1,5 @@
 //! Law: the results of each op, in BF16 and F16, are as near to those in F64 as its class allows.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn_amp_tests::prelude::*;
 
 use super::drive::*;

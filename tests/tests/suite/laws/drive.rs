@@ -1,10 +1,6 @@
 //! Runs the cases of all ops: on the plain backend, under Amp, and in F64.
 
-use std::{
-    cell::RefCell,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{cell::RefCell, sync::Arc};
 
 use burn_amp::{extend::AmpTensor, observe::Observer};
 use burn_amp_tests::{

@@ -10,8 +10,6 @@ mod parity;
 mod replay;
 mod scalar;
 
-use std::panic::catch_unwind;
-
 use burn_amp_tests::{cases::Case, prelude::*};
 
 use self::drive::*;

@@ -1,12 +1,9 @@
 //! Law: under `o0` every op of tensors in any float dtype has the values and gradients of the plain backend, bit for bit.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use burn_amp_tests::{
     cases::{Case, Output, Setting},
     prelude::*,
 };
-use burn_backend::tensor::Device;
 
 use super::drive::*;
 

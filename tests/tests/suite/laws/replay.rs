@@ -1,9 +1,6 @@
 //! Law: each op, recorded alone in a step, computes the same bits when the step is run again from its file.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use burn_amp::{
     config::{Locate, OverflowConfig},

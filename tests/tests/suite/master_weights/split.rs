@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use burn::{
-    record::Record,
-    tensor::{TensorData, bf16},
-};
+use burn::tensor::bf16;
 use burn_amp::optim::MasterState;
+use burn_amp_tests::prelude::*;
 
 use super::*;
 

@@ -1,10 +1,9 @@
 //! Law: a list of parameters steps as Burn's optimizers do: bit for bit in the reference, within an ulp in the kernel.
 
 use burn::{
-    optim::{SimpleOptimizer, decay::WeightDecayConfig},
+    optim::SimpleOptimizer,
     tensor::{Tolerance, ops::IntTensorOps},
 };
-use burn_amp::optim::OptimizerConfig;
 use burn_amp_kernels::{
     loss_scale,
     optimizer::{
