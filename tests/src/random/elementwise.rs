@@ -1,13 +1,7 @@
 //! Ops that compute each element of the result from the elements at its place.
 
-use crate::prelude::*;
-
-use super::{
-    literal::Literal,
-    setting::{Mask, Setting},
-    shape::{broadcast, same},
-    table::{Text, table},
-};
+use super::all::*;
+use super::shape::{broadcast, same};
 
 table! {
     /// Ops that compute each element of the result from the elements at its place.

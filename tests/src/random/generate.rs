@@ -5,24 +5,8 @@
 
 use burn::backend::Autodiff;
 
-use crate::prelude::*;
-
-use super::{
-    by_hand::ByHand,
-    limits::Limits,
-    model::{Model, leaf_seed, values},
-    motif,
-    oracle::caught,
-    program::{Leaf, LeafKind, Op, Optimizer, Program, Read, Step},
-    propose,
-    rng::Rng,
-    run::data,
-    setting::Setting,
-    shape::Shape,
-};
-use super::{
-    elementwise::Elementwise, layers::LayerSpec, movement::Movement, reduction::Reduction,
-};
+use super::all::*;
+use super::{by_hand::ByHand, motif, propose};
 
 /// The backend on which exact values are computed.
 pub type Exact = Autodiff<ByHand>;

@@ -12,14 +12,8 @@ use burn::nn::{
     },
 };
 
-use crate::prelude::*;
-
-use super::{
-    draw::Draw,
-    rng::Rng,
-    setting::Setting,
-    shape::{Shape, windows},
-};
+use super::all::*;
+use super::shape::windows;
 
 /// Declares the layers from rows `Name [sizes] { other numbers } [ranks] shape => module = configuration => result`.
 ///

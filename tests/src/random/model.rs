@@ -2,14 +2,7 @@
 
 use burn::module::ParamId;
 
-use crate::prelude::*;
-
-use super::{
-    layers::Layer,
-    program::{Leaf, LeafKind, Program},
-    rng::Rng,
-    setting::Setting,
-};
+use super::all::*;
 
 /// The parameters of a program.
 #[derive(Module, Debug)]

@@ -9,14 +9,10 @@ use std::{
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 
-use crate::prelude::*;
-
+use super::all::*;
 use super::{
     bound::{ByHandRuns, Off, has_zero_gradient},
-    outcome::{Circumstances, Outcome},
-    program::Program,
-    run::run,
-    subject::{Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under},
+    subject::{Checkpointed, F16, F16OnDevice, O0},
 };
 
 /// What differs from what it should be.

@@ -2,12 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    literal::Literal,
-    model::leaf_seed,
-    movement::Movement,
-    program::{LeafKind, Op, Program},
-};
+use super::all::*;
 
 /// The program as a function that compiles where `use burn_amp_tests::random::printed::*` is.
 ///

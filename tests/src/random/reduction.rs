@@ -2,14 +2,8 @@
 
 use burn_backend::ops::AttentionModuleOptions;
 
-use crate::prelude::*;
-
-use super::{
-    literal::Literal,
-    setting::Setting,
-    shape::{along, one, product, reduced, resized, same, windows},
-    table::{Text, table},
-};
+use super::all::*;
+use super::shape::{along, one, product, reduced, resized, same, windows};
 
 table! {
     /// Products of matrices, reductions, and ops along a dimension.

@@ -1,8 +1,7 @@
 //! What a program needs besides its operands: the device, constants and masks.
 
-use crate::prelude::*;
-
-use super::{literal::Literal, rng};
+use super::all::*;
+use super::rng;
 
 /// The device on which a program runs.
 #[derive(Clone)]

@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-use super::{
-    layers::LayerSpec,
-    oracle::{Failure, Verdict},
-    program::{Leaf, LeafKind, Op, Optimizer, Program, Read},
-    shape::Shape,
-};
+use super::all::*;
 
 /// The most programs that are tried.
 const MOST_TRIES: usize = 2000;

@@ -11,12 +11,8 @@ use burn_amp::{
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
 
-use super::{
-    by_hand::{self, Scope, Uses},
-    model::{Model, Stepper, Unscale, stepper},
-    program::Optimizer,
-};
-use crate::prelude::*;
+use super::all::*;
+use super::by_hand::{self, Scope, Uses};
 
 /// A backend, and what is particular about it.
 pub trait Subject {

@@ -2,12 +2,8 @@
 
 use burn::tensor::{bf16, f16};
 use burn_amp_kernels::activation::{self, Activation};
-use burn_amp_tests::prelude::*;
 
-use super::{
-    law::{self, Device, Host, OnLines, assert_lines},
-    rows::{Float, dtypes, read, tensor},
-};
+use super::prelude::*;
 
 const ACTIVATIONS: [Activation; 3] = [Activation::Gelu, Activation::Sigmoid, Activation::Tanh];
 

@@ -1,9 +1,8 @@
 //! Concatenation and its inverse, compared with Burn's ops bit by bit: they only move values.
 
 use burn_amp_kernels::cat;
-use burn_amp_tests::prelude::*;
 
-use super::rows::{Float, dtypes, noisy, read};
+use super::prelude::*;
 
 /// So many tensors that can be put side by side in dimension `dim`. Some are empty there, and some lie in memory in
 /// another order.

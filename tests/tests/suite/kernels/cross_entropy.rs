@@ -2,13 +2,9 @@
 
 use burn::tensor::{activation, ops::IntTensorOps};
 use burn_amp_kernels::{cross_entropy, log_softmax};
-use burn_amp_tests::prelude::*;
 
-use super::{
-    law::{self, Device, Host, OnLines},
-    log_softmax::{of_logarithm, on_host},
-    rows::{Float, dtypes, epsilon, noise, slack, tensor, wide},
-};
+use super::log_softmax::{of_logarithm, on_host};
+use super::prelude::*;
 
 type B = AmpAutodiff;
 

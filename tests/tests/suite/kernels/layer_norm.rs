@@ -2,16 +2,8 @@
 
 use burn::tensor::ops::ModuleOps;
 use burn_amp_kernels::layer_norm;
-use burn_amp_tests::prelude::*;
 
-use super::{
-    graph::{InGraph, SHAPE, Tracked},
-    law::{self, Device, Host, OnLines, assert_lines},
-    rows::{
-        Float, along, assert_near, dtypes, epsilon, last, noise, noisy, read, slack, special_rows,
-        tensor, wide,
-    },
-};
+use super::prelude::*;
 
 const EPSILON: f64 = 1e-5;
 

@@ -2,13 +2,8 @@
 
 use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::log_softmax;
-use burn_amp_tests::prelude::*;
 
-use super::{
-    graph::{InGraph, SHAPE},
-    law::{self, Device, Host, OnLines, assert_lines, places_hold},
-    rows::{Float, along, dtypes, epsilon, noisy, slack, wide},
-};
+use super::prelude::*;
 
 /// The largest element of a row, and `log(sum(exp(x - max)))`.
 fn statistics(x: &[f64]) -> [f64; 2] {

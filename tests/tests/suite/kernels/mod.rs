@@ -37,3 +37,17 @@ fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> Flo
     let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
     Plain::float_from_data(data, &here())
 }
+
+/// What most of these tests name.
+mod prelude {
+    pub use burn_amp_tests::prelude::*;
+
+    pub(super) use super::{
+        graph::{InGraph, SHAPE, Tracked},
+        law::{self, Device, EXACT, Host, Near, OnLines, assert_lines, places_hold},
+        rows::{
+            Float, along, assert_near, dtypes, epsilon, last, layouts, noise, noisy, read, slack,
+            special_rows, tensor, wide,
+        },
+    };
+}

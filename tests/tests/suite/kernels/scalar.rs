@@ -1,12 +1,8 @@
 //! Ops of a tensor and a scalar, bit for bit.
 
 use burn_amp_kernels::scalar::{self, ScalarOp};
-use burn_amp_tests::prelude::*;
 
-use super::{
-    law::{self, Device, EXACT, Host, OnLines},
-    rows::Float,
-};
+use super::prelude::*;
 
 const OPS: [ScalarOp; 5] = [
     ScalarOp::Add,

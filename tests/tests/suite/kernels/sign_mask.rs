@@ -2,12 +2,8 @@
 
 use burn::tensor::{bf16, f16};
 use burn_amp_kernels::sign_mask;
-use burn_amp_tests::prelude::*;
 
-use super::{
-    law::{self, Device, EXACT, Host, OnLines, assert_lines},
-    rows::{Float, dtypes, layouts, noisy, read},
-};
+use super::prelude::*;
 
 /// A gradient, where the operand lets it pass.
 struct Zeroed;

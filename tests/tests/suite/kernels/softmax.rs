@@ -2,13 +2,8 @@
 
 use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::softmax::{self, Mask, ScaleMask};
-use burn_amp_tests::prelude::*;
 
-use super::{
-    graph::{InGraph, SHAPE},
-    law::{self, Device, Host, Near, OnLines, assert_lines},
-    rows::{Float, along, assert_near, dtypes, epsilon, noisy, read, slack, tensor},
-};
+use super::prelude::*;
 
 /// The softmax of a row, `exp(x - max) / sum(exp(x - max))`.
 pub fn on_host(x: &[f64]) -> Vec<f64> {

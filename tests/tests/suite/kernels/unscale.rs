@@ -1,12 +1,8 @@
 //! Unscaled tensors, bit for bit.
 
 use burn_amp_kernels::unscale;
-use burn_amp_tests::prelude::*;
 
-use super::{
-    law::{self, Device, EXACT, Host, OnLines},
-    rows::{Float, assert_near, noisy, read, wide},
-};
+use super::prelude::*;
 
 /// Three tensors of one shape, and the flags.
 struct Unscaled(f32);

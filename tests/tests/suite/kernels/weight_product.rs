@@ -1,8 +1,6 @@
 //! Products with weights: the gradient of the weights is F32, and compared with the host.
 
-use burn_amp_tests::prelude::*;
-
-use super::rows::{Float, assert_near, dtypes, epsilon, noise, noisy, read};
+use super::prelude::*;
 
 /// `lhs rhs` on the host, and the sums of the magnitudes of the terms.
 fn on_host(lhs: &[f64], rhs: &[f64], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
