@@ -29,3 +29,9 @@ pub fn stepped<B: AutodiffBackend, M: AutodiffModule<B>>(
     let grads = GradientsParams::from_grads(loss.backward(), &model);
     optimizer.step(lr, model, grads)
 }
+
+/// Asserts that a message has some words.
+#[track_caller]
+pub fn says(message: &str, words: &str) {
+    assert!(message.contains(words), "no `{words}` in: {message}");
+}

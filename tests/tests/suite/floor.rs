@@ -184,9 +184,9 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
         };
         let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
-        assert!(
-            message.contains("1 of 2 gradients not finite (#1 1.weight f32 [2, 2])"),
-            "{message}"
+        says(
+            &message,
+            "1 of 2 gradients not finite (#1 1.weight f32 [2, 2])",
         );
     }
     under_each!(named, Named, NamedOnDevice);
@@ -201,10 +201,10 @@ fn a_late_end_says_that_it_is_late() {
     assert_eq!(scale.pending_steps(), 7);
     let panic = catch_unwind(AssertUnwindSafe(|| scale.settle())).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.contains("step 2, loss scale 0.5"), "{message}");
-    assert!(
-        message.contains("It was 4 steps before the latest: with `loss_scale.sync = false`"),
-        "{message}"
+    says(&message, "step 2, loss scale 0.5");
+    says(
+        &message,
+        "It was 4 steps before the latest: with `loss_scale.sync = false`",
     );
     // A reset asks for nothing that is still on the device.
     assert_eq!(passes::<Late>("III"), None);

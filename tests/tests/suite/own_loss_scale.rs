@@ -62,7 +62,7 @@ fn a_diverging_model_leaves_the_others_alone() {
             );
         }
         let message = *diverging.unwrap_err().downcast::<String>().unwrap();
-        assert!(message.contains("at the smallest scale 2^-24"), "{message}");
+        says(&message, "at the smallest scale 2^-24");
         assert_eq!(
             (shared.scale(), shared.steps(), shared.pending_steps()),
             (16.0, 0, 0)

@@ -150,8 +150,8 @@ fn a_dtype_that_the_device_lacks_is_refused_by_name() {
     let error = effective_config::<Amp<Plain, burn_amp_tests::InBf16>>(&here()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, SetupError::UnsupportedDtype { .. }));
-    assert!(
-        message.contains("cannot store and compute in bf16; it can in: f32, f16"),
-        "{message}"
+    says(
+        &message,
+        "cannot store and compute in bf16; it can in: f32, f16",
     );
 }

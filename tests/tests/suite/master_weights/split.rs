@@ -134,7 +134,7 @@ fn an_offset_is_read_under_its_former_name() {
     type Item = <MasterState<Plain, 1, ()> as Record<Plain>>::Item<FullPrecisionSettings>;
     let item: Item = Record::<Plain>::into_item::<FullPrecisionSettings>(state);
     let text = serde_json::to_string(&item).unwrap();
-    assert!(text.contains("Offset"), "{text}");
+    says(&text, "Offset");
     let item: Item = serde_json::from_str(&text.replace("Offset", "Beside")).unwrap();
     let state = <MasterState<Plain, 1, ()> as Record<Plain>>::from_item::<FullPrecisionSettings>(
         item, &device,
