@@ -185,7 +185,7 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
         let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         says(
-            &message,
+            message,
             "1 of 2 gradients not finite (#1 1.weight f32 [2, 2])",
         );
     }
@@ -201,9 +201,9 @@ fn a_late_end_says_that_it_is_late() {
     assert_eq!(scale.pending_steps(), 7);
     let panic = catch_unwind(AssertUnwindSafe(|| scale.settle())).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    says(&message, "step 2, loss scale 0.5");
+    says(message, "step 2, loss scale 0.5");
     says(
-        &message,
+        message,
         "It was 4 steps before the latest: with `loss_scale.sync = false`",
     );
     // A reset asks for nothing that is still on the device.

@@ -5,7 +5,7 @@
 use burn::backend::Autodiff;
 use burn_amp::{
     config::LossScaling,
-    optim::{GradScaler, Scaled, ScalerError, clip},
+    optim::{GradScaler, Scaled, ScalerError, Unscaled, clip},
     scaling::LossScaleRecord,
 };
 use burn_amp_tests::prelude::*;
@@ -68,21 +68,24 @@ fn value_of(grads: &GradientsParams, param: &Param<Tensor<B, 2>>) -> f32 {
     values[0]
 }
 
+/// Unscales gradients with the given values.
+fn unscale(scaler: &mut GradScaler, model: &Params<B>, values: &[f32]) -> Unscaled {
+    let grads = gradients(model, scaler, values);
+    scaler.unscale(grads, model).unwrap()
+}
+
+/// The scale and the growth tracker after a step with a gradient.
+fn after(scaler: &mut GradScaler, value: f32) -> (f32, u32) {
+    let unscaled = unscale(scaler, &Params::<B>::new(&[DType::F32]), &[value]);
+    assert_eq!(scaler.update(), Ok(unscaled.outcome()));
+    (scaler.current_scale(), scaler.growth_tracker())
+}
+
 #[test]
 fn update_scale() {
-    let model = Params::<B>::new(&[DType::F32]);
     let mut scaler = pytorch(4.0, 2.0, 0.25, 2);
-    let mut after = |value: f32| {
-        let unscaled = scaler
-            .unscale(gradients(&model, &scaler, &[value]), &model)
-            .unwrap();
-        let outcome = scaler.update().unwrap();
-        assert_eq!(unscaled.outcome(), outcome);
-        (scaler.current_scale(), scaler.growth_tracker())
-    };
-    assert_eq!(after(1.0), (4.0, 1));
-    assert_eq!(after(1.0), (8.0, 0));
-    assert_eq!(after(f32::INFINITY), (2.0, 0));
+    let steps = [1.0, 1.0, f32::INFINITY].map(|value| after(&mut scaler, value));
+    assert_eq!(steps, [(4.0, 1), (8.0, 0), (2.0, 0)]);
 }
 
 #[test]
@@ -92,15 +95,13 @@ fn unscale_checks_every_gradient_of_every_dtype() {
     let model = Params::<B>::new(&dtypes);
     for (at, poison) in (0..4).zip([f32::INFINITY, f32::NAN, f32::NEG_INFINITY, f32::NAN]) {
         let mut scaler = pytorch(4.0, 2.0, 0.5, 2);
-        let grads = gradients(&model, &scaler, &[1.0; 4]);
-        let mut unscaled = scaler.unscale(grads, &model).unwrap();
+        let mut unscaled = unscale(&mut scaler, &model, &[1.0; 4]);
         let found = unscaled.gradients_mut().unwrap();
         assert!(model.all.iter().all(|param| value_of(found, param) == 1.0));
 
         let mut values = [1.0; 4];
         values[at] = poison;
-        let grads = gradients(&model, &scaler, &values);
-        let unscaled = scaler.unscale(grads, &model).unwrap();
+        let unscaled = unscale(&mut scaler, &model, &values);
         assert_eq!(unscaled.outcome(), Outcome::Overflowed);
         assert_eq!(scaler.update(), Ok(Outcome::Overflowed));
     }
@@ -111,8 +112,7 @@ fn unscale_checks_every_gradient_of_every_dtype() {
 fn the_scaled_gradient_is_checked() {
     let model = Params::<B>::new(&[DType::F32]);
     let mut scaler = pytorch(2.0, 2.0, 0.5, 2);
-    let grads = gradients(&model, &scaler, &[2f32.powi(127)]);
-    let unscaled = scaler.unscale(grads, &model).unwrap();
+    let unscaled = unscale(&mut scaler, &model, &[2f32.powi(127)]);
     assert_eq!(unscaled.outcome(), Outcome::Overflowed);
 }
 
@@ -131,13 +131,9 @@ fn scale_multiplies_tensors_of_any_shape_in_f32() {
 
 #[test]
 fn the_state_goes_from_one_scaler_to_another() {
-    let model = Params::<B>::new(&[DType::F32]);
     let mut from = pytorch(4.0, 4.0, 0.5, 3);
     for value in [1.0, 1.0, 1.0, f32::NAN, 1.0] {
-        let _ = from
-            .unscale(gradients(&model, &from, &[value]), &model)
-            .unwrap();
-        from.update().unwrap();
+        after(&mut from, value);
     }
     assert_eq!((from.current_scale(), from.growth_tracker()), (8.0, 1));
 
@@ -218,35 +214,25 @@ fn settings_are_checked_as_in_a_file() {
         let message = GradScaler::new(rule).unwrap_err().to_string();
         assert_eq!(message, format!("code: loss_scale.{expected}"));
     };
-    let default = DynamicLossScale::default();
-    refused(
-        DynamicLossScale {
-            growth_interval: 0,
-            ..default
-        },
+    let refused_with = |change: fn(&mut DynamicLossScale), expected| {
+        let mut rule = DynamicLossScale::default();
+        change(&mut rule);
+        refused(rule, expected);
+    };
+    refused_with(
+        |rule| rule.growth_interval = 0,
         "growth_interval: expected a whole number from 1 to 4294967295, found 0",
     );
-    refused(
-        DynamicLossScale {
-            growth_factor: 1.0,
-            ..default
-        },
+    refused_with(
+        |rule| rule.growth_factor = 1.0,
         "growth_factor: expected a power of two from 2 to 2^127, found 1",
     );
-    refused(
-        DynamicLossScale {
-            init: 1000.0,
-            ..default
-        },
+    refused_with(
+        |rule| rule.init = 1000.0,
         "init: expected a power of two from 2^-126 to 2^127, found 1000; the nearest is 1024",
     );
-    refused(
-        DynamicLossScale {
-            min: 4.0,
-            max: 1.0,
-            init: 2.0,
-            ..default
-        },
+    refused_with(
+        |rule| (rule.min, rule.max, rule.init) = (4.0, 1.0, 2.0),
         "init: expected loss_scale.min <= loss_scale.init <= loss_scale.max, found 4 <= 2 <= 1",
     );
     assert!(GradScaler::new(LossScaling::Static(3.0)).is_err());
@@ -255,24 +241,21 @@ fn settings_are_checked_as_in_a_file() {
 /// Outside the limits, an overflow never raises the scale and a finite step never lowers it.
 #[test]
 fn a_scale_set_outside_the_limits_moves_towards_them_only() {
-    let model = Params::<B>::new(&[DType::F32]);
     let mut scaler = GradScaler::new(DynamicLossScale {
         min: 1.0,
         growth_interval: 1,
         ..DynamicLossScale::default()
     })
     .unwrap();
-    let mut after = |scale: f32, value: f32| {
+    for (scale, value, expected) in [
+        (0.5, f32::INFINITY, 0.5),
+        (0.5, 1.0, 1.0),
+        (2f32.powi(30), 1.0, 2f32.powi(30)),
+        (2f32.powi(30), f32::INFINITY, 2f32.powi(29)),
+    ] {
         scaler.set_scale(scale).unwrap();
-        let grads = gradients(&model, &scaler, &[value]);
-        let _ = scaler.unscale(grads, &model).unwrap();
-        scaler.update().unwrap();
-        scaler.current_scale()
-    };
-    assert_eq!(after(0.5, f32::INFINITY), 0.5);
-    assert_eq!(after(0.5, 1.0), 1.0);
-    assert_eq!(after(2f32.powi(30), 1.0), 2f32.powi(30));
-    assert_eq!(after(2f32.powi(30), f32::INFINITY), 2f32.powi(29));
+        assert_eq!(after(&mut scaler, value).0, expected);
+    }
 }
 
 type Net<B> = (Linear<B>, Linear<B>);
@@ -310,45 +293,38 @@ fn distance(a: &Net<B>, b: &Net<B>) -> f32 {
     (flat(a) - flat(b)).abs().max().into_scalar()
 }
 
-/// `test_grad_scaling_autocast`: 4 batches with an inf in batch 2, compared with a loop that leaves batch 2 out.
-#[test]
-fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
-    let (mut found, mut control) = (net(), net());
-    let mut scaler = of_the_scaling_case();
-    let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
-    let mut scales = Vec::new();
-    for batch in 0..4 {
-        let loss = mse(&found, batch) * if batch == 2 { f32::INFINITY } else { 1.0 };
-        let mut grads = scaler.scale(loss).backward();
-        let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
-        found = grads.step(&mut sgd, 1.0, found);
-        scaler.update().unwrap();
-        scales.push(scaler.current_scale());
-        if batch != 2 {
-            control = stepped(&mut control_sgd, 1.0, mse(&control, batch), control);
-        }
-    }
-    assert_eq!(scales, [256.0, 512.0, 256.0, 512.0]);
-    // Scales are powers of two, so that not even rounding differs.
-    assert_eq!(distance(&found, &control), 0.0);
-    assert!(distance(&found, &net()) > 0.1);
-}
-
+/// `test_grad_scaling_autocast`: 4 batches with an inf in batch 2, compared with a loop that leaves batch 2 out. And
 /// PyTorch's `enabled=False`: without scaling, all calls work and only `step` has an effect.
 #[test]
-fn a_scaler_that_is_off_is_the_plain_loop() {
-    let (mut found, mut control) = (net(), net());
-    let mut scaler = GradScaler::new(LossScaling::NoScale).unwrap();
-    let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
-    for batch in 0..4 {
-        let mut grads = scaler.scale(mse(&found, batch)).backward();
-        let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
-        found = grads.step(&mut sgd, 1.0, found);
-        assert_eq!(scaler.update(), Ok(Outcome::Finite));
-        control = stepped(&mut control_sgd, 1.0, mse(&control, batch), control);
+fn a_scaled_loop_is_the_loop_without_its_overflowed_batches() {
+    for (mut scaler, overflowing, expected) in [
+        (of_the_scaling_case(), Some(2), [256.0, 512.0, 256.0, 512.0]),
+        (
+            GradScaler::new(LossScaling::NoScale).unwrap(),
+            None,
+            [1.0; 4],
+        ),
+    ] {
+        let (mut found, mut control) = (net(), net());
+        let (mut sgd, mut control_sgd) = (SgdConfig::new().init(), SgdConfig::new().init());
+        let scales = [0, 1, 2, 3].map(|batch| {
+            let overflows = overflowing == Some(batch);
+            let loss = mse(&found, batch) * if overflows { f32::INFINITY } else { 1.0 };
+            let mut grads = scaler.scale(loss).backward();
+            let grads = scaler.unscale(grads.of::<B, _>(&found), &found).unwrap();
+            found = grads.step(&mut sgd, 1.0, found.clone());
+            assert_eq!(scaler.update(), Ok(Outcome::of(overflows)));
+            if !overflows {
+                let loss = mse(&control, batch);
+                control = stepped(&mut control_sgd, 1.0, loss, control.clone());
+            }
+            scaler.current_scale()
+        });
+        assert_eq!(scales, expected);
+        // Scales are powers of two, so that not even rounding differs.
+        assert_eq!(distance(&found, &control), 0.0);
+        assert!(distance(&found, &net()) > 0.1);
     }
-    assert_eq!(scaler.current_scale(), 1.0);
-    assert_eq!(distance(&found, &control), 0.0);
 }
 
 /// `test_grad_scaling_clipping`: clipping unscaled gradients at 0.2 equals clipping scaled ones at 0.2 × scale.
@@ -382,9 +358,9 @@ fn clipping_after_unscaling_is_clipping_at_the_scaled_norm() {
 
     let mut grads = GradientsParams::from_grads(mse(&model, 0).backward(), &model);
     let weight = model.0.weight.id;
-    let before: Vec<f32> = grads.get::<Plain, 2>(weight).unwrap().values();
+    let before = grads.get::<Plain, 2>(weight).unwrap().values();
     assert!(clip::<B, _>(&mut grads, &model, Clipping::Value(1e-3)).is_none());
-    let after: Vec<f32> = grads.get::<Plain, 2>(weight).unwrap().values();
+    let after = grads.get::<Plain, 2>(weight).unwrap().values();
     assert!(before.iter().any(|x| x.abs() > 1e-3) && before.iter().any(|x| x.abs() < 1e-3));
     for (before, after) in before.iter().zip(after) {
         assert_eq!(after, before.clamp(-1e-3, 1e-3));
@@ -530,14 +506,9 @@ fn a_gradient_penalty_is_made_of_unscaled_gradients() {
 
 #[test]
 fn the_scale_does_not_grow_into_infinity() {
-    let model = Params::<B>::new(&[DType::F32]);
     let mut scaler = pytorch(2f32.powi(126), 16.0, 0.5, 1);
     for _ in 0..2 {
-        let grads = gradients(&model, &scaler, &[1.0]);
-        let unscaled = scaler.unscale(grads, &model).unwrap();
-        assert_eq!(unscaled.outcome(), Outcome::Finite);
-        scaler.update().unwrap();
-        assert_eq!(scaler.current_scale(), 2f32.powi(127));
+        assert_eq!(after(&mut scaler, 1.0).0, 2f32.powi(127));
     }
 }
 
@@ -547,8 +518,7 @@ fn the_scale_does_not_grow_into_infinity() {
 fn unscaled_gradients_are_not_checked_again() {
     let model = Params::<B>::new(&[DType::F32]);
     let mut scaler = of_the_scaling_case();
-    let grads = gradients(&model, &scaler, &[1.0]);
-    let mut unscaled = scaler.unscale(grads, &model).unwrap();
+    let mut unscaled = unscale(&mut scaler, &model, &[1.0]);
     let id = model.all[0].id;
     let grads = unscaled.gradients_mut().unwrap();
     let grad = grads.remove::<Plain, 2>(id).unwrap();
@@ -612,8 +582,7 @@ fn calls_in_the_wrong_order_are_errors() {
         ScalerError::NoGradients
     );
 
-    let fresh = gradients(&model, &scaler, &[1.0]);
-    let _ = scaler.unscale(fresh, &model).unwrap();
+    let _ = unscale(&mut scaler, &model, &[1.0]);
     scaler.update().unwrap();
     let other_scale = ScalerError::OtherScale {
         found: 128.0,
