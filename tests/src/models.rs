@@ -286,15 +286,13 @@ pub fn linear<B: AutodiffBackend>(inputs: usize, outputs: usize) -> nn::Linear<B
 
 /// Returns the record of a module, as bytes.
 pub fn save<B: Backend, M: Module<B>>(module: M) -> Vec<u8> {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    Recorder::<B>::record(&recorder, module.into_record(), ()).unwrap()
+    bytes_of::<B>(module.into_record())
 }
 
 /// Loads the parameters of a record into a module.
 pub fn load<B: Backend, M: Module<B>>(module: M, record: Vec<u8>) -> M {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    module.load_record(Recorder::<B>::load(&recorder, record, &here()).unwrap())
+    module.load_record(from_bytes::<B, _>(record))
 }
 
 /// The results and gradients of an example.

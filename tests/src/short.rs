@@ -35,3 +35,25 @@ pub fn stepped<B: AutodiffBackend, M: AutodiffModule<B>>(
 pub fn says(message: &str, words: &str) {
     assert!(message.contains(words), "no `{words}` in: {message}");
 }
+
+/// Saves a record.
+pub fn bytes_of<B: Backend>(record: impl Record<B>) -> Vec<u8> {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    Recorder::<B>::record(&recorder, record, ()).expect("memory takes everything")
+}
+
+/// Loads a record.
+pub fn from_bytes<B: Backend, R: Record<B>>(bytes: Vec<u8>) -> R {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    Recorder::<B>::load(&recorder, bytes, &here()).expect("the record was saved")
+}
+
+/// Saves an optimizer, and loads its record into another one.
+pub fn reloaded<B, M, O>(old: &O, new: O) -> O
+where
+    B: AutodiffBackend,
+    M: AutodiffModule<B>,
+    O: Optimizer<M, B>,
+{
+    new.load_record(from_bytes::<B, _>(bytes_of::<B>(old.to_record())))
+}

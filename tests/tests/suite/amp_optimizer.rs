@@ -68,7 +68,6 @@ where
     O: Optimizer<Net<B>, B>,
 {
     let _policy = enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut net = net::<P>();
     for step in 0..STEPS {
         let mut sum = GradientsAccumulator::new();
@@ -77,10 +76,8 @@ where
         }
         net = optimizer.step(0.05, net, sum.grads());
         if step == STEPS / 2 {
-            let record: Vec<u8> =
-                Recorder::<B>::record(&recorder, optimizer.to_record(), ()).unwrap();
-            let record = Recorder::<B>::load(&recorder, record, &here()).unwrap();
-            optimizer = optimizer.load_record(record);
+            let record = bytes_of::<B>(optimizer.to_record());
+            optimizer = optimizer.load_record(from_bytes::<B, _>(record));
         }
     }
     save::<B, _>(net)
@@ -237,9 +234,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
         }
         ops.extend(calls(|| drop(net.loss(&here()) * 1e-3)));
         ops.sort_by_key(|(op, dtypes)| format!("{op} {dtypes:?}"));
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record: Vec<u8> = Recorder::<T>::record(&recorder, optimizer.to_record(), ()).unwrap();
-        (ops, of_steps, record.len())
+        (ops, of_steps, bytes_of::<T>(optimizer.to_record()).len())
     }
 
     let one_by_one = ops(AdamConfig::new().init());
@@ -254,7 +249,6 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 /// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
 fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
     let _policy = enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let mut net = net::<P>();
     for step in 0..steps {
@@ -262,15 +256,13 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
         net = optimizer.step(0.05, net, grads);
     }
     let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
-    let record = Recorder::<B>::record(&recorder, record, ()).unwrap();
-    (net, record)
+    (net, bytes_of::<B>(record))
 }
 
 /// Continues for some steps under `P` from the records that were saved under another policy.
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
     let _policy = enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let record = Recorder::<B>::load(&recorder, record.to_vec(), &here()).unwrap();
+    let record = from_bytes::<B, _>(record.to_vec());
     let mut optimizer = AmpOptimizer::new(AdamConfig::new())
         .init::<B, Net<B>>()
         .load_record(record);

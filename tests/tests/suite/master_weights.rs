@@ -17,11 +17,6 @@ const LOW: &[DType] = match cfg!(feature = "vulkan") {
     false => &[DType::F16, DType::BF16],
 };
 
-fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    Recorder::<B>::record(&recorder, record, ()).unwrap()
-}
-
 /// Under `MasterWeights` an optimizer steps the masters as it would step F32 parameters, and the parameters are the
 /// rounded masters.
 fn masters_are_stepped_as_f32<const D: usize>(
@@ -56,9 +51,7 @@ fn masters_are_stepped_as_f32<const D: usize>(
         assert_ne!(found.0.to_data(), start.to_data());
 
         // Saving and loading the state changes no later step, whatever the settings.
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, found.1.clone(), ()).unwrap();
-        let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &here()).unwrap();
+        let loaded = from_bytes::<Plain, Option<_>>(bytes_of::<Plain>(found.1.clone()));
         let grad = noise::<Plain>(len, &here()).reshape(shape);
         let go_on = |state| outer.step(1e-3, found.0.clone(), grad.clone(), state);
         assert_eq!(
@@ -92,10 +85,8 @@ fn a_parameter_in_f32_has_no_second_copy() {
         SimpleOptimizer::<Plain>::step(&config.build(), 1e-3, start.clone(), grad.clone(), None);
     let (tensor, state) = MasterWeights::new(config.build()).step(1e-3, start, grad, None);
     assert_eq!(tensor.to_data(), plain.0.to_data());
-    let (with, without) = (
-        bytes::<Plain, _>(state).len(),
-        bytes::<Plain, _>(plain.1).len(),
-    );
+    let with = bytes_of::<Plain>(state).len();
+    let without = bytes_of::<Plain>(plain.1).len();
     assert!(with < without + 16, "{with} bytes, {without} without");
 }
 

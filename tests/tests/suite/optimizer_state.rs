@@ -76,11 +76,7 @@ fn resumes_exactly() {
     let uninterrupted = steps::<B, _>(optimizer(), |optimizer| optimizer);
     assert_eq!(uninterrupted, expected);
     let resumed = steps::<B, _>(optimizer(), |before| {
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Linear<B>, B>::to_record(&before);
-        let bytes = Recorder::<B>::record(&recorder, record, ()).unwrap();
-        let record = recorder.load(bytes, &here()).unwrap();
-        Optimizer::<Linear<B>, B>::load_record(optimizer(), record)
+        reloaded::<B, Linear<B>, _>(&before, optimizer())
     });
     assert_eq!(resumed, expected);
 }

@@ -62,17 +62,11 @@ fn steps<B: AutodiffBackend>(
     clipping: Option<&GradientClippingConfig>,
     start: &[u8],
 ) -> Vec<u8> {
-    fn reload<B: AutodiffBackend, M: AutodiffModule<B>, O: Optimizer<M, B>>(old: O, new: O) -> O {
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let bytes = Recorder::<B>::record(&recorder, old.to_record(), ()).unwrap();
-        new.load_record(Recorder::<B>::load(&recorder, bytes, &here()).unwrap())
-    }
-
     let mut model = load::<B, _>(layer(), start.to_vec());
     let mut optimizer = config.make::<B>(clipping);
     for step in 0..6 {
         if step == 3 {
-            optimizer = reload::<B, _, _>(optimizer, config.make::<B>(clipping));
+            optimizer = reloaded(&optimizer, config.make::<B>(clipping));
         }
         let grads = linear_loss(&model, step).backward();
         let grads = GradientsParams::from_grads(grads, &model);

@@ -172,9 +172,7 @@ fn estimates_are_what_training_takes() {
                 break;
             }
         }
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
-        let bytes: Vec<u8> = Recorder::<B>::record(&recorder, record, ()).unwrap();
+        let bytes = bytes_of::<B>(Optimizer::<Net<B>, B>::to_record(&optimizer));
         let state = (estimate.masters + estimate.optimizer_state) as i64;
         // In addition to tensors, a record has less than 200 bytes of metadata per parameter: name, shapes and dtypes.
         let beside = bytes.len() as i64 - state;

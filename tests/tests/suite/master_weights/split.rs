@@ -102,7 +102,7 @@ fn two_bytes_beside_the_parameter_are_the_low_bits_of_the_master() {
     assert_eq!(bits_of(parameter.to_data()), expected);
 
     // The parameter and the state give the masters back, bit for bit, also after the state was saved and loaded.
-    let saved = bytes::<Plain, _>(state.unwrap());
+    let saved = bytes_of::<Plain>(state.unwrap());
     assert!(
         (2 * len..2 * len + 256).contains(&saved.len()),
         "{} bytes",
