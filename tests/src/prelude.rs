@@ -54,6 +54,6 @@ pub use crate::{
     models::{load, noise, save, seeded},
     near::{epsilon, precision},
     policy, scaling,
-    short::{Values, bytes_of, from_bytes, here, reloaded, says, stepped},
+    short::{Values, activation, bytes_of, from_bytes, here, reloaded, says, stepped},
     under_each, within,
 };

@@ -57,3 +57,9 @@ where
 {
     new.load_record(from_bytes::<B, _>(bytes_of::<B>(old.to_record())))
 }
+
+/// The tensor as an activation: the product of a matrix with the identity, which is stored in low precision.
+pub fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    let identity = Tensor::eye(x.dims()[1], &x.device());
+    x.matmul(identity)
+}

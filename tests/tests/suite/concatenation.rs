@@ -11,12 +11,6 @@ fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
     Tensor::from_data(TensorData::new(values, [rows, 4]), &here())
 }
 
-/// A tensor of halves, which under `Amp` is stored in low precision.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(x.dims()[1], &x.device());
-    x.matmul(identity)
-}
-
 /// What is read of a concatenation, and the gradients of its parts: those of an op in F32, and of a product.
 fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
     let halves: Vec<_> = (0..12).map(|i| i as f32 / 2.0).collect();

@@ -147,7 +147,7 @@ fn two_policies_live_in_one_process() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn a_dtype_that_the_device_lacks_is_refused_by_name() {
-    let error = effective_config::<Amp<Plain, burn_amp_tests::InBf16>>(&here()).unwrap_err();
+    let error = effective_config::<Amp<Plain, InBf16>>(&here()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, SetupError::UnsupportedDtype { .. }));
     says(

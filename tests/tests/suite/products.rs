@@ -7,24 +7,12 @@ use burn::{
 };
 use burn_amp_tests::prelude::*;
 
-policy!(
-    /// F16 without loss scaling: some of the gradients below are in the thousands.
-    Unscaled,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-
 /// Numbers of several hundreds, whose products overflow F16, and which F16 holds exactly.
 fn large<B: Backend>(seed: usize, shape: [usize; 2]) -> Tensor<B, 2> {
     let numbers: Vec<f32> = (0..shape[0] * shape[1])
         .map(|i| 300.0 + ((37 * i + 11 * seed) % 101) as f32)
         .collect();
     Tensor::from_data(TensorData::new(numbers, shape), &here())
-}
-
-/// The tensor as an activation, which is stored in low precision.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(x.dims()[1], &x.device());
-    x.matmul(identity)
 }
 
 type Function<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 1>;
@@ -71,7 +59,7 @@ fn outcome<B: AutodiffBackend>(function: Function<B>) -> (f32, [Vec<f32>; 2]) {
 
 #[test]
 fn sums_of_products_are_those_of_f32() {
-    let _policy = enter::<Unscaled>();
+    let _policy = enter::<UnscaledF16>();
     let epsilon = 2f32.powi(-10);
     for ((name, on_amp), (_, on_plain)) in functions().into_iter().zip(functions()) {
         let (value, gradients) = outcome::<AmpAutodiff>(on_amp);
@@ -195,5 +183,5 @@ fn does_not_widen() {
 
 #[test]
 fn a_single_f32_number_on_the_device_does_not_widen() {
-    under_each!(does_not_widen, InBf16, Unscaled);
+    under_each!(does_not_widen, InBf16, UnscaledF16);
 }

@@ -14,12 +14,6 @@ fn logits<B: Backend>(device: &B::Device) -> Tensor<B, 2> {
     Tensor::from_data(TensorData::from(LOGITS), device)
 }
 
-/// The logits as an activation: the product of a matrix with the identity, which is stored in low precision.
-fn activation<B: Backend>(logits: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(4, &logits.device());
-    logits.matmul(identity)
-}
-
 /// A number made of the result of a saturating op.
 type Reader<B> = fn(Tensor<B, 2>) -> Tensor<B, 1>;
 

@@ -108,7 +108,7 @@ fn every_number_of_uses() {
 
 #[test]
 fn the_gradients_of_all_uses_are_added() {
-    under_each!(every_number_of_uses, burn_amp_tests::InBf16, UnscaledF16);
+    under_each!(every_number_of_uses, InBf16, UnscaledF16);
 }
 
 #[test]

@@ -12,13 +12,6 @@ fn ones<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
     Tensor::ones(shape, &here())
 }
 
-/// An activation in low precision with the values of `x`.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let columns = x.dims()[1];
-    let identity = Tensor::eye(columns, &x.device());
-    x.matmul(identity)
-}
-
 fn zeros<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D, Int> {
     Tensor::zeros(shape, &here())
 }
@@ -68,7 +61,7 @@ fn reads_of_one_element() {
 
 #[test]
 fn an_element_that_is_read_many_times_gets_the_sum() {
-    under_each!(reads_of_one_element, burn_amp_tests::InBf16, UnscaledF16);
+    under_each!(reads_of_one_element, InBf16, UnscaledF16);
 }
 
 /// Preset `o2`, with a first scale whose product with the gradients of these tests is finite.
