@@ -69,7 +69,9 @@ fn every_number_in_half_precision_is_masked() {
     for dtype in dtypes() {
         if let Some(data) = all(dtype) {
             let x = Plain::float_from_data(data, &here());
-            assert_lines(&Zeroed, "all numbers", &[x, noisy(&[1 << 16], 1, dtype)], 0);
+            let operands = [x, noisy(&[1 << 16], 1, dtype)];
+            assert_lines(&Zeroed, "all numbers", &operands, 0);
+            law::assert_lines_on::<References, _>(&Zeroed, "all numbers", &operands, 0);
         }
     }
 }
