@@ -32,13 +32,6 @@ fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
             let expected = large_targets::<PlainAutodiff>(size);
             let found = large_targets::<B>(size);
             scale.settle();
-            println!(
-                "× {size}: {}, in f32 {}, scale {}, {} skipped",
-                found[0],
-                expected[0],
-                scale.scale(),
-                scale.skipped_steps()
-            );
             assert!(scale.scale() < 1.0 && scale.skipped_steps() <= 3);
             // All steps are nearly alike, and two or three of 40 were skipped.
             let made = (40 - scale.skipped_steps()) as f32 / 40.0;
@@ -80,12 +73,6 @@ fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
     let scale = loss_scale::<B>(&here());
     let mean = |losses: &[f32]| losses[50..].iter().sum::<f32>() / 10.0;
     let (found_end, end) = (mean(&found), mean(&expected));
-    println!(
-        "{} -> {found_end}, in f32 {} -> {end}; {} steps skipped",
-        found[0],
-        expected[0],
-        scale.skipped_steps()
-    );
     assert!(end < 0.8 * expected[0]);
     assert!((found_end / end - 1.0).abs() < 0.05);
     assert!(scale.skipped_steps() <= 2);

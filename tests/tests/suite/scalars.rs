@@ -18,22 +18,14 @@ const SCALARS: [f64; 8] = [0.99, 0.9, 0.1, 1.0 / 0.9, 3.3, -0.7, 1e-3, 100.3];
 
 /// Every finite value of a low dtype.
 fn values(dtype: Precision) -> Vec<f32> {
-    let value = |bits: u32| match dtype {
-        Precision::BF16 => f32::from_bits(bits << 16),
-        _ => f16_from_bits(bits),
+    let value = |bits: u16| match dtype {
+        Precision::BF16 => bf16::from_bits(bits).to_f32(),
+        _ => f16::from_bits(bits).to_f32(),
     };
-    (0..1 << 16).map(value).filter(|x| x.is_finite()).collect()
-}
-
-/// The value of the F16 with these bits: sign, 5 bits of exponent, 10 bits of fraction.
-fn f16_from_bits(bits: u32) -> f32 {
-    let (exponent, fraction) = ((bits >> 10 & 0x1f) as i32, (bits & 0x3ff) as f32);
-    let size = match exponent {
-        0 => fraction * 2f32.powi(-24),
-        0x1f => f32::INFINITY,
-        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
-    };
-    if bits & 0x8000 == 0 { size } else { -size }
+    (0..=u16::MAX)
+        .map(value)
+        .filter(|x| x.is_finite())
+        .collect()
 }
 
 fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {

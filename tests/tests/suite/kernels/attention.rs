@@ -22,75 +22,40 @@ struct Case {
     options: AttentionModuleOptions,
 }
 
-fn cases() -> Vec<Case> {
-    let plain = || Case {
-        name: "plain",
+fn case(name: &'static str, change: fn(&mut Case)) -> Case {
+    let mut case = Case {
+        name,
         positions: [6, 6],
         is_masked: false,
         bias: None,
         options: AttentionModuleOptions::default(),
     };
+    change(&mut case);
+    case
+}
+
+fn cases() -> Vec<Case> {
     vec![
-        plain(),
-        Case {
-            name: "to other positions",
-            positions: [5, 9],
-            ..plain()
-        },
-        Case {
-            name: "masked",
-            is_masked: true,
-            ..plain()
-        },
-        Case {
-            name: "causal",
-            options: AttentionModuleOptions {
-                is_causal: true,
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "causal with fewer keys than queries",
-            positions: [7, 4],
-            options: AttentionModuleOptions {
-                is_causal: true,
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a scale",
-            options: AttentionModuleOptions {
-                scale: Some(0.7),
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a soft cap",
-            options: AttentionModuleOptions {
-                softcap: Some(1.5),
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a bias",
-            bias: Some([BATCH, HEADS, 6, 6]),
-            ..plain()
-        },
-        Case {
-            name: "with everything, and a bias per head",
-            is_masked: true,
-            bias: Some([1, HEADS, 6, 6]),
-            options: AttentionModuleOptions {
+        case("plain", |_| {}),
+        case("to other positions", |it| it.positions = [5, 9]),
+        case("masked", |it| it.is_masked = true),
+        case("causal", |it| it.options.is_causal = true),
+        case("causal with fewer keys than queries", |it| {
+            it.positions = [7, 4];
+            it.options.is_causal = true;
+        }),
+        case("with a scale", |it| it.options.scale = Some(0.7)),
+        case("with a soft cap", |it| it.options.softcap = Some(1.5)),
+        case("with a bias", |it| it.bias = Some([BATCH, HEADS, 6, 6])),
+        case("with everything, and a bias per head", |it| {
+            it.is_masked = true;
+            it.bias = Some([1, HEADS, 6, 6]);
+            it.options = AttentionModuleOptions {
                 scale: Some(0.4),
                 softcap: Some(2.0),
                 is_causal: true,
-            },
-            ..plain()
-        },
+            };
+        }),
     ]
 }
 

@@ -34,10 +34,6 @@ fn values(dtype: DType, elements: usize, other: Option<(usize, f64)>) -> Vec<f64
     values
 }
 
-fn read(tensor: Float) -> TensorData {
-    read_sync(Plain::float_into_data(tensor)).unwrap()
-}
-
 /// The flags that `not_finite`, `unscale` and their references return.
 fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     let list = || tensors.to_vec();
@@ -48,12 +44,12 @@ fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
         unscale::unscale::<References>(list(), 0.5).pop().unwrap(),
     ]
     .map(|flags| {
-        let flags = read(flags);
+        let data = read_sync(Plain::float_into_data(flags)).unwrap();
         assert_eq!(
-            (flags.dtype, flags.shape.as_slice()),
-            (DType::F32, [tensors.len()].as_slice())
+            (data.dtype, &*data.shape),
+            (DType::F32, &[tensors.len()][..])
         );
-        flags.to_vec().unwrap()
+        data.to_vec().unwrap()
     })
 }
 

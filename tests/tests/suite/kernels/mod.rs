@@ -34,8 +34,7 @@ fn dtypes() -> Vec<DType> {
 
 /// A tensor of `values`, rounded to `dtype`.
 fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> FloatTensor<Plain> {
-    let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
-    Plain::float_from_data(data, &here())
+    rows::tensor(values, &shape, dtype)
 }
 
 /// What most of these tests name.
