@@ -74,25 +74,25 @@ fn a_file_that_is_no_checkpoint_is_an_error_and_stays_as_it_is() {
     let record = of_version_1();
     Recorder::<Plain>::record(&json, record, path.clone()).unwrap();
     let good = fs::read_to_string(path.with_extension("json")).unwrap();
-    let says = |content: &str, expected: &str| {
+    let refuses = |content: &str, expected: &str| {
         let message = refused::<LossScaleRecord, _>(&json, &path, content.as_bytes());
         says(&message, expected);
     };
-    says(
+    refuses(
         &good.replace("\"loss_scale_version\": 2", "\"loss_scale_version\": 3"),
         "loss scale record of version 3, but this burn-amp reads versions 1 to 2: the file is from a newer burn-amp",
     );
-    says(
+    refuses(
         &good.replace("65536.0", "65537.0"),
         "65537 is no loss scale; expected a power of two from 2^-126 to 2^127",
     );
-    says(&good.replace("65536.0", "0.0"), "0 is no loss scale");
-    says(
+    refuses(&good.replace("65536.0", "0.0"), "0 is no loss scale");
+    refuses(
         &good.replace("\"scale\"", "\"skale\""),
         "unknown field `skale`",
     );
-    says(&good[..good.len() / 2], "EOF");
-    says("", "EOF");
+    refuses(&good[..good.len() / 2], "EOF");
+    refuses("", "EOF");
 
     // The record of a model instead of a loss scale's, and instead of a `LossScaleOptimizer`'s.
     let mpk = DefaultRecorder::new();
