@@ -200,9 +200,6 @@ fn learns_as_f32<T: Task>() {
 
     let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
     let (stalled, ..) = train::<T, B, _>(model(), optimizer.init(), lr);
-    println!(
-        "{low}: from {initial} to {expected} in f32, {with_masters:?} with masters, {stalled} without"
-    );
     assert!(
         stalled > 1.01 * expected,
         "{low} without masters: loss {stalled}, {expected} in f32"
