@@ -8,7 +8,7 @@ use std::{fs, path::Path, thread::sleep, time::Duration};
 use burn::nn::transformer::{
     TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
 };
-use burn_amp_tests::{prelude::*, trace::Trace, *};
+use burn_amp_tests::{prelude::*, trace::Trace};
 
 policy!(WithKernels, computing_in(Compute::F16));
 policy!(

@@ -1,6 +1,5 @@
 //! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy.
 
-#[cfg(not(feature = "vulkan"))] // for the test in BF16
 use burn_amp::optim::{MasterModel, clip};
 use burn_amp_tests::{
     net::{Net, poisoned},

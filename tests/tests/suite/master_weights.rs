@@ -186,7 +186,6 @@ fn learns_as_f32<T: Task>() {
         let model = load::<B, _>(T::init(&here()), start.clone());
         cast_params_to(model, Preset::O2, low)
     };
-    let mut with_masters = Vec::new();
     for masters in [Masters::F32, Masters::Split] {
         let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         let (found, model, _) = train::<T, B, _>(model(), optimizer.init(), lr);
@@ -195,7 +194,6 @@ fn learns_as_f32<T: Task>() {
             "{low} with {masters:?}: loss {found}, {expected} in f32, {initial} at the start"
         );
         assert_stored::<B, _>(&model, low);
-        with_masters.push(found);
     }
 
     let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
@@ -207,14 +205,14 @@ fn learns_as_f32<T: Task>() {
 }
 
 /// Asserts that parameters of norms are stored in F32 and all others in `low`.
-fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Precision) {
+fn assert_stored<B: Amped, M: Module<B>>(model: &M, low: Precision) {
     struct Stored {
         low: Precision,
         modules: Vec<String>,
         counts: [usize; 2],
     }
 
-    impl<B: burn_amp::extend::Amped> ModuleVisitor<B> for Stored {
+    impl<B: Amped> ModuleVisitor<B> for Stored {
         fn enter_module(&mut self, _: &str, container_type: &str) {
             self.modules.push(container_type.to_string());
         }
