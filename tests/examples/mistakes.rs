@@ -5,28 +5,13 @@
 
 use std::{env, process::ExitCode};
 
-use burn::{
-    backend::Flex,
-    module::ParamId,
-    nn::{Linear, LinearConfig},
-    optim::{
-        Adam, AdamConfig, AdamWConfig, GradientsParams, Optimizer, SgdConfig,
-        adaptor::OptimizerAdaptor, momentum::MomentumConfig,
-    },
-    record::{FullPrecisionSettings, NamedMpkBytesRecorder, Recorder},
-    tensor::{
-        Int, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
-};
+use burn::{backend::Flex, module::ParamId, optim::Adam, record::NamedMpkBytesRecorder};
 use burn_amp::{
-    Amp, Autodiff, cast_params,
-    config::{
-        Compute, Config, DynamicLossScale, Locate, LossScaleConfig, LossScaleMode, OverflowConfig,
-        Preset, ReportConfig,
-    },
-    optim::{AmpAdaptor, AmpOptimizer, GradScaler, LossScaleOptimizer},
+    Amp, Autodiff,
+    config::{Locate, OverflowConfig, ReportConfig},
+    optim::GradScaler,
 };
+use burn_amp_tests::prelude::*;
 
 type B = Autodiff<Amp<Flex>>;
 
@@ -46,7 +31,7 @@ const MISTAKES: &[Mistake] = &[
         name: "configured_too_late",
         what: "`configure` after the first tensor",
         make: || {
-            let _ = Tensor::<B, 1>::ones([1], &Default::default());
+            let _ = Tensor::<B, 1>::ones([1], &here());
             configure(in_f16());
         },
     },
@@ -82,7 +67,7 @@ const MISTAKES: &[Mistake] = &[
         what: "`burn::backend::Autodiff<Amp<Flex>>`: Burn's `Autodiff`, not burn-amp's",
         make: || {
             type Outside = burn::backend::Autodiff<Amp<Flex>>;
-            burn_amp::configure::<Amp<Flex>>(&Default::default(), in_f16()).expect("it is valid");
+            burn_amp::configure::<Amp<Flex>>(&here(), in_f16()).expect("it is valid");
             train::<Outside>(layer(), AdamConfig::new().init(), 1, 1.0);
         },
     },
@@ -186,7 +171,7 @@ const MISTAKES: &[Mistake] = &[
             config.loss_scale.rule.init = 1.0;
             config.loss_scale.rule.search = false;
             configure(config);
-            let w = Tensor::<B, 2>::ones([2, 2], &Default::default()).require_grad();
+            let w = Tensor::<B, 2>::ones([2, 2], &here()).require_grad();
             (w.clone().matmul(w.clone()) * 1e5).sum().backward();
             // Gradients of tensors that still exist are checked.
             drop(w);
@@ -221,7 +206,7 @@ const MISTAKES: &[Mistake] = &[
                 },
                 ..Config::default()
             });
-            let x = Tensor::<B, 2>::full([2, 2], 3e38, &Default::default()).require_grad();
+            let x = Tensor::<B, 2>::full([2, 2], 3e38, &here()).require_grad();
             x.clone().matmul(x).sum().backward();
         },
     },
@@ -230,7 +215,7 @@ const MISTAKES: &[Mistake] = &[
         what: "`backward()` on a clone of a loss that `backward()` has consumed",
         make: || {
             configure(in_f16());
-            let x = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+            let x = Tensor::<B, 1>::ones([2], &here()).require_grad();
             let loss = x.exp().sum();
             loss.clone().backward();
             loss.backward();
@@ -244,7 +229,7 @@ const MISTAKES: &[Mistake] = &[
                 preset: Preset::O0,
                 ..Config::default()
             });
-            let x = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+            let x = Tensor::<B, 1>::ones([2], &here()).require_grad();
             let loss = x.exp().sum();
             loss.clone().backward();
             loss.backward();
@@ -340,7 +325,7 @@ fn without_sync() -> Config {
 
 #[track_caller]
 fn configure(config: Config) {
-    if let Err(error) = burn_amp::configure::<B>(&Default::default(), config) {
+    if let Err(error) = burn_amp::configure::<B>(&here(), config) {
         eprintln!("{error}");
     }
 }
@@ -353,25 +338,23 @@ fn load_into_adam(mut optimizer: impl Optimizer<Linear<B>, B>) {
     >>::Record;
 
     configure(in_f16());
-    let device = Default::default();
     // The record of a plain optimizer has the ids of the parameters as its fields, which are random otherwise.
     let mut model = layer::<B>();
     model.bias = None;
     model.weight.id = ParamId::from(1);
-    let x = Tensor::<B, 2>::ones([2, 4], &device);
-    let grads = GradientsParams::from_grads(model.forward(x).mean().backward(), &model);
-    let _ = optimizer.step(0.05, model, grads);
+    let x = Tensor::<B, 2>::ones([2, 4], &here());
+    let _ = stepped(&mut optimizer, 0.05, model.forward(x).mean(), model);
     let recorder = NamedMpkBytesRecorder::<FullPrecisionSettings>::default();
     let saved = Recorder::<B>::record(&recorder, optimizer.to_record(), ());
     let saved = saved.expect("a record can be written to memory");
-    if let Err(error) = Recorder::<B>::load::<Loaded>(&recorder, saved, &device) {
+    if let Err(error) = Recorder::<B>::load::<Loaded>(&recorder, saved, &here()) {
         eprintln!("{error}");
     }
 }
 
 fn layer<A: Backend>() -> Linear<A> {
-    A::seed(&Default::default(), 42);
-    LinearConfig::new(4, 3).init(&Default::default())
+    A::seed(&here(), 42);
+    LinearConfig::new(4, 3).init(&here())
 }
 
 fn train<A: AutodiffBackend>(
@@ -381,7 +364,7 @@ fn train<A: AutodiffBackend>(
     feature: f32,
 ) {
     for _ in 0..steps {
-        let x = Tensor::<A, 2>::full([2, 4], feature, &Default::default());
+        let x = Tensor::<A, 2>::full([2, 4], feature, &here());
         let grads = model.forward(x).square().mean().backward();
         let grads = GradientsParams::from_grads(grads, &model);
         model = optimizer.step(0.05, model, grads);

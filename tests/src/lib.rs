@@ -12,7 +12,9 @@ pub mod models;
 pub mod near;
 pub mod net;
 mod one_by_one;
+pub mod prelude;
 pub mod random;
+mod short;
 pub mod trace;
 pub mod warnings;
 

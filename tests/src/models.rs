@@ -3,29 +3,22 @@
 use std::sync::{Mutex, PoisonError};
 
 use burn::{
-    module::{AutodiffModule, Module, ModuleVisitor, Param},
     nn::{
         self,
-        attention::{MhaInput, MultiHeadAttentionConfig, generate_autoregressive_mask},
-        conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig},
+        attention::generate_autoregressive_mask,
+        conv::{ConvTranspose2d, ConvTranspose2dConfig},
         interpolate::{Interpolate2d, Interpolate2dConfig, InterpolateMode},
-        loss::{BinaryCrossEntropyLossConfig, CTCLossConfig, CrossEntropyLossConfig},
+        loss::{BinaryCrossEntropyLossConfig, CTCLossConfig},
         pool::{
             AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, AvgPool2d, AvgPool2dConfig, MaxPool2d,
             MaxPool2dConfig,
         },
         transformer::{TransformerEncoderConfig, TransformerEncoderInput},
     },
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{
-        Int, Tensor, TensorData,
-        activation::{log_softmax, softmax},
-        backend::{AutodiffBackend, Backend},
-        module::attention,
-    },
+    tensor::{activation::log_softmax, module::attention},
 };
 
-use crate::{PlainAutodiff, near::Named};
+use crate::{near::Named, prelude::*};
 
 /// A model with its input.
 pub trait Example {
@@ -280,30 +273,26 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Returns the record of a new module. The values are the same in every process, the parameter ids are new.
 pub fn seeded<B: Backend, M: Module<B>>(init: impl FnOnce(&B::Device) -> M) -> Vec<u8> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = Default::default();
-    B::seed(&device, 1);
-    save::<B, M>(init(&device))
+    B::seed(&here(), 1);
+    save::<B, M>(init(&here()))
 }
 
 /// A layer that has the same values on every backend.
 pub fn linear<B: AutodiffBackend>(inputs: usize, outputs: usize) -> nn::Linear<B> {
     let config = nn::LinearConfig::new(inputs, outputs);
     let record = seeded::<PlainAutodiff, nn::Linear<PlainAutodiff>>(|device| config.init(device));
-    load::<B, _>(config.init(&Default::default()), record)
+    load::<B, _>(config.init(&here()), record)
 }
 
 /// Returns the record of a module, as bytes.
 pub fn save<B: Backend, M: Module<B>>(module: M) -> Vec<u8> {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    Recorder::<B>::record(&recorder, module.into_record(), ()).unwrap()
+    bytes_of::<B>(module.into_record())
 }
 
 /// Loads the parameters of a record into a module.
 pub fn load<B: Backend, M: Module<B>>(module: M, record: Vec<u8>) -> M {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    module.load_record(Recorder::<B>::load(&recorder, record, &device).unwrap())
+    module.load_record(from_bytes::<B, _>(record))
 }
 
 /// The results and gradients of an example.
@@ -320,12 +309,11 @@ pub fn run<E: Example, B: AutodiffBackend>(
     record: &[u8],
     inspect: impl Fn(&E::Model<B>, &B::Gradients),
 ) -> Run {
-    let device = B::Device::default();
-    let model = load::<B, _>(E::init::<B>(&device), record.to_vec());
+    let model = load::<B, _>(E::init::<B>(&here()), record.to_vec());
     for _ in 0..24 {
-        let x = noise::<B>(E::INPUT, &device).require_grad();
+        let x = noise::<B>(E::INPUT, &here()).require_grad();
         let output = E::forward(&model, x.clone());
-        let weights = noise(output.dims()[0], &device) + 0.5;
+        let weights = noise(output.dims()[0], &here()) + 0.5;
         let loss = (output.clone() * weights).square().mean();
         let mut grads = loss.backward();
         let Some(gradient) = x.grad_remove(&mut grads) else {

@@ -1,9 +1,6 @@
 //! Compares the results of two backends within a tolerance.
 
-use burn::tensor::{DType, TensorData};
-use burn_amp::config::{Compute, Precision};
-
-use crate::Amp;
+use crate::prelude::*;
 
 /// Tensors with their names.
 pub type Named = Vec<(String, TensorData)>;

@@ -2,17 +2,7 @@
 
 use std::sync::OnceLock;
 
-use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{Linear, LinearConfig, Relu},
-    record::{FullPrecisionSettings, Record},
-    tensor::{Tensor, TensorData, backend::AutodiffBackend},
-};
-
-use crate::{
-    PlainAutodiff,
-    models::{load, seeded},
-};
+use crate::prelude::*;
 
 /// Two layers and a gain: five leaves, that is, tensors that require a gradient.
 #[derive(Module, Debug)]
@@ -35,7 +25,7 @@ impl<B: AutodiffBackend> Net<B> {
     pub fn seeded() -> Self {
         static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
         let record = RECORD.get_or_init(|| seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new));
-        load::<B, _>(Self::new(&Default::default()), record.clone())
+        load::<B, _>(Self::new(&here()), record.clone())
     }
 
     pub fn loss(&self, device: &B::Device) -> Tensor<B, 1> {

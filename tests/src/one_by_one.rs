@@ -1,7 +1,8 @@
 //! An optimizer whose parameters step one after the other, in Burn's own ops.
 
-use burn::{grad_clipping::GradientClipping, tensor::backend::Backend};
-use burn_amp::optim::OptimizerConfig;
+use burn::grad_clipping::GradientClipping;
+
+use crate::prelude::*;
 
 /// The configuration of an optimizer without its rule, so that burn-amp does not step all parameters together.
 #[derive(Clone, Debug)]

@@ -2,9 +2,7 @@
 
 use std::cell::RefCell;
 
-use burn_amp::AmpBackend;
-use burn_amp_core::{Op, Precision};
-use burn_backend::{DType, TensorMetadata};
+use crate::prelude::*;
 use instrumented::{Instrument, Instrumented, Value};
 
 thread_local! {

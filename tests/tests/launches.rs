@@ -5,24 +5,10 @@
 
 use std::{fs, path::Path, thread::sleep, time::Duration};
 
-use burn::{
-    module::Module,
-    nn::{
-        Linear, LinearConfig,
-        loss::CrossEntropyLossConfig,
-        transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
-    },
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{
-        Distribution, Int, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
+use burn::nn::transformer::{
+    TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
 };
-use burn_amp::{
-    config::{Class, Op},
-    optim::{AmpOptimizer, Clipping},
-};
-use burn_amp_tests::{trace::Trace, *};
+use burn_amp_tests::{prelude::*, trace::Trace};
 
 policy!(WithKernels, computing_in(Compute::F16));
 policy!(
@@ -97,17 +83,16 @@ struct Step {
 
 /// Counts the launches of the third training step, when the optimizer's state exists.
 fn step<B: AutodiffBackend, O: Optimizer<Classifier<B>, B>>(log: &Path, mut optimizer: O) -> Step {
-    let device = Default::default();
-    let mut model = Classifier::<B>::new(&device);
+    let mut model = Classifier::<B>::new(&here());
     let mut seen = launches(log);
     let mut found = None;
     for _ in 0..3 {
-        let grads = model.loss(&device).backward();
-        B::sync(&device).unwrap();
+        let grads = model.loss(&here()).backward();
+        B::sync(&here()).unwrap();
         let backward = launches(log);
         let grads = GradientsParams::from_grads(grads, &model);
         model = optimizer.step(1e-3, model, grads);
-        B::sync(&device).unwrap();
+        B::sync(&here()).unwrap();
         let now = launches(log);
         found = Some(Step {
             all: now - seen,

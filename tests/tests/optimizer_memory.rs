@@ -5,20 +5,8 @@
 //! Law: the estimate of `memory` is what parameters, masters and moments take.
 #![cfg(not(feature = "cubecl"))]
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Distribution, Tensor},
-};
-use burn_amp::{
-    cast_params,
-    config::Preset,
-    extend::{Amped, NoGraph},
-    memory,
-    optim::{AmpOptimizer, Masters, Moments},
-};
-use burn_amp_tests::{apart::AmpAutodiff, *};
-use burn_backend::AutodiffBackend;
+use burn_amp::{extend::NoGraph, memory, optim::Moments};
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -49,16 +37,14 @@ fn after_steps<P: ConfigSource>(optimizer: &AmpOptimizer<AdamConfig>) -> f64 {
     where
         A: AutodiffBackend<InnerBackend: Amped<Graph = NoGraph>> + Amped,
     {
-        let device = Default::default();
-        let x = Tensor::<A, 2>::random([1, WIDTH], Distribution::Default, &device);
+        let x = Tensor::<A, 2>::random([1, WIDTH], Distribution::Default, &here());
         let before = HEAP.current_usage();
         let layer = LinearConfig::new(WIDTH, WIDTH).with_bias(false);
-        let mut layer: Linear<A> = cast_params(layer.init(&device));
+        let mut layer: Linear<A> = cast_params(layer.init(&here()));
         let mut optimizer = optimizer.init();
         for _ in 0..3 {
             let loss = layer.forward(x.clone()).square().mean();
-            let grads = GradientsParams::from_grads(loss.backward(), &layer);
-            layer = optimizer.step(1e-3, layer, grads);
+            layer = stepped(&mut optimizer, 1e-3, loss, layer);
         }
         // The copy of the parameters for the next forward pass ends with its backward pass.
         drop(layer.forward(x.clone()).sum().backward());
@@ -77,7 +63,7 @@ fn every_format_takes_what_the_estimate_says() {
     let layer = |width| -> Linear<Plain> {
         LinearConfig::new(width, width)
             .with_bias(false)
-            .init(&Default::default())
+            .init(&here())
     };
     // Parameters are made when they are first read, so this model takes no memory.
     let (large, layer) = (layer(10_000), layer(WIDTH));
@@ -145,12 +131,11 @@ fn peak_of_a_step<P: ConfigSource>(optimizer: &AmpOptimizer<AdamConfig>) -> f64 
     type B<P> = AmpAutodiff<P>;
     const LAYERS: usize = 16;
     const WIDTH: usize = 256;
-    let device = Default::default();
-    let x = Tensor::<B<P>, 2>::random([1, WIDTH], Distribution::Default, &device);
+    let x = Tensor::<B<P>, 2>::random([1, WIDTH], Distribution::Default, &here());
     let outside = HEAP.current_usage();
     let layer = || -> Linear<B<P>> {
         let layer = LinearConfig::new(WIDTH, WIDTH).with_bias(false);
-        cast_params(layer.init(&device))
+        cast_params(layer.init(&here()))
     };
     let mut layers: Vec<_> = (0..LAYERS).map(|_| layer()).collect();
     let mut optimizer = optimizer.init();

@@ -5,22 +5,9 @@
 
 use std::{env, process::Command};
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, LBFGSConfig,
-        MuonConfig, Optimizer, RmsPropConfig, SgdConfig, decay::WeightDecayConfig,
-        momentum::MomentumConfig,
-    },
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{
-    cast_params,
-    config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, Clipping, LossScaleOptimizer, MasterWeights, clip},
-    scaling::name_parameters,
-};
-use burn_amp_tests::{apart::AmpAutodiff, in_bf16, in_f16, policy};
+use burn::optim::LBFGSConfig;
+use burn_amp::{config::ParamPattern, optim::clip};
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 
 policy!(WithoutSync, in_f16(|it| it.loss_scale.sync = false));
 policy!(O2, in_bf16(|it| it.preset = Preset::O2));
@@ -56,15 +43,13 @@ const OURS: [&str; 3] = ["amp_adamw", "amp_muon", "clipped_masters"];
 type Layer<B> = Linear<B>;
 
 fn loss<B: AutodiffBackend>(model: &Layer<B>) -> Tensor<B, 1> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &device);
+    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &here());
     (model.forward(x) - 0.5).square().mean()
 }
 
 fn train<B: AutodiffBackend>(mut model: Layer<B>, mut optimizer: impl Optimizer<Layer<B>, B>) {
     for _ in 0..3 {
-        let grads = GradientsParams::from_grads(loss(&model).backward(), &model);
-        model = optimizer.step(0.05, model, grads);
+        model = stepped(&mut optimizer, 0.05, loss(&model), model);
     }
 }
 
@@ -129,9 +114,7 @@ macro_rules! train_with {
 
 fn layer<B: AutodiffBackend>() -> Layer<B> {
     // Muon steps matrices only.
-    LinearConfig::new(4, 3)
-        .with_bias(false)
-        .init(&Default::default())
+    LinearConfig::new(4, 3).with_bias(false).init(&here())
 }
 
 /// The variable that names the optimizer of the child process.

@@ -6,21 +6,13 @@
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
-    module::Module,
     nn::{
-        BatchNorm, BatchNormConfig, Linear, LinearConfig, Lstm, LstmConfig, PaddingConfig2d,
-        conv::{Conv2d, Conv2dConfig},
+        Lstm, LstmConfig, PaddingConfig2d,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{
-        Distribution, Tensor,
-        activation::relu,
-        backend::{AutodiffBackend, Backend},
-        module::attention,
-    },
+    tensor::module::attention,
 };
-use burn_amp::config::{Class, Op};
-use burn_amp_tests::{apart::AmpAutodiff, *};
+use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -50,10 +42,9 @@ policy!(
 ///
 /// Its parameters, input and output are not counted.
 fn saved<B: AutodiffBackend>() -> usize {
-    let device = Default::default();
     let block: TransformerEncoder<B> =
-        TransformerEncoderConfig::new(WIDTH, FEED_FORWARD, HEADS, 1).init(&device);
-    let x = Tensor::<B, 3>::random([BATCH, TOKENS, WIDTH], Distribution::Default, &device);
+        TransformerEncoderConfig::new(WIDTH, FEED_FORWARD, HEADS, 1).init(&here());
+    let x = Tensor::<B, 3>::random([BATCH, TOKENS, WIDTH], Distribution::Default, &here());
     let before = HEAP.current_usage();
     let output = block.forward(TransformerEncoderInput::new(x));
     let output_bytes = BATCH * TOKENS * WIDTH * size_of::<f32>();
@@ -88,7 +79,7 @@ fn kept<B: AutodiffBackend, const D: usize, const E: usize>(
     shape: [usize; D],
     block: impl Fn(Tensor<B, D>) -> Tensor<B, E>,
 ) -> usize {
-    let input = || Tensor::random(shape, Distribution::Default, &Default::default());
+    let input = || Tensor::random(shape, Distribution::Default, &here());
     let first = block(input()).sum();
     let before = HEAP.current_usage();
     // The sum keeps nothing.
@@ -99,15 +90,14 @@ fn kept<B: AutodiffBackend, const D: usize, const E: usize>(
 }
 
 fn residual_block<B: AutodiffBackend>() -> usize {
-    let device = Default::default();
     let conv = || {
         Conv2dConfig::new([16, 16], [3, 3])
             .with_padding(PaddingConfig2d::Same)
             .with_bias(false)
-            .init::<B>(&device)
+            .init::<B>(&here())
     };
     let layers: [(Conv2d<B>, BatchNorm<B>); 2] =
-        [(); 2].map(|()| (conv(), BatchNormConfig::new(16).init(&device)));
+        [(); 2].map(|()| (conv(), BatchNormConfig::new(16).init(&here())));
     kept::<B, 4, 4>([8, 16, 16, 16], |x| {
         let [(first, first_norm), (second, second_norm)] = &layers;
         let y = relu(first_norm.forward(first.forward(x.clone())));
@@ -116,13 +106,13 @@ fn residual_block<B: AutodiffBackend>() -> usize {
 }
 
 fn lstm<B: AutodiffBackend>() -> usize {
-    let lstm: Lstm<B> = LstmConfig::new(64, 128, true).init(&Default::default());
+    let lstm: Lstm<B> = LstmConfig::new(64, 128, true).init(&here());
     kept::<B, 3, 3>([256, 8, 64], |x| lstm.forward(x, None).0)
 }
 
 /// Queries, keys and values are products of one input, as in a transformer.
 fn self_attention<B: AutodiffBackend>() -> usize {
-    let linear = || -> Linear<B> { LinearConfig::new(64, 64).init(&Default::default()) };
+    let linear = || -> Linear<B> { LinearConfig::new(64, 64).init(&here()) };
     let layers = [linear(), linear(), linear()];
     kept::<B, 3, 4>([2, 256, 64], |x| {
         let heads = |layer: &Linear<B>| {
@@ -165,13 +155,12 @@ fn the_low_copies_of_parameters_are_gone_after_the_backward_pass() {
     const WIDTH: usize = 256;
     const LAYERS: usize = 4;
 
-    let device = Default::default();
-    let linear = |_| LinearConfig::new(WIDTH, WIDTH).init(&device);
+    let linear = |_| LinearConfig::new(WIDTH, WIDTH).init(&here());
     let model = Mlp::<Low> {
         layers: (0..LAYERS).map(linear).collect(),
     };
     model.num_params(); // draws the parameters, which are lazy
-    let input = || Tensor::<Low, 2>::random([2, WIDTH], Distribution::Default, &device);
+    let input = || Tensor::<Low, 2>::random([2, WIDTH], Distribution::Default, &here());
     let loss = |x| {
         model
             .layers

@@ -2,30 +2,16 @@
 //!
 //! These tests have a binary of their own, because each warning is given once per process.
 
-use burn::{
-    nn::{Linear, LinearConfig, Relu},
-    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
-    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
-    tensor::{Distribution, Tensor, TensorData, backend::AutodiffBackend, f16},
-};
-use burn_amp::{
-    cast_params,
-    config::{Class, ParamPattern, Preset},
-    optim::{AmpOptimizer, LossScaleOptimizer, MasterWeights},
-    scaling::name_parameters,
-};
-use burn_amp_tests::{
-    Compute, Config, InF16, LossScaleMode, apart::Amp, apart::AmpAutodiff, computing_in, in_bf16,
-    in_f16, policy, warnings::warnings_with,
-};
+use burn::tensor::f16;
+use burn_amp::config::ParamPattern;
+use burn_amp_tests::{apart::Amp, apart::AmpAutodiff, prelude::*, warnings::warnings_with};
 
 fn layer<B: AutodiffBackend>() -> Linear<B> {
-    LinearConfig::new(4, 3).init(&Default::default())
+    LinearConfig::new(4, 3).init(&here())
 }
 
 fn loss<B: AutodiffBackend>(model: &Linear<B>) -> Tensor<B, 1> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &device);
+    let x = Tensor::<B, 2>::from_floats([[1.0, -0.5, 0.25, 2.0], [0.5, 1.5, -1.0, 0.0]], &here());
     (Relu::new().forward(model.forward(x) + 1.0) - 0.5)
         .square()
         .mean()
@@ -40,8 +26,7 @@ fn train<B: AutodiffBackend>(
         .map(|_| {
             let loss = loss(&model);
             let value = loss.clone().into_data().iter().next().unwrap();
-            let grads = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(0.05, model.clone(), grads);
+            model = stepped(&mut optimizer, 0.05, loss, model.clone());
             value
         })
         .collect()
@@ -82,7 +67,7 @@ fn a_plain_optimizer_of_parameters_stored_low_is_warned_of_once() {
     let [warning] = &warnings_with("stored in f16")[..] else {
         panic!("{} warnings", stored_low());
     };
-    assert!(warning.contains(REMEDY), "{warning}");
+    says(warning, REMEDY);
 }
 
 policy!(Goes, in_f16(|it| it.loss_scale.sync = false));
@@ -106,7 +91,7 @@ fn a_plain_optimizer_of_gradients_whose_outcome_is_on_the_device_is_warned_of_on
     let [warning] = &warnings_with("still on the device")[..] else {
         panic!("{} warnings", on_device());
     };
-    assert!(warning.contains(REMEDY), "{warning}");
+    says(warning, REMEDY);
 }
 
 policy!(
@@ -123,7 +108,7 @@ fn a_static_scale_that_overflows_step_after_step_is_warned_of_once() {
     let of_static = || warnings_with("static loss scale").len();
 
     assert_eq!(of_static(), 0);
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     let pass = |factor: f32| {
         (weight.clone() * factor).sum().backward();
     };
@@ -165,7 +150,7 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
     type B = AmpAutodiff<AtTheFloor>;
     let of_smallest = || warnings_with("smallest loss scale").len();
 
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     for step in 0..40 {
         assert_eq!(of_smallest(), usize::from(step > 4));
         (weight.clone() * f32::NAN).sum().backward();
@@ -174,8 +159,8 @@ fn overflows_at_the_smallest_scale_between_finite_steps_are_warned_of_once() {
     let [warning] = &warnings_with("smallest loss scale")[..] else {
         panic!("{} warnings", of_smallest());
     };
-    assert!(warning.contains("5 times"), "{warning}");
-    assert!(warning.contains("own_loss_scale"), "{warning}");
+    says(warning, "5 times");
+    says(warning, "own_loss_scale");
 }
 
 policy!(
@@ -191,7 +176,7 @@ fn a_loss_scale_that_falls_below_1_is_warned_of_once() {
     type B = AmpAutodiff<Falling>;
     let of_scale = || warnings_with("the loss scale fell below 1").len();
 
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     for step in 0..4 {
         assert_eq!(of_scale(), usize::from(step > 1), "2, 1, 0.5, 0.25");
         (weight.clone() * f32::NAN).sum().backward();
@@ -199,9 +184,9 @@ fn a_loss_scale_that_falls_below_1_is_warned_of_once() {
     let [warning] = &warnings_with("the loss scale fell below 1")[..] else {
         panic!("{} warnings", of_scale());
     };
-    assert!(warning.contains("below 1, to 0.5"), "{warning}");
-    assert!(warning.contains("1 of 1 gradients not finite"), "{warning}");
-    assert!(warning.contains("own_loss_scale"), "{warning}");
+    says(warning, "below 1, to 0.5");
+    says(warning, "1 of 1 gradients not finite");
+    says(warning, "own_loss_scale");
 }
 
 policy!(AtScale1, fixed_at(1.0));
@@ -216,11 +201,10 @@ fn fixed_at(scale: f32) -> Config {
 
 /// Passes whose gradient is noise of a size; whether the last of them was the first that is looked at.
 fn small_gradients<B: AutodiffBackend>(noise: &[f32]) {
-    let device = Default::default();
-    let noise = Tensor::<B, 2>::from_data(TensorData::new(noise.to_vec(), [64, 64]), &device);
-    let weight = Tensor::<B, 2>::ones([64, 64], &device).require_grad();
+    let noise = Tensor::<B, 2>::from_data(TensorData::new(noise.to_vec(), [64, 64]), &here());
+    let weight = Tensor::<B, 2>::ones([64, 64], &here()).require_grad();
     for _ in 0..128 {
-        let y = Tensor::ones([64, 64], &device).matmul(weight.clone());
+        let y = Tensor::ones([64, 64], &here()).matmul(weight.clone());
         (y * noise.clone()).sum().backward();
     }
 }
@@ -231,10 +215,9 @@ fn gradients_that_f16_flushes_to_zero_are_warned_of_once() {
     let of_flushed = || warnings_with(FLUSHED).len();
 
     // The standard deviation is 1.5 times the least number of F16.
-    let device = Default::default();
     let normal = Distribution::Normal(0.0, 1.5 * 2f64.powi(-24));
-    let noise = Tensor::<burn::backend::Flex, 2>::random([64, 64], normal, &device);
-    let noise = noise.into_data().to_vec::<f32>().unwrap();
+    let noise = Tensor::<burn::backend::Flex, 2>::random([64, 64], normal, &here());
+    let noise = noise.values();
     assert_eq!(of_flushed(), 0);
     small_gradients::<AmpAutodiff<AtScale16384>>(&noise);
     assert_eq!(of_flushed(), 0);
@@ -257,8 +240,8 @@ fn gradients_that_f16_flushes_to_zero_are_warned_of_once() {
     // A lower bound, in whole percents. Of 4096 elements 0.7 % more or fewer is one standard deviation.
     assert!(said <= flushed * 100.0 + 3.0, "{said} of {flushed}");
     assert!(said >= 10.0 && flushed > 0.2, "{said} of {flushed}");
-    assert!(warning.contains("of a gradient [64, 64]"), "{warning}");
-    assert!(warning.contains("at a loss scale of 1:"), "{warning}");
+    says(warning, "of a gradient [64, 64]");
+    says(warning, "at a loss scale of 1:");
 }
 
 policy!(InF16O1, computing_in(Compute::F16));
@@ -267,8 +250,7 @@ policy!(InF16O1, computing_in(Compute::F16));
 fn a_loss_in_low_precision_is_warned_of_once() {
     type B = AmpAutodiff<InF16O1>;
     let of_loss = || warnings_with("the loss whose backward pass").len();
-    let device = Default::default();
-    let weight = Tensor::<B, 2>::full([1, 1], 0.5, &device).require_grad();
+    let weight = Tensor::<B, 2>::full([1, 1], 0.5, &here()).require_grad();
 
     weight.clone().matmul(weight.clone()).sum().backward();
     assert_eq!(of_loss(), 0);
@@ -277,7 +259,7 @@ fn a_loss_in_low_precision_is_warned_of_once() {
     let [warning] = &warnings_with("the loss whose backward pass")[..] else {
         panic!("{} warnings", of_loss());
     };
-    assert!(warning.contains("is in f16"), "{warning}");
+    says(warning, "is in f16");
 }
 
 #[test]

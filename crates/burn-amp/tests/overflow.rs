@@ -1,68 +1,25 @@
 //! Law: a planted overflow is found at its op and line, forward and backward, and a searched step has the bits of any
 //! other.
 
+mod common;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use burn::{
-    backend::Flex,
-    nn::{LayerNormConfig, Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{
-        Bool, Distribution, Tensor,
-        activation::{gelu, log_softmax, relu, sigmoid, softmax},
-        backend::Backend,
-    },
-};
 use burn_amp::{
-    Amp, Autodiff,
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig, Precision,
-    },
-    diagnose::{Cause, NotFinite, last_overflow},
-    full_precision, loss_scale,
+    diagnose::{Cause, last_overflow},
     optim::AmpOptimizer,
-    scaling::{Outcome, name_parameters},
+    scaling::Outcome,
 };
-
-/// Declares a source of a configuration. A macro, because each needs a type of its own.
-macro_rules! policy {
-    ($name:ident, $config:expr) => {
-        struct $name;
-
-        impl ConfigSource for $name {
-            fn config() -> Result<Config, ConfigError> {
-                Ok($config)
-            }
-        }
-    };
-}
+use common::*;
 
 fn in_f16(locate: Locate, loss_scale: impl Into<LossScaleConfig>) -> Config {
-    Config {
-        compute: Compute::F16,
-        loss_scale: loss_scale.into(),
-        overflow: OverflowConfig {
-            locate,
-            ..OverflowConfig::default()
-        },
-        ..Config::default()
-    }
-}
-
-/// A scale that does not move.
-fn fixed(scale: f32) -> LossScaleConfig {
-    LossScaleConfig {
-        mode: LossScaleMode::Static,
-        rule: DynamicLossScale {
-            init: scale,
-            ..DynamicLossScale::default()
-        },
-        ..LossScaleConfig::default()
-    }
+    computing_in(Compute::F16, |it| {
+        it.loss_scale = loss_scale.into();
+        it.overflow.locate = locate;
+    })
 }
 
 policy!(Always, in_f16(Locate::Always, fixed(1.0)));
@@ -239,9 +196,9 @@ fn the_operands_of_the_cause_have_names_dtypes_and_ranges() {
         told.starts_with("the cast of an operand of `linear` to f16 at"),
         "{told}"
     );
-    assert!(
-        told.contains("f32 [8, 8] 1.000e6 to 1.000e6, beyond the range of f16"),
-        "{told}"
+    says(
+        &told,
+        "f32 [8, 8] 1.000e6 to 1.000e6, beyond the range of f16",
     );
 }
 
@@ -353,7 +310,7 @@ fn a_searched_step_has_the_bits_of_any_other() {
 
 /// Passes whose gradient overflows at any scale, with the optimizer that names the parameters; returns the message of
 /// the panic that ends the run.
-fn given_up<P: ConfigSource>(passes: usize) -> String {
+fn given_up_after<P: ConfigSource>(passes: usize) -> String {
     type B<P> = Autodiff<Amp<Flex, P>>;
     let device = Default::default();
     let mut linear = LinearConfig::new(8, 8)
@@ -368,8 +325,7 @@ fn given_up<P: ConfigSource>(passes: usize) -> String {
             linear = optimizer.step(1e-3, linear.clone(), grads);
         }
     };
-    let panic = catch_unwind(AssertUnwindSafe(train)).expect_err("the run is given up");
-    panic.downcast_ref::<String>().unwrap().clone()
+    given_up(train)
 }
 
 fn at_the_floor(locate: Locate) -> Config {
@@ -395,24 +351,22 @@ fn bf16_is_advised_only_where_it_holds_what_f16_does_not() {
     fn end<P: ConfigSource>(
         loss: impl Fn(Tensor<Autodiff<Amp<Flex, P>>, 2>) -> Tensor<Autodiff<Amp<Flex, P>>, 1>,
     ) -> String {
-        let run = || {
+        given_up(|| {
             for _ in 0..4 {
                 let w = Tensor::ones([8, 8], &Default::default()).require_grad();
                 // Gradients of tensors that still exist are checked.
                 loss(w.clone()).backward();
                 drop(w);
             }
-        };
-        let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("the run is given up");
-        panic.downcast_ref::<String>().unwrap().clone()
+        })
     }
 
     let device = Default::default();
     let data = end::<Data>(|w| Tensor::full([8, 8], f32::NAN, &device).matmul(w).sum());
-    assert!(data.contains("not finite in any dtype"), "{data}");
+    says(&data, "not finite in any dtype");
     // exp(1000) is inf in F32 and in BF16.
     let values = end::<Values>(|w| (w * 1e3).exp().sum());
-    assert!(values.contains("not finite in f32 either"), "{values}");
+    says(&values, "not finite in f32 either");
     let beyond = end::<Beyond>(|w| w.clone().matmul(w * 1e6).sum());
     for (message, helps) in [(data, false), (values, false), (beyond, true)] {
         assert_eq!(message.contains(BF16), helps, "{message}");
@@ -423,43 +377,28 @@ fn bf16_is_advised_only_where_it_holds_what_f16_does_not() {
 fn the_end_of_a_run_says_with_which_op_the_overflow_began() {
     policy!(OnSkip, at_the_floor(Locate::OnSkip));
     policy!(Off, at_the_floor(Locate::Off));
-    let message = given_up::<OnSkip>(4);
-    assert!(
-        message.contains("first in the cast of an operand of `linear` to f16 at"),
-        "{message}"
+    let message = given_up_after::<OnSkip>(4);
+    says(
+        &message,
+        "first in the cast of an operand of `linear` to f16 at",
     );
-    assert!(message.contains("tests/overflow.rs:"), "{message}");
-    assert!(
-        message.contains("operand 1: weight f32 [8, 8]"),
-        "{message}"
-    );
+    says(&message, "tests/overflow.rs:");
+    says(&message, "operand 1: weight f32 [8, 8]");
     assert!(!message.contains("overflow.locate"), "{message}");
-    assert!(message.contains(BF16), "{message}");
+    says(&message, BF16);
 
-    let message = given_up::<Off>(4);
-    assert!(
-        message.contains("If `compute = \"f32\"` has none"),
-        "{message}"
-    );
-    assert!(message.contains(BF16), "{message}");
-    assert!(
-        message.contains("`overflow.locate = \"on_skip\"` says with which op it begins"),
-        "{message}"
+    let message = given_up_after::<Off>(4);
+    says(&message, "If `compute = \"f32\"` has none");
+    says(&message, BF16);
+    says(
+        &message,
+        "`overflow.locate = \"on_skip\"` says with which op it begins",
     );
 }
 
 #[test]
 fn after_a_skipped_step_one_step_is_searched() {
-    policy!(
-        AfterSkip,
-        in_f16(
-            Locate::OnSkip,
-            LossScaleConfig {
-                mode: LossScaleMode::Static,
-                ..fixed(1.0)
-            }
-        )
-    );
+    policy!(AfterSkip, in_f16(Locate::OnSkip, fixed(1.0)));
     type B = Autodiff<Amp<Flex, AfterSkip>>;
     let device = Default::default();
     let pass = |value: f32| {
@@ -479,14 +418,7 @@ fn after_a_skipped_step_one_step_is_searched() {
 fn without_loss_scaling_the_cause_is_told_too() {
     policy!(
         InBf16,
-        Config {
-            compute: Compute::Bf16,
-            overflow: OverflowConfig {
-                locate: Locate::Always,
-                ..OverflowConfig::default()
-            },
-            ..Config::default()
-        }
+        computing_in(Compute::Bf16, |it| it.overflow.locate = Locate::Always)
     );
     type B = Autodiff<Amp<Flex, InBf16>>;
     let device = Default::default();
@@ -520,14 +452,7 @@ fn with_the_scale_on_the_device_the_cause_is_found_in_the_same_pass() {
 #[test]
 fn check_skips_a_bf16_step_that_overflows_and_changes_no_other() {
     fn in_bf16(mode: LossScaleMode) -> Config {
-        Config {
-            compute: Compute::Bf16,
-            loss_scale: LossScaleConfig {
-                mode,
-                ..LossScaleConfig::default()
-            },
-            ..Config::default()
-        }
+        computing_in(Compute::Bf16, |it| it.loss_scale.mode = mode)
     }
     policy!(Checked, in_bf16(LossScaleMode::Check));
     policy!(Unchecked, in_bf16(LossScaleMode::Auto));
@@ -578,7 +503,7 @@ fn a_number_of_overflows_in_a_row_ends_a_run_at_any_scale() {
                 x.matmul(w.clone()).sum().backward();
             };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(pass)) {
-                return Some((at, panic.downcast_ref::<String>().unwrap().clone()));
+                return Some((at, *panic.downcast::<String>().unwrap()));
             }
         }
         None

@@ -1,51 +1,34 @@
 //! Law: a step that overflowed is written to a file and run again: with the same bits on Flex, in F32 and in F64.
 
+mod common;
+
 use std::path::PathBuf;
 
 use burn::{
-    backend::Flex,
     nn::{
-        BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerNorm,
-        LayerNormConfig, Linear, LinearConfig, PaddingConfig2d,
+        BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Embedding, EmbeddingConfig,
+        PaddingConfig2d,
         attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
         conv::{Conv2d, Conv2dConfig},
         loss::CrossEntropyLossConfig,
     },
-    prelude::*,
-    tensor::{
-        Distribution,
-        activation::{gelu, relu, sigmoid, softmax},
-    },
+    tensor::TensorPrimitive,
 };
 use burn_amp::{
-    Amp, Autodiff,
-    config::{
-        Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Locate, LossScaleConfig,
-        LossScaleMode, OverflowConfig,
-    },
-    diagnose::{NotFinite, last_overflow},
-    full_precision,
+    diagnose::last_overflow,
     replay::{ReadError, Replayed, Step, replay},
-    scaling::name_parameters,
 };
+use common::*;
 
-/// Declares a source of a configuration whose steps are written to a file of its own. A macro, because each needs a type
-/// of its own.
-macro_rules! policy {
+/// Declares a policy whose overflowed steps are written to a file of its own.
+macro_rules! written {
     ($name:ident, $config:expr) => {
-        struct $name;
-
-        impl ConfigSource for $name {
-            fn config() -> Result<Config, ConfigError> {
-                Ok(Config {
-                    overflow: OverflowConfig {
-                        locate: Locate::Always,
-                        replay: file::<Self>().display().to_string(),
-                    },
-                    ..$config
-                })
-            }
-        }
+        policy!($name, {
+            let mut config = $config;
+            config.overflow.locate = Locate::Always;
+            config.overflow.replay = file::<Self>().display().to_string();
+            config
+        });
     };
 }
 
@@ -57,18 +40,7 @@ fn file<P>() -> PathBuf {
 }
 
 fn in_f16(scale: f32) -> Config {
-    Config {
-        compute: Compute::F16,
-        loss_scale: LossScaleConfig {
-            mode: LossScaleMode::Static,
-            rule: DynamicLossScale {
-                init: scale,
-                ..DynamicLossScale::default()
-            },
-            ..LossScaleConfig::default()
-        },
-        ..Config::default()
-    }
+    computing_in(Compute::F16, |it| it.loss_scale = fixed(scale))
 }
 
 type B<P> = Autodiff<Amp<Flex, P>>;
@@ -104,7 +76,7 @@ fn assert_same(step: &Step, replayed: &Replayed) {
     assert_eq!(cause, Some(step.cause.to_string()), "{text}");
 }
 
-policy!(InF16, in_f16(1.0));
+written!(InF16, in_f16(1.0));
 
 /// What a step does with `x` and `w`, whose values are 1.
 type OneStep = fn(x: T<InF16>, w: T<InF16>) -> T<InF16>;
@@ -258,7 +230,7 @@ fn step_of_net<P: ConfigSource>() -> (Step, Replayed) {
     })
 }
 
-policy!(LargeScale, in_f16(2f32.powi(30)));
+written!(LargeScale, in_f16(2f32.powi(30)));
 
 #[test]
 fn a_step_of_a_net_at_too_large_a_scale_has_the_same_bits_and_is_finite_in_f32_and_f64() {
@@ -282,7 +254,7 @@ fn a_step_of_a_net_at_too_large_a_scale_has_the_same_bits_and_is_finite_in_f32_a
     }
 }
 
-policy!(
+written!(
     Low,
     Config {
         preset: burn_amp::config::Preset::O2,
@@ -304,13 +276,7 @@ fn parameters_in_half_precision_have_the_same_bits() {
     assert_same(&step, &replayed);
 }
 
-policy!(
-    InBf16,
-    Config {
-        compute: Compute::Bf16,
-        ..Config::default()
-    }
-);
+written!(InBf16, computing_in(Compute::Bf16, |_| {}));
 
 #[test]
 fn a_step_without_loss_scaling_has_the_same_bits_and_overflows_in_f32_too() {
@@ -326,7 +292,7 @@ fn a_step_without_loss_scaling_has_the_same_bits_and_overflows_in_f32_too() {
     assert_eq!(cause(&replayed.f64), None);
 }
 
-policy!(Poisoned, in_f16(1.0));
+written!(Poisoned, in_f16(1.0));
 
 #[test]
 fn a_step_that_shows_an_origin_is_not_replaced_by_one_that_does_not() {
@@ -342,7 +308,7 @@ fn a_step_that_shows_an_origin_is_not_replaced_by_one_that_does_not() {
     std::fs::remove_file(&file).unwrap();
 }
 
-policy!(Cut, in_f16(2f32.powi(30)));
+written!(Cut, in_f16(2f32.powi(30)));
 
 #[test]
 fn a_file_that_is_cut_off_or_of_something_else_is_an_error() {
@@ -385,36 +351,20 @@ fn a_file_that_is_cut_off_or_of_something_else_is_an_error() {
 
 /// A policy whose steps are searched after a skipped one, with a scale that moves.
 fn after_a_skip(file: PathBuf, sync: bool) -> Config {
-    Config {
-        overflow: OverflowConfig {
-            locate: Locate::OnSkip,
-            replay: file.display().to_string(),
-        },
-        loss_scale: LossScaleConfig {
-            rule: DynamicLossScale {
-                init: 2f32.powi(20),
-                search: false,
-                patience: 3,
-                min: 2f32.powi(18),
-                ..DynamicLossScale::default()
-            },
-            sync,
-            ..LossScaleConfig::default()
-        },
-        compute: Compute::F16,
-        ..Config::default()
-    }
+    computing_in(Compute::F16, |it| {
+        it.overflow.locate = Locate::OnSkip;
+        it.overflow.replay = file.display().to_string();
+        it.loss_scale.rule.init = 2f32.powi(20);
+        it.loss_scale.rule.search = false;
+        it.loss_scale.rule.patience = 3;
+        it.loss_scale.rule.min = 2f32.powi(18);
+        it.loss_scale.sync = sync;
+    })
 }
 
 #[test]
 fn the_step_after_a_skipped_one_is_written_before_the_panic_that_ends_the_run() {
-    struct OnSkip;
-
-    impl ConfigSource for OnSkip {
-        fn config() -> Result<Config, ConfigError> {
-            Ok(after_a_skip(file::<Self>(), true))
-        }
-    }
+    policy!(OnSkip, after_a_skip(file::<Self>(), true));
 
     let file = file::<OnSkip>();
     let pass = || {
@@ -435,15 +385,7 @@ fn the_step_after_a_skipped_one_is_written_before_the_panic_that_ends_the_run() 
 
 #[test]
 fn a_step_whose_outcome_stays_on_the_device_has_the_same_bits() {
-    struct Deferred;
-
-    impl ConfigSource for Deferred {
-        fn config() -> Result<Config, ConfigError> {
-            let mut config = after_a_skip(file::<Self>(), false);
-            config.overflow.locate = Locate::Always;
-            Ok(config)
-        }
-    }
+    written!(Deferred, after_a_skip(file::<Self>(), false));
 
     let w = full::<Deferred>(0.1).require_grad();
     let (step, replayed) = replayed::<Deferred>(|| {
@@ -453,7 +395,7 @@ fn a_step_whose_outcome_stays_on_the_device_has_the_same_bits() {
     assert_eq!(step.scale, Some(2f32.powi(20)));
 }
 
-policy!(Checkpointed, in_f16(2f32.powi(40)));
+written!(Checkpointed, in_f16(2f32.powi(40)));
 
 #[test]
 fn a_step_under_gradient_checkpointing_has_the_same_bits() {
@@ -471,13 +413,10 @@ fn a_step_under_gradient_checkpointing_has_the_same_bits() {
     assert_same(&step, &replayed);
 }
 
-policy!(WithCustom, in_f16(1.0));
+written!(WithCustom, in_f16(1.0));
 
 #[test]
 fn the_result_of_an_op_that_is_not_in_the_table_enters_as_values() {
-    use burn::tensor::TensorPrimitive;
-    use burn_amp::config::Class;
-
     let w = full::<WithCustom>(300.0).require_grad();
     let (step, replayed) = replayed::<WithCustom>(|| {
         let halved = Amp::<Flex, WithCustom, _>::custom_op(
@@ -501,13 +440,8 @@ fn the_result_of_an_op_that_is_not_in_the_table_enters_as_values() {
 
 #[test]
 fn without_a_search_no_step_can_be_written() {
-    let config = Config {
-        overflow: OverflowConfig {
-            replay: "step.safetensors".into(),
-            ..OverflowConfig::default()
-        },
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.overflow.replay = "step.safetensors".into();
     assert_eq!(
         config.validate().unwrap_err().to_string(),
         "code: overflow.replay: expected overflow.locate on_skip or always with overflow.replay, found \

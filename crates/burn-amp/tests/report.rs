@@ -1,42 +1,17 @@
 //! The precision report of small programs. They are in a package with line tables, because a report names lines.
 
+mod common;
+
 use std::{env, fs, process::Command};
 
-use burn::{
-    backend::Flex,
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, TensorData, activation::softmax},
-};
 use burn_amp::{
-    Amp, Autodiff,
-    config::{
-        Class, Compute, Config, ConfigError, ConfigSource, LossScaleConfig, LossScaleMode, Op,
-        Precision,
-    },
     diagnose::{self, Calls, Lint, Report, Sample, Why},
-    full_precision,
     observe::{CastCounter, set_observer},
 };
-
-/// Declares a source of a configuration. A macro, because each needs a type of its own.
-macro_rules! policy {
-    ($name:ident, $config:expr) => {
-        struct $name;
-
-        impl ConfigSource for $name {
-            fn config() -> Result<Config, ConfigError> {
-                Ok($config)
-            }
-        }
-    };
-}
+use common::*;
 
 fn in_bf16() -> Config {
-    Config {
-        compute: Compute::Bf16,
-        ..Config::default()
-    }
+    computing_in(Compute::Bf16, |_| {})
 }
 
 policy!(InBf16, in_bf16());
@@ -119,13 +94,7 @@ fn a_call_has_its_line_its_dtypes_its_casts_and_a_reason() {
 
 #[test]
 fn a_scalar_that_would_be_lost_is_a_reason() {
-    policy!(
-        InF16,
-        Config {
-            compute: Compute::F16,
-            ..Config::default()
-        }
-    );
+    policy!(InF16, computing_in(Compute::F16, |_| {}));
     type B = Amp<Flex, InF16>;
     let device = Default::default();
     let x = Tensor::<B, 2>::ones([4, 8], &device);
@@ -224,16 +193,10 @@ fn a_snapshot_is_the_same_on_every_run_and_changes_with_a_class() {
     for _ in 0..20 {
         assert_eq!(snapshot::<Table>(), expected);
     }
-    assert!(
-        expected.contains("linear  f32, f32, f32 -> bf16  x1  casts 2"),
-        "{expected}"
-    );
+    says(&expected, "linear  f32, f32, f32 -> bf16  x1  casts 2");
     let changed = snapshot::<Changed>();
     assert_ne!(changed, expected);
-    assert!(
-        changed.contains("linear  f32, f32, f32 -> f32  x3\n"),
-        "{changed}"
-    );
+    says(&changed, "linear  f32, f32, f32 -> f32  x3\n");
 }
 
 policy!(
@@ -276,7 +239,7 @@ fn a_sample_says_how_many_values_a_cast_loses_if_it_is_asked_for() {
     };
     assert_eq!(of_this(&report), [expected]);
     let text = report.to_text();
-    assert!(text.contains("Values lost in casts"), "{text}");
+    says(&text, "Values lost in casts");
     assert!(report.to_html().contains("Values lost in casts"));
 
     let recording = diagnose::record::<B>(&device);
@@ -333,10 +296,7 @@ fn a_run_writes_the_report_that_its_configuration_asks_for() {
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("Precision report: 4 steps of preset o1 in bf16"),
-        "{said}"
-    );
+    says(&said, "Precision report: 4 steps of preset o1 in bf16");
     let read = |ending: &str| fs::read_to_string(folder.join(format!("run.{ending}"))).unwrap();
     let report = Report::from_json(&read("json")).unwrap();
     assert_eq!(report.steps, 4);

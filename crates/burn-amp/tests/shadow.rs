@@ -2,74 +2,37 @@
 //!
 //! Law: a comparison with F32 tells the error that each op makes, at its line, and nothing once it has ended.
 
+mod common;
+
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::OnceLock,
 };
 
-use burn::{
-    backend::Flex,
-    module::{Module, Param},
-    tensor::{
-        Distribution, Int, Tensor,
-        backend::Backend,
-        module::{avg_pool2d, conv2d, interpolate},
-        ops::{ConvOptions, FloatTensorOps, InterpolateMode, InterpolateOptions},
-    },
+use burn::tensor::{
+    module::{avg_pool2d, conv2d, interpolate},
+    ops::{ConvOptions, FloatTensorOps, InterpolateMode, InterpolateOptions},
 };
-use burn_amp::{
-    Amp, Autodiff,
-    config::{Class, Compute, Config, ConfigError, ConfigSource, Op, Precision},
-    diagnose::{Report, compare_gradients, record, shadow, shadow_in_f64},
-};
+use burn_amp::diagnose::{Report, compare_gradients, record, shadow, shadow_in_f64};
 use burn_amp_core::{shadow::ShadowReport, tune::tuned};
+use common::*;
 
-struct InF16;
-struct SineInF16;
-struct InF32;
+policy!(InF16, computing_in(Compute::F16, |_| {}));
+policy!(
+    SineInF16,
+    computing_in(Compute::F16, |it| {
+        it.ops = [Op::float_sin, Op::float_mul_scalar]
+            .map(|op| (op, Class::Low))
+            .into();
+    })
+);
 
-impl ConfigSource for InF16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F16,
-            ..Config::default()
-        })
-    }
-}
-
-impl ConfigSource for SineInF16 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            ops: [
-                (Op::float_sin, Class::Low),
-                (Op::float_mul_scalar, Class::Low),
-            ]
-            .into(),
-            ..InF16::config()?
-        })
-    }
-}
-
-/// What the tuner has proposed.
-struct Tuned;
+policy!(InF32, computing_in(Compute::F32, |_| {}));
 
 static TUNED: OnceLock<Config> = OnceLock::new();
 
-impl ConfigSource for Tuned {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(TUNED.get().expect("the test has tuned").clone())
-    }
-}
-
-impl ConfigSource for InF32 {
-    fn config() -> Result<Config, ConfigError> {
-        Ok(Config {
-            compute: Compute::F32,
-            ..Config::default()
-        })
-    }
-}
+policy!(Tuned, TUNED.get().expect("the test has tuned").clone());
 
 type B<P> = Autodiff<Amp<Flex, P>>;
 

@@ -1,7 +1,6 @@
 //! The cases of `ActivationOps`.
 
-use burn_amp_core::Op;
-use burn_backend::Backend;
+use crate::prelude::*;
 
 use super::{Case, Operand};
 

@@ -1,7 +1,8 @@
 //! The cases of `FloatTensorOps` that compute new values.
 
-use burn_amp_core::Op;
-use burn_backend::{Backend, ops::GridSampleOptions};
+use burn_backend::ops::GridSampleOptions;
+
+use crate::prelude::*;
 
 use super::{Case, Operand, Output};
 

@@ -1,10 +1,8 @@
 //! The cases of `ModuleOps` that are convolutions in one, two or three dimensions, or their backward passes.
 
-use burn_amp_core::Op;
-use burn_backend::{
-    Backend,
-    ops::{ConvOptions, ConvTransposeOptions},
-};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
+
+use crate::prelude::*;
 
 use super::{Case, Operand};
 

@@ -12,11 +12,7 @@ mod movement;
 mod operand;
 mod qtensor;
 
-use burn_amp_core::Op;
-use burn_backend::{
-    Backend, BoolDType, IntDType, Scalar, TensorData, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
-};
+use crate::prelude::*;
 
 pub use operand::Operand;
 

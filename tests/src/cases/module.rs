@@ -1,14 +1,11 @@
 //! The cases of `ModuleOps`, except for convolutions.
 
-use burn_amp_core::Op;
-use burn_backend::{
-    Backend,
-    ops::{
-        AttentionModuleOptions, DeformConv2dBackward, DeformConvOptions, InterpolateMode,
-        InterpolateOptions, UnfoldOptions,
-    },
-    tensor::{FloatTensor, IntTensor},
+use burn_backend::ops::{
+    AttentionModuleOptions, DeformConv2dBackward, DeformConvOptions, InterpolateMode,
+    InterpolateOptions, UnfoldOptions,
 };
+
+use crate::prelude::*;
 
 use super::{Case, Operand, Output, Setting};
 

@@ -1,7 +1,6 @@
 //! The cases of `FloatTensorOps` that move, select or replace values.
 
-use burn_amp_core::Op;
-use burn_backend::{Backend, Slice, tensor::IndexingUpdateOp};
+use crate::prelude::*;
 
 use super::{Case, Operand, Output};
 

@@ -1,10 +1,10 @@
 //! The cases of `QTensorOps`.
 
-use burn_amp_core::Op;
-use burn_backend::{
-    Backend,
-    quantization::{QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive},
+use burn_backend::quantization::{
+    QuantScheme, QuantStore, QuantValue, QuantizationParametersPrimitive,
 };
+
+use crate::prelude::*;
 
 use super::{Case, Operand, Output};
 

@@ -8,18 +8,10 @@
 
 use std::cmp::Ordering;
 
-use burn_amp_core::{Policy, Precision};
-use burn_backend::{FloatDType, TensorData};
+use burn_amp_core::Policy;
 
-use super::{
-    by_hand::{Chance, Rounding, Scope, rounding},
-    model::LEARNING_RATE,
-    movement::Movement,
-    outcome::{Circumstances, Outcome},
-    program::{Op, Program},
-    run::run,
-    subject::OnByHand,
-};
+use super::all::*;
+use super::by_hand::{Chance, Rounding, Scope, rounding};
 
 /// A result may be off by this many times the largest error of the runs by hand. Both are sums of rounding errors at
 /// about the same places; of a few such sums the largest is seldom less than a third of what another one may be.

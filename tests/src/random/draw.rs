@@ -1,11 +1,6 @@
 //! The values of the parameters of layers.
 
-use burn::{
-    module::{ModuleMapper, Param},
-    tensor::{Tensor, TensorPrimitive, backend::Backend},
-};
-
-use super::{rng::Rng, setting::Setting};
+use super::all::*;
 
 /// Puts drawn values into the parameters of a module: weights of about unit gain, factors near 1. Running statistics
 /// get such values, too, and stay outside the graph.

@@ -1,13 +1,7 @@
 //! Ops that compute each element of the result from the elements at its place.
 
-use burn_backend::{Scalar, backend::AutodiffBackend, tensor::FloatTensor};
-
-use super::{
-    literal::Literal,
-    setting::{Mask, Setting},
-    shape::{broadcast, same},
-    table::{Text, table},
-};
+use super::all::*;
+use super::shape::{broadcast, same};
 
 table! {
     /// Ops that compute each element of the result from the elements at its place.

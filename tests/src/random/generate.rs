@@ -4,26 +4,9 @@
 //! in a range in which F16 makes sense: they are computed in F64 as the program grows.
 
 use burn::backend::Autodiff;
-use burn_backend::{
-    FloatDType, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor,
-};
 
-use super::{
-    by_hand::ByHand,
-    limits::Limits,
-    model::{Model, leaf_seed, values},
-    motif,
-    oracle::caught,
-    program::{Leaf, LeafKind, Op, Optimizer, Program, Read, Step},
-    propose,
-    rng::Rng,
-    run::data,
-    setting::Setting,
-    shape::Shape,
-};
-use super::{
-    elementwise::Elementwise, layers::LayerSpec, movement::Movement, reduction::Reduction,
-};
+use super::all::*;
+use super::{by_hand::ByHand, motif, propose};
 
 /// The backend on which exact values are computed.
 pub type Exact = Autodiff<ByHand>;

@@ -1,290 +1,166 @@
 //! Layers of burn-nn, with parameters that are a function of a seed.
-
-use burn::{
-    module::Module,
-    nn::{
-        self,
-        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
-        conv::{
-            Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, ConvTranspose1d, ConvTranspose1dConfig,
-            ConvTranspose2d, ConvTranspose2dConfig,
-        },
-    },
-    tensor::{
-        Int, Tensor, TensorPrimitive,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
-
-use super::{
-    draw::Draw,
-    rng::Rng,
-    setting::Setting,
-    shape::{Shape, windows},
-};
-
-/// A layer of burn-nn, by its sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LayerSpec {
-    Linear {
-        input: usize,
-        output: usize,
-        bias: bool,
-    },
-    Conv1d {
-        input: usize,
-        output: usize,
-        kernel: usize,
-    },
-    Conv2d {
-        input: usize,
-        output: usize,
-        kernel: usize,
-    },
-    ConvTranspose1d {
-        input: usize,
-        output: usize,
-        kernel: usize,
-    },
-    ConvTranspose2d {
-        input: usize,
-        output: usize,
-        kernel: usize,
-    },
-    BatchNorm {
-        channels: usize,
-    },
-    GroupNorm {
-        groups: usize,
-        channels: usize,
-    },
-    InstanceNorm {
-        channels: usize,
-    },
-    LayerNorm {
-        width: usize,
-    },
-    RmsNorm {
-        width: usize,
-    },
-    Lstm {
-        input: usize,
-        hidden: usize,
-    },
-    Gru {
-        input: usize,
-        hidden: usize,
-    },
-    Attention {
-        width: usize,
-        heads: usize,
-    },
-    /// Its operand gives the number of rows to look up.
-    Embedding {
-        words: usize,
-        width: usize,
-    },
-}
-
-/// A layer. The variants are those of [`LayerSpec`].
-#[derive(Module, Debug)]
-#[allow(
+#![allow(
     clippy::large_enum_variant,
     reason = "a program has a few layers, and `Module` is not derived for boxes"
 )]
-pub enum Layer<B: Backend> {
-    Linear(nn::Linear<B>),
-    Conv1d(Conv1d<B>),
-    Conv2d(Conv2d<B>),
-    ConvTranspose1d(ConvTranspose1d<B>),
-    ConvTranspose2d(ConvTranspose2d<B>),
-    BatchNorm(nn::BatchNorm<B>),
-    GroupNorm(nn::GroupNorm<B>),
-    InstanceNorm(nn::InstanceNorm<B>),
-    LayerNorm(nn::LayerNorm<B>),
-    RmsNorm(nn::RmsNorm<B>),
-    Lstm(nn::Lstm<B>),
-    Gru(nn::gru::Gru<B>),
-    Attention(MultiHeadAttention<B>),
-    Embedding(nn::Embedding<B>),
+
+use burn::nn::{
+    self,
+    conv::{
+        Conv1d, Conv1dConfig, ConvTranspose1d, ConvTranspose1dConfig, ConvTranspose2d,
+        ConvTranspose2dConfig,
+    },
+};
+
+use super::all::*;
+use super::shape::windows;
+
+/// Declares the layers from rows `Name [sizes] { other numbers } [ranks] shape => module = configuration => result`.
+///
+/// Sizes are those of tensors, which shrinking makes smaller. The shape of the result is `None` if the operand does not
+/// fit; operands have one of the ranks, and elements.
+///
+/// A macro, because the rank is part of a tensor's type, and each layer is a type.
+macro_rules! layers {
+    (
+        |$layer:ident, $x:ident|
+        $(
+            $(#[$doc:meta])*
+            $name:ident [$($size:ident),*] { $($other:ident: $type:ty),* } [$($rank:literal)*] $shape:expr
+                => $module:ty = $config:expr => $forward:expr;
+        )*
+    ) => {
+        /// A layer of burn-nn, by its sizes.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum LayerSpec {
+            $($(#[$doc])* $name { $($size: usize,)* $($other: $type),* },)*
+        }
+
+        /// A layer. The variants are those of [`LayerSpec`].
+        #[derive(Module, Debug)]
+        pub enum Layer<B: Backend> {
+            $($name($module),)*
+        }
+
+        #[allow(unused_variables, reason = "no layer needs all its numbers everywhere")]
+        impl LayerSpec {
+            /// The shape of the result; `None` if the operand does not fit.
+            pub fn shape(self, $x: &Shape) -> Option<Shape> {
+                (!$x.contains(&0)).then_some(())?;
+                match self {
+                    $(Self::$name { $($size,)* $($other),* } => {
+                        [$($rank),*].contains(&$x.len()).then_some(())?;
+                        $shape
+                    })*
+                }
+            }
+
+            /// Makes the layer; its parameters are drawn with `seed`.
+            pub fn init<B: Backend>(self, to: &Setting<B>, seed: u64) -> Layer<B> {
+                // Burn draws parameters before they are replaced.
+                let _turn = super::turn();
+                let layer = match self {
+                    $(Self::$name { $($size,)* $($other),* } => {
+                        Layer::$name($config.init(&to.device))
+                    })*
+                };
+                layer.map(&mut Draw {
+                    rng: Rng::new(seed),
+                    to: to.clone(),
+                })
+            }
+
+            /// The sizes of tensors.
+            pub fn sizes(&mut self) -> Vec<&mut usize> {
+                match self {
+                    $(Self::$name { $($size,)* .. } => vec![$($size),*],)*
+                }
+            }
+        }
+
+        impl<B: AutodiffBackend> Layer<B> {
+            /// Runs the layer.
+            pub fn forward(&self, $x: FloatTensor<B>) -> FloatTensor<B> {
+                match self {
+                    $(Self::$name($layer) => match $x.shape().num_dims() {
+                        $($rank => {
+                            let $x: Tensor<B, $rank> = Tensor::from_primitive(TensorPrimitive::Float($x));
+                            $forward.into_primitive().tensor()
+                        })*
+                        _ => unreachable!("the shape rule refuses other ranks"),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+layers! { |layer, x|
+    Linear [input, output] { bias: bool } [2 3 4] with_last(x, input, output)
+        => nn::Linear<B> = nn::LinearConfig::new(input, output).with_bias(bias) => layer.forward(x);
+    Conv1d [input, output] { kernel: usize } [3] convolved(x, input, output, kernel)
+        => Conv1d<B> = Conv1dConfig::new(input, output, kernel) => layer.forward(x);
+    Conv2d [input, output] { kernel: usize } [4] convolved(x, input, output, kernel)
+        => Conv2d<B> = Conv2dConfig::new([input, output], [kernel; 2]) => layer.forward(x);
+    ConvTranspose1d [input, output] { kernel: usize } [3] transposed(x, input, output, kernel)
+        => ConvTranspose1d<B> = ConvTranspose1dConfig::new([input, output], kernel) => layer.forward(x);
+    ConvTranspose2d [input, output] { kernel: usize } [4] transposed(x, input, output, kernel)
+        => ConvTranspose2d<B> = ConvTranspose2dConfig::new([input, output], [kernel; 2]) => layer.forward(x);
+    BatchNorm [channels] {} [3 4] same(x, 1, channels)
+        => nn::BatchNorm<B> = nn::BatchNormConfig::new(channels) => layer.forward(x);
+    GroupNorm [channels] { groups: usize } [3 4] same(x, 1, channels)
+        => nn::GroupNorm<B> = nn::GroupNormConfig::new(groups, channels) => layer.forward(x);
+    InstanceNorm [channels] {} [3 4] same(x, 1, channels)
+        => nn::InstanceNorm<B> = nn::InstanceNormConfig::new(channels) => layer.forward(x);
+    LayerNorm [width] {} [2 3 4] with_last(x, width, width)
+        => nn::LayerNorm<B> = nn::LayerNormConfig::new(width) => layer.forward(x);
+    RmsNorm [width] {} [2 3 4] with_last(x, width, width)
+        => nn::RmsNorm<B> = nn::RmsNormConfig::new(width) => layer.forward(x);
+    Lstm [input, hidden] {} [3] with_last(x, input, hidden)
+        => nn::Lstm<B> = nn::LstmConfig::new(input, hidden, true) => layer.forward(x, None).0;
+    Gru [input, hidden] {} [3] with_last(x, input, hidden)
+        => nn::gru::Gru<B> = nn::gru::GruConfig::new(input, hidden, true) => layer.forward(x, None);
+    Attention [width] { heads: usize } [3] with_last(x, width, width)
+        => MultiHeadAttention<B> = MultiHeadAttentionConfig::new(width, heads).with_dropout(0.0)
+        => layer.forward(MhaInput::self_attn(x)).context;
+    /// Its operand gives the number of rows to look up.
+    Embedding [words, width] {} [2] Some(vec![x[0], x[1], width])
+        => nn::Embedding<B> = nn::EmbeddingConfig::new(words, width) => {
+            let [rows, columns] = x.dims();
+            let words = layer.weight.dims()[0] as i64;
+            let places = Tensor::<B, 1, Int>::arange(0..(rows * columns) as i64, &x.device());
+            layer.forward((places * 7).remainder_scalar(words).reshape([rows, columns]))
+        };
 }
 
 impl LayerSpec {
-    /// The shape of the result; `None` if the operand does not fit.
-    pub fn shape(self, x: &Shape) -> Option<Shape> {
-        let (rank, last) = (x.len(), *x.last()?);
-        (!x.contains(&0)).then_some(())?;
-        let with_last = |size| [&x[..rank - 1], &[size][..]].concat();
-        let is_channels = |of: usize, ranks: &[usize]| ranks.contains(&rank) && x[1] == of;
-        let convolved = |input, output, kernel, ranks: &[usize]| -> Option<Shape> {
-            is_channels(input, ranks).then_some(())?;
-            let mut shape = vec![x[0], output];
-            for size in &x[2..] {
-                shape.push(windows(*size, kernel, 1, 0)?);
-            }
-            Some(shape)
-        };
-        let transposed = |input, output, kernel: usize, ranks: &[usize]| {
-            let sizes = || x[2..].iter().map(|size| size - 1 + kernel);
-            is_channels(input, ranks).then(|| [x[0], output].into_iter().chain(sizes()).collect())
-        };
-        let same_if = |fits: bool| fits.then(|| x.clone());
-        match self {
-            Self::Linear { input, output, .. } => {
-                ((2..=4).contains(&rank) && last == input).then(|| with_last(output))
-            }
-            Self::Conv1d {
-                input,
-                output,
-                kernel,
-            } => convolved(input, output, kernel, &[3]),
-            Self::Conv2d {
-                input,
-                output,
-                kernel,
-            } => convolved(input, output, kernel, &[4]),
-            Self::ConvTranspose1d {
-                input,
-                output,
-                kernel,
-            } => transposed(input, output, kernel, &[3]),
-            Self::ConvTranspose2d {
-                input,
-                output,
-                kernel,
-            } => transposed(input, output, kernel, &[4]),
-            Self::BatchNorm { channels }
-            | Self::GroupNorm { channels, .. }
-            | Self::InstanceNorm { channels } => same_if(is_channels(channels, &[3, 4])),
-            Self::LayerNorm { width } | Self::RmsNorm { width } => {
-                same_if((2..=4).contains(&rank) && last == width)
-            }
-            Self::Lstm { input, hidden } | Self::Gru { input, hidden } => {
-                (rank == 3 && last == input).then(|| with_last(hidden))
-            }
-            Self::Attention { width, .. } => same_if(rank == 3 && last == width),
-            Self::Embedding { width, .. } => (rank == 2).then(|| vec![x[0], x[1], width]),
-        }
-    }
-
-    /// Makes the layer; its parameters are drawn with `seed`.
-    pub fn init<B: Backend>(self, to: &Setting<B>, seed: u64) -> Layer<B> {
-        // Burn draws parameters before they are replaced.
-        let _turn = super::turn();
-        let device = &to.device;
-        let layer = match self {
-            Self::Linear {
-                input,
-                output,
-                bias,
-            } => Layer::Linear(
-                nn::LinearConfig::new(input, output)
-                    .with_bias(bias)
-                    .init(device),
-            ),
-            Self::Conv1d {
-                input,
-                output,
-                kernel,
-            } => Layer::Conv1d(Conv1dConfig::new(input, output, kernel).init(device)),
-            Self::Conv2d {
-                input,
-                output,
-                kernel,
-            } => Layer::Conv2d(Conv2dConfig::new([input, output], [kernel, kernel]).init(device)),
-            Self::ConvTranspose1d {
-                input,
-                output,
-                kernel,
-            } => Layer::ConvTranspose1d(
-                ConvTranspose1dConfig::new([input, output], kernel).init(device),
-            ),
-            Self::ConvTranspose2d {
-                input,
-                output,
-                kernel,
-            } => Layer::ConvTranspose2d(
-                ConvTranspose2dConfig::new([input, output], [kernel, kernel]).init(device),
-            ),
-            Self::BatchNorm { channels } => {
-                Layer::BatchNorm(nn::BatchNormConfig::new(channels).init(device))
-            }
-            Self::GroupNorm { groups, channels } => {
-                Layer::GroupNorm(nn::GroupNormConfig::new(groups, channels).init(device))
-            }
-            Self::InstanceNorm { channels } => {
-                Layer::InstanceNorm(nn::InstanceNormConfig::new(channels).init(device))
-            }
-            Self::LayerNorm { width } => {
-                Layer::LayerNorm(nn::LayerNormConfig::new(width).init(device))
-            }
-            Self::RmsNorm { width } => Layer::RmsNorm(nn::RmsNormConfig::new(width).init(device)),
-            Self::Lstm { input, hidden } => {
-                Layer::Lstm(nn::LstmConfig::new(input, hidden, true).init(device))
-            }
-            Self::Gru { input, hidden } => {
-                Layer::Gru(nn::gru::GruConfig::new(input, hidden, true).init(device))
-            }
-            Self::Attention { width, heads } => Layer::Attention(
-                MultiHeadAttentionConfig::new(width, heads)
-                    .with_dropout(0.0)
-                    .init(device),
-            ),
-            Self::Embedding { words, width } => {
-                Layer::Embedding(nn::EmbeddingConfig::new(words, width).init(device))
-            }
-        };
-        layer.map(&mut Draw {
-            rng: Rng::new(seed),
-            to: to.clone(),
-        })
-    }
-
     /// The expression that makes it.
     pub fn literal(self) -> String {
         format!("LayerSpec::{self:?}")
     }
 }
 
-/// Calls a function with a tensor of whatever rank among those given.
-///
-/// A macro, because the rank is part of the tensor's type.
-macro_rules! in_rank {
-    ($x:ident [$($rank:literal)*] $forward:expr) => {
-        match $x.shape().num_dims() {
-            $($rank => {
-                let $x: Tensor<B, $rank> = Tensor::from_primitive(TensorPrimitive::Float($x));
-                $forward.into_primitive().tensor()
-            })*
-            _ => unreachable!("the shape rule refuses other ranks"),
-        }
-    };
+fn same(x: &Shape, dim: usize, size: usize) -> Option<Shape> {
+    (x[dim] == size).then(|| x.clone())
 }
 
-impl<B: AutodiffBackend> Layer<B> {
-    /// Runs the layer.
-    pub fn forward(&self, x: FloatTensor<B>) -> FloatTensor<B> {
-        match self {
-            Self::Linear(layer) => in_rank!(x [2 3 4] layer.forward(x)),
-            Self::Conv1d(layer) => in_rank!(x [3] layer.forward(x)),
-            Self::Conv2d(layer) => in_rank!(x [4] layer.forward(x)),
-            Self::ConvTranspose1d(layer) => in_rank!(x [3] layer.forward(x)),
-            Self::ConvTranspose2d(layer) => in_rank!(x [4] layer.forward(x)),
-            Self::BatchNorm(layer) => in_rank!(x [3 4] layer.forward(x)),
-            Self::GroupNorm(layer) => in_rank!(x [3 4] layer.forward(x)),
-            Self::InstanceNorm(layer) => in_rank!(x [3 4] layer.forward(x)),
-            Self::LayerNorm(layer) => in_rank!(x [2 3 4] layer.forward(x)),
-            Self::RmsNorm(layer) => in_rank!(x [2 3 4] layer.forward(x)),
-            Self::Lstm(layer) => in_rank!(x [3] layer.forward(x, None).0),
-            Self::Gru(layer) => in_rank!(x [3] layer.forward(x, None)),
-            Self::Attention(layer) => in_rank!(x [3] layer.forward(MhaInput::self_attn(x)).context),
-            Self::Embedding(layer) => in_rank!(x [2] {
-                let [rows, columns] = x.dims();
-                let words = layer.weight.dims()[0] as i64;
-                let places = Tensor::<B, 1, Int>::arange(0..(rows * columns) as i64, &x.device());
-                layer.forward((places * 7).remainder_scalar(words).reshape([rows, columns]))
-            }),
-        }
-    }
+fn with_last(x: &Shape, input: usize, output: usize) -> Option<Shape> {
+    let mut shape = same(x, x.len() - 1, input)?;
+    *shape.last_mut()? = output;
+    Some(shape)
+}
+
+fn convolved(x: &Shape, input: usize, output: usize, kernel: usize) -> Option<Shape> {
+    same(x, 1, input)?;
+    let sizes = x[2..].iter().map(|size| windows(*size, kernel, 1, 0));
+    [Some(x[0]), Some(output)]
+        .into_iter()
+        .chain(sizes)
+        .collect()
+}
+
+fn transposed(x: &Shape, input: usize, output: usize, kernel: usize) -> Option<Shape> {
+    same(x, 1, input)?;
+    let sizes = x[2..].iter().map(|size| size - 1 + kernel);
+    Some([x[0], output].into_iter().chain(sizes).collect())
 }

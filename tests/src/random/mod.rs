@@ -50,6 +50,34 @@ mod uses;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// What most of these files name.
+mod all {
+    pub(super) use super::{
+        draw::Draw,
+        elementwise::Elementwise,
+        generate::Growing,
+        layers::{Layer, LayerSpec},
+        limits::Limits,
+        literal::Literal,
+        model::{
+            LEARNING_RATE, Model, Reader, Renewed, Stepper, Unscale, leaf_seed, stepper, values,
+        },
+        movement::Movement,
+        oracle::{Failure, Verdict, caught},
+        outcome::{Circumstances, Outcome},
+        program::{Leaf, LeafKind, Op, Optimizer, Program, Read, Step},
+        reduction::Reduction,
+        rng::Rng,
+        run::{data, run},
+        setting::{Mask, Setting},
+        shape::Shape,
+        subject::{OnByHand, OnPlain, Subject, Tested, Under},
+        table::{Text, table},
+        uses::{is_last, last_uses},
+    };
+    pub(super) use crate::prelude::*;
+}
+
 /// A backend has one generator of random numbers per process; who seeds it and draws from it holds this.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());

@@ -1,21 +1,8 @@
 //! The parameters of a program as a module, so that optimizers can step them.
 
-use burn::{
-    module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    optim::GradientsParams,
-    tensor::{
-        Tensor, TensorData, TensorPrimitive,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_backend::tensor::FloatTensor;
+use burn::module::ParamId;
 
-use super::{
-    layers::Layer,
-    program::{Leaf, LeafKind, Program},
-    rng::Rng,
-    setting::Setting,
-};
+use super::all::*;
 
 /// The parameters of a program.
 #[derive(Module, Debug)]

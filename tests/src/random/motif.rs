@@ -3,11 +3,10 @@
 
 use burn_amp::thresholds::LONGEST;
 
+use super::all::*;
 use super::{
     elementwise::Elementwise as E,
-    generate::Growing,
     movement::Movement as M,
-    program::Op,
     propose::{mask, scalar},
     reduction::Reduction as R,
 };

@@ -1,17 +1,9 @@
 //! Ops that move, select and copy values, and ops that change what is known about a tensor.
 
-use burn_backend::{
-    FloatDType, Shape, Slice, TensorMetadata,
-    backend::AutodiffBackend,
-    tensor::{FloatTensor, IndexingUpdateOp},
-};
+use burn_backend::Shape;
 
-use super::{
-    literal::Literal,
-    setting::Setting,
-    shape::{along, joined, merged, permuted, resized, same, split},
-    table::{Text, table},
-};
+use super::all::*;
+use super::shape::{along, joined, merged, permuted, resized, same, split};
 
 table! {
     /// Ops that move, select and copy values, and ops that change what is known about a tensor.

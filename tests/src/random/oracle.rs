@@ -3,19 +3,16 @@
 use std::{
     cell::Cell,
     fmt,
-    panic::{self, AssertUnwindSafe},
+    panic::{self},
     sync::Once,
 };
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_amp_core::Precision;
 
+use super::all::*;
 use super::{
     bound::{ByHandRuns, Off, has_zero_gradient},
-    outcome::{Circumstances, Outcome},
-    program::Program,
-    run::run,
-    subject::{Checkpointed, F16, F16OnDevice, O0, OnByHand, OnPlain, Subject, Tested, Under},
+    subject::{Checkpointed, F16, F16OnDevice, O0},
 };
 
 /// What differs from what it should be.

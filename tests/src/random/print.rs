@@ -2,12 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    literal::Literal,
-    model::leaf_seed,
-    movement::Movement,
-    program::{LeafKind, Op, Program},
-};
+use super::all::*;
 
 /// The program as a function that compiles where `use burn_amp_tests::random::printed::*` is.
 ///
@@ -79,15 +74,14 @@ fn print(program: &Program, name: &str, out: &mut String) -> std::fmt::Result {
                 )?;
             }
             Some(op) => {
-                writeln!(out, "    let v{number} = {scope}{{")?;
-                for (name, operand) in op.operands.iter().zip(&step.operands) {
-                    writeln!(out, "        let {name} = v{operand}.clone();")?;
-                }
-                for (name, value) in &op.parameters {
-                    writeln!(out, "        let {name} = {value};")?;
-                }
-                writeln!(out, "        {}", op.body)?;
-                writeln!(out, "    }}{end};")?;
+                let operands = op.operands.iter().zip(&step.operands);
+                let operands = operands.map(|(name, of)| format!("let {name} = v{of}.clone(); "));
+                let parameters = op.parameters.iter();
+                let parameters = parameters.map(|(name, value)| format!("let {name} = {value}; "));
+                let lets: String = operands.chain(parameters).collect();
+                let body: Vec<_> = op.body.split_whitespace().collect();
+                let body = body.join(" ");
+                writeln!(out, "    let v{number} = {scope}{{ {lets}{body} }}{end};")?;
             }
         }
         if step.read != super::program::Read::Never {

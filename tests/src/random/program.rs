@@ -1,16 +1,6 @@
 //! A program as data.
 
-use burn_backend::{FloatDType, backend::AutodiffBackend, tensor::FloatTensor};
-
-use super::{
-    elementwise::Elementwise,
-    layers::{Layer, LayerSpec},
-    movement::Movement,
-    reduction::Reduction,
-    setting::Setting,
-    shape::Shape,
-    table::Text,
-};
+use super::all::*;
 
 /// A program: leaves and layers, steps that compute values from them, losses, and perhaps an optimizer.
 #[derive(Clone, Debug, PartialEq)]

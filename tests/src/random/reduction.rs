@@ -1,18 +1,9 @@
 //! Products of matrices, reductions, and ops along a dimension.
 
-use burn_backend::{
-    Distribution, TensorMetadata,
-    backend::AutodiffBackend,
-    ops::AttentionModuleOptions,
-    tensor::{FloatTensor, IntTensor},
-};
+use burn_backend::ops::AttentionModuleOptions;
 
-use super::{
-    literal::Literal,
-    setting::Setting,
-    shape::{along, one, product, reduced, resized, same, windows},
-    table::{Text, table},
-};
+use super::all::*;
+use super::shape::{along, one, product, reduced, resized, same, windows};
 
 table! {
     /// Products of matrices, reductions, and ops along a dimension.

@@ -1,20 +1,9 @@
 //! Runs a program on a backend.
 
-use burn::{
-    module::Module,
-    tensor::{Tensor, TensorData, TensorPrimitive, Transaction},
-};
-use burn_backend::{Backend, backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
+use burn::tensor::Transaction;
 
-use super::{
-    by_hand::{Scope, within},
-    model::{Model, Reader, Renewed, leaf_seed, values},
-    outcome::{Circumstances, Outcome},
-    program::{LeafKind, Program, Read},
-    setting::Setting,
-    subject::Subject,
-    uses::{is_last, last_uses},
-};
+use super::all::*;
+use super::by_hand::{Scope, within};
 
 /// The passes whose gradients may overflow in a row before a run gives up.
 const MOST_OVERFLOWS: usize = 40;

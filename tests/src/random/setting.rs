@@ -1,11 +1,7 @@
 //! What a program needs besides its operands: the device, constants and masks.
 
-use burn_backend::{
-    Backend, BoolDType, DType, IntDType, TensorData, TensorMetadata, get_device_settings,
-    tensor::{BoolTensor, Device, FloatTensor, IntTensor},
-};
-
-use super::{literal::Literal, rng};
+use super::all::*;
+use super::rng;
 
 /// The device on which a program runs.
 #[derive(Clone)]

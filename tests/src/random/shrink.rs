@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-use super::{
-    layers::LayerSpec,
-    oracle::{Failure, Verdict},
-    program::{Leaf, LeafKind, Op, Optimizer, Program, Read},
-    shape::Shape,
-};
+use super::all::*;
 
 /// The most programs that are tried.
 const MOST_TRIES: usize = 2000;
@@ -301,34 +296,6 @@ fn resize(program: &mut Program, from: usize, to: usize) {
         .leaves
         .iter_mut()
         .for_each(|leaf| in_shape(&mut leaf.shape));
-    for layer in &mut program.layers {
-        match layer {
-            LayerSpec::Linear { input, output, .. }
-            | LayerSpec::Conv1d { input, output, .. }
-            | LayerSpec::Conv2d { input, output, .. }
-            | LayerSpec::ConvTranspose1d { input, output, .. }
-            | LayerSpec::ConvTranspose2d { input, output, .. }
-            | LayerSpec::Lstm {
-                input,
-                hidden: output,
-            }
-            | LayerSpec::Gru {
-                input,
-                hidden: output,
-            }
-            | LayerSpec::Embedding {
-                words: input,
-                width: output,
-            } => {
-                resized(input);
-                resized(output);
-            }
-            LayerSpec::BatchNorm { channels: size }
-            | LayerSpec::GroupNorm { channels: size, .. }
-            | LayerSpec::InstanceNorm { channels: size }
-            | LayerSpec::LayerNorm { width: size }
-            | LayerSpec::RmsNorm { width: size }
-            | LayerSpec::Attention { width: size, .. } => resized(size),
-        }
-    }
+    let layers = program.layers.iter_mut().flat_map(LayerSpec::sizes);
+    layers.for_each(resized);
 }

@@ -2,32 +2,17 @@
 
 use std::marker::PhantomData;
 
-use burn::module::{AutodiffModule, Module};
-use burn::{
-    backend::{
-        Autodiff,
-        autodiff::checkpoint::strategy::{
-            BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
-        },
-    },
-    optim::{AdamConfig, AdamWConfig, GradientsParams, SgdConfig, momentum::MomentumConfig},
+use burn::backend::{
+    Autodiff,
+    autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing},
 };
 use burn_amp::{
     Amp,
-    config::ConfigSource,
-    optim::{AmpOptimizer, OptimizerConfig},
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
-use burn_backend::{backend::AutodiffBackend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::{
-    by_hand::{self, Scope, Uses},
-    model::{Model, Stepper, Unscale, stepper},
-    program::Optimizer,
-};
-use crate::{
-    Compute, Config, DynamicLossScale, LossScaleConfig, OneByOne, Plain, computing_in, policy,
-};
+use super::all::*;
+use super::by_hand::{self, Scope, Uses};
 
 /// A backend, and what is particular about it.
 pub trait Subject {

@@ -1,6 +1,6 @@
 //! When a program needs a value for the last time.
 
-use super::program::{Program, Read, Step};
+use super::all::*;
 
 /// Whether the step uses the operand once.
 pub fn is_last(step: &Step, operand: usize) -> bool {

@@ -1,29 +1,9 @@
 //! Law: one optimizer entry equals the steps written by hand, bit for bit, under every policy.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
-        momentum::MomentumConfig,
-    },
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{DType, backend::AutodiffBackend},
-};
-#[cfg(not(feature = "vulkan"))] // for the test in BF16
-use burn_amp::optim::Masters;
-use burn_amp::{
-    cast_params, cast_params_to,
-    config::{Op, Precision, Preset},
-    optim::{
-        AmpOptimizer, Clipping, LossScaleOptimizer, MasterModel, MasterWeights, OptimizerConfig,
-        clip,
-    },
-};
+use burn_amp::optim::{MasterModel, clip};
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, InF16, LossScaleMode, OneByOne, Plain, in_f16,
-    models::{load, save},
     net::{Net, poisoned},
-    policy,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -49,7 +29,7 @@ const STEPS: usize = 12;
 const OVERFLOWS: [usize; 6] = [0, 5, 8, 9, 10, 17];
 
 fn net<P: ConfigSource>() -> Net<B> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     cast_params(Net::seeded())
 }
 
@@ -86,9 +66,7 @@ where
     P: ConfigSource,
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
+    let _policy = enter::<P>();
     let mut net = net::<P>();
     for step in 0..STEPS {
         let mut sum = GradientsAccumulator::new();
@@ -97,10 +75,8 @@ where
         }
         net = optimizer.step(0.05, net, sum.grads());
         if step == STEPS / 2 {
-            let record: Vec<u8> =
-                Recorder::<B>::record(&recorder, optimizer.to_record(), ()).unwrap();
-            let record = Recorder::<B>::load(&recorder, record, &device).unwrap();
-            optimizer = optimizer.load_record(record);
+            let record = bytes_of::<B>(optimizer.to_record());
+            optimizer = optimizer.load_record(from_bytes::<B, _>(record));
         }
     }
     save::<B, _>(net)
@@ -113,7 +89,7 @@ where
     P: ConfigSource,
     C: OptimizerConfig<Amp>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     assert!(P::config().unwrap().loss_scale.sync, "the host decides");
     let mut optimizer = config.adaptor::<B, Net<B>>();
     let mut net = net::<P>();
@@ -205,7 +181,7 @@ fn the_same_code_follows_every_policy() {
 #[test]
 fn the_wrapper_takes_each_part_alone() {
     fn takes<C: OptimizerConfig<Amp> + Clone>(config: C) {
-        let _policy = burn_amp_tests::enter::<O1Goes>();
+        let _policy = enter::<O1Goes>();
         let masters = || MasterWeights::new(config.clone());
         for batch in [Batch::Single, Batch::OfTwo] {
             let expected = by_hand::<O1Waits, C>(&config, None, batch);
@@ -240,14 +216,13 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 
     /// The ops of three steps and a forward pass, those of the steps of the optimizer alone, and the size of its record.
     fn ops(mut optimizer: impl Optimizer<Net<T>, T>) -> (Ops, usize, usize) {
-        let device = Default::default();
-        let mut net = Net::<T>::new(&device);
+        let mut net = Net::<T>::new(&here());
         let mut ops = Vec::new();
         let mut of_steps = 0;
         for _ in 0..3 {
             let mut grads = GradientsParams::new();
             ops.extend(calls(|| {
-                let loss = net.loss(&device) * 1e-3;
+                let loss = net.loss(&here()) * 1e-3;
                 grads = GradientsParams::from_grads(loss.backward(), &net);
             }));
             assert_eq!(grads.len(), 5);
@@ -256,11 +231,9 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
             of_steps += step.len();
             ops.extend(step);
         }
-        ops.extend(calls(|| drop(net.loss(&device) * 1e-3)));
+        ops.extend(calls(|| drop(net.loss(&here()) * 1e-3)));
         ops.sort_by_key(|(op, dtypes)| format!("{op} {dtypes:?}"));
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record: Vec<u8> = Recorder::<T>::record(&recorder, optimizer.to_record(), ()).unwrap();
-        (ops, of_steps, record.len())
+        (ops, of_steps, bytes_of::<T>(optimizer.to_record()).len())
     }
 
     let one_by_one = ops(AdamConfig::new().init());
@@ -274,8 +247,7 @@ fn it_is_burns_optimizer_where_the_policy_needs_nothing() {
 
 /// Trains for some steps and saves the optimizer's record, to be loaded under another policy.
 fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let _policy = enter::<P>();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     let mut net = net::<P>();
     for step in 0..steps {
@@ -283,20 +255,17 @@ fn saved<P: ConfigSource>(steps: usize) -> (Net<B>, Vec<u8>) {
         net = optimizer.step(0.05, net, grads);
     }
     let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
-    let record = Recorder::<B>::record(&recorder, record, ()).unwrap();
-    (net, record)
+    (net, bytes_of::<B>(record))
 }
 
 /// Continues for some steps under `P` from the records that were saved under another policy.
 fn resumed<P: ConfigSource>(net: &[u8], record: &[u8]) -> Vec<u8> {
-    let _policy = burn_amp_tests::enter::<P>();
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    let device = Default::default();
-    let record = Recorder::<B>::load(&recorder, record.to_vec(), &device).unwrap();
+    let _policy = enter::<P>();
+    let record = from_bytes::<B, _>(record.to_vec());
     let mut optimizer = AmpOptimizer::new(AdamConfig::new())
         .init::<B, Net<B>>()
         .load_record(record);
-    let mut net = cast_params(load::<B, _>(Net::new(&device), net.to_vec()));
+    let mut net = cast_params(load::<B, _>(Net::new(&here()), net.to_vec()));
     for step in 11..16 {
         let grads = grads(&net, step);
         net = optimizer.step(0.05, net, grads);
@@ -325,12 +294,12 @@ fn a_record_of_one_policy_loads_under_another() {
 #[test]
 fn the_master_model_is_the_f32_model_that_was_trained() {
     fn masters<P: ConfigSource>() -> Vec<u8> {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         fn check<P: ConfigSource, O>(mut optimizer: O) -> Vec<u8>
         where
             O: Optimizer<Net<B>, B> + MasterModel<Net<B>>,
         {
-            let _policy = burn_amp_tests::enter::<P>();
+            let _policy = enter::<P>();
             let mut net = net::<P>();
             for step in 0..6 {
                 let grads = grads(&net, step);
@@ -364,15 +333,14 @@ fn split_masters_are_the_masters() {
     );
     fn trained(masters: Masters) -> Vec<u8> {
         type P = O2InBf16;
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let mut optimizer = AmpOptimizer::new(AdamConfig::new())
             .with_masters(masters)
             .init();
         let mut net = net::<P>();
         for step in 0..STEPS {
             let loss = poisoned(&net, step % 5, step as f32 / 8.0).0;
-            let grads = GradientsParams::from_grads(loss.backward(), &net);
-            net = optimizer.step(0.05, net, grads);
+            net = stepped(&mut optimizer, 0.05, loss, net);
         }
         save::<B, _>(optimizer.master_model(net))
     }

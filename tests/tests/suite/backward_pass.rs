@@ -1,21 +1,7 @@
 //! Law: a graph is used once, facts about values end where it is cut, and a pass without parameters moves no scale.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn::tensor::{
-    Int, Tensor,
-    activation::log_softmax,
-    backend::{AutodiffBackend, Backend},
-};
-use burn_amp::{
-    config::{LossScaleMode, Preset},
-    loss_scale,
-    scaling::Outcome,
-};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InBf16, InF16, PlainAutodiff, changed, computing_in,
-    for_each_low_policy, in_f16, policy, under_each,
-};
+use burn::tensor::activation::log_softmax;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -31,8 +17,7 @@ fn panics(f: impl FnOnce()) -> bool {
 
 /// Calls `backward()` twice for one graph.
 fn twice<B: AutodiffBackend>() {
-    let device = Default::default();
-    let weight = Tensor::<B, 2>::ones([2, 2], &device).require_grad();
+    let weight = Tensor::<B, 2>::ones([2, 2], &here()).require_grad();
     let loss = weight.clone().matmul(weight).sum();
     loss.clone().backward();
     loss.backward();
@@ -67,15 +52,13 @@ fn a_consumed_graph_is_named_in_every_mode() {
         assert!(message.contains(expected), "{message}");
     }
     fn named() {
-        let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+        let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
         let loss = weight.clone().exp().sum();
         let grads = loss.clone().backward();
         assert!(weight.grad(&grads).is_some());
         says(loss, "the graph of this loss has been consumed");
         // A loss of constants has a backward pass that does nothing.
-        let constant = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default())
-            .exp()
-            .sum();
+        let constant = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).exp().sum();
         constant.backward();
     }
     under_each!(named, Off, InF32, Unscaled, OnDevice);
@@ -86,7 +69,7 @@ fn a_consumed_graph_is_named_in_every_mode() {
 #[test]
 fn a_loss_may_be_a_parameter() {
     fn gradient<B: AutodiffBackend>() -> f32 {
-        let weight = Tensor::<B, 1>::ones([1], &Default::default()).require_grad();
+        let weight = Tensor::<B, 1>::ones([1], &here()).require_grad();
         let grads = weight.clone().backward();
         weight
             .grad(&grads)
@@ -111,10 +94,9 @@ policy!(
 
 #[test]
 fn a_pass_that_reaches_no_parameter_moves_no_scale() {
-    let _policy = burn_amp_tests::enter::<Counted>();
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
-    let scale = loss_scale::<B>(&device);
+    let _policy = enter::<Counted>();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
+    let scale = loss_scale::<B>(&here());
     let loss = weight.clone().exp().sum();
     drop(weight);
     let grads = loss.backward();
@@ -125,11 +107,8 @@ fn a_pass_that_reaches_no_parameter_moves_no_scale() {
 #[cfg(not(feature = "cubecl"))] // shaders on wgpu have no F64
 #[test]
 fn an_f64_loss_is_scaled_on_the_device_in_f64() {
-    let _policy = burn_amp_tests::enter::<OnDevice>();
-    use burn::tensor::DType;
-
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::from_data([2.0, 3.0], (&device, DType::F64)).require_grad();
+    let _policy = enter::<OnDevice>();
+    let weight = Tensor::<B, 1>::from_data([2.0, 3.0], (&here(), DType::F64)).require_grad();
     let grads = weight.clone().square().sum().backward();
     let gradient = weight.grad(&grads).unwrap();
     assert_eq!(
@@ -145,15 +124,14 @@ fn logits<B: Backend>(device: &B::Device) -> Tensor<B, 2> {
 /// Returns two gradients: of a leaf whose values are a log-softmax, and of a weight below a log-softmax cut from the
 /// graph. A leaf is a tensor that requires a gradient and is not the result of a recorded op.
 fn cut<B: AutodiffBackend>() -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-    let device = Default::default();
-    let index = Tensor::<B, 2, Int>::from_ints([[1]], &device);
+    let index = Tensor::<B, 2, Int>::from_ints([[1]], &here());
     let values = |grad: Tensor<B::InnerBackend, 2>| grad.into_data().iter::<f32>().collect();
 
-    let leaf = log_softmax(logits::<B>(&device), 1).require_grad();
+    let leaf = log_softmax(logits::<B>(&here()), 1).require_grad();
     let grads = leaf.clone().gather(1, index.clone()).sum().backward();
     let of_leaf = leaf.grad(&grads).map(values);
 
-    let weight = logits::<B>(&device).require_grad();
+    let weight = logits::<B>(&here()).require_grad();
     let stopped = log_softmax(weight.clone(), 1).set_require_grad(false);
     let loss = stopped.gather(1, index).sum() + weight.clone().sum() * 0.5;
     let grads = loss.backward();
@@ -172,7 +150,7 @@ fn what_is_known_of_a_tensor_ends_where_the_graph_is_cut() {
 
 /// A chain over a product of inputs that no graph tracks, whose backward pass has nothing to do.
 fn backward_from_inputs<B: AutodiffBackend>() {
-    let x = Tensor::<B, 2>::ones([32, 32], &Default::default());
+    let x = Tensor::<B, 2>::ones([32, 32], &here());
     let product = x.clone().matmul(x.clone());
     let centered = product.clone() - product.mean_dim(0);
     let grads = centered.backward();

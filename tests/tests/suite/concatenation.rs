@@ -1,38 +1,27 @@
 //! Law: products read a concatenation in low precision; any other reader gets the F32 values of its parts.
 
-use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, backend::Backend};
-use burn_amp::{extend::Kind, storage_dtype};
-use burn_amp_tests::{
-    AmpAutodiff, InBf16, Plain, PlainAutodiff, UnscaledF16, for_each_low_policy, near::epsilon,
-    under_each,
-};
+use burn_amp::extend::Kind;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
 /// Numbers that low precision rounds.
 fn thirds<B: Backend>(rows: usize) -> Tensor<B, 2> {
     let values: Vec<_> = (0..rows * 4).map(|i| (i as f32 - 3.0) / 3.0).collect();
-    Tensor::from_data(TensorData::new(values, [rows, 4]), &Default::default())
-}
-
-/// A tensor of halves, which under `Amp` is stored in low precision.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(x.dims()[1], &x.device());
-    x.matmul(identity)
+    Tensor::from_data(TensorData::new(values, [rows, 4]), &here())
 }
 
 /// What is read of a concatenation, and the gradients of its parts: those of an op in F32, and of a product.
 fn read<B: AutodiffBackend>(in_f32: bool) -> [Vec<f32>; 3] {
     let halves: Vec<_> = (0..12).map(|i| i as f32 / 2.0).collect();
     let halves = TensorData::new(halves, [3, 4]);
-    let low = Tensor::<B, 2>::from_data(halves, &Default::default()).require_grad();
+    let low = Tensor::<B, 2>::from_data(halves, &here()).require_grad();
     let wide = thirds::<B>(2).require_grad();
     let whole = Tensor::cat(vec![activation(low.clone()), wide.clone() * 1.0], 0);
     let result = if in_f32 {
         whole * thirds(5)
     } else {
-        let device = Default::default();
-        whole.matmul(Tensor::ones([4, 2], &device) * 0.5)
+        whole.matmul(Tensor::ones([4, 2], &here()) * 0.5)
     };
     let grads = result.clone().sum().backward();
     let values = |data: TensorData| data.convert::<f32>().to_vec().unwrap();

@@ -9,22 +9,12 @@ use burn::{
             ops::{Backward, Ops, OpsKind},
         },
     },
-    tensor::{
-        DType, Tensor, TensorMetadata, TensorPrimitive,
-        backend::{AutodiffBackend, Backend},
-        ops::{ActivationOps, FloatTensor, FloatTensorOps},
-    },
+    tensor::ops::ActivationOps,
 };
-use burn_amp::{
-    Amp, AmpBackend,
-    config::{Class, ConfigSource},
-    extend::Graph,
-    full_precision, storage_dtype,
-};
+use burn_amp::{Amp, extend::Graph};
 use burn_amp_tests::{
-    AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy,
-    models::noise,
-    near::{Named, assert_near, epsilon},
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 /// `relu(lhs · rhs + bias)` as one op, where `bias` is a row.
@@ -122,9 +112,8 @@ fn matmul_add_relu<B: MatmulAddRelu>(
 
 /// The output of the op and the gradients of a loss of it; the left operand is the result of another op.
 fn run<B: AutodiffBackend + MatmulAddRelu>(inspect: impl Fn(&Tensor<B, 2>)) -> (Named, Named) {
-    let device = Default::default();
     let leaf = |rows: usize, columns: usize| {
-        let values = noise::<B>(rows * columns, &device) * 0.5 + 0.25;
+        let values = noise::<B>(rows * columns, &here()) * 0.5 + 0.25;
         values.reshape([rows, columns]).require_grad()
     };
     let leaves = [leaf(5, 4), leaf(4, 3), leaf(1, 3)];
@@ -174,12 +163,11 @@ fn in_full_precision_it_is_the_plain_op() {
 #[test]
 fn without_a_graph_it_runs_low_too() {
     fn low() {
-        let device = Default::default();
         let [lhs, rhs, bias] = [[2, 2], [2, 2], [1, 2]]
-            .map(|shape| Tensor::<burn_amp_tests::Amp, 2>::ones(shape, &device));
+            .map(|shape| Tensor::<burn_amp_tests::Amp, 2>::ones(shape, &here()));
         let output = matmul_add_relu(lhs, rhs, bias);
         assert!(matches!(storage_dtype(&output), DType::F16 | DType::BF16));
-        assert_eq!(output.into_data().to_vec::<f32>().unwrap(), [3.0; 4]);
+        assert_eq!(output.values(), [3.0; 4]);
     }
     for_each_low_policy!(low);
 }

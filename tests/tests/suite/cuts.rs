@@ -1,18 +1,12 @@
 //! What a tensor is after `require_grad`, `detach` and `sign`: which dtype it is stored in, and whether ops on it follow the
 //! policy.
 
-use burn::{
-    module::Param,
-    tensor::{DType, Tensor, backend::Backend},
-};
-use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, AmpAutodiff, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 /// The result of an op that runs in low precision.
 fn product<B: Backend>() -> Tensor<B, 2> {
-    let device = Default::default();
-    Tensor::<B, 2>::from_floats([[0.75, 0.25], [0.125, 0.875]], &device)
-        .matmul(Tensor::eye(2, &device))
+    Tensor::<B, 2>::from_floats([[0.75, 0.25], [0.125, 0.875]], &here())
+        .matmul(Tensor::eye(2, &here()))
 }
 
 fn starts_in_f32() {

@@ -1,18 +1,9 @@
 //! Law: diagnoses that have ended leave nothing behind: the plain backend gets the same calls as without them.
 
-use burn::{
-    nn::LayerNormConfig,
-    tensor::{
-        DType, Tensor,
-        activation::{gelu, softmax},
-    },
-};
-use burn_amp::{
-    config::{Locate, Op},
-    diagnose, loss_scale,
-};
+use burn_amp::{config::Locate, diagnose};
 use burn_amp_tests::{
-    Config, ConfigSource, InForce, LossScaleMode, Plain, in_f16, policy,
+    InForce,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -31,11 +22,10 @@ type B = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InForce>>;
 
 /// The calls that a step makes on the plain backend; it overflows if `value` is beyond F16.
 fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
-    let _policy = burn_amp_tests::enter::<P>();
-    let device = Default::default();
-    let x = Tensor::<B, 2>::full([4, 4], value, &device);
-    let weight = Tensor::<B, 2>::full([4, 4], 0.5, &device).require_grad();
-    let norm = LayerNormConfig::new(4).init::<B>(&device);
+    let _policy = enter::<P>();
+    let x = Tensor::<B, 2>::full([4, 4], value, &here());
+    let weight = Tensor::<B, 2>::full([4, 4], 0.5, &here()).require_grad();
+    let norm = LayerNormConfig::new(4).init::<B>(&here());
     calls(|| {
         let y = gelu(norm.forward(x.matmul(weight.clone())));
         let y = softmax(y.matmul(weight), 1) * 2.0 + 1.0;
@@ -44,8 +34,8 @@ fn step<P: ConfigSource>(value: f32) -> Vec<(Op, Vec<DType>)> {
 }
 
 fn skipped<P: ConfigSource>() -> u64 {
-    let _policy = burn_amp_tests::enter::<P>();
-    loss_scale::<B>(&Default::default()).skipped_steps()
+    let _policy = enter::<P>();
+    loss_scale::<B>(&here()).skipped_steps()
 }
 
 #[test]
@@ -65,10 +55,9 @@ fn a_search_that_has_ended_leaves_the_calls_as_they_were() {
 
 #[test]
 fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
-    let _policy = burn_amp_tests::enter::<Off>();
-    let device = Default::default();
+    let _policy = enter::<Off>();
     let expected = step::<Off>(1.0);
-    let recording = diagnose::record::<B>(&device);
+    let recording = diagnose::record::<B>(&here());
     assert_eq!(step::<Off>(1.0), expected);
     drop(recording.finish());
     let shadowing = diagnose::shadow();

@@ -3,23 +3,8 @@
 //! An *effective batch* is all micro-batches whose gradients are summed for one step. It is skipped whole, and steps of
 //! other optimizers are not skipped.
 
-use burn::{
-    module::{Module, Param},
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig,
-        adaptor::OptimizerAdaptor,
-    },
-    tensor::{
-        Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{
-    extend::{Amped, NoGraph},
-    optim::{AmpOptimizer, LossScaleOptimizer},
-};
-use burn_amp_tests::{AmpAutodiff, Config, LossScaleMode, in_f16, policy, under_each};
+use burn_amp::extend::NoGraph;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -48,7 +33,7 @@ impl<B: AutodiffBackend> Net<B> {
         let layer = |outputs| {
             LinearConfig::new(4, outputs)
                 .with_bias(false)
-                .init::<B>(&Default::default())
+                .init::<B>(&here())
         };
         let net = Self {
             backbone: layer(4),
@@ -61,8 +46,7 @@ impl<B: AutodiffBackend> Net<B> {
     }
 
     fn features(&self) -> Tensor<B, 2> {
-        self.backbone
-            .forward(Tensor::ones([1, 4], &Default::default()))
+        self.backbone.forward(Tensor::ones([1, 4], &here()))
     }
 
     /// A loss that uses the backbone and the head.
@@ -81,7 +65,7 @@ impl<B: AutodiffBackend> Net<B> {
 
     /// The weights of the backbone, of the head and of the auxiliary head.
     fn weights(&self) -> [Vec<f32>; 3] {
-        let values = |weight: &Param<Tensor<B, 2>>| weight.val().into_data().to_vec().unwrap();
+        let values = |weight: &Param<Tensor<B, 2>>| weight.val().values();
         [
             values(&self.backbone.weight),
             values(&self.head.weight),
@@ -211,7 +195,7 @@ fn a_pass_whose_gradients_nobody_uses_skips_no_step() {
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let grads = net.grads(net.loss(FINITE));
         net.loss(OVERFLOW).backward();
-        let input = Tensor::<B, 2>::ones([1, 4], &Default::default()).require_grad();
+        let input = Tensor::<B, 2>::ones([1, 4], &here()).require_grad();
         let loss = net.head.forward(input.clone()).sum() * OVERFLOW;
         let _ = input.grad(&loss.backward());
         let stepped = optimizer.step(0.1, net.clone(), grads);

@@ -1,17 +1,8 @@
 //! Law: whatever the size of its gradients, a model skips at most two steps while it searches for its first loss
 //! scale.
 
-use burn::{
-    nn::Linear,
-    optim::{GradientsParams, Optimizer, SgdConfig},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::LossScaleRecord};
-use burn_amp_tests::{
-    AmpAutodiff, Config, ConfigSource, PlainAutodiff, in_f16,
-    models::{linear, noise},
-    policy, under_each,
-};
+use burn_amp::scaling::LossScaleRecord;
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -32,14 +23,12 @@ fn step<B: AutodiffBackend>(
     optimizer: &mut impl Optimizer<Linear<B>, B>,
     size: f32,
 ) -> (Linear<B>, f32) {
-    let device = Default::default();
-    let x = noise::<B>(64, &device).reshape([8, 8]);
+    let x = noise::<B>(64, &here()).reshape([8, 8]);
     let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
         .square()
         .mean();
     let value = loss.clone().into_data().iter().next().unwrap();
-    let grads = GradientsParams::from_grads((loss * size).backward(), &model);
-    let model = optimizer.step(f64::from(1.0 / size), model, grads);
+    let model = stepped(optimizer, f64::from(1.0 / size), loss * size, model);
     (model, value)
 }
 
@@ -57,8 +46,8 @@ fn losses<B: AutodiffBackend>(mut optimizer: impl Optimizer<Linear<B>, B>, size:
 
 /// The skipped steps of a run that starts afresh, and its last loss.
 fn run<P: ConfigSource>(size: f32) -> (u64, f32) {
-    let _policy = burn_amp_tests::enter::<P>();
-    let scale = loss_scale::<B>(&Default::default());
+    let _policy = enter::<P>();
+    let scale = loss_scale::<B>(&here());
     scale.reset();
     let losses = losses::<B>(AmpOptimizer::new(SgdConfig::new()).init(), size);
     scale.settle();
@@ -106,8 +95,8 @@ fn scales<B>(passes: &str) -> Vec<f32>
 where
     B: AutodiffBackend + burn_amp::extend::Amped,
 {
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
-    let scale = loss_scale::<B>(&Default::default());
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
+    let scale = loss_scale::<B>(&here());
     let after = |pass| {
         let factor = if pass == 'I' { f32::NAN } else { 1.0 };
         (weight.clone() * factor).sum().backward();
@@ -122,7 +111,7 @@ fn the_scale_doubles_until_the_first_overflow() {
     policy!(Doubling, config(true, true));
     policy!(DoublingOnDevice, config(true, false));
     fn doubles() {
-        let handle = loss_scale::<B>(&Default::default());
+        let handle = loss_scale::<B>(&here());
         assert_eq!(handle.scale(), 16.0);
         assert_eq!(scales::<B>("FFFIFF"), [32., 64., 128., 64., 64., 64.]);
         assert_eq!((handle.growth_tracker(), handle.skipped_steps()), (2, 1));
@@ -142,7 +131,7 @@ fn a_search_goes_on_from_a_checkpoint() {
     policy!(Stopped, config(true, true));
     policy!(StoppedOnDevice, config(true, false));
     fn goes_on() {
-        let handle = loss_scale::<B>(&Default::default());
+        let handle = loss_scale::<B>(&here());
         for (before, after, expected) in [
             ("FF", "FFI", [128.0, 256.0, 128.0]),
             ("I", "FFI", [2f32.powi(-11), 2f32.powi(-10), 2f32.powi(-11)]),

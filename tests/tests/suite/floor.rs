@@ -1,19 +1,6 @@
 //! Law: a loss that needs a scale below 1 trains as in F32, and one bad batch ends no run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{GradientsParams, Optimizer, SgdConfig},
-    tensor::{Int, Tensor, TensorData, activation::softmax, backend::AutodiffBackend},
-};
-use burn_amp::{loss_scale, optim::AmpOptimizer, scaling::Outcome};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, DynamicLossScale, PlainAutodiff, computing_in,
-    in_f16,
-    models::{load, noise, seeded},
-    policy, under_each,
-};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -23,9 +10,8 @@ policy!(OnDevice, in_f16(|it| it.loss_scale.sync = false));
 /// The weights after a regression with targets of 200,000: the gradient of a prediction is 400,000 times `size`, and no
 /// number of F16 is above 65504.
 fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::full([4, 8], 1.0, &device);
-    let mut weight = Tensor::<B, 2>::full([8, 1], 1.0, &device).require_grad();
+    let x = Tensor::<B, 2>::full([4, 8], 1.0, &here());
+    let mut weight = Tensor::<B, 2>::full([8, 1], 1.0, &here()).require_grad();
     for _ in 0..40 {
         let loss = (x.clone().matmul(weight.clone()) - 2e5).square().sum() * size;
         let mut grads = loss.backward();
@@ -34,25 +20,18 @@ fn large_targets<B: AutodiffBackend>(size: f32) -> Vec<f32> {
             weight = Tensor::from_inner(stepped).require_grad();
         }
     }
-    weight.into_data().to_vec().unwrap()
+    weight.values()
 }
 
 #[test]
 fn gradients_beyond_the_range_of_f16_train_as_in_f32() {
     fn trains() {
-        let scale = loss_scale::<B>(&Default::default());
+        let scale = loss_scale::<B>(&here());
         for size in [1.0, 16.0, 4096.0] {
             scale.reset();
             let expected = large_targets::<PlainAutodiff>(size);
             let found = large_targets::<B>(size);
             scale.settle();
-            println!(
-                "× {size}: {}, in f32 {}, scale {}, {} skipped",
-                found[0],
-                expected[0],
-                scale.scale(),
-                scale.skipped_steps()
-            );
             assert!(scale.scale() < 1.0 && scale.skipped_steps() <= 3);
             // All steps are nearly alike, and two or three of 40 were skipped.
             let made = (40 - scale.skipped_steps()) as f32 / 40.0;
@@ -81,8 +60,7 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
             let probabilities = softmax(model.forward(x), 1);
             let loss = probabilities.log().gather(1, actions).mean().neg();
             let value = loss.clone().into_data().iter().next().unwrap();
-            let grads = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(0.01, model.clone(), grads);
+            model = stepped(&mut optimizer, 0.01, loss, model.clone());
             value
         })
         .collect()
@@ -90,17 +68,11 @@ fn policy_gradient<B: AutodiffBackend>() -> Vec<f32> {
 
 #[test]
 fn a_policy_gradient_on_probabilities_trains_as_in_f32() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
+    let _policy = enter_config!(computing_in(Compute::F16));
     let (found, expected) = (policy_gradient::<B>(), policy_gradient::<PlainAutodiff>());
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     let mean = |losses: &[f32]| losses[50..].iter().sum::<f32>() / 10.0;
     let (found_end, end) = (mean(&found), mean(&expected));
-    println!(
-        "{} -> {found_end}, in f32 {} -> {end}; {} steps skipped",
-        found[0],
-        expected[0],
-        scale.skipped_steps()
-    );
     assert!(end < 0.8 * expected[0]);
     assert!((found_end / end - 1.0).abs() < 0.05);
     assert!(scale.skipped_steps() <= 2);
@@ -119,8 +91,8 @@ fn at_the_floor(patience: u32, hysteresis: u32, sync: bool) -> Config {
 
 /// Makes backward passes, of which those called `I` overflow, until one panics; returns its number and message.
 fn passes<P: ConfigSource>(passes: &str) -> Option<(usize, String)> {
-    let _policy = burn_amp_tests::enter::<P>();
-    let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
+    let _policy = enter::<P>();
+    let weight = Tensor::<B, 1>::ones([3], &here()).require_grad();
     for (at, pass) in passes.chars().enumerate() {
         let factor = if pass == 'I' { f32::NAN } else { 1.0 };
         let run = || (weight.clone() * factor).sum().backward();
@@ -148,7 +120,7 @@ fn one_bad_batch_never_ends_a_run() {
 
 #[test]
 fn giving_up_says_where_how_often_at_which_scale_and_what_to_try() {
-    let _policy = burn_amp_tests::enter::<Three>();
+    let _policy = enter::<Three>();
     policy!(Three, at_the_floor(3, 1, true));
     let (at, message) = passes::<Three>("FIIFIII").unwrap();
     assert_eq!(at, 6);
@@ -187,23 +159,21 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
     policy!(NamedOnDevice, at_the_floor(3, 1, false));
     fn named() {
         type Net = (Linear<B>, Linear<B>);
-        let device = Default::default();
-        let layer = || LinearConfig::new(2, 2).init(&device);
+        let layer = || LinearConfig::new(2, 2).init(&here());
         let mut net: Net = (layer(), layer());
         let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init();
         let mut train = || {
             for _ in 0..5 {
                 let loss = net.0.weight.val().sum() + net.1.weight.val().sum() * f32::NAN;
-                let grads = GradientsParams::from_grads(loss.backward(), &net);
-                net = optimizer.step(0.1, net.clone(), grads);
+                net = stepped(&mut optimizer, 0.1, loss, net.clone());
             }
-            loss_scale::<B>(&Default::default()).settle();
+            loss_scale::<B>(&here()).settle();
         };
         let panic = catch_unwind(AssertUnwindSafe(&mut train)).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
-        assert!(
-            message.contains("1 of 2 gradients not finite (#1 1.weight f32 [2, 2])"),
-            "{message}"
+        says(
+            message,
+            "1 of 2 gradients not finite (#1 1.weight f32 [2, 2])",
         );
     }
     under_each!(named, Named, NamedOnDevice);
@@ -211,22 +181,22 @@ fn giving_up_names_the_parameters_of_an_amp_optimizer() {
 
 #[test]
 fn a_late_end_says_that_it_is_late() {
-    let _policy = burn_amp_tests::enter::<Late>();
+    let _policy = enter::<Late>();
     policy!(Late, at_the_floor(3, 1, false));
     assert_eq!(passes::<Late>("IIIFFFF"), None);
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     assert_eq!(scale.pending_steps(), 7);
     let panic = catch_unwind(AssertUnwindSafe(|| scale.settle())).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.contains("step 2, loss scale 0.5"), "{message}");
-    assert!(
-        message.contains("It was 4 steps before the latest: with `loss_scale.sync = false`"),
-        "{message}"
+    says(message, "step 2, loss scale 0.5");
+    says(
+        message,
+        "It was 4 steps before the latest: with `loss_scale.sync = false`",
     );
     // A reset asks for nothing that is still on the device.
     assert_eq!(passes::<Late>("III"), None);
     scale.reset();
     assert_eq!((scale.pending_steps(), scale.steps()), (0, 0));
-    let weight = Tensor::<B, 1>::ones([3], &Default::default()).require_grad();
+    let weight = Tensor::<B, 1>::ones([3], &here()).require_grad();
     assert_eq!(weight.sum().backward().outcome(), Outcome::Finite);
 }

@@ -1,20 +1,13 @@
 //! Tensors that the user stores in half precision, and sums that half precision cannot hold.
 
-#[cfg(not(feature = "fusion"))]
-use burn::tensor::backend::Backend;
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
-use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 /// Under `o0`, ops of half-precision tensors are those of the plain backend.
 // Fusion rounds fewer intermediate results when it has seen the same ops before.
 #[cfg(not(feature = "fusion"))]
 mod off {
-    use burn::tensor::{TensorData, activation::log_softmax};
-    use burn_amp::config::Preset;
-    use burn_amp_tests::{Config, Plain, changed, policy};
-
-    use super::{Amp, Backend, DType, Tensor};
+    use burn::tensor::activation::log_softmax;
+    use burn_amp_tests::prelude::*;
 
     policy!(
         /// The plain backend.
@@ -25,7 +18,7 @@ mod off {
     /// The dtype and the data of some ops of an F16 tensor; the table gives them classes of every kind.
     fn of_f16<B: Backend>() -> Vec<(&'static str, DType, TensorData)> {
         let data = TensorData::from([[0.5f32, -1.25, 3.0], [2.0, 0.125, -0.75]]);
-        let x = Tensor::<B, 2>::from_data(data, &Default::default()).cast(DType::F16);
+        let x = Tensor::<B, 2>::from_data(data, &here()).cast(DType::F16);
         let read = |name, x: Tensor<B, 2>| (name, x.dtype(), x.into_data());
         vec![
             read("exp", x.clone().exp()),
@@ -42,7 +35,7 @@ mod off {
 
     #[test]
     fn with_everything_off_they_are_those_of_the_plain_backend() {
-        let _policy = burn_amp_tests::enter::<Off>();
+        let _policy = enter::<Off>();
         for ((name, dtype, data), (_, plain_dtype, plain)) in
             of_f16::<Amp>().into_iter().zip(of_f16::<Plain>())
         {
@@ -54,11 +47,10 @@ mod off {
 /// The sum of 4096 ones that are stored low, added one by one onto one element. In BF16 it would stop at 256.
 fn counts() {
     type B = Amp;
-    let device = Default::default();
-    let ones = Tensor::<B, 2>::ones([4096, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    let ones = Tensor::<B, 2>::ones([4096, 1], &here()).matmul(Tensor::ones([1, 1], &here()));
     assert!(storage_dtype(&ones) != DType::F32);
-    let indices = Tensor::<B, 1, Int>::zeros([4096], &device);
-    let zero = Tensor::<B, 2>::zeros([1, 1], &device).matmul(Tensor::ones([1, 1], &device));
+    let indices = Tensor::<B, 1, Int>::zeros([4096], &here());
+    let zero = Tensor::<B, 2>::zeros([1, 1], &here()).matmul(Tensor::ones([1, 1], &here()));
     let sum = zero.select_assign(0, indices, ones, IndexingUpdateOp::Add);
     assert_eq!(sum.into_data().iter::<f32>().next(), Some(4096.0));
 }

@@ -2,15 +2,7 @@
 
 use std::time::Instant;
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdamConfig, GradientsParams, Optimizer, RmsPropConfig, SgdConfig, momentum::MomentumConfig,
-    },
-    tensor::{Distribution, Tensor},
-};
-use burn_amp::optim::AmpOptimizer;
-use burn_amp_tests::{AmpAutodiff, in_f16, policy};
+use burn_amp_tests::prelude::*;
 
 policy!(
     /// F16 with a loss scale that stays on the device.
@@ -23,16 +15,14 @@ fn early_and_late<O>(mut optimizer: O, steps: usize) -> (f64, f64)
 where
     O: Optimizer<Linear<AmpAutodiff>, AmpAutodiff>,
 {
-    let _policy = burn_amp_tests::enter::<OnDevice>();
-    let device = Default::default();
-    let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff>(&device);
-    let x = Tensor::<_, 2>::random([4, 8], Distribution::Default, &device);
+    let _policy = enter::<OnDevice>();
+    let mut model = LinearConfig::new(8, 8).init::<AmpAutodiff>(&here());
+    let x = Tensor::<_, 2>::random([4, 8], Distribution::Default, &here());
     let mut took: Vec<f64> = Vec::new();
     for _ in 0..steps {
         let start = Instant::now();
         let loss = model.forward(x.clone()).square().mean();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(1e-3, model, grads);
+        model = stepped(&mut optimizer, 1e-3, loss, model);
         took.push(start.elapsed().as_secs_f64() * 1e6);
     }
     let tenth = steps / 10;

@@ -5,34 +5,9 @@
 #[cfg(not(feature = "vulkan"))] // the software driver has no BF16
 mod split;
 
-use burn::{
-    module::{AutodiffModule, Module, ModuleVisitor, Param},
-    nn::{LayerNorm, LayerNormConfig, Linear, LinearConfig},
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, MuonConfig, Optimizer,
-        RmsPropConfig, SgdConfig, SimpleOptimizer, adaptor::OptimizerAdaptor,
-        momentum::MomentumConfig,
-    },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, HalfPrecisionSettings, Recorder},
-    tensor::{
-        DType, FloatDType, Tensor,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{
-    cast_params_to,
-    config::{Precision, Preset},
-    loss_scale,
-    optim::{MasterModel, MasterWeights, Masters, OptimizerConfig},
-    storage_dtype,
-};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InBf16, Plain, PlainAutodiff, for_each_low_policy, in_f16,
-    models::{load, noise, save, seeded},
-    near::precision,
-    policy, under_each,
-};
+use burn::optim::SimpleOptimizer;
+use burn_amp::optim::MasterModel;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -42,11 +17,6 @@ const LOW: &[DType] = match cfg!(feature = "vulkan") {
     false => &[DType::F16, DType::BF16],
 };
 
-fn bytes<B: Backend, R: burn::record::Record<B>>(record: R) -> Vec<u8> {
-    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-    Recorder::<B>::record(&recorder, record, ()).unwrap()
-}
-
 /// Under `MasterWeights` an optimizer steps the masters as it would step F32 parameters, and the parameters are the
 /// rounded masters.
 fn masters_are_stepped_as_f32<const D: usize>(
@@ -54,15 +24,14 @@ fn masters_are_stepped_as_f32<const D: usize>(
     shape: [usize; D],
 ) {
     for low in LOW.iter().copied() {
-        let device = Default::default();
         let len = shape.iter().product();
-        let start = noise::<Plain>(len, &device).reshape(shape).cast(low);
+        let start = noise::<Plain>(len, &here()).reshape(shape).cast(low);
         let inner = config.simple();
         let outer = MasterWeights::new(config.simple());
         let mut expected = (start.clone().cast(DType::F32), None);
         let mut found = (start.clone(), None);
         for step in 0..5 {
-            let grad = noise::<Plain>(len + step, &device)
+            let grad = noise::<Plain>(len + step, &here())
                 .slice([step..])
                 .reshape(shape);
             // The gradient of a low parameter is low on a plain backend and F32 under Amp.
@@ -82,10 +51,8 @@ fn masters_are_stepped_as_f32<const D: usize>(
         assert_ne!(found.0.to_data(), start.to_data());
 
         // Saving and loading the state changes no later step, whatever the settings.
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let saved: Vec<u8> = Recorder::<Plain>::record(&recorder, found.1.clone(), ()).unwrap();
-        let loaded: Option<_> = Recorder::<Plain>::load(&recorder, saved, &device).unwrap();
-        let grad = noise::<Plain>(len, &device).reshape(shape);
+        let loaded = from_bytes::<Plain, Option<_>>(bytes_of::<Plain>(found.1.clone()));
+        let grad = noise::<Plain>(len, &here()).reshape(shape);
         let go_on = |state| outer.step(1e-3, found.0.clone(), grad.clone(), state);
         assert_eq!(
             go_on(loaded).0.to_data(),
@@ -111,18 +78,15 @@ fn every_optimizer_steps_masters_as_f32() {
 /// The optimizer gets a parameter in F32 as it is, and no master is kept for it.
 #[test]
 fn a_parameter_in_f32_has_no_second_copy() {
-    let device = Default::default();
     let config = AdamConfig::new();
-    let start = noise::<Plain>(4096, &device);
-    let grad = noise::<Plain>(4096, &device);
+    let start = noise::<Plain>(4096, &here());
+    let grad = noise::<Plain>(4096, &here());
     let plain =
         SimpleOptimizer::<Plain>::step(&config.build(), 1e-3, start.clone(), grad.clone(), None);
     let (tensor, state) = MasterWeights::new(config.build()).step(1e-3, start, grad, None);
     assert_eq!(tensor.to_data(), plain.0.to_data());
-    let (with, without) = (
-        bytes::<Plain, _>(state).len(),
-        bytes::<Plain, _>(plain.1).len(),
-    );
+    let with = bytes_of::<Plain>(state).len();
+    let without = bytes_of::<Plain>(plain.1).len();
     assert!(with < without + 16, "{with} bytes, {without} without");
 }
 
@@ -130,12 +94,11 @@ fn a_parameter_in_f32_has_no_second_copy() {
 #[test]
 fn small_updates_are_lost_without_masters_only() {
     for low in LOW.iter().copied() {
-        let device = Default::default();
         let after = |masters: Masters| {
             let optimizer = MasterWeights::new(SgdConfig::new().build()).with_masters(masters);
-            let mut weight = (Tensor::<Plain, 1>::ones([1], &device).cast(low), None);
+            let mut weight = (Tensor::<Plain, 1>::ones([1], &here()).cast(low), None);
             for _ in 0..100 {
-                let gradient = Tensor::<Plain, 1>::ones([1], &device);
+                let gradient = Tensor::<Plain, 1>::ones([1], &here());
                 weight = optimizer.step(1e-4, weight.0, gradient, weight.1);
             }
             weight.0.into_data().iter::<f32>().next().unwrap()
@@ -197,8 +160,7 @@ fn train<T: Task, B: AutodiffBackend, O: Optimizer<T::Model<B>, B>>(
     for step in 0..STEPS {
         let loss = T::loss(&model, step);
         losses.push(loss.clone().into_scalar().elem::<f32>());
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(lr, model, grads);
+        model = stepped(&mut optimizer, lr, loss, model);
     }
     let last = &losses[STEPS - 8..];
     (last.iter().sum::<f32>() / 8.0, model, optimizer)
@@ -216,16 +178,14 @@ fn learns_as_f32<T: Task>() {
     let low = precision();
     let lr = small_lr(low);
     let start = seeded::<PlainAutodiff, _>(T::init::<PlainAutodiff>);
-    let device = Default::default();
-    let plain = load::<PlainAutodiff, _>(T::init(&device), start.clone());
+    let plain = load::<PlainAutodiff, _>(T::init(&here()), start.clone());
     let initial: f32 = T::loss(&plain, 0).into_scalar().elem();
     let (expected, ..) = train::<T, PlainAutodiff, _>(plain, AdamConfig::new().init(), lr);
 
     let model = || {
-        let model = load::<B, _>(T::init(&device), start.clone());
+        let model = load::<B, _>(T::init(&here()), start.clone());
         cast_params_to(model, Preset::O2, low)
     };
-    let mut with_masters = Vec::new();
     for masters in [Masters::F32, Masters::Split] {
         let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         let (found, model, _) = train::<T, B, _>(model(), optimizer.init(), lr);
@@ -234,14 +194,10 @@ fn learns_as_f32<T: Task>() {
             "{low} with {masters:?}: loss {found}, {expected} in f32, {initial} at the start"
         );
         assert_stored::<B, _>(&model, low);
-        with_masters.push(found);
     }
 
     let optimizer = MasterWeights::new(AdamConfig::new()).with_masters(Masters::None);
     let (stalled, ..) = train::<T, B, _>(model(), optimizer.init(), lr);
-    println!(
-        "{low}: from {initial} to {expected} in f32, {with_masters:?} with masters, {stalled} without"
-    );
     assert!(
         stalled > 1.01 * expected,
         "{low} without masters: loss {stalled}, {expected} in f32"
@@ -249,14 +205,14 @@ fn learns_as_f32<T: Task>() {
 }
 
 /// Asserts that parameters of norms are stored in F32 and all others in `low`.
-fn assert_stored<B: burn_amp::extend::Amped, M: Module<B>>(model: &M, low: Precision) {
+fn assert_stored<B: Amped, M: Module<B>>(model: &M, low: Precision) {
     struct Stored {
         low: Precision,
         modules: Vec<String>,
         counts: [usize; 2],
     }
 
-    impl<B: burn_amp::extend::Amped> ModuleVisitor<B> for Stored {
+    impl<B: Amped> ModuleVisitor<B> for Stored {
         fn enter_module(&mut self, _: &str, container_type: &str) {
             self.modules.push(container_type.to_string());
         }
@@ -296,9 +252,9 @@ policy!(FittingF16, fitting_scale());
 
 #[test]
 fn an_mlp_in_half_learns_as_in_f32() {
-    let _policy = burn_amp_tests::enter::<FittingF16>();
+    let _policy = enter::<FittingF16>();
     under_each!(learns_as_f32::<Mlp>, InBf16, FittingF16);
-    assert_eq!(loss_scale::<Amp>(&Default::default()).skipped_steps(), 0);
+    assert_eq!(loss_scale::<Amp>(&here()).skipped_steps(), 0);
 }
 
 /// Left out on the software driver for Vulkan, which would take minutes for 1800 steps.
@@ -370,10 +326,9 @@ mod transformer {
 fn masters_are_saved_as_a_plain_f32_record() {
     fn saved() {
         let low = precision();
-        let device = Default::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
         for masters in [Masters::F32, Masters::Split] {
-            let model = load::<B, _>(Mlp::init(&device), start.clone());
+            let model = load::<B, _>(Mlp::init(&here()), start.clone());
             let mut model = cast_params_to(model, Preset::O2, low);
             let mut optimizer: OptimizerAdaptor<_, _, B> = MasterWeights::new(AdamConfig::new())
                 .with_masters(masters)
@@ -391,10 +346,10 @@ fn masters_are_saved_as_a_plain_f32_record() {
             let record = save::<B, _>(full);
             assert!(record != low_record);
             // Plain Burn loads the record; rounded again, it is the trained model.
-            let plain = load::<PlainAutodiff, _>(Mlp::init(&device), record.clone());
+            let plain = load::<PlainAutodiff, _>(Mlp::init(&here()), record.clone());
             assert_eq!(plain.0.weight.val().dtype(), DType::F32);
             assert!(save::<PlainAutodiff, _>(plain) == record);
-            let back = load::<B, _>(Mlp::init(&device), record.clone());
+            let back = load::<B, _>(Mlp::init(&here()), record.clone());
             let back = cast_params_to(back, Preset::O2, low);
             // `cast_params_to` rounds ties like `Masters::F32`, but not like `Masters::Split`.
             if masters == Masters::F32 {
@@ -410,9 +365,8 @@ fn masters_are_saved_as_a_plain_f32_record() {
 /// `cast_params_to` and in a model of masters.
 #[test]
 fn the_mappers_of_parameters_stay() {
-    let _policy = burn_amp_tests::enter::<FittingF16>();
-    let device = Default::default();
-    let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&device);
+    let _policy = enter::<FittingF16>();
+    let mut model: Linear<B> = LinearConfig::new(4, 4).with_bias(false).init(&here());
     let plain = save::<B, _>(model.clone());
     model = load::<B, _>(model, plain.clone());
     model.weight = model
@@ -438,15 +392,14 @@ fn the_mappers_of_parameters_stay() {
 #[test]
 fn half_checkpoints_load_into_a_converted_model() {
     fn loads() {
-        let device = Default::default();
         let recorder = BinBytesRecorder::<HalfPrecisionSettings>::default();
         let start = seeded::<PlainAutodiff, _>(Mlp::init::<PlainAutodiff>);
-        let model = load::<B, _>(Mlp::init(&device), start);
+        let model = load::<B, _>(Mlp::init(&here()), start);
         let half: Vec<u8> =
             Recorder::<B>::record(&recorder, model.clone().into_record(), ()).unwrap();
 
-        let converted = cast_params_to(Mlp::init::<B>(&device), Preset::O2, Precision::F16);
-        let loaded = converted.load_record(Recorder::<B>::load(&recorder, half, &device).unwrap());
+        let converted = cast_params_to(Mlp::init::<B>(&here()), Preset::O2, Precision::F16);
+        let loaded = converted.load_record(Recorder::<B>::load(&recorder, half, &here()).unwrap());
         assert_stored::<B, _>(&loaded, Precision::F16);
         let rounded = |linear: &Linear<B>| linear.weight.val().cast(FloatDType::F16).to_data();
         assert_eq!(rounded(&loaded.0), rounded(&model.0));

@@ -1,16 +1,11 @@
 //! Law: models with nothing about precision in their code give results and gradients near those in F32; the gradients
 //! of their parameters are F32.
 
-use burn::{
-    backend::autodiff::checkpoint::strategy::BalancedCheckpointing,
-    module::{Module, ModuleVisitor, Param},
-    tensor::{DType, Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{extend::Amped, storage_dtype};
+use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
 use burn_amp_tests::{
-    Amp, AmpAutodiff, InF16, ReferenceAutodiff, for_each_low_policy,
-    models::{self, Example, run, seeded},
-    near::{assert_near, epsilon},
+    models::{self, Example, run},
+    near::assert_near,
+    prelude::*,
 };
 
 /// The parameters with which every backend starts an example. They are drawn where the reference is computed: in one of 60
@@ -53,7 +48,7 @@ fn is_near_f32<E: Example>() {
 }
 
 fn is_recomputed_to_the_same_bits<E: Example>() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let record = record::<E>();
     let stored = run::<E, AmpAutodiff>(&record, |_, _| ());
     let recomputed = run::<E, burn_amp::Autodiff<Amp, BalancedCheckpointing>>(&record, |_, _| ());

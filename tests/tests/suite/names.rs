@@ -1,17 +1,7 @@
 //! The names of parameters in reports of skipped steps, for programs that do not tell them.
 
-use burn::{
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::Tensor,
-};
-use burn_amp::{
-    cast_params,
-    config::Preset,
-    optim::AmpOptimizer,
-    scaling::{Skip, name_parameters},
-};
-use burn_amp_tests::{AmpAutodiff, Compute, Config, LossScaleMode, scaling};
+use burn_amp::scaling::Skip;
+use burn_amp_tests::prelude::*;
 
 const CONFIG: fn() -> Config = || scaling(Compute::F16, LossScaleMode::Dynamic);
 
@@ -19,20 +9,19 @@ type B = AmpAutodiff;
 type Model = [Linear<B>; 2];
 
 fn model() -> Model {
-    let device = Default::default();
-    [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&device))
+    [(); 2].map(|()| LinearConfig::new(2, 2).with_bias(false).init(&here()))
 }
 
 /// The gradients of a pass in which those of the second layer overflow.
 fn overflow(model: &Model) -> GradientsParams {
     let [first, second] = model;
-    let x = Tensor::<B, 2>::ones([1, 2], &Default::default());
+    let x = Tensor::<B, 2>::ones([1, 2], &here());
     let loss = first.forward(x.clone()).sum() + (second.weight.val() * f32::INFINITY).sum();
     GradientsParams::from_grads(loss.backward(), model)
 }
 
 fn last_skip() -> Skip {
-    burn_amp::loss_scale::<B>(&Default::default())
+    burn_amp::loss_scale::<B>(&here())
         .last_skip()
         .expect("a step was skipped")
 }
@@ -44,7 +33,7 @@ fn names(skip: &Skip) -> Vec<Option<&str>> {
 
 #[test]
 fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
-    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let _policy = enter_config!(CONFIG());
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Model>();
     let model = model();
     let grads = overflow(&model);
@@ -61,8 +50,7 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
     assert_eq!(names(&last_skip()), [Some("1.weight")]);
     let [first, second] = &model;
     let loss = (first.weight.val() + second.weight.val()).sum();
-    let grads = GradientsParams::from_grads(loss.backward(), &model);
-    let model = optimizer.step(1e-3, model, grads);
+    let model = stepped(&mut optimizer, 1e-3, loss, model);
     overflow(&model);
     let skip = last_skip();
     assert_eq!((skip.step, names(&skip)), (3, vec![Some("1.weight")]));
@@ -74,7 +62,7 @@ fn the_first_step_of_an_amp_optimizer_names_what_overflowed_before_it() {
 
 #[test]
 fn names_may_be_told_after_the_overflow() {
-    let _policy = burn_amp_tests::enter_config!(CONFIG());
+    let _policy = enter_config!(CONFIG());
     let model = model();
     overflow(&model);
     let skip = last_skip();
@@ -85,7 +73,7 @@ fn names_may_be_told_after_the_overflow() {
 
 #[test]
 fn parameters_that_are_stored_low_have_names_before_the_first_step() {
-    let _policy = burn_amp_tests::enter_config!(Config {
+    let _policy = enter_config!(Config {
         preset: Preset::O2,
         ..CONFIG()
     });

@@ -1,93 +1,54 @@
 //! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it.
 
 use burn::{
-    module::Param,
-    nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig, RmsNormConfig},
-    tensor::{
-        DType, Tensor, activation,
-        backend::{AutodiffBackend, Backend},
-    },
+    nn::{GroupNormConfig, InstanceNormConfig, RmsNormConfig},
+    tensor::activation,
 };
-use burn_amp_tests::{
-    AmpAutodiff, Compute, LossScaleMode, Plain, PlainAutodiff, policy, scaling, under_each, within,
-};
-
-policy!(
-    /// The gradients of these tests are large enough for F16.
-    InF16,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-policy!(InBf16, scaling(Compute::Bf16, LossScaleMode::Off));
+use burn_amp_tests::prelude::*;
 
 const SHAPE: [usize; 4] = [8, 16, 8, 8];
 
-/// A function of an activation, and of a scale and a shift per channel.
-type Subject<B> = fn(Tensor<B, 4>, Tensor<B, 1>, Tensor<B, 1>) -> Tensor<B, 4>;
+/// An activation, and a scale and a shift per channel.
+type Operands<B> = (Image<B>, Tensor<B, 1>, Tensor<B, 1>);
+type Image<B> = Tensor<B, 4>;
+type Subject<B> = fn(Operands<B>) -> Image<B>;
 
-fn batch_norm<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn batch_norm<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let mut norm = BatchNormConfig::new(16).init(&x.device());
     norm.gamma = Param::from_tensor(gamma);
     norm.beta = Param::from_tensor(beta);
     norm.forward(x)
 }
 
-fn batch_norm_relu<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
-    activation::relu(batch_norm(x, gamma, beta))
+fn batch_norm_relu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    activation::relu(batch_norm((x, gamma, beta)))
 }
 
-fn batch_norm_silu<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
-    activation::silu(batch_norm(x, gamma, beta))
+fn batch_norm_silu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    activation::silu(batch_norm((x, gamma, beta)))
 }
 
-fn group_norm<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn group_norm<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let mut norm = GroupNormConfig::new(4, 16).init(&x.device());
     norm.gamma = Some(Param::from_tensor(gamma));
     norm.beta = Some(Param::from_tensor(beta));
     norm.forward(x)
 }
 
-fn instance_norm<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn instance_norm<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let mut norm = InstanceNormConfig::new(16).init(&x.device());
     norm.gamma = Some(Param::from_tensor(gamma));
     norm.beta = Some(Param::from_tensor(beta));
     norm.forward(x)
 }
 
-fn rms_norm<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn rms_norm<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let mut norm = RmsNormConfig::new(16).init(&x.device());
     norm.gamma = Param::from_tensor(gamma);
     norm.forward(x.permute([0, 2, 3, 1])).permute([0, 3, 1, 2]) + beta.reshape([1, 16, 1, 1])
 }
 
-fn layer_norm_by_hand<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn layer_norm_by_hand<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let rows = x.permute([0, 2, 3, 1]).reshape([512, 16]);
     let mean = rows.clone().mean_dim(1);
     let centered = rows - mean;
@@ -98,11 +59,7 @@ fn layer_norm_by_hand<B: AutodiffBackend>(
 }
 
 /// A modulation per image and channel, and one of all channels behind it.
-fn modulated<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
+fn modulated<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let gamma = gamma.reshape([1, 16, 1, 1]);
     let per_image = Tensor::arange(1..9, &x.device()).float() / 8.0;
     // burn-cubecl sums the gradient of an expanded operand wrongly if a transposition follows.
@@ -111,48 +68,39 @@ fn modulated<B: AutodiffBackend>(
 }
 
 /// A residual block whose identity is in F32, and its ReLU.
-fn residual_relu<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
-    let identity = batch_norm_relu(x.clone(), beta.clone(), gamma.clone());
-    activation::relu(batch_norm(x, gamma, beta) + identity)
+fn residual_relu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    let identity = batch_norm_relu((x.clone(), beta.clone(), gamma.clone()));
+    activation::relu(batch_norm((x, gamma, beta)) + identity)
 }
 
 /// Residual blocks one behind the other, the first of which adds the low tensor itself.
-fn residuals<B: AutodiffBackend>(
-    x: Tensor<B, 4>,
-    gamma: Tensor<B, 1>,
-    beta: Tensor<B, 1>,
-) -> Tensor<B, 4> {
-    let first = x.clone() + group_norm(x.clone(), gamma.clone(), beta.clone());
-    instance_norm(x, gamma, beta) + activation::relu(first)
+fn residuals<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    let first = x.clone() + group_norm((x.clone(), gamma.clone(), beta.clone()));
+    instance_norm((x, gamma, beta)) + activation::relu(first)
 }
 
 /// The values of a result, and the gradients of the activation, of γ and of β.
 fn run<B: AutodiffBackend>(subject: Subject<B>, x: &[f32]) -> [Vec<f32>; 4] {
-    let device = Default::default();
-    let leaf = Tensor::<B, 1>::from_floats(x, &device)
+    let leaf = Tensor::<B, 1>::from_floats(x, &here())
         .reshape([128, 64])
         .require_grad();
     let per_channel = |seed: f32| {
         let values: Vec<f32> = (0..16)
             .map(|i| 1.0 + (i as f32 * seed).sin() / 2.0)
             .collect();
-        Tensor::<B, 1>::from_floats(values.as_slice(), &device).require_grad()
+        Tensor::<B, 1>::from_floats(values.as_slice(), &here()).require_grad()
     };
     let (gamma, beta) = (per_channel(1.0), per_channel(2.0));
     // The result of a product is in low precision.
-    let low = leaf.clone().matmul(Tensor::eye(64, &device)).reshape(SHAPE);
-    let y = subject(low, gamma.clone(), beta.clone());
+    let low = leaf.clone().matmul(Tensor::eye(64, &here())).reshape(SHAPE);
+    let y = subject((low, gamma.clone(), beta.clone()));
     let count = SHAPE.iter().product::<usize>() as i64;
-    let weights = Tensor::arange(0..count, &device)
+    let weights = Tensor::arange(0..count, &here())
         .float()
         .reshape(SHAPE)
         .sin();
     let grads = (y.clone() * weights).sum().backward();
-    let read = |data: burn::tensor::TensorData| data.convert::<f32>().to_vec().unwrap();
+    let read = |data: TensorData| data.convert::<f32>().to_vec().unwrap();
     [
         read(y.into_data()),
         read(leaf.grad(&grads).unwrap().into_data()),
@@ -181,13 +129,13 @@ fn assert_as_in_f32<B: AutodiffBackend>(
     let values = (0..8192).map(|i| (i * 7919 % 1000) as f32 / 250.0 - 2.0 + offset);
     let x: Vec<f32> = values
         .map(|x| match dtype {
-            DType::F16 => burn_amp::config::Precision::F16.round(x.into()) as f32,
-            _ => burn_amp::config::Precision::BF16.round(x.into()) as f32,
+            DType::F16 => Precision::F16.round(x.into()) as f32,
+            _ => Precision::BF16.round(x.into()) as f32,
         })
         .collect();
     let epsilon = match dtype {
-        DType::F16 => burn_amp::config::Precision::F16.epsilon(),
-        _ => burn_amp::config::Precision::BF16.epsilon(),
+        DType::F16 => Precision::F16.epsilon(),
+        _ => Precision::BF16.epsilon(),
     } as f32;
     let (found, expected) = (run(low, &x), run(plain, &x));
     // Both compute in F32; sums of 512 numbers in another order, of numbers as large as the offset.
@@ -227,10 +175,10 @@ const SUBJECTS: [Named; 10] = subjects!(
 #[test]
 fn norms_are_those_of_f32_on_the_same_numbers() {
     for (name, amp, plain) in SUBJECTS {
-        if Plain::supports_dtype(&Default::default(), DType::BF16) {
+        if Plain::supports_dtype(&here(), DType::BF16) {
             within::<InBf16, _>(|| assert_as_in_f32(name, amp, plain, DType::BF16, 0.0));
         }
-        within::<InF16, _>(|| assert_as_in_f32(name, amp, plain, DType::F16, 0.0));
+        within::<UnscaledF16, _>(|| assert_as_in_f32(name, amp, plain, DType::F16, 0.0));
     }
 }
 
@@ -241,25 +189,24 @@ fn a_large_mean_costs_no_digits() {
         .into_iter()
         .filter(|(name, ..)| name.ends_with("_norm"));
     for (name, f16, plain) in norms.filter(|(name, ..)| *name != "rms_norm") {
-        within::<InF16, _>(|| assert_as_in_f32(name, f16, plain, DType::F16, 500.0));
+        within::<UnscaledF16, _>(|| assert_as_in_f32(name, f16, plain, DType::F16, 500.0));
     }
 }
 
 /// 41 / 41 is 1, and 41 · (1 / 41) is 0.99999994; a subnormal divisor has no reciprocal in F32.
 fn a_quotient_is_a_division() {
     fn floors<B: Backend>() -> [Vec<f32>; 2] {
-        let device = Default::default();
-        let row = Tensor::<B, 1>::from_floats([1.0; 64], &device)
+        let row = Tensor::<B, 1>::from_floats([1.0; 64], &here())
             .cumsum(0)
             .reshape([1, 64]);
         // Whole numbers up to 64 are exact in every dtype.
         let low = row
             .clone()
             .repeat_dim(0, 32)
-            .matmul(Tensor::eye(64, &device));
+            .matmul(Tensor::eye(64, &here()));
         let ones = (low.clone() / row).floor();
-        let tiny = Tensor::<B, 2>::full([1, 64], 1e-39, &device);
-        let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &device)) / (tiny + 0.0);
+        let tiny = Tensor::<B, 2>::full([1, 64], 1e-39, &here());
+        let zeros = (low - 1.0).clamp_max(0.0).matmul(Tensor::eye(64, &here())) / (tiny + 0.0);
         [ones, zeros].map(|x| x.into_data().convert::<f32>().to_vec().unwrap())
     }
     let expected = floors::<Plain>();
@@ -273,5 +220,5 @@ fn a_quotient_is_a_division() {
 
 #[test]
 fn quotients_are_those_of_a_division() {
-    under_each!(a_quotient_is_a_division, InBf16, InF16);
+    under_each!(a_quotient_is_a_division, InBf16, UnscaledF16);
 }

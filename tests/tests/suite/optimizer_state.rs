@@ -1,17 +1,7 @@
 //! An optimizer whose state is multiplied with itself steps as in F32, before and after a checkpoint.
 
-use burn::{
-    module::Param,
-    nn::{Linear, LinearConfig},
-    optim::{GradientsParams, LearningRate, Optimizer, SimpleOptimizer, adaptor::OptimizerAdaptor},
-    record::{BinBytesRecorder, FullPrecisionSettings, Record, Recorder},
-    tensor::{
-        Device, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::optim::LossScaleOptimizer;
-use burn_amp_tests::{AmpAutodiff, PlainAutodiff, for_each_low_policy};
+use burn::optim::{LearningRate, SimpleOptimizer};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -59,7 +49,7 @@ fn matrix<B: Backend>(seed: usize) -> Tensor<B, 2> {
     let entries: Vec<f32> = (0..16)
         .map(|i| ((37 * i + 11 * seed) % 101) as f32 / 37.0 - 1.3)
         .collect();
-    Tensor::from_data(TensorData::new(entries, [4, 4]), &Default::default())
+    Tensor::from_data(TensorData::new(entries, [4, 4]), &here())
 }
 
 /// The weights after three steps; the optimizer goes through `between` after each.
@@ -68,12 +58,11 @@ fn steps<B: AutodiffBackend, O: Optimizer<Linear<B>, B>>(
     between: impl Fn(O) -> O,
 ) -> TensorData {
     let config = LinearConfig::new(4, 4).with_bias(false);
-    let mut model: Linear<B> = config.init(&Default::default());
+    let mut model: Linear<B> = config.init(&here());
     model.weight = Param::from_tensor(matrix(0));
     for step in 1..=3 {
         let loss = (model.weight.val() * matrix(step)).sum();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(0.1, model, grads);
+        model = stepped(&mut optimizer, 0.1, loss, model);
         optimizer = between(optimizer);
     }
     model.weight.val().into_data()
@@ -87,11 +76,7 @@ fn resumes_exactly() {
     let uninterrupted = steps::<B, _>(optimizer(), |optimizer| optimizer);
     assert_eq!(uninterrupted, expected);
     let resumed = steps::<B, _>(optimizer(), |before| {
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Linear<B>, B>::to_record(&before);
-        let bytes = Recorder::<B>::record(&recorder, record, ()).unwrap();
-        let record = recorder.load(bytes, &Default::default()).unwrap();
-        Optimizer::<Linear<B>, B>::load_record(optimizer(), record)
+        reloaded::<B, Linear<B>, _>(&before, optimizer())
     });
     assert_eq!(resumed, expected);
 }

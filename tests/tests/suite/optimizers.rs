@@ -1,22 +1,7 @@
 //! Law: given the same gradients, every optimizer makes the same steps as on the plain backend, bit for bit.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    module::AutodiffModule,
-    nn::{Linear, LinearConfig},
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, LBFGSConfig,
-        LineSearchFn, MuonConfig, Optimizer, RmsPropConfig, SgdConfig, decay::WeightDecayConfig,
-        momentum::MomentumConfig,
-    },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp_tests::{
-    AmpAutodiff, PlainAutodiff, for_each_low_policy,
-    models::{load, noise, save, seeded},
-};
+use burn::optim::{LBFGSConfig, LineSearchFn};
+use burn_amp_tests::prelude::*;
 
 /// A configuration that makes an optimizer for any backend.
 trait Make {
@@ -61,7 +46,7 @@ const OUTPUTS: usize = 4;
 fn layer<B: AutodiffBackend>() -> Linear<B> {
     LinearConfig::new(INPUTS, OUTPUTS)
         .with_bias(false)
-        .init(&Default::default())
+        .init(&here())
 }
 
 /// A loss whose gradient is known bit for bit, because the backward pass only multiplies by 1 and by the loss scale.
@@ -77,18 +62,11 @@ fn steps<B: AutodiffBackend>(
     clipping: Option<&GradientClippingConfig>,
     start: &[u8],
 ) -> Vec<u8> {
-    fn reload<B: AutodiffBackend, M: AutodiffModule<B>, O: Optimizer<M, B>>(old: O, new: O) -> O {
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let bytes = Recorder::<B>::record(&recorder, old.to_record(), ()).unwrap();
-        let device = Default::default();
-        new.load_record(Recorder::<B>::load(&recorder, bytes, &device).unwrap())
-    }
-
     let mut model = load::<B, _>(layer(), start.to_vec());
     let mut optimizer = config.make::<B>(clipping);
     for step in 0..6 {
         if step == 3 {
-            optimizer = reload::<B, _, _>(optimizer, config.make::<B>(clipping));
+            optimizer = reloaded(&optimizer, config.make::<B>(clipping));
         }
         let grads = linear_loss(&model, step).backward();
         let grads = GradientsParams::from_grads(grads, &model);

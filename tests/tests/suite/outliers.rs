@@ -1,15 +1,7 @@
 //! Law: a step with outlying gradients leaves no trace, if `gradients.max_norm_ratio` says which are.
 
-use burn::{
-    module::{Module, Param},
-    optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig},
-    tensor::{Tensor, backend::Backend},
-};
-use burn_amp::{
-    config::GradientsConfig,
-    optim::{AmpOptimizer, Clipping, LossScaleOptimizer},
-};
-use burn_amp_tests::{AmpAutodiff, Config, LossScaleConfig, in_f16, policy, under_each, within};
+use burn_amp::config::GradientsConfig;
+use burn_amp_tests::prelude::*;
 
 fn guarded(max_norm_ratio: u32) -> Config {
     in_f16(|it| {
@@ -44,14 +36,12 @@ fn weights<O: Optimizer<Net<B>, B>>(
     optimizer: &mut O,
     norms: impl IntoIterator<Item = f32>,
 ) -> Vec<f32> {
-    let device = Default::default();
     let mut net = Net {
-        weight: Param::from_tensor(Tensor::<B, 1>::zeros([1], &device).require_grad()),
+        weight: Param::from_tensor(Tensor::<B, 1>::zeros([1], &here()).require_grad()),
     };
     let step = |norm: f32| {
         let loss = (net.weight.val() * norm).sum();
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(1e-3, net.clone(), grads);
+        net = stepped(optimizer, 1e-3, loss, net.clone());
         net.weight.val().to_data().iter::<f32>().next().unwrap()
     };
     norms.into_iter().map(step).collect()
@@ -90,7 +80,7 @@ fn a_step_with_an_outlier_is_skipped_as_if_it_had_not_been() {
 
 #[test]
 fn clipping_looks_at_the_norm_before() {
-    let _policy = burn_amp_tests::enter::<Guarded>();
+    let _policy = enter::<Guarded>();
     let sgd = || SgdConfig::new().init::<B, Net<B>>();
     let mut optimizer = LossScaleOptimizer::new(sgd()).with_clipping(Clipping::GlobalNorm(1.0));
     let weights = weights(&mut optimizer, norms());
@@ -101,7 +91,7 @@ fn clipping_looks_at_the_norm_before() {
 
 #[test]
 fn without_the_key_an_outlier_is_stepped() {
-    let _policy = burn_amp_tests::enter::<Unguarded>();
+    let _policy = enter::<Unguarded>();
     let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init::<B, Net<B>>();
     let weights = weights(&mut optimizer, norms());
     assert!(weights[20] < weights[19] - 0.05);

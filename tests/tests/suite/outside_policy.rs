@@ -2,21 +2,16 @@
 
 use burn::{
     module::Initializer,
-    tensor::{
-        Tensor, TensorData,
-        backend::Backend,
-        linalg::{self, Norm},
-    },
+    tensor::linalg::{self, Norm},
 };
-use burn_amp::{full_precision, storage_dtype};
-use burn_amp_tests::{Amp, AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 /// A matrix without symmetries, whose entries half precision would round.
 fn matrix<B: Backend>() -> Tensor<B, 2> {
     let entries: Vec<f32> = (0..64)
         .map(|i| ((37 * i + 11) % 101) as f32 / 37.0 - 1.3)
         .collect();
-    Tensor::from_data(TensorData::new(entries, [8, 8]), &Default::default())
+    Tensor::from_data(TensorData::new(entries, [8, 8]), &here())
 }
 
 type Function<B> = fn(Tensor<B, 2>) -> Vec<TensorData>;
@@ -90,10 +85,10 @@ fn linear_algebra_in_full_precision_is_that_of_the_plain_backend() {
 }
 
 fn operands_in_low_precision() {
-    let low = matrix::<Amp>().matmul(Tensor::eye(8, &Default::default()));
+    let low = matrix::<Amp>().matmul(Tensor::eye(8, &here()));
     let stored: Vec<f32> = low.to_data().iter().collect();
     assert!(storage_dtype(&low) != burn::tensor::DType::F32);
-    let plain = Tensor::<Plain, 2>::from_data(TensorData::new(stored, [8, 8]), &Default::default());
+    let plain = Tensor::<Plain, 2>::from_data(TensorData::new(stored, [8, 8]), &here());
     let found = full_precision(|| low.cov(1, 1)).into_data();
     assert_eq!(found, plain.cov(1, 1).into_data());
 }
@@ -129,9 +124,8 @@ fn initializers() -> [Initializer; 8] {
 }
 
 fn initial_value<B: Backend>(initializer: &Initializer, shape: [usize; 2]) -> TensorData {
-    let device = Default::default();
-    B::seed(&device, 7);
-    let param = initializer.init_with::<B, 2, _>(shape, Some(shape[0]), Some(shape[1]), &device);
+    B::seed(&here(), 7);
+    let param = initializer.init_with::<B, 2, _>(shape, Some(shape[0]), Some(shape[1]), &here());
     param.val().into_data()
 }
 

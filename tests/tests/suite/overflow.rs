@@ -1,19 +1,9 @@
 //! Law: after an overflow, parameters and optimizer state are bit-identical to before, and the scale changes as in
 //! PyTorch's tests.
 
-use burn::{
-    module::Module,
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, GradientsParams, Optimizer, RmsPropConfig,
-        SgdConfig, decay::WeightDecayConfig, momentum::MomentumConfig,
-    },
-    tensor::Tensor,
-};
-use burn_amp::{loss_scale, scaling::Outcome};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, ConfigSource, LossScaleMode, computing_in, in_f16,
     net::{Net, contents, poisoned},
-    policy, scaling,
+    prelude::*,
 };
 
 policy!(
@@ -29,9 +19,8 @@ fn skips_exactly<O>(mut optimizer: O)
 where
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<SkippingForever>();
-    let device = Default::default();
-    let mut net = Net::<B>::new(&device);
+    let _policy = enter::<SkippingForever>();
+    let mut net = Net::<B>::new(&here());
     let leaves = poisoned(&net, usize::MAX, 0.0).1;
     assert_eq!(leaves, 5);
     let step = |net: Net<B>, optimizer: &mut O, loss: Tensor<B, 1>| {
@@ -42,7 +31,7 @@ where
 
     for leaf in 0..leaves {
         for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            let loss = net.loss(&device);
+            let loss = net.loss(&here());
             let (stepped, count) = step(net, &mut optimizer, loss);
             assert_eq!(count, leaves);
 
@@ -59,7 +48,7 @@ where
             assert_eq!(count, 0, "leaf {leaf}, {value}");
             assert!(before == after, "leaf {leaf}, {value}");
 
-            let skip = loss_scale::<B>(&device).last_skip().unwrap();
+            let skip = loss_scale::<B>(&here()).last_skip().unwrap();
             assert!(skip.overflowed.len() < leaves, "{skip}");
             net = skipped;
         }
@@ -86,14 +75,13 @@ fn no_parameter_and_no_optimizer_state_changes_by_a_bit() {
 
 #[test]
 fn the_scale_follows_pytorchs_vector_through_backward() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.rule.init = 128.0;
         it.loss_scale.rule.search = false;
         it.loss_scale.rule.growth_interval = 3;
     }));
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
-    let handle = loss_scale::<B>(&device);
+    let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
+    let handle = loss_scale::<B>(&here());
 
     let (mut scales, mut trackers) = (vec![], vec![]);
     for step in "FFFIFFFFIIFFFFFFII".chars() {
@@ -105,7 +93,7 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
         };
         assert_eq!(grads.outcome(), outcome);
         let gradient = weight.grad(&grads).unwrap();
-        assert_eq!(gradient.to_data().to_vec::<f32>().unwrap(), handed_out);
+        assert_eq!(gradient.values(), handed_out);
         scales.push(handle.scale());
         trackers.push(handle.growth_tracker());
     }
@@ -129,7 +117,7 @@ fn the_scale_follows_pytorchs_vector_through_backward() {
 
 #[test]
 fn a_scale_that_is_too_high_falls_until_training_goes_on() {
-    let _policy = burn_amp_tests::enter_config!({
+    let _policy = enter_config!({
         let init = 2f32.powi(40);
         in_f16(|it| {
             it.loss_scale.rule.init = init;
@@ -137,17 +125,15 @@ fn a_scale_that_is_too_high_falls_until_training_goes_on() {
             it.loss_scale.rule.max = init;
         })
     });
-    let device = Default::default();
-    let mut net = Net::<B>::new(&device);
+    let mut net = Net::<B>::new(&here());
     let mut optimizer = AdamConfig::new().init();
-    let handle = loss_scale::<B>(&device);
-    let first = net.loss(&device).into_scalar();
+    let handle = loss_scale::<B>(&here());
+    let first = net.loss(&here()).into_scalar();
     for _ in 0..60 {
-        let loss = net.loss(&device);
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.01, net, grads);
+        let loss = net.loss(&here());
+        net = stepped(&mut optimizer, 0.01, loss, net);
     }
-    let last = net.loss(&device).into_scalar();
+    let last = net.loss(&here()).into_scalar();
     assert!(handle.skipped_steps() > 10 && handle.skipped_steps() < 40);
     assert!(handle.scale() < 2f32.powi(30));
     assert!(last < 0.5 * first, "{first} -> {last}");
@@ -162,40 +148,37 @@ policy!(Static, {
 
 #[test]
 fn a_static_scale_stays_and_skips_all_the_same() {
-    let _policy = burn_amp_tests::enter::<Static>();
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
+    let _policy = enter::<Static>();
+    let weight = Tensor::<B, 1>::from_floats([1.0], &here()).require_grad();
     let mut grads = (weight.clone() * f32::NAN).sum().backward();
     assert!(weight.grad_remove(&mut grads).is_none());
     let grads = weight.clone().sum().backward();
     assert_eq!(grads.scale(), 1024.0);
     assert_eq!(weight.grad(&grads).unwrap().into_scalar(), 1.0);
-    assert_eq!(loss_scale::<B>(&device).scale(), 1024.0);
+    assert_eq!(loss_scale::<B>(&here()).scale(), 1024.0);
 }
 
 policy!(Off, scaling(Compute::F16, LossScaleMode::Off));
 
 #[test]
 fn without_scaling_nothing_is_checked_or_held_back() {
-    let _policy = burn_amp_tests::enter::<Off>();
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
+    let _policy = enter::<Off>();
+    let weight = Tensor::<B, 1>::from_floats([1.0], &here()).require_grad();
     let grads = (weight.clone() * f32::INFINITY).sum().backward();
     assert_eq!(weight.grad(&grads).unwrap().into_scalar(), f32::INFINITY);
-    let handle = loss_scale::<B>(&device);
+    let handle = loss_scale::<B>(&here());
     assert_eq!((handle.scale(), handle.steps()), (1.0, 0));
 }
 
 #[test]
 fn a_replaced_gradient_comes_back_as_it_was_given() {
-    let _policy = burn_amp_tests::enter_config!(computing_in(Compute::F16));
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let _policy = enter_config!(computing_in(Compute::F16));
+    let weight = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
     let mut grads = weight.clone().sum().backward();
-    let given = Tensor::from_floats([0.1, -3.0], &device);
+    let given = Tensor::from_floats([0.1, -3.0], &here());
     weight.grad_replace(&mut grads, given);
     let back = weight.grad_remove(&mut grads).unwrap();
-    assert_eq!(back.to_data().to_vec::<f32>().unwrap(), [0.1, -3.0]);
+    assert_eq!(back.values(), [0.1, -3.0]);
     assert!(weight.grad(&grads).is_none());
 }
 
@@ -205,10 +188,9 @@ policy!(Tiny, in_f16(|it| it.loss_scale.rule.search = false));
 #[test]
 fn a_gradient_too_small_for_f16_survives() {
     fn gradient<P: ConfigSource>() -> f32 {
-        let _policy = burn_amp_tests::enter::<P>();
-        let device = Default::default();
-        let x = Tensor::<B, 2>::ones([1, 1], &device).require_grad();
-        let one = Tensor::ones([1, 1], &device);
+        let _policy = enter::<P>();
+        let x = Tensor::<B, 2>::ones([1, 1], &here()).require_grad();
+        let one = Tensor::ones([1, 1], &here());
         let loss = x.clone().matmul(one) * (1.3 * 2f32.powi(-26));
         let grads = loss.sum().backward();
         x.grad(&grads).unwrap().into_scalar()

@@ -3,22 +3,11 @@
 
 use std::thread;
 
-use burn::{
-    nn::Linear,
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
 use burn_amp::{
-    loss_scale,
-    optim::AmpOptimizer,
     ranks::{self, Ranks, RanksError},
-    scaling::{LossScale, Outcome, own_loss_scale},
+    scaling::{LossScale, own_loss_scale},
 };
-use burn_amp_tests::{
-    AmpAutodiff, Config, in_f16,
-    models::{linear, noise},
-    policy, under_each,
-};
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
@@ -32,18 +21,16 @@ where
     B: AutodiffBackend<InnerBackend: burn_amp::extend::Amped<Graph = burn_amp::extend::NoGraph>>
         + burn_amp::extend::Amped,
 {
-    let device = Default::default();
     let mut model = linear::<B>(8, 4);
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init();
     for _ in 0..30 {
-        let x = noise::<B>(64, &device).reshape([8, 8]);
+        let x = noise::<B>(64, &here()).reshape([8, 8]);
         let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
             .square()
             .mean();
-        let grads = GradientsParams::from_grads((loss * size).backward(), &model);
-        model = optimizer.step(0.01, model, grads);
+        model = stepped(&mut optimizer, 0.01, loss * size, model);
     }
-    model.weight.val().into_data().to_vec().unwrap()
+    model.weight.val().values()
 }
 
 #[test]
@@ -52,12 +39,12 @@ fn a_diverging_model_leaves_the_others_alone() {
     policy!(TogetherOnDevice, config(false));
     fn alone_and_together() {
         fn own(size: f32) -> (Vec<f32>, LossScale) {
-            let own = own_loss_scale::<B>(&Default::default());
+            let own = own_loss_scale::<B>(&here());
             let weights = train::<B>(size);
             own.loss_scale().settle();
             (weights, own.loss_scale())
         }
-        let shared = loss_scale::<B>(&Default::default());
+        let shared = loss_scale::<B>(&here());
         let (expected, scale) = own(1.0);
         assert_eq!((scale.scale(), scale.skipped_steps()), (65536.0, 0));
 
@@ -75,7 +62,7 @@ fn a_diverging_model_leaves_the_others_alone() {
             );
         }
         let message = *diverging.unwrap_err().downcast::<String>().unwrap();
-        assert!(message.contains("at the smallest scale 2^-24"), "{message}");
+        says(&message, "at the smallest scale 2^-24");
         assert_eq!(
             (shared.scale(), shared.steps(), shared.pending_steps()),
             (16.0, 0, 0)
@@ -86,16 +73,15 @@ fn a_diverging_model_leaves_the_others_alone() {
 
 #[test]
 fn a_guard_ends_with_its_scope() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
-    let scale = || loss_scale::<B>(&device).scale();
+    let _policy = enter_config!(config(true));
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
+    let scale = || loss_scale::<B>(&here()).scale();
     weight.clone().sum().backward();
     assert_eq!(scale(), 32.0);
 
-    let outer = own_loss_scale::<B>(&device);
+    let outer = own_loss_scale::<B>(&here());
     assert_eq!(scale(), 16.0);
-    let inner = own_loss_scale::<B>(&device);
+    let inner = own_loss_scale::<B>(&here());
     let kept = inner.loss_scale();
     for _ in 0..3 {
         weight.clone().sum().backward();
@@ -109,8 +95,8 @@ fn a_guard_ends_with_its_scope() {
     assert_eq!((kept.scale(), kept.steps()), (128.0, 3));
     // Another thread has the shared one.
     thread::scope(|scope| {
-        let _own = own_loss_scale::<B>(&device);
-        let there = scope.spawn(|| loss_scale::<B>(&Default::default()).scale());
+        let _own = own_loss_scale::<B>(&here());
+        let there = scope.spawn(|| loss_scale::<B>(&here()).scale());
         assert_eq!(there.join().unwrap(), 32.0);
     });
 }
@@ -126,7 +112,7 @@ fn gradients_follow_the_scale_of_their_pass() {
     policy!(FollowedOnDevice, config(false));
     fn follow() {
         let pass = |passes: usize| {
-            let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+            let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
             for _ in 0..passes {
                 weight.clone().sum().backward();
             }
@@ -134,7 +120,7 @@ fn gradients_follow_the_scale_of_their_pass() {
             (weight, grads)
         };
         let there = thread::spawn(move || {
-            let _own = own_loss_scale::<B>(&Default::default());
+            let _own = own_loss_scale::<B>(&here());
             pass(5)
         });
         let (here, there) = (pass(2), there.join().unwrap());
@@ -150,8 +136,8 @@ fn gradients_follow_the_scale_of_their_pass() {
 /// Two threads on one shared scale: the scale of a pass is that of its loss, not the one that the host knows by then.
 #[test]
 fn a_pass_on_the_device_tells_its_own_scale() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let weight = Tensor::<B, 1>::ones([2], &Default::default()).require_grad();
+    let _policy = enter_config!(config(false));
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     let passes: Vec<_> = (0..4)
         .map(|at| {
             let factor = if at == 2 { f32::INFINITY } else { 1.0 };
@@ -161,29 +147,34 @@ fn a_pass_on_the_device_tells_its_own_scale() {
     // Asked in another order than made.
     let scales = [3, 1, 2, 0].map(|at| passes[at].scale());
     assert_eq!(scales, [32.0, 32.0, 64.0, 16.0]);
-    loss_scale::<B>(&Default::default()).settle();
-    let skip = loss_scale::<B>(&Default::default()).last_skip().unwrap();
+    loss_scale::<B>(&here()).settle();
+    let skip = loss_scale::<B>(&here()).last_skip().unwrap();
     assert_eq!((skip.step, skip.scale), (2, 64.0));
 }
 
 #[test]
 fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
+    let _policy = enter_config!(config(true));
     type Optim =
         burn_amp::optim::LossScaleOptimizer<burn_amp::optim::AmpAdaptor<AdamConfig, Linear<B>, B>>;
-    let device = Default::default();
     let optimizer = || -> Optim { AmpOptimizer::new(AdamConfig::new()).init() };
-    let shared = loss_scale::<B>(&device);
-    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
+    let shared = loss_scale::<B>(&here());
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     let record = {
-        let _own = own_loss_scale::<B>(&device);
+        let _own = own_loss_scale::<B>(&here());
         weight.clone().sum().backward();
         weight.clone().sum().backward();
         Optimizer::<Linear<B>, B>::to_record(&optimizer())
     };
-    assert_eq!(record.loss_scale(&device).unwrap().scale(), 64.0);
+    assert_eq!(
+        record
+            .loss_scale(&here::<burn::tensor::Device<B>>())
+            .unwrap()
+            .scale(),
+        64.0
+    );
     {
-        let own = own_loss_scale::<B>(&device);
+        let own = own_loss_scale::<B>(&here());
         let _restored = optimizer().load_record(record.clone());
         assert_eq!(own.loss_scale().scale(), 64.0);
     }
@@ -195,28 +186,27 @@ fn an_optimizer_saves_and_restores_the_scale_of_its_thread() {
 /// A rank may have a loss scale of its own, made before or after it joined.
 #[test]
 fn ranks_agree_whichever_scale_they_use() {
-    let _policy = burn_amp_tests::enter_config!(config(true));
+    let _policy = enter_config!(config(true));
     struct Always;
     impl Ranks for Always {
         fn any(&self, _: bool) -> Result<bool, RanksError> {
             Ok(true)
         }
     }
-    let device = Default::default();
-    let weight = Tensor::<B, 1>::ones([2], &device).require_grad();
+    let weight = Tensor::<B, 1>::ones([2], &here()).require_grad();
     let outcome = || weight.clone().sum().backward().outcome();
     {
-        let _joined = ranks::join::<B>(&device, Always);
-        let own = own_loss_scale::<B>(&device);
+        let _joined = ranks::join::<B>(&here(), Always);
+        let own = own_loss_scale::<B>(&here());
         assert_eq!(outcome(), Outcome::Overflowed);
         assert_eq!(own.loss_scale().skipped_steps(), 1);
         drop(own);
         assert_eq!(outcome(), Outcome::Overflowed);
-        assert_eq!(loss_scale::<B>(&device).skipped_steps(), 1);
+        assert_eq!(loss_scale::<B>(&here()).skipped_steps(), 1);
     }
     {
-        let own = own_loss_scale::<B>(&device);
-        let _joined = ranks::join::<B>(&device, Always);
+        let own = own_loss_scale::<B>(&here());
+        let _joined = ranks::join::<B>(&here(), Always);
         assert_eq!(outcome(), Outcome::Overflowed);
         assert_eq!(own.loss_scale().skipped_steps(), 1);
     }

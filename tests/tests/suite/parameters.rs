@@ -1,20 +1,7 @@
 //! Law: a rule in `[parameters]` has the bits of `full_precision`.
 
-use burn::{
-    module::AutodiffModule,
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{DType, Tensor, TensorData, backend::Backend},
-};
-use burn_amp::{
-    config::{Class, ParamPattern},
-    extend::Amped,
-    full_precision,
-    optim::AmpOptimizer,
-    scaling::name_parameters,
-    storage_dtype,
-};
-use burn_amp_tests::{AmpAutodiff, Config, ConfigSource, in_f16, models::noise, policy};
+use burn_amp::config::ParamPattern;
+use burn_amp_tests::prelude::*;
 
 /// F16, which every backend under test has, at a scale that does not matter.
 fn with_rules(rules: &[(&str, Class)]) -> Config {
@@ -37,11 +24,10 @@ type Model<B> = [Linear<B>; 2];
 
 /// The same values under every policy.
 fn model<P: ConfigSource>() -> Model<B> {
-    let _policy = burn_amp_tests::enter::<P>();
-    let device = Default::default();
+    let _policy = enter::<P>();
     let model = [1.0, 0.5].map(|factor| {
-        let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&device);
-        let values = noise::<B>(64, &device).reshape([8, 8]) * factor;
+        let mut linear = LinearConfig::new(8, 8).with_bias(false).init(&here());
+        let values = noise::<B>(64, &here()).reshape([8, 8]) * factor;
         linear.weight = linear.weight.map(|_| values.detach().require_grad());
         linear
     });
@@ -50,7 +36,7 @@ fn model<P: ConfigSource>() -> Model<B> {
 }
 
 fn input<B: Backend>() -> Tensor<B, 2> {
-    noise(32, &Default::default()).reshape([4, 8])
+    noise(32, &here()).reshape([4, 8])
 }
 
 fn dtypes<A: Amped>(model: &Model<A>) -> [DType; 2] {
@@ -62,7 +48,7 @@ fn dtypes<A: Amped>(model: &Model<A>) -> [DType; 2] {
 
 #[test]
 fn only_the_ops_that_read_a_matching_parameter_run_in_f32() {
-    let _policy = burn_amp_tests::enter::<HeadInF32>();
+    let _policy = enter::<HeadInF32>();
     let model = model::<HeadInF32>();
     assert_eq!(dtypes(&model), [DType::F16, DType::F32]);
     assert_eq!(dtypes(&model.valid()), [DType::F16, DType::F32]);
@@ -70,7 +56,7 @@ fn only_the_ops_that_read_a_matching_parameter_run_in_f32() {
 
 #[test]
 fn a_view_of_a_parameter_counts_as_the_parameter() {
-    let _policy = burn_amp_tests::enter::<HeadInF32>();
+    let _policy = enter::<HeadInF32>();
     let [body, head] = model::<HeadInF32>();
     let product = |linear: &Linear<B>| input().matmul(linear.weight.val().transpose());
     assert_eq!(storage_dtype(&product(&body)), DType::F16);
@@ -87,7 +73,7 @@ type Head<B> = fn(&Linear<B>, Tensor<B, 2>) -> Tensor<B, 2>;
 #[test]
 fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
     fn values<P: ConfigSource>(head_of: Head<B>) -> Vec<TensorData> {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let model = model::<P>();
         let [body, head] = &model;
         let result = head_of(head, body.forward(input()));
@@ -106,21 +92,20 @@ fn a_rule_has_the_bits_of_full_precision_forward_and_backward() {
 
 #[test]
 fn an_amp_optimizer_keeps_the_rules_from_step_to_step() {
-    let _policy = burn_amp_tests::enter::<HeadInF32>();
+    let _policy = enter::<HeadInF32>();
     let mut model = model::<HeadInF32>();
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Model<_>>();
     for _ in 0..3 {
         let [body, head] = &model;
         let loss = head.forward(body.forward(input())).square().mean();
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(1e-3, model, grads);
+        model = stepped(&mut optimizer, 1e-3, loss, model);
         assert_eq!(dtypes(&model), [DType::F16, DType::F32]);
     }
 }
 
 #[test]
 fn low_lowers_no_sums_and_products_of_parameters() {
-    let _policy = burn_amp_tests::enter::<AllLow>();
+    let _policy = enter::<AllLow>();
     let [body, _] = model::<AllLow>();
     let weight = body.weight.val();
     assert_eq!(storage_dtype(&(weight.clone() * 0.9)), DType::F32);
@@ -133,10 +118,9 @@ fn low_lowers_no_sums_and_products_of_parameters() {
 
 #[test]
 fn a_parameter_without_a_name_has_no_rule_until_it_has_one() {
-    let _policy = burn_amp_tests::enter::<Nameless>();
+    let _policy = enter::<Nameless>();
     policy!(Nameless, with_rules(&[("1.*", Class::Full)]));
-    let device = Default::default();
-    let model: Model<B> = [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&device));
+    let model: Model<B> = [(); 2].map(|()| LinearConfig::new(8, 8).with_bias(false).init(&here()));
     assert_eq!(dtypes(&model), [DType::F16, DType::F16]);
     name_parameters(&model);
     assert_eq!(dtypes(&model), [DType::F16, DType::F32]);

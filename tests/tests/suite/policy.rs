@@ -3,17 +3,16 @@
 
 use std::path::Path;
 
-use burn::tensor::{DType, Tensor, activation::softmax};
 use burn_amp::{
     Amp,
-    config::{Class, Compute, Config, ConfigError, ConfigSource, InForceBy, Op, SetupError},
-    configure, effective_config, full_precision, storage_dtype,
+    config::{ConfigError, InForceBy, SetupError},
+    configure, effective_config,
 };
-use burn_amp_tests::{InF16, Plain, computing_in, in_f16, policy};
+use burn_amp_tests::prelude::*;
 
 fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
-    let _policy = burn_amp_tests::enter::<P>();
-    Tensor::ones([2, 2], &Default::default())
+    let _policy = enter::<P>();
+    Tensor::ones([2, 2], &here())
 }
 
 policy!(Configured, Config::default());
@@ -21,17 +20,16 @@ policy!(Configured, Config::default());
 #[test]
 fn code_configures_once_and_before_the_first_tensor() {
     type B = Amp<Plain, Configured>;
-    let device = Default::default();
-    let config = configure::<B>(&device, computing_in(Compute::F16)).unwrap();
+    let config = configure::<B>(&here(), computing_in(Compute::F16)).unwrap();
     assert_eq!(config.compute, Compute::F16);
 
     let x = ones::<Configured>();
     assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F16);
 
-    let again = configure::<B>(&device, Config::default()).unwrap_err();
+    let again = configure::<B>(&here(), Config::default()).unwrap_err();
     assert!(matches!(again, SetupError::InForce { .. }));
     assert_eq!(
-        effective_config::<B>(&device).unwrap().compute,
+        effective_config::<B>(&here()).unwrap().compute,
         Compute::F16
     );
 }
@@ -41,11 +39,10 @@ fn code_configures_once_and_before_the_first_tensor() {
 fn a_second_configuration_is_told_who_was_first() {
     policy!(Twice, Config::default());
     policy!(Late, computing_in(Compute::F16));
-    let device = Default::default();
 
     let line = line!() + 1;
-    configure::<Amp<Plain, Twice>>(&device, computing_in(Compute::F16)).unwrap();
-    let again = configure::<Amp<Plain, Twice>>(&device, Config::default()).unwrap_err();
+    configure::<Amp<Plain, Twice>>(&here(), computing_in(Compute::F16)).unwrap();
+    let again = configure::<Amp<Plain, Twice>>(&here(), Config::default()).unwrap_err();
     let SetupError::InForce {
         by: InForceBy::Configure(first),
         ..
@@ -58,7 +55,7 @@ fn a_second_configuration_is_told_who_was_first() {
     assert!(again.to_string().ends_with(&said), "{again}");
 
     let _ = ones::<Late>();
-    let late = configure::<Amp<Plain, Late>>(&device, Config::default()).unwrap_err();
+    let late = configure::<Amp<Plain, Late>>(&here(), Config::default()).unwrap_err();
     assert!(late.to_string().contains("the first tensor"), "{late}");
     assert!(late.to_string().ends_with("configure before"), "{late}");
 }
@@ -69,7 +66,7 @@ policy!(Automatic, Config::default());
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn auto_stays_in_f32_where_nothing_is_accelerated() {
-    let config = effective_config::<Amp<Plain, Automatic>>(&Default::default()).unwrap();
+    let config = effective_config::<Amp<Plain, Automatic>>(&here()).unwrap();
     assert_eq!(config.compute, Compute::F32);
     let x = ones::<Automatic>();
     assert_eq!(storage_dtype(&x.clone().matmul(x)), DType::F32);
@@ -110,7 +107,7 @@ impl ConfigSource for FromBadFile {
 
 #[test]
 fn effective_config_returns_what_is_wrong_with_the_configuration() {
-    let error = effective_config::<Amp<Plain, FromBadFile>>(&Default::default()).unwrap_err();
+    let error = effective_config::<Amp<Plain, FromBadFile>>(&here()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "amp.toml:2: ops: unknown op `softmx`; did you mean `softmax`?"
@@ -150,12 +147,11 @@ fn two_policies_live_in_one_process() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn a_dtype_that_the_device_lacks_is_refused_by_name() {
-    let error =
-        effective_config::<Amp<Plain, burn_amp_tests::InBf16>>(&Default::default()).unwrap_err();
+    let error = effective_config::<Amp<Plain, InBf16>>(&here()).unwrap_err();
     let message = error.to_string();
     assert!(matches!(error, SetupError::UnsupportedDtype { .. }));
-    assert!(
-        message.contains("cannot store and compute in bf16; it can in: f32, f16"),
-        "{message}"
+    says(
+        &message,
+        "cannot store and compute in bf16; it can in: f32, f16",
     );
 }

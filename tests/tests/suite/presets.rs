@@ -1,32 +1,7 @@
 //! Presets `o2` and `o3`: how parameters are stored, and how much memory they need.
 
-use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{
-        BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
-        LinearConfig, loss::CrossEntropyLossConfig,
-    },
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsParams, MuonConfig, Optimizer,
-        RmsPropConfig, SgdConfig, momentum::MomentumConfig,
-    },
-    prelude::ElementConversion,
-    record::{BinBytesRecorder, FullPrecisionSettings, Recorder},
-    tensor::{DType, Int, Tensor, backend::Backend},
-};
-use burn_amp::{
-    cast_params,
-    config::Preset,
-    extend::Amped,
-    memory,
-    optim::{MasterWeights, Masters},
-    storage_dtype,
-};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, ConfigSource, PlainAutodiff, changed, computing_in,
-    models::{load, seeded},
-    policy,
-};
+use burn_amp::memory;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -123,15 +98,15 @@ fn stored<B: Amped, M: Module<B>>(model: &M) -> (Vec<DType>, Vec<DType>, u64) {
 }
 
 fn net<P: ConfigSource>() -> Net<B> {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    cast_params(load::<B, _>(Net::new(&Default::default()), record))
+    cast_params(load::<B, _>(Net::new(&here()), record))
 }
 
 #[test]
 fn each_preset_stores_parameters_as_it_says() {
     fn stores<P: ConfigSource>(norms: DType, others: DType) {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let found = stored(&net::<P>());
         assert_eq!(found.0, vec![norms; 2 * 2 + 4]);
         assert_eq!(found.1, vec![others; 2 * 2 + 1]);
@@ -146,11 +121,11 @@ fn each_preset_stores_parameters_as_it_says() {
 #[test]
 fn a_loss_is_f32_under_every_preset() {
     let record = seeded::<PlainAutodiff, _>(Net::<PlainAutodiff>::new);
-    let plain = load::<PlainAutodiff, _>(Net::new(&Default::default()), record);
+    let plain = load::<PlainAutodiff, _>(Net::new(&here()), record);
     let expected: f32 = plain.loss().into_scalar().elem();
 
     fn loss<P: ConfigSource>() -> f32 {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let loss = net::<P>().loss();
         assert_eq!(loss.dtype(), DType::F32);
         loss.into_scalar().elem()
@@ -167,7 +142,7 @@ fn a_loss_is_f32_under_every_preset() {
 #[test]
 fn o3_runs_low_what_o2_runs_in_f32() {
     fn exp_of<P: ConfigSource>() -> DType {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         storage_dtype(&net::<P>().logits().exp())
     }
     assert_eq!(exp_of::<O2>(), DType::F32);
@@ -180,7 +155,7 @@ fn o3_runs_low_what_o2_runs_in_f32() {
 #[test]
 fn estimates_are_what_training_takes() {
     fn holds<P: ConfigSource>(preset: Preset, masters: Masters) {
-        let _policy = burn_amp_tests::enter::<P>();
+        let _policy = enter::<P>();
         let mut model = net::<P>();
         let adam = MasterWeights::new(AdamConfig::new()).with_masters(masters);
         // The running statistics of batch norm have neither gradient nor state.
@@ -197,9 +172,7 @@ fn estimates_are_what_training_takes() {
                 break;
             }
         }
-        let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
-        let record = Optimizer::<Net<B>, B>::to_record(&optimizer);
-        let bytes: Vec<u8> = Recorder::<B>::record(&recorder, record, ()).unwrap();
+        let bytes = bytes_of::<B>(Optimizer::<Net<B>, B>::to_record(&optimizer));
         let state = (estimate.masters + estimate.optimizer_state) as i64;
         // In addition to tensors, a record has less than 200 bytes of metadata per parameter: name, shapes and dtypes.
         let beside = bytes.len() as i64 - state;
@@ -219,9 +192,7 @@ fn estimates_are_what_training_takes() {
 #[test]
 fn bytes_per_parameter() {
     type B = PlainAutodiff;
-    let linear: Linear<B> = LinearConfig::new(64, 64)
-        .with_bias(false)
-        .init(&Default::default());
+    let linear: Linear<B> = LinearConfig::new(64, 64).with_bias(false).init(&here());
     let adam = MasterWeights::new(AdamConfig::new());
     let bytes = |preset, masters| {
         let found = memory::estimate(&linear, preset, &adam.clone().with_masters(masters));
@@ -269,7 +240,7 @@ fn bytes_per_parameter() {
 /// A frozen parameter needs memory for its weight only.
 #[test]
 fn frozen_parameters_cost_their_weights() {
-    let model: Linear<PlainAutodiff> = LinearConfig::new(8, 8).init(&Default::default());
+    let model: Linear<PlainAutodiff> = LinearConfig::new(8, 8).init(&here());
     let estimate = memory::estimate(&model.no_grad(), Preset::O1, &AdamConfig::new());
     assert_eq!((estimate.weights, estimate.total()), (4 * 72, 4 * 72));
 }

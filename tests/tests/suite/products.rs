@@ -3,36 +3,16 @@
 
 use burn::{
     nn::loss::CosineEmbeddingLossConfig,
-    tensor::{
-        DType, Distribution, Int, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-        linalg::{Norm, cosine_similarity, vector_norm},
-    },
+    tensor::linalg::{Norm, cosine_similarity, vector_norm},
 };
-use burn_amp::storage_dtype;
-use burn_amp_tests::{
-    AmpAutodiff, Compute, InBf16, InF16, LossScaleMode, Plain, PlainAutodiff, near::epsilon,
-    policy, scaling, under_each,
-};
-
-policy!(
-    /// F16 without loss scaling: some of the gradients below are in the thousands.
-    Unscaled,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
+use burn_amp_tests::prelude::*;
 
 /// Numbers of several hundreds, whose products overflow F16, and which F16 holds exactly.
 fn large<B: Backend>(seed: usize, shape: [usize; 2]) -> Tensor<B, 2> {
     let numbers: Vec<f32> = (0..shape[0] * shape[1])
         .map(|i| 300.0 + ((37 * i + 11 * seed) % 101) as f32)
         .collect();
-    Tensor::from_data(TensorData::new(numbers, shape), &Default::default())
-}
-
-/// The tensor as an activation, which is stored in low precision.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(x.dims()[1], &x.device());
-    x.matmul(identity)
+    Tensor::from_data(TensorData::new(numbers, shape), &here())
 }
 
 type Function<B> = fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 1>;
@@ -79,7 +59,7 @@ fn outcome<B: AutodiffBackend>(function: Function<B>) -> (f32, [Vec<f32>; 2]) {
 
 #[test]
 fn sums_of_products_are_those_of_f32() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<UnscaledF16>();
     let epsilon = 2f32.powi(-10);
     for ((name, on_amp), (_, on_plain)) in functions().into_iter().zip(functions()) {
         let (value, gradients) = outcome::<AmpAutodiff>(on_amp);
@@ -113,10 +93,7 @@ fn is_stored_low() {
     assert_eq!(storage_dtype(&product), low);
     assert_eq!(storage_dtype(&product.clone().transpose()), low);
     assert_eq!(storage_dtype(&(product.clone() * 0.5)), low);
-    assert_eq!(
-        storage_dtype(&product.matmul(Tensor::eye(8, &Default::default()))),
-        low
-    );
+    assert_eq!(storage_dtype(&product.matmul(Tensor::eye(8, &here()))), low);
 }
 
 #[test]
@@ -126,7 +103,7 @@ fn a_product_of_low_tensors_stays_low() {
 
 #[test]
 fn the_host_reads_the_product_in_f32() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     let product = |seed: [usize; 2]| {
         let [x, y] = seed.map(|seed| activation(large::<AmpAutodiff>(seed, [4, 8])));
         x * y
@@ -139,10 +116,9 @@ fn the_host_reads_the_product_in_f32() {
 
 #[test]
 fn a_product_with_a_mask_is_as_before() {
-    let _policy = burn_amp_tests::enter::<InF16>();
-    let device = Default::default();
+    let _policy = enter::<InF16>();
     let x = activation(large::<AmpAutodiff>(0, [4, 8]));
-    let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &device);
+    let mask = Tensor::random([4, 8], Distribution::Bernoulli(1.0), &here());
     let product = x.clone() * mask;
     assert_eq!(storage_dtype(&product), DType::F16);
     assert_eq!(product.into_data(), x.into_data());
@@ -200,12 +176,12 @@ fn does_not_widen() {
     // Two tensors of one element, such as losses, and any other F32 tensor widen as before.
     let x = || activation(large::<AmpAutodiff>(0, [4, 8]));
     let single = |x: Tensor<AmpAutodiff, 2>| x.slice([0..1, 0..1]);
-    let one = Tensor::full([1, 1], 0.3, &Default::default());
+    let one = Tensor::full([1, 1], 0.3, &here());
     assert_eq!(storage_dtype(&(single(x()) * one)), DType::F32);
     assert_eq!(storage_dtype(&(x() * large(1, [1, 8]))), DType::F32);
 }
 
 #[test]
 fn a_single_f32_number_on_the_device_does_not_widen() {
-    under_each!(does_not_widen, InBf16, Unscaled);
+    under_each!(does_not_widen, InBf16, UnscaledF16);
 }

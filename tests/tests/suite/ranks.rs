@@ -6,25 +6,11 @@ use std::{
     time::Duration,
 };
 
-use burn::{
-    collective::{
-        self, CollectiveConfig, PeerId, ReduceOperation, finish_collective, reset_collective,
-    },
-    nn::{Linear, LinearConfig},
-    optim::{AdamConfig, GradientsParams, Optimizer},
-    tensor::{Tensor, TensorData, backend::AutodiffBackend},
+use burn::collective::{
+    self, CollectiveConfig, PeerId, ReduceOperation, finish_collective, reset_collective,
 };
-use burn_amp::{
-    loss_scale,
-    optim::LossScaleOptimizer,
-    ranks::{self, Collective, Ranks, RanksError},
-    scaling::Outcome,
-};
-use burn_amp_tests::{
-    AmpAutodiff, Config, PlainAutodiff, enter, in_f16,
-    models::{load, noise, seeded},
-    policy,
-};
+use burn_amp::ranks::{self, Collective, Ranks, RanksError};
+use burn_amp_tests::prelude::*;
 
 /// F16 with a loss scale that grows after 4 finite steps.
 fn growing() -> Config {
@@ -56,19 +42,18 @@ fn poisoned(step: usize, ranks: usize) -> Option<usize> {
 type Seen = (Vec<usize>, Vec<f32>, TensorData);
 
 fn train(rank: usize, count: usize, record: Vec<u8>) -> Seen {
-    let device = Default::default();
     let peer = PeerId::from(rank);
     let config = CollectiveConfig::default().with_num_devices(count);
     collective::register::<Inner>(peer, Default::default(), config).unwrap();
-    let _joined = ranks::join::<B>(&device, Collective::<Inner>::new(peer, &device));
+    let _joined = ranks::join::<B>(&here(), Collective::<Inner>::new(peer, &here()));
 
-    let init = LinearConfig::new(8, 4).init(&device);
+    let init = LinearConfig::new(8, 4).init(&here());
     let mut model: Linear<B> = load::<B, _>(init, record);
     let mut optimizer = LossScaleOptimizer::new(AdamConfig::new().init());
     let (mut skipped, mut scales) = (Vec::new(), Vec::new());
     for step in 0..STEPS {
         let from = step * 3 + rank * 17;
-        let x = noise::<B>(STEPS * 3 + 17 * 4 + 64, &device)
+        let x = noise::<B>(STEPS * 3 + 17 * 4 + 64, &here())
             .slice(from..from + 64)
             .reshape([8, 8]);
         let loss = (model.forward(x.clone()) - x.slice([0..8, 0..4]))
@@ -84,7 +69,7 @@ fn train(rank: usize, count: usize, record: Vec<u8>) -> Seen {
             .all_reduce::<Inner>(peer, ReduceOperation::Mean)
             .unwrap();
         model = optimizer.step(0.01, model, grads);
-        scales.push(loss_scale::<B>(&device).scale());
+        scales.push(loss_scale::<B>(&here()).scale());
     }
     finish_collective::<Inner>(peer).unwrap();
     let bias = model.bias.unwrap().val();
@@ -107,7 +92,7 @@ fn expected_scales(count: usize) -> Vec<f32> {
 }
 
 fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
-    let _policy = burn_amp_tests::enter::<P>();
+    let _policy = enter::<P>();
     let record = seeded::<PlainAutodiff, _>(|device| -> Linear<PlainAutodiff> {
         LinearConfig::new(8, 4).init(device)
     });
@@ -137,7 +122,7 @@ fn all_ranks<P: burn_amp::config::ConfigSource>(count: usize) {
         assert_eq!(*parameters, seen[0].2);
         assert!(parameters.iter::<f32>().all(f32::is_finite));
     }
-    let handle = loss_scale::<B>(&Default::default());
+    let handle = loss_scale::<B>(&here());
     assert_eq!(handle.steps(), STEPS as u64);
     assert_eq!(handle.skipped_steps(), overflows.len() as u64);
 }
@@ -175,15 +160,14 @@ impl Ranks for Says {
 #[test]
 fn another_ranks_overflow_is_the_reason_of_the_skip() {
     let _policy = enter::<WithoutJoining>();
-    let device = Default::default();
-    let weight = noise::<B>(4, &device).require_grad();
+    let weight = noise::<B>(4, &here()).require_grad();
     let backward = || (weight.clone() * 2.0).sum().backward();
     {
-        let _joined = ranks::join::<B>(&device, Says(Ok(true)));
+        let _joined = ranks::join::<B>(&here(), Says(Ok(true)));
         let mut grads = backward();
         assert_eq!(grads.outcome(), Outcome::Overflowed);
         assert!(weight.grad_remove(&mut grads).is_none());
-        let skip = loss_scale::<B>(&device).last_skip().unwrap();
+        let skip = loss_scale::<B>(&here()).last_skip().unwrap();
         assert_eq!(
             skip.to_string(),
             "step 0, loss scale 256: gradients not finite on another rank"
@@ -192,13 +176,13 @@ fn another_ranks_overflow_is_the_reason_of_the_skip() {
     // After leaving, the rank decides alone again.
     let grads = backward();
     assert!(weight.grad(&grads).is_some());
-    assert_eq!(loss_scale::<B>(&device).scale(), 128.0);
+    assert_eq!(loss_scale::<B>(&here()).scale(), 128.0);
 }
 
 /// Ranks on one device share a scale, and one of them changes it. All of them must stop when it cannot fall further.
 #[test]
 fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.rule.init = 256.0;
         it.loss_scale.rule.search = false;
         it.loss_scale.rule.min = 1.0;
@@ -209,9 +193,8 @@ fn all_ranks_stop_when_the_scale_cannot_fall_any_more() {
     let rank = || {
         let barrier = barrier.clone();
         thread::spawn(move || {
-            let device = Default::default();
-            let _joined = ranks::join::<B>(&device, Overflows(barrier));
-            let weight = noise::<B>(4, &device).require_grad();
+            let _joined = ranks::join::<B>(&here(), Overflows(barrier));
+            let weight = noise::<B>(4, &here()).require_grad();
             // 256 = 2^8: the ninth overflow finds the scale at 1, and so does the tenth.
             for _ in 0..10 {
                 let _ = weight.clone().sum().backward();
@@ -247,8 +230,7 @@ impl Ranks for Overflows {
 )]
 fn ranks_that_cannot_be_reached_stop_training() {
     let _policy = enter::<WithoutJoining>();
-    let device = Default::default();
-    let weight = noise::<B>(4, &device).require_grad();
-    let _joined = ranks::join::<B>(&device, Says(Err("the wire is cut".into())));
+    let weight = noise::<B>(4, &here()).require_grad();
+    let _joined = ranks::join::<B>(&here(), Says(Err("the wire is cut".into())));
     let _ = weight.sum().backward();
 }

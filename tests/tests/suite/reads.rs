@@ -1,24 +1,20 @@
 //! Law: data that the host reads have the plain backend's dtypes; the model never sees the storage dtype.
 
 use burn::{
-    module::{Module, Param},
-    nn::{Linear, LinearConfig},
-    record::{BinBytesRecorder, BytesRecorder, FullPrecisionSettings, NamedMpkBytesRecorder},
-    tensor::{Bool, DType, Int, Tensor, TensorData, Transaction, backend::Backend},
+    record::{BytesRecorder, NamedMpkBytesRecorder},
+    tensor::Transaction,
     train::metric::{
         AccuracyInput, AccuracyMetric, AurocInput, AurocMetric, ClassReduction,
         ConfusionStatsInput, FBetaScoreMetric, LossInput, LossMetric, Metric, MetricMetadata,
         Numeric, PrecisionMetric, RecallMetric,
     },
 };
-use burn_amp::storage_dtype;
-use burn_amp_tests::{Amp, Plain, for_each_low_policy};
+use burn_amp_tests::prelude::*;
 
 /// A matrix that is the result of a `Low` op; its values are exact in every float dtype.
 fn product<B: Backend>() -> Tensor<B, 2> {
-    let device = Default::default();
-    let lhs = Tensor::from_floats([[0.75, 0.25], [0.125, 0.875], [0.5, 0.25]], &device);
-    lhs.matmul(Tensor::from_floats([[1.0, 0.0], [0.0, 1.0]], &device))
+    let lhs = Tensor::from_floats([[0.75, 0.25], [0.125, 0.875], [0.5, 0.25]], &here());
+    lhs.matmul(Tensor::from_floats([[1.0, 0.0], [0.0, 1.0]], &here()))
 }
 
 fn is_stored_low() {
@@ -32,7 +28,7 @@ fn reads<B: Backend<FloatElem = f32>>() -> Vec<TensorData> {
     let device = y.device();
     let scalar: f32 = y.clone().sum().into_scalar();
     let low_scalar: f32 = y.clone().max().into_scalar();
-    let vec = y.to_data().to_vec::<f32>().unwrap();
+    let vec = y.values();
     let slice = y.to_data();
     let slice = slice.as_slice::<f32>().unwrap();
     let read = vec![
@@ -88,9 +84,8 @@ fn an_explicit_cast_is_what_the_model_sees_and_what_is_stored() {
 )]
 fn f64_is_never_touched() {
     fn f64_reads<B: Backend>() -> Vec<TensorData> {
-        let device = Default::default();
         let third = TensorData::from([[1.0f64 / 3.0, 1e-300], [1e300, -2.0 / 7.0]]);
-        let x = Tensor::<B, 2>::from_data(third, (&device, DType::F64));
+        let x = Tensor::<B, 2>::from_data(third, (&here(), DType::F64));
         let product = x.clone().matmul(x.clone());
         let wide = x.clone() + product.clone().cast(DType::F64);
         [x.clone(), product, wide.sum_dim(1), x.exp()]
@@ -109,7 +104,7 @@ fn f64_is_never_touched() {
 type Saved<B> = (Linear<B>, Param<Tensor<B, 2>>);
 
 fn init<B: Backend>() -> Saved<B> {
-    let linear = LinearConfig::new(3, 2).init(&Default::default());
+    let linear = LinearConfig::new(3, 2).init(&here());
     (linear, Param::from_tensor(product()))
 }
 
@@ -118,7 +113,7 @@ where
     R: BytesRecorder<Plain, Vec<u8>> + BytesRecorder<Amp, Vec<u8>>,
 {
     fn load<B: Backend, R: BytesRecorder<B, Vec<u8>>>(recorder: &R, bytes: Vec<u8>) -> Saved<B> {
-        init().load_record(recorder.load(bytes, &Default::default()).unwrap())
+        init().load_record(recorder.load(bytes, &here()).unwrap())
     }
     fn save<B: Backend, R: BytesRecorder<B, Vec<u8>>>(recorder: &R, model: Saved<B>) -> Vec<u8> {
         recorder.record(model.into_record(), ()).unwrap()

@@ -1,8 +1,7 @@
 //! Law: chains of F32 ops on operands in low precision are recomputed in the backward pass, with the bits of kept
 //! ones.
 
-use burn::tensor::{Tensor, backend::AutodiffBackend};
-use burn_amp_tests::{AmpAutodiff, Compute, LossScaleMode, policy, scaling};
+use burn_amp_tests::prelude::*;
 
 policy!(
     /// The gradients of these tests are large enough for F16.
@@ -20,9 +19,8 @@ fn noise<B: AutodiffBackend>(device: &B::Device) -> Tensor<B, 2> {
 
 /// The gradient of a leaf through an activation in low precision.
 fn gradient<B: AutodiffBackend>(chain: impl Fn(Tensor<B, 2>) -> Tensor<B, 2>) -> Vec<f32> {
-    let device = Default::default();
-    let leaf = noise::<B>(&device).require_grad();
-    let low = leaf.clone().matmul(Tensor::eye(64, &device));
+    let leaf = noise::<B>(&here()).require_grad();
+    let low = leaf.clone().matmul(Tensor::eye(64, &here()));
     let grads = chain(low).sum().backward();
     let gradient = leaf.grad(&grads).unwrap();
     gradient.into_data().convert::<f32>().to_vec().unwrap()
@@ -35,7 +33,7 @@ fn step<B: AutodiffBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
 
 #[test]
 fn a_chain_of_any_length_is_walked_in_the_time_of_its_ops() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     // With a path for each way through the chain, this would take 2^200 steps.
     let long = gradient::<AmpAutodiff>(|x| (0..200).fold(x * 0.01 - 8.0, |x, _| step(x)));
     assert!(long.iter().all(|x| x.is_finite()));
@@ -44,7 +42,7 @@ fn a_chain_of_any_length_is_walked_in_the_time_of_its_ops() {
 #[cfg(not(feature = "fusion"))]
 #[test]
 fn burns_gradient_checkpointing_around_a_chain_gives_the_same_bits() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     use burn::{
         backend::autodiff::checkpoint::strategy::BalancedCheckpointing, tensor::activation::tanh,
     };

@@ -1,12 +1,8 @@
 //! Law: a reader of a saturating result gets its F32 value, and losses on probabilities train as in F32.
 
-use burn::tensor::{
-    DType, Int, Tensor, TensorData,
-    activation::{sigmoid, softmax, tanh},
-    backend::{AutodiffBackend, Backend},
-};
-use burn_amp::{storage_dtype, to_f32};
-use burn_amp_tests::{AmpAutodiff, Plain, PlainAutodiff, for_each_low_policy};
+use burn::tensor::activation::tanh;
+use burn_amp::to_f32;
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -16,12 +12,6 @@ const LOGITS: [[f32; 4]; 2] = [[7.0, -2.5, 0.75, 6.5], [-7.5, 4.0, 0.25, 1.5]];
 
 fn logits<B: Backend>(device: &B::Device) -> Tensor<B, 2> {
     Tensor::from_data(TensorData::from(LOGITS), device)
-}
-
-/// The logits as an activation: the product of a matrix with the identity, which is stored in low precision.
-fn activation<B: Backend>(logits: Tensor<B, 2>) -> Tensor<B, 2> {
-    let identity = Tensor::eye(4, &logits.device());
-    logits.matmul(identity)
 }
 
 /// A number made of the result of a saturating op.
@@ -75,7 +65,7 @@ fn outcome<B: AutodiffBackend>(
     op: fn(Tensor<B, 2>) -> Tensor<B, 2>,
     read: Reader<B>,
 ) -> (Vec<f64>, Option<Vec<f64>>) {
-    let leaf = logits::<B>(&Default::default()).require_grad();
+    let leaf = logits::<B>(&here()).require_grad();
     let number = read(op(activation(leaf.clone())));
     let value = numbers(number.clone());
     let mut grads = number.backward();
@@ -134,10 +124,9 @@ fn whoever_needs_f32_gets_it() {
 }
 
 fn reads_of_a_program() {
-    let device = Default::default();
-    let plain = sigmoid(activation(logits::<Plain>(&device)));
+    let plain = sigmoid(activation(logits::<Plain>(&here())));
     let expected = numbers(plain.clone());
-    let result = || sigmoid(activation(logits::<B>(&device)));
+    let result = || sigmoid(activation(logits::<B>(&here())));
     let stored = result();
     assert!(storage_dtype(&stored) != DType::F32);
     near(&numbers(stored), &expected, 1e-6, "data");
@@ -147,7 +136,7 @@ fn reads_of_a_program() {
     assert_eq!(storage_dtype(&in_f32), DType::F32);
     near(&numbers(in_f32), &expected, 1e-6, "to_f32");
     let entering =
-        Tensor::<B, 2>::from_inner(sigmoid(activation(logits::<burn_amp_tests::Amp>(&device))));
+        Tensor::<B, 2>::from_inner(sigmoid(activation(logits::<burn_amp_tests::Amp>(&here()))));
     near(&numbers(entering), &expected, 1e-6, "from_inner");
     let again = numbers(softmax(result(), 1));
     near(&again, &numbers(softmax(plain, 1)), 1e-2, "softmax of it");
@@ -159,13 +148,12 @@ fn reads_moves_and_cuts_keep_the_f32_values() {
 }
 
 fn low_readers_read_low() {
-    let device = Default::default();
-    let p = softmax(activation(logits::<B>(&device)), 1);
+    let p = softmax(activation(logits::<B>(&here())), 1);
     let low = storage_dtype(&p);
     assert!(low != DType::F32);
     let stored = numbers(p.clone() * 1.0);
     near(&stored, &numbers(p.clone()), 2f64.powi(-7), "as stored");
-    let values = Tensor::ones([4, 3], &device);
+    let values = Tensor::ones([4, 3], &here());
     assert_eq!(storage_dtype(&p.clone().matmul(values)), low);
     assert_eq!(storage_dtype(&(p.clone() * 2.0)), low);
     assert_eq!(storage_dtype(&(p.clone() * p.clone())), low);
@@ -179,15 +167,14 @@ fn products_read_what_is_stored() {
 
 /// The losses of a loop over `loss(logits, targets)`, a linear model of eight inputs.
 fn train<B: AutodiffBackend>(loss: fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 1>) -> Vec<f64> {
-    let device = Default::default();
     let corner = |row: usize, bit: usize| if row >> bit & 1 == 1 { 1.0f32 } else { -1.0 };
     let inputs: Vec<f32> = (0..64).map(|i| corner(i / 8, i % 8)).collect();
     let targets: Vec<f32> = (0..8)
         .map(|row| if row % 3 == 0 { 1.0 } else { 0.0 })
         .collect();
-    let x = Tensor::<B, 2>::from_data(TensorData::new(inputs, [8, 8]), &device);
-    let y = Tensor::<B, 2>::from_data(TensorData::new(targets, [8, 1]), &device);
-    let mut weight = Tensor::<B, 2>::full([8, 1], 0.5, &device).require_grad();
+    let x = Tensor::<B, 2>::from_data(TensorData::new(inputs, [8, 8]), &here());
+    let y = Tensor::<B, 2>::from_data(TensorData::new(targets, [8, 1]), &here());
+    let mut weight = Tensor::<B, 2>::full([8, 1], 0.5, &here()).require_grad();
     let mut losses = Vec::new();
     for _ in 0..150 {
         let loss = loss(x.clone().matmul(weight.clone()), y.clone());

@@ -3,33 +3,13 @@
 
 use burn::{
     nn::DropoutConfig,
-    tensor::{
-        Bool, DType, Tensor, TensorData, TensorPrimitive, activation::leaky_relu, backend::Backend,
-        bf16, f16,
-    },
+    tensor::{activation::leaky_relu, bf16, f16},
 };
-use burn_amp::{
-    config::{Class, Precision},
-    storage_dtype,
-};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, LossScaleMode, near::precision, policy, scaling, under_each,
-};
-
-policy!(
-    /// F16 without loss scaling, so that gradients can be compared bit by bit.
-    InF16,
-    scaling(Compute::F16, LossScaleMode::Off)
-);
-policy!(
-    /// BF16 without loss scaling.
-    InBf16,
-    scaling(Compute::Bf16, LossScaleMode::Off)
-);
+use burn_amp_tests::prelude::*;
 
 macro_rules! for_each_dtype {
     ($function:ident) => {
-        under_each!(|| $function(precision()), InBf16, InF16)
+        under_each!(|| $function(precision()), InBf16, UnscaledF16)
     };
 }
 
@@ -38,26 +18,18 @@ const SCALARS: [f64; 8] = [0.99, 0.9, 0.1, 1.0 / 0.9, 3.3, -0.7, 1e-3, 100.3];
 
 /// Every finite value of a low dtype.
 fn values(dtype: Precision) -> Vec<f32> {
-    let value = |bits: u32| match dtype {
-        Precision::BF16 => f32::from_bits(bits << 16),
-        _ => f16_from_bits(bits),
+    let value = |bits: u16| match dtype {
+        Precision::BF16 => bf16::from_bits(bits).to_f32(),
+        _ => f16::from_bits(bits).to_f32(),
     };
-    (0..1 << 16).map(value).filter(|x| x.is_finite()).collect()
-}
-
-/// The value of the F16 with these bits: sign, 5 bits of exponent, 10 bits of fraction.
-fn f16_from_bits(bits: u32) -> f32 {
-    let (exponent, fraction) = ((bits >> 10 & 0x1f) as i32, (bits & 0x3ff) as f32);
-    let size = match exponent {
-        0 => fraction * 2f32.powi(-24),
-        0x1f => f32::INFINITY,
-        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
-    };
-    if bits & 0x8000 == 0 { size } else { -size }
+    (0..=u16::MAX)
+        .map(value)
+        .filter(|x| x.is_finite())
+        .collect()
 }
 
 fn tensor<B: Backend>(values: &[f32]) -> Tensor<B, 1> {
-    Tensor::from_data(TensorData::from(values), &Default::default())
+    Tensor::from_data(TensorData::from(values), &here())
 }
 
 /// The tensor, stored in the compute dtype.

@@ -2,23 +2,11 @@
 //!
 //! Law: dropout, seeding, devices and several losses behave as without Amp.
 
-use burn::{
-    grad_clipping::GradientClippingConfig,
-    module::{AutodiffModule, Module},
-    nn::{Linear, LinearConfig, loss::BinaryCrossEntropyLossConfig},
-    optim::{AdamConfig, GradientsAccumulator, GradientsParams, Optimizer, SgdConfig},
-    tensor::{
-        DType, Int, Tensor,
-        activation::{relu, sigmoid},
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{scaling::Outcome, storage_dtype};
+use burn::nn::loss::BinaryCrossEntropyLossConfig;
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, InBf16, PlainAutodiff, ReferenceAutodiff, in_f16,
-    models::{gradients, load, noise, save, seeded},
-    near::{Named, assert_near, epsilon},
-    policy, under_each,
+    models::gradients,
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 type B = AmpAutodiff;
@@ -54,11 +42,11 @@ impl<B: Backend> Net<B> {
 /// A net that has the same parameters on every backend.
 fn net<B: AutodiffBackend>(sizes: [usize; 3]) -> Net<B> {
     let record = seeded::<PlainAutodiff, _>(|device| Net::<PlainAutodiff>::new(sizes, device));
-    load::<B, _>(Net::new(sizes, &Default::default()), record)
+    load::<B, _>(Net::new(sizes, &here()), record)
 }
 
 fn matrix<B: Backend>(rows: usize, columns: usize) -> Tensor<B, 2> {
-    noise(rows * columns, &Default::default()).reshape([rows, columns])
+    noise(rows * columns, &here()).reshape([rows, columns])
 }
 
 fn mse<B: Backend>(output: Tensor<B, 2>, target: f32) -> Tensor<B, 1> {
@@ -72,13 +60,12 @@ fn assert_scenario_is_near(found: Named, expected: Named) {
 
 /// Runs the backward passes of the discriminator's and the generator's loss, then a step of each optimizer.
 fn gan<B: AutodiffBackend>(both_forward_first: bool) -> Named {
-    let device = B::Device::default();
     let (generator, discriminator) = (net::<B>([3, 8, 4]), net::<B>([4, 8, 1]));
     let bce = BinaryCrossEntropyLossConfig::new()
         .with_logits(true)
-        .init(&device);
+        .init(&here());
     let is = |logits: Tensor<B, 2>, label: i32| {
-        let labels = Tensor::<B, 2, Int>::full(logits.dims(), label, &device);
+        let labels = Tensor::<B, 2, Int>::full(logits.dims(), label, &here());
         bce.forward(logits, labels)
     };
     let fake = generator.forward(matrix(6, 3));
@@ -197,10 +184,10 @@ fn accumulated_micro_batches_are_the_sum_of_their_gradients() {
         assert_eq!(grads.len(), 4);
         let weight = grads.get::<Amp, 2>(model.first.weight.id).unwrap();
         assert_eq!(storage_dtype(&weight), DType::F32);
-        assert_eq!(weight.into_data().to_vec::<f32>().unwrap(), sums[0]);
+        assert_eq!(weight.values(), sums[0]);
         let bias = model.second.bias.as_ref().unwrap().id;
         let bias = grads.get::<Amp, 1>(bias).unwrap();
-        assert_eq!(bias.into_data().to_vec::<f32>().unwrap(), sums[3]);
+        assert_eq!(bias.values(), sums[3]);
     }
     under_each!(sums, InBf16, SmallScale);
 }
@@ -263,7 +250,6 @@ fn a_frozen_layer_stays_and_the_others_learn() {
 #[test]
 fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
     fn moved() {
-        let device = Default::default();
         let model = net::<B>([4, 8, 2]);
         let loss = |model: &Net<B>| mse(model.forward(matrix(6, 4)), 1.0);
         // CubeCL chooses among its kernels for a product while it computes the first one of a shape.
@@ -272,12 +258,12 @@ fn a_moved_model_has_the_same_gradients_and_is_watched_for_overflows() {
         assert_eq!(expected.len(), 4);
 
         // `to_device` is part of the graph, so the original parameters get the gradients in one backward pass.
-        let there = model.clone().to_device(&device);
+        let there = model.clone().to_device(&here());
         let grads = loss(&there).backward();
         assert_eq!(gradients::<B, _>(&model, &grads), expected);
 
         // `fork` makes new leaves.
-        let fork = model.fork(&device);
+        let fork = model.fork(&here());
         let grads = loss(&fork).backward();
         assert_eq!(gradients::<B, _>(&fork, &grads), expected);
         let scaled = grads.scale() != 1.0;
@@ -371,7 +357,7 @@ fn two_losses_of_two_models_each_get_their_gradients() {
     ignore = "burn-fusion 0.21.0 moves tensors by a transfer that wgpu lacks; plain Burn computes garbage"
 )]
 fn an_overflow_on_another_device_than_the_losss_is_found() {
-    let _policy = burn_amp_tests::enter_config!(small_scale());
+    let _policy = enter_config!(small_scale());
     use burn::backend::wgpu::WgpuDevice;
 
     let [here, there] = [WgpuDevice::DefaultDevice, WgpuDevice::Cpu];

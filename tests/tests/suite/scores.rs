@@ -1,17 +1,10 @@
 //! Law: the scores of attention that is composed of single ops are scaled and masked by the softmax, and are Burn's
 //! for other readers.
 
-use burn::{
-    backend::autodiff::checkpoint::strategy::BalancedCheckpointing,
-    tensor::{
-        Bool, Int, Tensor, TensorData,
-        activation::softmax,
-        backend::{AutodiffBackend, Backend},
-    },
-};
+use burn::backend::autodiff::checkpoint::strategy::BalancedCheckpointing;
 use burn_amp_tests::{
-    Amp, AmpAutodiff, InF16, PlainAutodiff, for_each_low_policy,
-    near::{Named, assert_near, epsilon},
+    near::{Named, assert_near},
+    prelude::*,
 };
 
 /// Items, heads, positions, and the width of a head, whose root is no power of two.
@@ -95,10 +88,9 @@ fn noise<B: Backend>(seed: usize, device: &B::Device) -> Tensor<B, 4> {
 
 /// The values of a way, and the gradients of queries and keys.
 fn outcome<B: AutodiffBackend>(way: Way<B>) -> Named {
-    let device = Default::default();
-    let [q, k] = [1, 2].map(|seed| noise::<B>(seed, &device).require_grad());
+    let [q, k] = [1, 2].map(|seed| noise::<B>(seed, &here()).require_grad());
     let y = way(q.clone().matmul(k.clone().transpose()));
-    let z = y.clone().matmul(noise(3, &device));
+    let z = y.clone().matmul(noise(3, &here()));
     let mut grads = z.square().mean().backward();
     let mut gradient = |x: &Tensor<B, 4>| x.grad_remove(&mut grads).unwrap().into_data();
     vec![
@@ -126,7 +118,7 @@ fn every_way_is_near_f32() {
 /// Burn's gradient checkpointing computes the scores again, with the same bits.
 #[test]
 fn every_way_can_be_computed_again() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     type Recomputed = burn_amp::Autodiff<Amp, BalancedCheckpointing>;
     let recomputed_ways = ways::<Recomputed>();
     for ((name, way), (_, recomputed_way)) in ways::<AmpAutodiff>().into_iter().zip(recomputed_ways)
@@ -142,11 +134,10 @@ fn every_way_can_be_computed_again() {
 /// Outside a graph, as in an evaluation.
 #[test]
 fn without_a_graph_the_values_are_the_same() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     type Valid = Amp;
     for ((name, way), (_, tracked_way)) in ways::<Valid>().into_iter().zip(ways::<AmpAutodiff>()) {
-        let device = Default::default();
-        let [q, k] = [1, 2].map(|seed| noise::<Valid>(seed, &device));
+        let [q, k] = [1, 2].map(|seed| noise::<Valid>(seed, &here()));
         let found = way(q.matmul(k.transpose())).into_data();
         assert_eq!(found, outcome(tracked_way)[0].1, "{name}");
     }

@@ -1,14 +1,8 @@
 //! Law: no activation and no evaluated weight is lowered twice.
 
-use burn::{
-    module::AutodiffModule,
-    nn::{BatchNorm, BatchNormConfig, LayerNorm, LayerNormConfig, Lstm, LstmConfig},
-    tensor::{DType, Tensor, backend::AutodiffBackend},
-};
-use burn_amp_core::Op;
+use burn::nn::{Lstm, LstmConfig};
 use burn_amp_tests::{
-    AmpAutodiff, Compute, InF16, LossScaleMode, Plain, PlainAutodiff, ReferenceAutodiff, policy,
-    scaling,
+    prelude::*,
     trace::{Trace, calls},
 };
 
@@ -31,8 +25,7 @@ fn casts(from: DType, to: DType, f: impl FnOnce()) -> usize {
 
 #[test]
 fn an_activation_is_lowered_once_for_all_its_readers() {
-    let device = Default::default();
-    let weight = || Tensor::<Traced, 2>::ones([4, 4], &device).require_grad();
+    let weight = || Tensor::<Traced, 2>::ones([4, 4], &here()).require_grad();
     let [x, q, k, v] = [weight(), weight(), weight(), weight()];
     let lowered = casts(DType::F32, DType::F16, || {
         let activation = x.exp();
@@ -45,10 +38,9 @@ fn an_activation_is_lowered_once_for_all_its_readers() {
 
 #[test]
 fn an_evaluation_lowers_each_weight_and_each_activation_once() {
-    let device = Default::default();
-    let model: Lstm<Traced> = LstmConfig::new(4, 4, true).init(&device);
+    let model: Lstm<Traced> = LstmConfig::new(4, 4, true).init(&here());
     let model = model.valid();
-    let x = Tensor::<burn_amp::Amp<Trace<Plain>, InF16>, 3>::ones([2, 1, 4], &device);
+    let x = Tensor::<burn_amp::Amp<Trace<Plain>, InF16>, 3>::ones([2, 1, 4], &here());
     let lowered = |steps| {
         casts(DType::F32, DType::F16, || {
             let _ = model.forward(x.clone().repeat_dim(1, steps), None);
@@ -89,10 +81,9 @@ fn input_gradient<B: AutodiffBackend>(device: &B::Device) -> Vec<f32> {
 
 #[test]
 fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
-    let device = Default::default();
-    let expected = input_gradient::<PlainAutodiff>(&device);
-    let actual = input_gradient::<AmpAutodiff>(&device);
+    let _policy = enter::<Unscaled>();
+    let expected = input_gradient::<PlainAutodiff>(&here());
+    let actual = input_gradient::<AmpAutodiff>(&here());
     let norm = |values: Vec<f32>| values.iter().map(|x| x * x).sum::<f32>().sqrt();
     let error: Vec<_> = actual.iter().zip(&expected).map(|(a, b)| a - b).collect();
     let error = norm(error) / norm(expected);
@@ -103,14 +94,13 @@ fn the_uses_of_a_low_activation_add_their_gradients_in_f32() {
 fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32> {
     const WIDTH: usize = 32;
 
-    let device = Default::default();
     let noise = |seed: usize| {
         let values: Vec<_> = (0..WIDTH * WIDTH)
             .map(|i| ((i * 7919 + seed * 104_729) % 1000) as f32 / 500.0 - 1.0)
             .collect();
-        Tensor::<B, 1>::from_floats(values.as_slice(), &device).reshape([WIDTH, WIDTH])
+        Tensor::<B, 1>::from_floats(values.as_slice(), &here()).reshape([WIDTH, WIDTH])
     };
-    let norm: LayerNorm<B> = LayerNormConfig::new(WIDTH).init(&device);
+    let norm: LayerNorm<B> = LayerNormConfig::new(WIDTH).init(&here());
     let leaf = noise(1).require_grad();
     let y = norm.forward(leaf.clone());
     let products = (0..products).map(|seed| y.clone().matmul(noise(seed)));
@@ -123,7 +113,7 @@ fn norm_gradient<B: AutodiffBackend>(products: usize, others: usize) -> Vec<f32>
 
 #[test]
 fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
-    let _policy = burn_amp_tests::enter::<Unscaled>();
+    let _policy = enter::<Unscaled>();
     for (products, others) in [
         (1, 0),
         (3, 0),
@@ -146,11 +136,10 @@ fn a_layer_norm_adds_the_gradients_of_its_readers_in_any_dtype() {
 
 #[test]
 fn a_layer_norm_writes_what_products_read() {
-    let device = Default::default();
-    let weight = || Tensor::<Traced, 2>::ones([4, 4], &device).require_grad();
-    let norm: LayerNorm<Traced> = LayerNormConfig::new(4).init(&device);
+    let weight = || Tensor::<Traced, 2>::ones([4, 4], &here()).require_grad();
+    let norm: LayerNorm<Traced> = LayerNormConfig::new(4).init(&here());
     let lowered = |products: usize| {
-        let x = Tensor::<Traced, 2>::ones([4, 4], &device);
+        let x = Tensor::<Traced, 2>::ones([4, 4], &here());
         let weights: Vec<_> = (0..products).map(|_| weight()).collect();
         casts(DType::F32, DType::F16, || {
             let y = norm.forward(x);

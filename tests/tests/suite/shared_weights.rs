@@ -3,12 +3,10 @@
 //!
 //! All numbers are small multiples of 1/4, so that every sum is exact in F32 in any order.
 
-use burn::tensor::{DType, Tensor, TensorData, backend::AutodiffBackend, module::linear};
-use burn_amp_core::Op;
+use burn::tensor::module::linear;
 use burn_amp_tests::{
-    AmpAutodiff, InF16, Plain, UnscaledF16,
+    prelude::*,
     trace::{Trace, calls},
-    under_each,
 };
 
 type B = AmpAutodiff;
@@ -24,10 +22,7 @@ fn quarters(shape: [usize; 2], seed: usize) -> Vec<f32> {
 }
 
 fn tensor<B: AutodiffBackend>(shape: [usize; 2], seed: usize) -> Tensor<B, 2> {
-    Tensor::from_data(
-        TensorData::new(quarters(shape, seed), shape),
-        &Default::default(),
-    )
+    Tensor::from_data(TensorData::new(quarters(shape, seed), shape), &here())
 }
 
 /// The gradients of the weight and of the bias of a use whose input and whose gradient have these seeds.
@@ -59,7 +54,7 @@ fn assert_exact<B: AutodiffBackend, const D: usize>(
 ) {
     let gradient = leaf.grad(grads).expect("the leaf has a gradient");
     assert_eq!(gradient.dtype(), DType::F32, "{what}");
-    let values: Vec<f32> = gradient.into_data().to_vec().unwrap();
+    let values: Vec<f32> = gradient.values();
     let values: Vec<_> = values.into_iter().map(f64::from).collect();
     assert_eq!(values, expected, "{what}");
 }
@@ -113,12 +108,12 @@ fn every_number_of_uses() {
 
 #[test]
 fn the_gradients_of_all_uses_are_added() {
-    under_each!(every_number_of_uses, burn_amp_tests::InBf16, UnscaledF16);
+    under_each!(every_number_of_uses, InBf16, UnscaledF16);
 }
 
 #[test]
 fn a_pass_takes_the_uses_of_its_loss() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let leaves = Leaves::<B>::new();
     let read = |seed: usize| leaves.read(4, [seed, seed + 1], None);
     let expected = |seeds: std::ops::Range<usize>| {
@@ -139,7 +134,7 @@ fn a_pass_takes_the_uses_of_its_loss() {
 
 #[test]
 fn each_bias_gets_its_gradient() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let leaves = Leaves::<B>::new();
     let columns = SHAPE[1];
     let mut of_biases = [vec![0.0; columns], vec![0.0; columns]];
@@ -235,7 +230,7 @@ fn recurrent<B: AutodiffBackend>(seed: usize, between: impl Fn()) -> Vec<f32> {
 /// What is computed together is decided by the uses of the weight alone.
 #[test]
 fn gradients_do_not_depend_on_the_passes_of_other_weights() {
-    let _policy = burn_amp_tests::enter::<UnscaledF16>();
+    let _policy = enter::<UnscaledF16>();
     let alone: Vec<_> = (0..4).map(|seed| recurrent::<B>(seed, || {})).collect();
     let other = || {
         let weight = tensor::<B>(SHAPE, 5).require_grad();

@@ -1,25 +1,13 @@
 //! Programs that read single gradients, or need every pass: they do not fail when a pass overflows.
 
-use burn::{
-    nn::Linear,
-    optim::{AdamConfig, GradientsParams, LBFGSConfig, LineSearchFn, Optimizer},
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{
-    loss_scale,
-    scaling::{Outcome, backward_until_finite},
-};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InBf16, InF16, LossScaleMode, PlainAutodiff, computing_in,
-    in_f16,
-    models::{linear, noise},
-    policy, under_each, within,
-};
+use burn::optim::{LBFGSConfig, LineSearchFn};
+use burn_amp::scaling::backward_until_finite;
+use burn_amp_tests::{models::linear, prelude::*};
 
 type B = AmpAutodiff;
 
 fn batch<B: AutodiffBackend>() -> Tensor<B, 2> {
-    noise::<B>(64, &Default::default()).reshape([8, 8])
+    noise::<B>(64, &here()).reshape([8, 8])
 }
 
 fn loss<B: AutodiffBackend>(model: &Linear<B>, x: Tensor<B, 2>) -> Tensor<B, 1> {
@@ -42,8 +30,7 @@ fn adversarial<B: AutodiffBackend>() -> (f32, f32) {
         if step == 0 {
             first = last;
         }
-        let grads = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(0.02, model, grads);
+        model = stepped(&mut optimizer, 0.02, loss, model);
     }
     (first, last)
 }
@@ -59,7 +46,7 @@ policy!(
 
 #[test]
 fn adversarial_training_unwraps_its_gradients() {
-    let _policy = burn_amp_tests::enter::<TooLarge>();
+    let _policy = enter::<TooLarge>();
     fn trains() {
         let (_, found) = adversarial::<B>();
         let (first, expected) = adversarial::<PlainAutodiff>();
@@ -67,7 +54,7 @@ fn adversarial_training_unwraps_its_gradients() {
         assert!(found < 0.4 * first, "{first} -> {found}, in f32 {expected}");
     }
     under_each!(trains, InBf16, InF16, TooLarge);
-    let scale = loss_scale::<B>(&Default::default());
+    let scale = loss_scale::<B>(&here());
     assert!(scale.skipped_steps() > 2);
 }
 
@@ -76,8 +63,7 @@ fn adversarial_training_unwraps_its_gradients() {
 #[test]
 fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
     fn zeros(removed: bool) {
-        let device = Default::default();
-        let weight = Tensor::<B, 2>::ones([2, 3], &device).require_grad();
+        let weight = Tensor::<B, 2>::ones([2, 3], &here()).require_grad();
         for poison in [f32::INFINITY, f32::NAN] {
             let mut grads = (weight.clone() * poison).sum().backward();
             let gradient = weight.grad(&grads).unwrap().into_data();
@@ -87,7 +73,7 @@ fn a_gradient_that_is_looked_at_after_an_overflow_is_zeros() {
             assert!(weight.grad(&grads).is_none());
         }
         // A tensor that the pass did not reach has no gradient, as on the plain backend.
-        let other = Tensor::<B, 2>::ones([2, 3], &device).require_grad();
+        let other = Tensor::<B, 2>::ones([2, 3], &here()).require_grad();
         let grads = (weight.clone() * f32::NAN).sum().backward();
         assert!(other.grad(&grads).is_none());
     }
@@ -147,7 +133,7 @@ fn a_pass_is_repeated_only_where_that_helps() {
     policy!(Stays, config(LossScaleMode::Static, true));
     policy!(Off, config(LossScaleMode::Off, true));
     fn repetitions() -> (usize, Outcome) {
-        let weight = Tensor::<B, 2>::ones([2, 2], &Default::default()).require_grad();
+        let weight = Tensor::<B, 2>::ones([2, 2], &here()).require_grad();
         let mut repetitions = 0;
         let grads = backward_until_finite(|| {
             repetitions += 1;

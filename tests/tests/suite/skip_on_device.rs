@@ -4,23 +4,10 @@
 //! otherwise they stay on the device, where the step of all parameters writes nothing after an overflow. Other optimizers
 //! wait.
 
-use burn::{
-    module::Module,
-    optim::{
-        AdaGradConfig, AdamConfig, AdamWConfig, AdanConfig, GradientsAccumulator, GradientsParams,
-        Optimizer, RmsPropConfig, SgdConfig, momentum::MomentumConfig,
-    },
-    tensor::{Tensor, backend::AutodiffBackend},
-};
-use burn_amp::{
-    loss_scale,
-    optim::{AmpOptimizer, LossScaleOptimizer, OptimizerConfig},
-    scaling::{LossScaleRecord, Outcome},
-};
+use burn_amp::scaling::LossScaleRecord;
 use burn_amp_tests::{
-    Amp, AmpAutodiff, Config, ConfigSource, LossScaleConfig, LossScaleMode, in_f16,
     net::{Net, contents, poisoned},
-    policy, within,
+    prelude::*,
 };
 
 type B = AmpAutodiff;
@@ -49,7 +36,7 @@ type Left = (serde_json::Value, serde_json::Value, LossScaleRecord);
 fn grads<B: AutodiffBackend>(net: &Net<B>, step: usize) -> GradientsParams {
     let loss = match OVERFLOWS.contains(&step) {
         true => poisoned(net, step % 5, f32::INFINITY).0,
-        false => net.loss(&Default::default()),
+        false => net.loss(&here()),
     };
     GradientsParams::from_grads(loss.backward(), net)
 }
@@ -59,9 +46,8 @@ where
     P: ConfigSource,
     O: Optimizer<Net<B>, B>,
 {
-    let _policy = burn_amp_tests::enter::<P>();
-    let device = Default::default();
-    loss_scale::<B>(&device).load(start(config(true).loss_scale));
+    let _policy = enter::<P>();
+    loss_scale::<B>(&here()).load(start(config(true).loss_scale));
     let mut net = Net::<B>::seeded();
     for step in 0..STEPS {
         let grads = grads(&net, step);
@@ -75,7 +61,7 @@ where
     (
         contents::<B>(net.into_record()),
         contents::<B>(optimizer.to_record()),
-        loss_scale::<B>(&device).record(),
+        loss_scale::<B>(&here()).record(),
     )
 }
 
@@ -140,9 +126,8 @@ fn an_effective_batch_is_skipped_if_a_part_of_it_overflowed() {
 
 #[test]
 fn counters_arrive_late_and_say_so() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let device = Default::default();
-    let scale = loss_scale::<B>(&device);
+    let _policy = enter_config!(config(false));
+    let scale = loss_scale::<B>(&here());
     let net = Net::<B>::seeded();
 
     let grads = poisoned(&net, 1, f32::NAN).0.backward();
@@ -155,7 +140,7 @@ fn counters_arrive_late_and_say_so() {
     assert_eq!(skip.overflowed.len(), 1, "{skip}");
 
     for _ in 0..3 {
-        net.loss(&device).backward();
+        net.loss(&here()).backward();
     }
     assert_eq!(scale.pending_steps(), 3);
     scale.settle();
@@ -164,29 +149,27 @@ fn counters_arrive_late_and_say_so() {
         (4, 3, 0)
     );
     // A record includes the last pass, even if its outcome is still on the device.
-    net.loss(&device).backward();
+    net.loss(&here()).backward();
     assert_eq!(scale.record().scale(), 512.0);
 }
 
 #[test]
 fn flags_that_nobody_looks_at_do_not_pile_up() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let _policy = enter_config!(config(false));
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
     for _ in 0..200 {
         x.clone().sum().backward();
     }
-    assert!(loss_scale::<B>(&device).pending_steps() < 100);
+    assert!(loss_scale::<B>(&here()).pending_steps() < 100);
 }
 
 #[test]
 fn without_an_optimizer_an_overflow_gives_zeros() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &device).require_grad();
+    let _policy = enter_config!(config(false));
+    let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
     let gradient = |by: f32| {
         let grads = (x.clone() * by).sum().backward();
-        x.grad(&grads).unwrap().into_data().to_vec::<f32>().unwrap()
+        x.grad(&grads).unwrap().values()
     };
     assert_eq!(gradient(3.0), [3.0, 3.0]);
     assert_eq!(gradient(f32::INFINITY), [0.0, 0.0]);
@@ -196,9 +179,8 @@ fn without_an_optimizer_an_overflow_gives_zeros() {
 
 #[test]
 fn a_gradient_put_in_place_is_handed_out_as_it_is() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &device).require_grad();
+    let _policy = enter_config!(config(false));
+    let x = Tensor::<B, 2>::from_floats([[1.0, 2.0]], &here()).require_grad();
     let mut grads = x.clone().sum().backward();
     let gradient = x.grad(&grads).unwrap();
     x.grad_replace(&mut grads, gradient * 5.0);
@@ -211,7 +193,7 @@ fn a_gradient_put_in_place_is_handed_out_as_it_is() {
     expected = "loss scale: gradients overflowed in 2 steps in a row, 2 of them at the smallest scale 1"
 )]
 fn an_overflow_that_no_scale_prevents_stops_the_loop() {
-    let _policy = burn_amp_tests::enter_config!(in_f16(|it| {
+    let _policy = enter_config!(in_f16(|it| {
         it.loss_scale.mode = LossScaleMode::Dynamic;
         it.loss_scale.sync = false;
         it.loss_scale.rule.init = 1.0;
@@ -222,8 +204,7 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
     let mut optimizer = AmpOptimizer::new(AdamConfig::new()).init::<B, Net<B>>();
     for _ in 0..4 {
         let loss = poisoned(&net, 0, f32::INFINITY).0;
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.1, net, grads);
+        net = stepped(&mut optimizer, 0.1, loss, net);
         assert_eq!(
             contents::<B>(net.clone().into_record()),
             contents::<B>(self::Net::<B>::seeded().into_record())
@@ -234,13 +215,12 @@ fn an_overflow_that_no_scale_prevents_stops_the_loop() {
 /// When two threads train on one device, each pass updates the scale once, on the device as on the host.
 #[test]
 fn passes_of_several_threads_move_one_scale() {
-    let _policy = burn_amp_tests::enter_config!(config(false));
-    let device = Default::default();
+    let _policy = enter_config!(config(false));
     let overlapping = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &Default::default()).require_grad();
+                let x = Tensor::<B, 1>::from_floats([1.0, 2.0], &here()).require_grad();
                 for _ in 0..4 {
                     overlapping.wait();
                     x.clone().sum().backward();
@@ -248,10 +228,10 @@ fn passes_of_several_threads_move_one_scale() {
             });
         }
     });
-    let record = loss_scale::<B>(&device).record();
+    let record = loss_scale::<B>(&here()).record();
     assert_eq!((record.steps(), record.scale()), (8, 1024.0));
     // The scale on the device is the 1024 that the host counted: 2^118 times 1024 overflows, times 512 it would not.
-    let x = Tensor::<B, 1>::from_floats([1.0], &device).require_grad();
+    let x = Tensor::<B, 1>::from_floats([1.0], &here()).require_grad();
     let grads = (x.clone() * 2f32.powi(118)).sum().backward();
     assert_eq!(grads.outcome(), Outcome::Overflowed);
 }

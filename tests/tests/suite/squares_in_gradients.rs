@@ -1,19 +1,17 @@
 //! Law: an op whose gradient divides by squares of its operands has it in F16 where the squares are out of range.
 
-use burn::tensor::{Tensor, TensorData, backend::AutodiffBackend};
-use burn_amp_tests::{AmpAutodiff, PlainAutodiff, enter_config, in_f16};
+use burn_amp_tests::prelude::*;
 
 /// Their squares are below the smallest number of F16, and above its largest.
 const OPERANDS: [f32; 6] = [1e-4, -1e-4, 2.0, -2.0, 300.0, -300.0];
 
 /// The gradient of `op` at the operands, which are the result of a product.
 fn gradient<B: AutodiffBackend>(op: fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>) -> Vec<f32> {
-    let device = Default::default();
-    let x = Tensor::<B, 2>::from_data(TensorData::new(OPERANDS.to_vec(), [6, 1]), &device);
+    let x = Tensor::<B, 2>::from_data(TensorData::new(OPERANDS.to_vec(), [6, 1]), &here());
     let x = x.require_grad();
-    let product = x.clone().matmul(Tensor::ones([1, 1], &device));
+    let product = x.clone().matmul(Tensor::ones([1, 1], &here()));
     let grads = op(product.clone(), product.detach()).sum().backward();
-    x.grad(&grads).unwrap().into_data().to_vec().unwrap()
+    x.grad(&grads).unwrap().values()
 }
 
 fn same(

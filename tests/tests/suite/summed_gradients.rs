@@ -1,19 +1,7 @@
 //! Law: gradients that are sums of many terms, of tensors in low precision, are F32 sums, rounded at most once; under a
 //! policy that lowers nothing, they are those of the plain backend.
 
-use burn::{
-    module::Module,
-    nn::{Embedding, EmbeddingConfig, Linear, LinearConfig},
-    tensor::{
-        DType, Int, Tensor, TensorData,
-        backend::{AutodiffBackend, Backend},
-    },
-};
-use burn_amp::{cast_params, config::Preset, storage_dtype};
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Config, InF16, LossScaleMode, PlainAutodiff, UnscaledF16, changed,
-    computing_in, policy, scaling, under_each,
-};
+use burn_amp_tests::prelude::*;
 
 type B = AmpAutodiff;
 
@@ -21,18 +9,11 @@ type B = AmpAutodiff;
 const TERMS: usize = 4096;
 
 fn ones<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
-    Tensor::ones(shape, &Default::default())
-}
-
-/// An activation in low precision with the values of `x`.
-fn activation<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    let columns = x.dims()[1];
-    let identity = Tensor::eye(columns, &x.device());
-    x.matmul(identity)
+    Tensor::ones(shape, &here())
 }
 
 fn zeros<B: Backend, const D: usize>(shape: [usize; D]) -> Tensor<B, D, Int> {
-    Tensor::zeros(shape, &Default::default())
+    Tensor::zeros(shape, &here())
 }
 
 /// Reads one element, the one at the start, many times.
@@ -80,7 +61,7 @@ fn reads_of_one_element() {
 
 #[test]
 fn an_element_that_is_read_many_times_gets_the_sum() {
-    under_each!(reads_of_one_element, burn_amp_tests::InBf16, UnscaledF16);
+    under_each!(reads_of_one_element, InBf16, UnscaledF16);
 }
 
 /// Preset `o2`, with a first scale whose product with the gradients of these tests is finite.
@@ -95,8 +76,7 @@ policy!(O2InF16, stored_low(Compute::F16));
 policy!(O2InBf16, stored_low(Compute::Bf16));
 
 fn looks_up_one_token() {
-    let device = Default::default();
-    let model: Embedding<B> = cast_params(EmbeddingConfig::new(3, 2).init(&device));
+    let model: Embedding<B> = cast_params(EmbeddingConfig::new(3, 2).init(&here()));
     let tokens = zeros([1, TERMS]);
     let grads = model.forward(tokens).sum().backward();
     let gradient = model.weight.grad(&grads).expect("finite").into_data();
@@ -111,9 +91,8 @@ fn the_gradient_of_a_frequent_token_counts_its_places() {
 
 /// The gradient of a weight that is used `uses` times, each time with a gradient of 1.
 fn gradient_of_uses(uses: usize, use_once: Reader<B>) -> TensorData {
-    let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<B> = cast_params(config.init(&device));
+    let model: Linear<B> = cast_params(config.init(&here()));
     let weight = model.weight.val();
     assert!(weight.dtype() != DType::F32);
     let results = (0..uses).map(|_| use_once(weight.clone())).collect();
@@ -129,7 +108,7 @@ fn accumulates() {
         ("sum", |w| w.sum_dim(0)),
         ("cast", |w| w.cast(DType::F32)),
         ("to_f32", |w| burn_amp::to_f32(w)),
-        ("to device", |w| w.to_device(&Default::default())),
+        ("to device", |w| w.to_device(&here())),
     ];
     for (name, use_once) in uses {
         for count in [1, 300] {
@@ -156,9 +135,8 @@ fn the_uses_of_a_parameter_stored_low_add_up_in_f32() {
 }
 
 fn two_losses() {
-    let device = Default::default();
     let config = LinearConfig::new(1, 1).with_bias(false);
-    let model: Linear<B> = cast_params(config.init(&device)).no_grad();
+    let model: Linear<B> = cast_params(config.init(&here())).no_grad();
     let weight = model.weight.val().require_grad();
     let (first, second) = (weight.clone() * 3.0, weight.clone() * 5.0);
     let gradient = |loss: Tensor<B, 2>| {
@@ -176,8 +154,6 @@ fn two_losses_of_a_parameter_have_their_own_gradients() {
 /// Micro-batches of a parameter stored in half precision are summed in F32, whatever the dtype of each.
 #[test]
 fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
-    use burn::optim::{GradientsAccumulator, GradientsParams};
-
     fn unscaled(compute: Compute) -> Config {
         changed(scaling(compute, LossScaleMode::Off), |it| {
             it.preset = Preset::O2
@@ -187,7 +163,7 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
     policy!(O2Bf16, unscaled(Compute::Bf16));
     fn sums() {
         let linear = LinearConfig::new(2, 2).with_bias(false);
-        let linear: Linear<B> = cast_params(linear.init(&Default::default()));
+        let linear: Linear<B> = cast_params(linear.init(&here()));
         assert!(storage_dtype(&linear.weight.val()) != DType::F32);
         let mut sum = GradientsAccumulator::new();
         for _ in 0..TERMS {
@@ -220,7 +196,7 @@ fn of_one_element_in_f16<B: AutodiffBackend>() -> Vec<TensorData> {
 #[test]
 fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
     let expected = of_one_element_in_f16::<PlainAutodiff>();
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     assert_eq!(of_one_element_in_f16::<B>(), expected);
 }
 
@@ -229,8 +205,7 @@ fn a_policy_that_lowers_nothing_adds_as_the_plain_backend_does() {
 #[test]
 fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
     const SIZE: usize = 48;
-    let _policy = burn_amp_tests::enter::<InF16>();
-    let device = Default::default();
+    let _policy = enter::<InF16>();
     let x = activation(ones::<B, 2>([SIZE, SIZE]));
     let row = ones::<B, 2>([1, SIZE]).require_grad();
     let weights: Vec<f32> = (0..2 * SIZE * SIZE)
@@ -238,7 +213,7 @@ fn a_gradient_that_is_part_of_a_transposed_matrix_is_summed_right() {
         .collect();
     let both = Tensor::cat(vec![x.clone() - row.clone(), x], 0);
     let factors = TensorData::new(weights.clone(), [SIZE, 2 * SIZE]);
-    let product = both.transpose() * Tensor::from_data(factors, &device);
+    let product = both.transpose() * Tensor::from_data(factors, &here());
     let found = row.grad(&product.sum().backward()).unwrap().into_data();
     // Sums of integers below 2048 are exact.
     let expected = weights

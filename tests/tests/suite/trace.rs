@@ -2,19 +2,16 @@
 //! each leaf (a tensor that requires a gradient) is checked once. The tests compare complete lists of the ops that
 //! reach the plain backend.
 
-use burn::{
-    nn::LayerNormConfig,
-    tensor::{Tensor, activation::softmax, module::conv2d, ops::ConvOptions},
-};
+use burn::tensor::{module::conv2d, ops::ConvOptions};
 use burn_amp_tests::{
-    InF16, Plain,
+    prelude::*,
     trace::{Trace, calls},
 };
 
 type B = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
 fn ones<const D: usize>(shape: [usize; D]) -> Tensor<B, D> {
-    Tensor::ones(shape, &Default::default())
+    Tensor::ones(shape, &here())
 }
 
 /// Formats one call per line: the op and the dtypes of its float operands, for a cast the dtypes before and after.
@@ -112,7 +109,7 @@ fn a_softmax_that_is_summed_is_computed_in_f32_for_the_sum() {
 #[test]
 fn layer_norm_is_f32_between_low_operands_and_results_forward_and_backward() {
     let (x, weight) = (ones([2, 2]), ones([2, 2]).require_grad());
-    let norm = LayerNormConfig::new(2).init::<B>(&Default::default());
+    let norm = LayerNormConfig::new(2).init::<B>(&here());
     let used = weight.clone();
     let actual = listing(|| {
         norm.forward(x.matmul(used)).sum().backward();

@@ -2,27 +2,10 @@
 //! either.
 
 use burn::{
-    module::{Module, ModuleVisitor, Param},
-    nn::{
-        BatchNorm, BatchNormConfig, Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear,
-        LinearConfig,
-        attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig},
-        conv::{Conv2d, Conv2dConfig},
-        loss::CrossEntropyLossConfig,
-    },
-    optim::{AdamWConfig, GradientsParams, Optimizer},
+    nn::{Dropout, DropoutConfig},
     prelude::ElementConversion as _,
-    tensor::{
-        DType, Distribution, Int, Tensor,
-        activation::gelu,
-        backend::{AutodiffBackend, Backend},
-    },
 };
-use burn_amp::{config::Preset, loss_scale};
-use burn_amp_tests::{
-    Amp, AmpAutodiff, Compute, Config, InF16, LossScaleMode, Plain, PlainAutodiff, changed,
-    for_each_low_policy, policy, scaling, within,
-};
+use burn_amp_tests::prelude::*;
 
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
@@ -64,21 +47,19 @@ impl<B: Backend> Net<B> {
 
 /// The losses and the final parameters of 50 steps from a fixed seed.
 fn train<B: AutodiffBackend>() -> (Vec<u8>, Vec<f32>) {
-    let device = B::Device::default();
-    B::seed(&device, 7);
-    let mut net = Net::<B>::new(&device);
+    B::seed(&here(), 7);
+    let mut net = Net::<B>::new(&here());
     let mut optimizer = AdamWConfig::new().init();
-    let x = Tensor::random([8, 1, 8, 8], Distribution::Normal(0.0, 1.0), &device);
-    let target = Tensor::<B, 1, Int>::from_ints([0, 1, 2, 0, 1, 2, 0, 1], &device);
+    let x = Tensor::random([8, 1, 8, 8], Distribution::Normal(0.0, 1.0), &here());
+    let target = Tensor::<B, 1, Int>::from_ints([0, 1, 2, 0, 1, 2, 0, 1], &here());
     let mut losses = Vec::new();
     for _ in 0..50 {
         let output = net.forward(x.clone());
         let loss = CrossEntropyLossConfig::new()
-            .init(&device)
+            .init(&here())
             .forward(output, target.clone());
         losses.push(loss.clone().into_scalar().elem());
-        let grads = GradientsParams::from_grads(loss.backward(), &net);
-        net = optimizer.step(0.01, net, grads);
+        net = stepped(&mut optimizer, 0.01, loss, net);
     }
     (parameters(net), losses)
 }
@@ -107,12 +88,12 @@ fn an_all_f32_policy_is_bit_identical_to_the_plain_backend_over_50_steps() {
     let under = |result| assert!(result == plain);
     under(within::<O0, _>(train::<AmpAutodiff>));
     under(within::<F32Static, _>(train::<AmpAutodiff>));
-    let _policy = burn_amp_tests::enter_config!(Config {
+    let _policy = enter_config!(Config {
         preset: Preset::O0,
         ..scaling(Compute::Auto, LossScaleMode::Dynamic)
     });
     under(train::<AmpAutodiff>());
-    let handle = loss_scale::<AmpAutodiff>(&Default::default());
+    let handle = loss_scale::<AmpAutodiff>(&here());
     assert_eq!((handle.steps(), handle.skipped_steps()), (50, 0));
 }
 
@@ -135,15 +116,14 @@ fn low_precision_training_ends_where_f32_training_ends() {
 
 #[test]
 fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
-    let _policy = burn_amp_tests::enter_config!(scaling(Compute::F16, LossScaleMode::Off));
+    let _policy = enter_config!(scaling(Compute::F16, LossScaleMode::Off));
     const USES: usize = 8;
 
     fn run<B: AutodiffBackend>(
         tanh_of_product: impl Fn(Tensor<B, 2>, Tensor<B, 2>) -> Tensor<B, 2>,
     ) -> Vec<f32> {
-        let device = Default::default();
         let values = |scale: f32| -> Tensor<B, 2> {
-            Tensor::<B, 1, Int>::arange(0..16, &device)
+            Tensor::<B, 1, Int>::arange(0..16, &here())
                 .float()
                 .sin()
                 .mul_scalar(scale)
@@ -155,13 +135,7 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
             x = tanh_of_product(x, weight.clone());
         }
         let grads = x.cast(DType::F32).sum().backward();
-        weight
-            .grad(&grads)
-            .unwrap()
-            .cast(DType::F32)
-            .into_data()
-            .to_vec()
-            .unwrap()
+        weight.grad(&grads).unwrap().cast(DType::F32).values()
     }
 
     let amp = run::<AmpAutodiff>(|x, weight| x.matmul(weight).tanh());
@@ -174,33 +148,26 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
 
 #[test]
 fn a_backend_of_amp_answers_as_the_plain_one() {
-    let device = Default::default();
-    assert!(AmpAutodiff::ad_enabled(&device));
-    assert!(!Amp::ad_enabled(&device));
-    assert!(Amp::sync(&device).is_ok());
-    assert_eq!(Amp::name(&device), format!("amp<{}>", Plain::name(&device)));
+    assert!(AmpAutodiff::ad_enabled(&here()));
+    assert!(!Amp::ad_enabled(&here()));
+    assert!(Amp::sync(&here()).is_ok());
+    assert_eq!(Amp::name(&here()), format!("amp<{}>", Plain::name(&here())));
     assert_eq!(Amp::device_count(0), Plain::device_count(0));
     for dtype in [DType::F16, DType::F64] {
         assert_eq!(
-            Amp::dtype_usage(&device, dtype),
-            Plain::dtype_usage(&device, dtype)
+            Amp::dtype_usage(&here(), dtype),
+            Plain::dtype_usage(&here(), dtype)
         );
     }
 }
 
 #[test]
 fn seeding_and_dropout_draw_as_on_the_plain_backend() {
-    let _policy = burn_amp_tests::enter::<InF16>();
+    let _policy = enter::<InF16>();
     fn dropped<B: AutodiffBackend>() -> Vec<f32> {
-        let device = Default::default();
-        B::seed(&device, 11);
-        let x = Tensor::<B, 1>::ones([64], &device);
-        DropoutConfig::new(0.5)
-            .init()
-            .forward(x)
-            .into_data()
-            .to_vec()
-            .unwrap()
+        B::seed(&here(), 11);
+        let x = Tensor::<B, 1>::ones([64], &here());
+        DropoutConfig::new(0.5).init().forward(x).values()
     }
 
     let amp = dropped::<AmpAutodiff>();

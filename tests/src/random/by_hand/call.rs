@@ -1,8 +1,9 @@
 //! One call of an op: what the policy needs to know about the operands, and the dtypes that it decides.
 
 use burn::backend::Flex;
-use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
-use burn_backend::{TensorData, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_amp_core::{Casts, Operands, scalar};
+
+use crate::prelude::*;
 
 use super::{Known, ROUNDING, Rounded, Rounding, Scope, in_f64, rounded};
 

@@ -21,12 +21,10 @@ mod uses;
 use std::{cell::RefCell, cmp::Ordering};
 
 use burn::backend::Flex;
-use burn_amp_core::{Policy, Precision, scalar};
-use burn_backend::{
-    Backend, BackendTypes, DType, DTypeUsageSet, FloatDType, Shape, TensorData, TensorMetadata,
-    ops::FloatTensorOps,
-    tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor},
-};
+use burn_amp_core::{Policy, scalar};
+use burn_backend::{BackendTypes, DTypeUsageSet};
+
+use crate::prelude::*;
 
 use super::rng::Rng;
 

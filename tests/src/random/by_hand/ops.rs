@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use burn::backend::Flex;
 use burn_amp_core::{
-    Op, Precision, activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops,
-    q_tensor_ops,
+    activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops, q_tensor_ops,
 };
 use burn_backend::{
-    BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice,
-    TensorData, TensorPrimitive,
+    ExecutionError,
     ops::*,
     quantization::{QuantScheme, QuantizationParametersPrimitive},
-    tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor},
 };
+
+use crate::prelude::*;
 
 use super::{
     ByHand, Known, Rounded,

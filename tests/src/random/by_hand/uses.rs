@@ -1,8 +1,8 @@
 //! Autodiff over casts by hand, in which each use of a tensor casts it.
 
 use burn::backend::Autodiff;
-use burn_amp_core::{Op, Precision};
-use burn_backend::{FloatDType, ops::FloatTensorOps, tensor::FloatTensor};
+
+use crate::prelude::*;
 use instrumented::{Instrument, Instrumented, Value};
 
 use super::{

@@ -7,12 +7,9 @@ mod moves;
 mod reductions;
 
 use burn_amp::thresholds::{SMALL, WORTH_WAITING};
-use burn_backend::FloatDType;
 
-use super::{
-    elementwise::Elementwise as E, generate::Growing, limits::Limits, movement::Movement as M,
-    program::Op, reduction::Reduction as R, rng::Rng, setting::Mask, shape::Shape,
-};
+use super::{elementwise::Elementwise as E, movement::Movement as M, reduction::Reduction as R};
+use crate::random::all::*;
 
 /// The sizes from which the shapes of a program are made; few, so that shapes fit each other.
 pub fn sizes(rng: &mut Rng, limits: Limits) -> Vec<usize> {

@@ -1,13 +1,9 @@
 //! Activation functions, compared with the host in F64, and GELU with Burn's.
 
-use burn::tensor::{DType, TensorData, TensorMetadata, bf16, f16, ops::FloatTensorOps};
-use burn_amp_kernels::{
-    AmpBackend,
-    activation::{self, Activation},
-};
-use burn_amp_tests::Plain;
+use burn::tensor::{bf16, f16};
+use burn_amp_kernels::activation::{self, Activation};
 
-use super::rows::{Float, assert_near, dtypes, layouts, noisy, read, tensor};
+use super::prelude::*;
 
 const ACTIVATIONS: [Activation; 3] = [Activation::Gelu, Activation::Sigmoid, Activation::Tanh];
 
@@ -65,11 +61,8 @@ fn all(dtype: DType) -> Option<Float> {
     let data = match dtype {
         DType::F16 => {
             let numbers = bits.map(f16::from_bits);
-            TensorData::from(
-                &*numbers
-                    .filter(|x| x.to_f32().abs() <= 1000.0)
-                    .collect::<Vec<_>>(),
-            )
+            let numbers = numbers.filter(|x| x.to_f32().abs() <= 1000.0);
+            TensorData::from(&*numbers.collect::<Vec<_>>())
         }
         DType::BF16 => {
             let numbers = bits.map(bf16::from_bits);
@@ -78,7 +71,7 @@ fn all(dtype: DType) -> Option<Float> {
         }
         _ => return None,
     };
-    Some(Plain::float_from_data(data, &Default::default()))
+    Some(Plain::float_from_data(data, &here()))
 }
 
 /// The error that F32 arithmetic allows, for a result of the size `expected`: an F32 exponential of `-x` is off by `|x|`
@@ -88,38 +81,88 @@ fn tolerance(x: f64, expected: f64) -> f64 {
     f64::from(f32::EPSILON) * (4.0 + x * expected.abs().max(2.0))
 }
 
+/// The lengths that are tried.
+const LENGTHS: &[&[usize]] = &[&[1], &[2], &[3], &[31], &[32], &[33], &[1000], &[4099]];
+
+/// The function, with a result in a dtype that depends on the operand's.
+struct Forward<F>(Activation, F);
+
+impl<F: Fn(DType) -> DType> OnLines for Forward<F> {
+    const SHAPES: &[&[usize]] = LENGTHS;
+
+    fn run<B: Device>(&self, operands: &[Float], _dim: usize) -> Vec<Float> {
+        let x = operands[0].clone();
+        let dtype = (self.1)(x.dtype()).into();
+        vec![activation::forward::<B>(x, self.0, dtype)]
+    }
+
+    fn dtypes(&self, operands: &[DType]) -> Vec<DType> {
+        vec![(self.1)(operands[0])]
+    }
+
+    fn host(&self, _operands: &[Float], _dim: usize) -> Host<'_> {
+        Box::new(|line| {
+            let near = |x: &f64| (value(self.0, *x), tolerance(*x, value(self.0, *x)));
+            vec![line.of[0].iter().map(near).collect()]
+        })
+    }
+}
+
+/// The slope times a gradient.
+struct Backward(Activation);
+
+impl OnLines for Backward {
+    const OPERANDS: usize = 2;
+    const SHAPES: &[&[usize]] = LENGTHS;
+
+    fn run<B: Device>(&self, operands: &[Float], _dim: usize) -> Vec<Float> {
+        let [x, g] = [0, 1].map(|at: usize| operands[at].clone());
+        vec![activation::backward::<B>(x, g, self.0)]
+    }
+
+    fn host(&self, _operands: &[Float], _dim: usize) -> Host<'_> {
+        Box::new(|line| {
+            let near = |(x, g): (&f64, &f64)| {
+                let dx = g * slope(self.0, *x);
+                (dx, g.abs() * tolerance(*x, dx))
+            };
+            vec![line.of[0].iter().zip(&line.of[1]).map(near).collect()]
+        })
+    }
+}
+
+#[test]
+fn values_and_slopes_are_as_the_host_computes() {
+    for activation in ACTIVATIONS {
+        law::holds(&Forward(activation, |dtype| dtype));
+        law::holds(&Forward(activation, |_| DType::F32));
+        if activation != Activation::Gelu || has_exact_slope_of_gelu() {
+            law::holds(&Backward(activation));
+        }
+    }
+}
+
 #[test]
 fn every_number_in_half_precision_has_its_value_and_its_slope() {
-    for dtype in dtypes() {
-        let Some(x) = all(dtype) else { continue };
-        let numbers = read(&x);
+    for x in dtypes().into_iter().filter_map(all) {
+        let n = x.shape().num_elements();
+        let x_and_grad = [x.clone(), tensor(&vec![3.0; n], &[n], DType::F32)];
         for activation in ACTIVATIONS {
-            for output in [dtype, DType::F32] {
-                let what = format!("{activation:?} of {dtype:?} in {output:?}");
-                let result = activation::forward::<Plain>(x.clone(), activation, output.into());
-                assert_eq!(
-                    (result.dtype(), result.shape()),
-                    (output, x.shape()),
-                    "{what}"
-                );
-                let expected: Vec<_> = numbers.iter().map(|x| value(activation, *x)).collect();
-                let allowed = |i: usize| tolerance(numbers[i], expected[i]);
-                assert_near(&what, &result, &expected, allowed);
+            assert_lines(
+                &Forward(activation, |dtype| dtype),
+                "all",
+                std::slice::from_ref(&x),
+                0,
+            );
+            assert_lines(
+                &Forward(activation, |_| DType::F32),
+                "all",
+                std::slice::from_ref(&x),
+                0,
+            );
+            if activation != Activation::Gelu || has_exact_slope_of_gelu() {
+                assert_lines(&Backward(activation), "all", &x_and_grad, 0);
             }
-            if activation == Activation::Gelu && !has_exact_slope_of_gelu() {
-                continue;
-            }
-            let what = format!("slope of {activation:?} in {dtype:?}");
-            let grad = tensor(&vec![3.0; numbers.len()], &[numbers.len()], DType::F32);
-            let dx = activation::backward::<Plain>(x.clone(), grad, activation);
-            assert_eq!((dx.dtype(), dx.shape()), (dtype, x.shape()), "{what}");
-            let expected: Vec<_> = numbers
-                .iter()
-                .map(|x| 3.0 * slope(activation, *x))
-                .collect();
-            assert_near(&what, &dx, &expected, |i| {
-                3.0 * tolerance(numbers[i], expected[i])
-            });
         }
     }
 }
@@ -131,11 +174,8 @@ fn infinities_saturate_and_nan_stays() {
     for dtype in dtypes() {
         let ends = tensor(&[f64::NEG_INFINITY, f64::INFINITY, f64::NAN], &[3], dtype);
         for (activation, low) in [(Activation::Sigmoid, 0.0), (Activation::Tanh, -1.0)] {
-            let result = read(&activation::forward::<Plain>(
-                ends.clone(),
-                activation,
-                dtype.into(),
-            ));
+            let result = activation::forward::<Plain>(ends.clone(), activation, dtype.into());
+            let result = read(&result);
             assert_eq!(result[..2], [low, 1.0], "{activation:?} in {dtype:?}");
             assert!(is_nan(result[2]), "{activation:?} in {dtype:?}");
             let grad = tensor(&[1.0; 3], &[3], dtype);
@@ -146,72 +186,6 @@ fn infinities_saturate_and_nan_stays() {
             ));
             assert_eq!(dx[..2], [0.0, 0.0], "slope of {activation:?} in {dtype:?}");
             assert!(is_nan(dx[2]), "slope of {activation:?} in {dtype:?}");
-        }
-    }
-}
-
-#[test]
-fn the_layouts_of_operand_and_gradient_do_not_matter() {
-    for dtype in dtypes() {
-        for (x, grad) in layouts(1, dtype)
-            .into_iter()
-            .zip(layouts(2, dtype).into_iter().rev())
-        {
-            let [flat_x, flat_grad] = [&x, &grad].map(|of| tensor(&read(of), &[72], dtype));
-            for activation in ACTIVATIONS {
-                let value = activation::forward::<Plain>(x.clone(), activation, dtype.into());
-                let flat = activation::forward::<Plain>(flat_x.clone(), activation, dtype.into());
-                assert_eq!(read(&value), read(&flat), "{activation:?} in {dtype:?}");
-                let dx = activation::backward::<Plain>(x.clone(), grad.clone(), activation);
-                let flat =
-                    activation::backward::<Plain>(flat_x.clone(), flat_grad.clone(), activation);
-                assert_eq!(
-                    read(&dx),
-                    read(&flat),
-                    "slope of {activation:?} in {dtype:?}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn every_length_is_computed_in_full() {
-    for dtype in dtypes() {
-        for n in [1, 2, 3, 31, 32, 33, 1000, 4099] {
-            let (x, grad) = (noisy(&[n], 1, dtype), noisy(&[n], 2, DType::F32));
-            let (numbers, gradients) = (read(&x), read(&grad));
-            for activation in ACTIVATIONS {
-                let what = format!("{activation:?} of {n} in {dtype:?}");
-                let result = activation::forward::<Plain>(x.clone(), activation, DType::F32.into());
-                let expected: Vec<_> = numbers.iter().map(|x| value(activation, *x)).collect();
-                let allowed = |i: usize| tolerance(numbers[i], expected[i]);
-                assert_near(&what, &result, &expected, allowed);
-                let dx = activation::backward::<Plain>(x.clone(), grad.clone(), activation);
-                if activation == Activation::Gelu && !has_exact_slope_of_gelu() {
-                    continue;
-                }
-                let expected: Vec<_> = numbers
-                    .iter()
-                    .zip(&gradients)
-                    .map(|(x, grad)| grad * slope(activation, *x))
-                    .collect();
-                let allowed = |i: usize| gradients[i].abs() * tolerance(numbers[i], expected[i]);
-                assert_near(&format!("slope of {what}"), &dx, &expected, allowed);
-            }
-        }
-    }
-}
-
-#[test]
-fn nothing_comes_of_nothing() {
-    for dtype in dtypes() {
-        let empty = || Plain::float_empty([0, 5].into(), &Default::default(), dtype.into());
-        for activation in ACTIVATIONS {
-            let value = activation::forward::<Plain>(empty(), activation, DType::F32.into());
-            assert_eq!(value.shape().as_slice(), [0, 5]);
-            let dx = activation::backward::<Plain>(empty(), empty(), activation);
-            assert_eq!((dx.dtype(), dx.shape().as_slice()), (dtype, &[0, 5][..]));
         }
     }
 }

@@ -1,83 +1,39 @@
 //! Chains of sums and products with small factors, compared with the host in F64.
 
-use burn::tensor::{DType, FloatDType, Shape, TensorData};
-use burn_amp::config::Precision;
 use burn_amp_kernels::affine::{self, Affine, Group, MomentOf, Rest};
-use burn_amp_tests::Plain;
-use burn_backend::{TensorMetadata, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
-/// The shape of `x`, the grid, and the shapes of the factors in the order of [`Affine::factors`].
+use super::{
+    prelude::*,
+    rows::{self, Float, epsilon, read, tensor},
+};
+
+/// The shape of `x`, the grid, and the shapes of the factors in the order of [`Affine::factors`]; an empty shape is of none.
 struct Case {
     shape: &'static [usize],
     grid: &'static [usize],
-    factors: [Option<&'static [usize]>; 4],
+    factors: [&'static [usize]; 4],
 }
 
-const fn case(
-    shape: &'static [usize],
-    grid: &'static [usize],
-    factors: [Option<&'static [usize]>; 4],
-) -> Case {
-    Case {
-        shape,
-        grid,
-        factors,
-    }
+/// Writes a table of cases, one in each line. A macro, because a table of structs would be formatted into several lines each.
+macro_rules! cases {
+    ($($shape:tt on $grid:tt by $before:tt $scale:tt $rescale:tt $after:tt;)+) => {
+        [$(Case { shape: &$shape, grid: &$grid, factors: [&$before, &$scale, &$rescale, &$after] }),+]
+    };
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 7] = cases! {
     // A batch norm, and one of odd sizes.
-    case(
-        &[4, 8, 6, 8],
-        &[4, 8, 6, 8],
-        [
-            Some(&[1, 8, 1, 1]),
-            Some(&[1, 8, 1, 1]),
-            None,
-            Some(&[1, 8, 1, 1]),
-        ],
-    ),
-    case(
-        &[3, 5, 7, 3],
-        &[3, 5, 7, 3],
-        [
-            Some(&[1, 5, 1, 1]),
-            Some(&[1, 5, 1, 1]),
-            None,
-            Some(&[1, 1, 1, 1]),
-        ],
-    ),
+    [4, 8, 6, 8] on [4, 8, 6, 8] by [1, 8, 1, 1] [1, 8, 1, 1] [] [1, 8, 1, 1];
+    [3, 5, 7, 3] on [3, 5, 7, 3] by [1, 5, 1, 1] [1, 5, 1, 1] [] [1, 1, 1, 1];
     // A group norm: the grid splits channels, and γ does not vary along the batch.
-    case(
-        &[2, 6, 20],
-        &[2, 3, 2, 20],
-        [
-            Some(&[2, 3, 1, 1]),
-            Some(&[2, 3, 2, 1]),
-            None,
-            Some(&[1, 3, 2, 1]),
-        ],
-    ),
+    [2, 6, 20] on [2, 3, 2, 20] by [2, 3, 1, 1] [2, 3, 2, 1] [] [1, 3, 2, 1];
     // A layer norm composed by hand, and an RMS norm.
-    case(
-        &[6, 5, 32],
-        &[6, 5, 32],
-        [
-            Some(&[6, 5, 1]),
-            Some(&[6, 5, 1]),
-            Some(&[1, 1, 32]),
-            Some(&[1, 1, 32]),
-        ],
-    ),
-    case(
-        &[30, 33],
-        &[30, 33],
-        [None, Some(&[30, 1]), Some(&[1, 33]), None],
-    ),
+    [6, 5, 32] on [6, 5, 32] by [6, 5, 1] [6, 5, 1] [1, 1, 32] [1, 1, 32];
+    [30, 33] on [30, 33] by [] [30, 1] [1, 33] [];
     // A bias.
-    case(&[64, 16], &[64, 16], [None, None, None, Some(&[1, 16])]),
-    case(&[2, 4096], &[2, 4096], [Some(&[2, 1]), None, None, None]),
-];
+    [64, 16] on [64, 16] by [] [] [] [1, 16];
+    [2, 4096] on [2, 4096] by [2, 1] [] [] [];
+};
 
 /// The dtypes of `x`: a chain in F64 is computed op by op.
 fn dtypes() -> Vec<DType> {
@@ -87,19 +43,11 @@ fn dtypes() -> Vec<DType> {
 }
 
 /// Numbers between -1 and 1, different for each seed.
-fn noise(count: usize, seed: usize) -> Vec<f64> {
-    let numbers = (0..count).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f64);
-    numbers.map(|number| number / 1001.0 - 1.0).collect()
-}
-
-fn tensor(values: &[f64], shape: &[usize], dtype: DType) -> FloatTensor<Plain> {
-    let data = TensorData::new(values.to_vec(), Shape::from(shape.to_vec())).convert_dtype(dtype);
-    Plain::float_from_data(data, &Default::default())
-}
-
-fn read(tensor: FloatTensor<Plain>) -> Vec<f64> {
-    let data = read_sync(Plain::float_into_data(tensor)).expect("the backend computes");
-    data.iter().collect()
+fn noise(count: usize, seed: u32) -> Vec<f64> {
+    rows::noise(count, seed)
+        .into_iter()
+        .map(|x| x / 4.0)
+        .collect()
 }
 
 /// The place in a tensor of `shape` that is broadcast to the grid, of the grid's element `at`.
@@ -127,14 +75,14 @@ struct Operands {
 
 impl Operands {
     fn new(case: &Case, dtype: DType, divides: bool, relu: bool) -> Self {
-        let count = case.shape.iter().product();
-        let x = tensor(&noise(count, 0), case.shape, dtype);
+        let x = tensor(&noise(case.shape.iter().product(), 0), case.shape, dtype);
         let mut seed = 0;
+        let [has_before, ..] = case.factors.map(|shape| !shape.is_empty());
         let factors = case.factors.map(|shape| {
-            shape.map(|shape| {
+            (!shape.is_empty()).then(|| {
                 seed += 1;
                 let mut values = noise(shape.iter().product(), seed);
-                if divides && seed == 1 + usize::from(case.factors[0].is_some()) {
+                if divides && seed == 1 + u32::from(has_before) {
                     // Divisors of at least 1/2, so that quotients stay below 8.
                     values
                         .iter_mut()
@@ -143,18 +91,15 @@ impl Operands {
                 (tensor(&values, shape, DType::F32), shape)
             })
         });
+        let tensors = factors.clone().map(|factor| Some(factor?.0));
         Self {
-            values: read(x.clone()),
+            values: read(&x),
             affine: Affine {
                 divides,
                 relu,
-                ..Affine::<()>::identity(case.grid.to_vec().into()).with_factors(
-                    factors
-                        .clone()
-                        .map(|factor| factor.map(|(factor, _)| factor)),
-                )
+                ..Affine::<()>::identity(case.grid.to_vec().into()).with_factors(tensors)
             },
-            factors: factors.map(|factor| factor.map(|(factor, shape)| (read(factor), shape))),
+            factors: factors.map(|factor| factor.map(|(factor, shape)| (read(&factor), shape))),
             grid: case.grid,
             x,
         }
@@ -206,32 +151,17 @@ impl Operands {
     }
 }
 
-fn epsilon(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => Precision::F16.epsilon(),
-        DType::BF16 => Precision::BF16.epsilon(),
-        _ => Precision::F32.epsilon(),
-    }
-}
-
 /// All numbers here are below 8, so a few roundings in F32 cost less than 16 epsilons; the result is rounded once more.
-fn assert_near(found: &[f64], expected: &[f64], dtype: DType, terms: usize, what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}");
+fn assert_near(found: Float, expected: &[f64], terms: usize, what: &str) {
     let in_f32 = 16.0 * epsilon(DType::F32) * terms as f64;
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let bound = in_f32 + epsilon(dtype) * expected.abs();
-        assert!(
-            (found - expected).abs() <= bound,
-            "{what}, {at}: {found}, expected {expected}"
-        );
-    }
+    rows::assert_near(what, &found, expected, |_| in_f32);
 }
 
 fn each(test: impl Fn(&Operands, DType, &str)) {
     for dtype in dtypes() {
         for (number, case) in CASES.iter().enumerate() {
             for (divides, relu) in [(false, false), (false, true), (true, false), (true, true)] {
-                if divides && case.factors[1].is_none() {
+                if divides && case.factors[1].is_empty() {
                     continue;
                 }
                 let what = format!("case {number} in {dtype:?}, divides {divides}, relu {relu}");
@@ -265,7 +195,7 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                     (to, shape.clone()),
                     "{what}"
                 );
-                assert_near(&read(found), &expected, to, 1, what);
+                assert_near(found, &expected, 1, what);
             }
         }
     });
@@ -276,7 +206,7 @@ fn gradients_are_those_of_the_host() {
     each(|operands, dtype, what| {
         let shape = operands.x.shape();
         let grad = tensor(&noise(operands.values.len(), 7), shape.as_slice(), dtype);
-        let grads = read(grad.clone());
+        let grads = read(&grad);
         let plus = noise(grads.len(), 9);
         // What sums and squares of `x` add varies along the dimensions of a group.
         let [first, second] =
@@ -311,7 +241,7 @@ fn gradients_are_those_of_the_host() {
             (DType::F32, shape),
             "{what}"
         );
-        assert_near(&read(found), &expected, DType::F32, 1, what);
+        assert_near(found, &expected, 1, what);
 
         for group in [Group::First, Group::Second, Group::All] {
             let Some(kept) = operands.affine.kept(group) else {
@@ -339,7 +269,7 @@ fn gradients_are_those_of_the_host() {
                 (sums.of_product, operands.sums(kept.as_slice(), product)),
             ] {
                 assert_eq!(found.shape(), kept, "{what}, {group:?}");
-                assert_near(&read(found), &expected, DType::F32, terms, what);
+                assert_near(found, &expected, terms, what);
             }
         }
     });
@@ -355,17 +285,15 @@ fn moments_are_those_of_the_host() {
             (&[16, 16, 4, 24], &[1, 1, 1, 24]),
             (&[4, 8, 6, 8], &[1, 1, 1, 1]),
         ] {
-            let operands = Operands::new(
-                &Case {
-                    shape,
-                    grid: shape,
-                    factors: [Some(kept), None, None, None],
-                },
-                dtype,
-                false,
-                false,
-            );
-            let moment = |squared, mean| {
+            let factors = [&kept[..], &[], &[], &[]];
+            let case = Case {
+                shape,
+                grid: shape,
+                factors,
+            };
+            let operands = Operands::new(&case, dtype, false, false);
+            let terms = operands.values.len() / kept.iter().product::<usize>();
+            for (squared, mean) in [(false, false), (true, false), (false, true), (true, true)] {
                 let moment = MomentOf {
                     grid: shape.to_vec().into(),
                     before: operands.affine.before.clone(),
@@ -373,22 +301,14 @@ fn moments_are_those_of_the_host() {
                     squared,
                     mean,
                 };
-                let moment = affine::moment::<Plain>(operands.x.clone(), moment);
-                read(moment)
-            };
-            let what = format!("{shape:?} kept {kept:?} in {dtype:?}");
-            let terms = operands.values.len() / kept.iter().product::<usize>();
-            let centered = |at| operands.centered(at);
-            let squares = |at| operands.centered(at).powi(2);
-            let (sum, square) = (operands.sums(kept, centered), operands.sums(kept, squares));
-            assert_near(&moment(false, false), &sum, DType::F32, terms, &what);
-            assert_near(&moment(true, false), &square, DType::F32, terms, &what);
-            let over =
-                |sums: &[f64]| -> Vec<f64> { sums.iter().map(|sum| sum / terms as f64).collect() };
-            let what = format!("means, {what}");
-            let (mean, mean_square) = (moment(false, true), moment(true, true));
-            assert_near(&mean, &over(&sum), DType::F32, terms, &what);
-            assert_near(&mean_square, &over(&square), DType::F32, terms, &what);
+                let found = affine::moment::<Plain>(operands.x.clone(), moment);
+                let power = if squared { 2 } else { 1 };
+                let sums = operands.sums(kept, |at| operands.centered(at).powi(power));
+                let over = if mean { terms as f64 } else { 1.0 };
+                let expected: Vec<_> = sums.iter().map(|sum| sum / over).collect();
+                let what = format!("{shape:?} kept {kept:?} in {dtype:?}, {squared}, {mean}");
+                assert_near(found, &expected, terms, &what);
+            }
         }
     }
 }
@@ -401,7 +321,7 @@ fn elements_keep_their_places_whatever_the_layout() {
         let values = noise(192, 0);
         let last = tensor(&values, &[2, 3, 8, 4], dtype);
         let x = Plain::float_permute(last, &[0, 3, 1, 2]);
-        let values = read(x.clone());
+        let values = read(&x);
         let scale = tensor(&[1.0, 2.0, 3.0, 4.0], &[1, 4, 1, 1], DType::F32);
         let affine = Affine {
             scale: Some(scale),
@@ -411,20 +331,14 @@ fn elements_keep_their_places_whatever_the_layout() {
             .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)
             .collect();
         let found = affine::forward::<Plain>(x.clone(), affine.clone(), None, FloatDType::F32);
-        assert_near(&read(found), &expected, DType::F32, 1, "the chain");
+        assert_near(found, &expected, 1, "the chain");
         let grad = tensor(&noise(192, 3), &shape, dtype);
-        let grads = read(grad.clone());
+        let grads = read(&grad);
         let sums = affine::sums::<Plain>(x, affine, grad, Group::First);
         let mut expected = [0.0; 4];
         for at in 0..192 {
             expected[place(at, &shape, &[1, 4, 1, 1])] += grads[at] * values[at];
         }
-        assert_near(
-            &read(sums.of_product),
-            &expected,
-            DType::F32,
-            48,
-            "the sums",
-        );
+        assert_near(sums.of_product, &expected, 48, "the sums");
     }
 }

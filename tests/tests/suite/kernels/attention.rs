@@ -1,12 +1,8 @@
 //! Attention as one op, compared with Burn's composition of it in F32, and its gradients with those of Burn's `Autodiff`.
 
-use burn::tensor::{
-    Bool, DType, Tensor, TensorData, TensorPrimitive,
-    backend::{AutodiffBackend, Backend},
-    ops::{AttentionModuleOptions, FloatTensor, attention::attention_fallback},
-};
+use burn::tensor::ops::{AttentionModuleOptions, attention::attention_fallback};
 use burn_amp_kernels::attention::Attention;
-use burn_amp_tests::PlainAutodiff;
+use burn_amp_tests::prelude::*;
 
 /// The backend of the reference. On burn-cubecl 0.21.0, the composition has other gradients where a query has no keys.
 type Reference = burn::backend::Autodiff<burn::backend::Flex>;
@@ -26,75 +22,40 @@ struct Case {
     options: AttentionModuleOptions,
 }
 
-fn cases() -> Vec<Case> {
-    let plain = || Case {
-        name: "plain",
+fn case(name: &'static str, change: fn(&mut Case)) -> Case {
+    let mut case = Case {
+        name,
         positions: [6, 6],
         is_masked: false,
         bias: None,
         options: AttentionModuleOptions::default(),
     };
+    change(&mut case);
+    case
+}
+
+fn cases() -> Vec<Case> {
     vec![
-        plain(),
-        Case {
-            name: "to other positions",
-            positions: [5, 9],
-            ..plain()
-        },
-        Case {
-            name: "masked",
-            is_masked: true,
-            ..plain()
-        },
-        Case {
-            name: "causal",
-            options: AttentionModuleOptions {
-                is_causal: true,
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "causal with fewer keys than queries",
-            positions: [7, 4],
-            options: AttentionModuleOptions {
-                is_causal: true,
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a scale",
-            options: AttentionModuleOptions {
-                scale: Some(0.7),
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a soft cap",
-            options: AttentionModuleOptions {
-                softcap: Some(1.5),
-                ..Default::default()
-            },
-            ..plain()
-        },
-        Case {
-            name: "with a bias",
-            bias: Some([BATCH, HEADS, 6, 6]),
-            ..plain()
-        },
-        Case {
-            name: "with everything, and a bias per head",
-            is_masked: true,
-            bias: Some([1, HEADS, 6, 6]),
-            options: AttentionModuleOptions {
+        case("plain", |_| {}),
+        case("to other positions", |it| it.positions = [5, 9]),
+        case("masked", |it| it.is_masked = true),
+        case("causal", |it| it.options.is_causal = true),
+        case("causal with fewer keys than queries", |it| {
+            it.positions = [7, 4];
+            it.options.is_causal = true;
+        }),
+        case("with a scale", |it| it.options.scale = Some(0.7)),
+        case("with a soft cap", |it| it.options.softcap = Some(1.5)),
+        case("with a bias", |it| it.bias = Some([BATCH, HEADS, 6, 6])),
+        case("with everything, and a bias per head", |it| {
+            it.is_masked = true;
+            it.bias = Some([1, HEADS, 6, 6]);
+            it.options = AttentionModuleOptions {
                 scale: Some(0.4),
                 softcap: Some(2.0),
                 is_causal: true,
-            },
-            ..plain()
-        },
+            };
+        }),
     ]
 }
 
@@ -110,7 +71,6 @@ fn results<B: AutodiffBackend>(
     dtype: DType,
     compute: impl Fn(Attention<B>) -> FloatTensor<B>,
 ) -> Results {
-    let device = Default::default();
     let [queries, keys] = case.positions;
     let shapes = [queries, keys, keys].map(|n| [BATCH, HEADS, n, WIDTH]);
     let mut seed = 1;
@@ -119,7 +79,7 @@ fn results<B: AutodiffBackend>(
         let values = super::rows::noise(shape.iter().product(), seed);
         // Rounded to the dtype, so that all dtypes compute from the same numbers.
         let data = TensorData::new(values, shape).convert_dtype(DType::F16);
-        Tensor::<B, 4>::from_data(data.convert::<f32>(), &device)
+        Tensor::<B, 4>::from_data(data.convert::<f32>(), &here())
     };
     let leaves: Vec<_> = shapes
         .into_iter()
@@ -131,7 +91,7 @@ fn results<B: AutodiffBackend>(
         let pair = |i: usize| i * 7 % 5 < 2 || i / keys % queries == queries - 1;
         let mask: Vec<_> = (0..BATCH * HEADS * queries * keys).map(pair).collect();
         let shape = [BATCH, HEADS, queries, keys];
-        Tensor::<B, 4, Bool>::from_data(TensorData::new(mask, shape), &device).into_primitive()
+        Tensor::<B, 4, Bool>::from_data(TensorData::new(mask, shape), &here()).into_primitive()
     });
     let operand = |i: usize| primitive(leaves[i].clone().cast(dtype));
     let output = compute(Attention {

@@ -1,13 +1,8 @@
 //! Concatenation and its inverse, compared with Burn's ops bit by bit: they only move values.
 
-use burn::tensor::{
-    Tensor, TensorData, TensorMetadata, TensorPrimitive, backend::AutodiffBackend,
-    ops::FloatTensorOps,
-};
 use burn_amp_kernels::cat;
-use burn_amp_tests::{Plain, PlainAutodiff, References};
 
-use super::rows::{Float, dtypes, noisy, read};
+use super::prelude::*;
 
 /// So many tensors that can be put side by side in dimension `dim`. Some are empty there, and some lie in memory in
 /// another order.
@@ -19,7 +14,7 @@ fn parts(count: usize, dim: usize, dtype: burn::tensor::DType) -> Vec<Float> {
             let seed = at as u32;
             if shape[dim] == 0 {
                 // CUDA refuses to write no elements.
-                Plain::float_empty(shape.into(), &Default::default(), dtype.into())
+                Plain::float_empty(shape.into(), &here(), dtype.into())
             } else if at % 3 == 1 {
                 let last = noisy(&[shape[0], shape[2], shape[1]], seed, dtype);
                 Plain::float_permute(last, &[0, 2, 1])
@@ -90,11 +85,10 @@ fn gradients<B>(
 where
     B: AutodiffBackend,
 {
-    let device = Default::default();
     let tensor = |at: usize, columns: usize| {
         let values = (0..3 * columns).map(|i| ((i * 7 + at) % 11) as f32);
         let data = TensorData::new(values.collect::<Vec<_>>(), [3, columns]);
-        Tensor::<B, 2>::from_data(data, &device)
+        Tensor::<B, 2>::from_data(data, &here())
     };
     let parts: Vec<_> = (0..count)
         .map(|at| match at % 2 {

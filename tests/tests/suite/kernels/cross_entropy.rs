@@ -1,123 +1,89 @@
-//! One log-probability per row and its gradient, compared with the host, and Burn's cross entropy loss under Amp.
+//! One log-probability per row and its gradient, and Burn's cross entropy loss under Amp.
 
-use burn::{
-    nn::loss::CrossEntropyLossConfig,
-    tensor::{
-        DType, Int, Tensor, TensorData, TensorMetadata,
-        activation::log_softmax,
-        backend::AutodiffBackend,
-        ops::{IntTensor, IntTensorOps},
-    },
-};
-use burn_amp::config::{Class, Op};
-use burn_amp_kernels::cross_entropy;
-use burn_amp_tests::{
-    AmpAutodiff, Compute, Plain, PlainAutodiff, References, computing_in, in_f16, policy, within,
-};
+use burn::tensor::{activation, ops::IntTensorOps};
+use burn_amp_kernels::{cross_entropy, log_softmax};
 
-use super::rows::{
-    Float, SHAPES, assert_near, dtypes, epsilon, last, layouts, noise, noisy, read, right_halves,
-    slack, tensor, wide,
-};
+use super::log_softmax::{of_logarithm, on_host};
+use super::prelude::*;
 
 type B = AmpAutodiff;
 
-/// One target per row: the first class, the last one, and others.
+/// The log-probabilities of targets, and the gradients of `x` where theirs are g.
+struct AtTargets;
+
+impl AtTargets {
+    /// One target per row: the first class, the last one, and others.
+    fn target(row: usize, n: usize) -> usize {
+        [0, n - 1, row * 7 % n][row % 3]
+    }
+
+    /// A gradient in [-4, 4].
+    fn g(row: usize) -> f64 {
+        (row * 7919 % 129) as f64 / 16.0 - 4.0
+    }
+}
+
+impl OnLines for AtTargets {
+    const ALONG_ALL: bool = false;
+    // On CUDA, gathering no elements fails in burn-cubecl: a launch without cubes is refused.
+    const TAKES_NOTHING: bool = cfg!(not(feature = "cuda"));
+
+    fn run<B: Device>(&self, operands: &[Float], dim: usize) -> Vec<Float> {
+        let x = || operands[0].clone();
+        let mut of_rows = x().shape();
+        let n = of_rows[dim];
+        of_rows[dim] = 1;
+        let rows = of_rows.num_elements();
+        let targets = TensorData::new(targets(rows, n), of_rows.clone());
+        let dtype = Tensor::<Plain, 1, Int>::from_ints([0], &here()).dtype();
+        let targets = || {
+            let targets = targets.clone().convert_dtype(dtype);
+            Plain::int_from_data(targets, &here())
+        };
+        let found = log_softmax::forward::<Plain>(x(), dim, wide(x().dtype()).into());
+        let sums = || found.log_sum_exp.clone();
+        let g: Vec<_> = (0..rows).map(Self::g).collect();
+        let g = tensor(&g, of_rows.as_slice(), DType::F32);
+        vec![
+            cross_entropy::forward::<B>(found.output.clone(), x(), sums(), targets()),
+            cross_entropy::backward::<B>(x(), sums(), targets(), g),
+        ]
+    }
+
+    fn dtypes(&self, operands: &[DType]) -> Vec<DType> {
+        vec![wide(operands[0]), operands[0]]
+    }
+
+    fn host(&self, operands: &[Float], dim: usize) -> Host<'_> {
+        let n = operands[0].shape()[dim];
+        let near = of_logarithm(n);
+        let slack = slack(DType::F32, n);
+        Box::new(move |line| {
+            let (target, log) = (Self::target(line.row, n), on_host(&line.of[0]));
+            let dx = |(at, log): (usize, &f64)| {
+                let one_hot = f64::from(u8::from(at == target));
+                // |g| is at most 4; the relative error of a probability is the absolute error of its exponent.
+                (Self::g(line.row) * (one_hot - log.exp()), 4.0 * slack)
+            };
+            vec![
+                vec![near(log[target])],
+                log.iter().enumerate().map(dx).collect(),
+            ]
+        })
+    }
+}
+
 fn targets(rows: usize, n: usize) -> Vec<i64> {
     (0..rows)
-        .map(|row| [0, n - 1, row * 7 % n][row % 3] as i64)
+        .map(|row| AtTargets::target(row, n) as i64)
         .collect()
 }
 
-fn on_device(targets: &[i64], shape: &[usize]) -> IntTensor<Plain> {
-    let data = TensorData::new(targets.to_vec(), shape.to_vec());
-    let dtype = Tensor::<Plain, 1, Int>::from_ints([0], &Default::default()).dtype();
-    Plain::int_from_data(data.convert_dtype(dtype), &Default::default())
-}
-
-fn log_sum_exp(x: &[f64]) -> f64 {
-    let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(*x));
-    max + x.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
-}
-
-fn assert_at(x: &Float) {
-    let n = last(x);
-    let mut of_rows = x.shape().as_slice().to_vec();
-    *of_rows.last_mut().unwrap() = 1;
-    let rows: usize = of_rows.iter().product();
-    let targets = targets(rows, n);
-    let grad = noise(rows, 9);
-    let statistics = || {
-        burn_amp_kernels::log_softmax::forward::<Plain>(
-            x.clone(),
-            of_rows.len() - 1,
-            DType::F32.into(),
-        )
-        .log_sum_exp
-    };
-    let indices = || on_device(&targets, &of_rows);
-    let g = || tensor(&grad, &of_rows, DType::F32);
-    let values = read(x);
-    let slack = slack(DType::F32, n);
-
-    let output = burn_amp_kernels::log_softmax::forward::<Plain>(
-        x.clone(),
-        of_rows.len() - 1,
-        wide(x.dtype()).into(),
-    )
-    .output;
-    let found = cross_entropy::forward::<Plain>(output, x.clone(), statistics(), indices());
-    assert_eq!(
-        (found.dtype(), found.shape().as_slice()),
-        (wide(x.dtype()), &of_rows[..])
-    );
-    let expected: Vec<_> = values
-        .chunks(n)
-        .zip(&targets)
-        .map(|(x, target)| x[*target as usize] - log_sum_exp(x))
-        .collect();
-    assert_near("at", &found, &expected, |i| {
-        slack + 4.0 * f64::from(f32::EPSILON) * expected[i].abs().max(16.0)
-    });
-
-    let expected: Vec<_> = values
-        .chunks(n)
-        .zip(&targets)
-        .zip(&grad)
-        .flat_map(|((x, target), g)| {
-            let log_sum_exp = log_sum_exp(x);
-            x.iter().enumerate().map(move |(at, x)| {
-                let one_hot = f64::from(u8::from(at as i64 == *target));
-                g * (one_hot - (x - log_sum_exp).exp())
-            })
-        })
-        .collect();
-    for dx in [
-        cross_entropy::backward::<Plain>(x.clone(), statistics(), indices(), g()),
-        cross_entropy::backward::<References>(x.clone(), statistics(), indices(), g()),
-    ] {
-        assert_eq!((dx.dtype(), dx.shape()), (x.dtype(), x.shape()));
-        // |g| is at most 4; the relative error of a probability is the absolute error of its exponent.
-        assert_near("at backward", &dx, &expected, |_| 4.0 * slack);
-    }
-}
-
 #[test]
-fn rows_of_any_length_and_number_are_as_the_host_computes() {
+fn log_probabilities_and_their_gradients_are_as_the_host_computes() {
+    law::holds(&AtTargets);
     for dtype in dtypes() {
-        for shape in SHAPES {
-            assert_at(&noisy(shape, 1, dtype));
-        }
-    }
-}
-
-#[test]
-fn layouts_do_not_matter() {
-    for dtype in dtypes() {
-        assert_at(&right_halves(1, dtype));
-        for x in layouts(3, dtype) {
-            assert_at(&x);
-        }
+        law::sizes_hold::<References, _>(&AtTargets, dtype);
     }
 }
 
@@ -125,26 +91,25 @@ fn layouts_do_not_matter() {
 fn loss_and_gradient<B: AutodiffBackend>(
     with: impl Fn(CrossEntropyLossConfig) -> CrossEntropyLossConfig,
 ) -> (f32, Vec<f32>) {
-    let device = Default::default();
     let [rows, inner, n] = [12, 8, 40];
     let values = |elements, seed, shape: [usize; 2]| {
         let values: Vec<f32> = noise(elements, seed)
             .into_iter()
             .map(|x| x as f32)
             .collect();
-        Tensor::<B, 2>::from_data(TensorData::new(values, shape), &device)
+        Tensor::<B, 2>::from_data(TensorData::new(values, shape), &here())
     };
     let weight = values(inner * n, 1, [inner, n]).require_grad();
     // The logits are stored low, like those of a linear layer.
     let logits = values(rows * inner, 2, [rows, inner]).matmul(weight.clone());
     let data = TensorData::new(targets(rows, n), [rows]);
-    let targets = Tensor::<B, 1, Int>::from_data(data, &device);
+    let targets = Tensor::<B, 1, Int>::from_data(data, &here());
     let loss = with(CrossEntropyLossConfig::new())
-        .init(&device)
+        .init(&here())
         .forward(logits, targets);
     let grads = loss.backward();
-    let gradient = weight.grad(&grads).unwrap().into_data().to_vec().unwrap();
-    (loss.into_data().to_vec::<f32>().unwrap()[0], gradient)
+    let gradient = weight.grad(&grads).unwrap().values();
+    (loss.values()[0], gradient)
 }
 
 policy!(Fused, computing_in(Compute::F16));
@@ -156,7 +121,7 @@ policy!(
 
 #[test]
 fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
-    let _policy = burn_amp_tests::enter::<Fused>();
+    let _policy = enter::<Fused>();
     let plain = |config: CrossEntropyLossConfig| config;
     let padded = |config: CrossEntropyLossConfig| config.with_pad_tokens(Some(vec![0, 39]));
     let weighted = |config: CrossEntropyLossConfig| config.with_weights(Some(vec![0.5; 40]));
@@ -187,14 +152,13 @@ fn burns_cross_entropy_has_the_loss_and_the_gradient_of_f32() {
 /// Every op that reads the result of a log-softmax gets the values that the tensor holds.
 #[test]
 fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor() {
-    let _policy = burn_amp_tests::enter::<Fused>();
-    let device = Default::default();
+    let _policy = enter::<Fused>();
     let values: Vec<f32> = noise(24, 3).into_iter().map(|x| x as f32).collect();
-    let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &device);
-    let x = x.matmul(Tensor::eye(6, &device));
+    let x = Tensor::<B, 2>::from_data(TensorData::new(values, [4, 6]), &here());
+    let x = x.matmul(Tensor::eye(6, &here()));
     for dim in 0..2 {
-        let log = log_softmax(x.clone(), dim);
-        let all = log.clone().into_data().to_vec::<f32>().unwrap();
+        let log = activation::log_softmax(x.clone(), dim);
+        let all = log.clone().values();
         for (dim, shape) in [
             (0, [1, 6]),
             (0, [4, 6]),
@@ -204,13 +168,8 @@ fn only_one_element_per_row_along_the_last_dimension_is_read_beside_the_tensor()
         ] {
             let indices: Vec<i64> = (0..shape[0] * shape[1]).map(|at| at as i64 % 4).collect();
             let at =
-                Tensor::<B, 2, Int>::from_data(TensorData::new(indices.clone(), shape), &device);
-            let found = log
-                .clone()
-                .gather(dim, at)
-                .into_data()
-                .to_vec::<f32>()
-                .unwrap();
+                Tensor::<B, 2, Int>::from_data(TensorData::new(indices.clone(), shape), &here());
+            let found = log.clone().gather(dim, at).values();
             for (place, found) in found.iter().enumerate() {
                 let (row, column) = (place / shape[1], place % shape[1]);
                 let index = indices[place] as usize;
@@ -235,16 +194,15 @@ fn a_log_softmax_that_is_apart_has_the_same_loss() {
 
 #[test]
 fn large_logits_keep_the_digits_of_the_loss() {
-    let _policy = burn_amp_tests::enter::<Fused>();
+    let _policy = enter::<Fused>();
     fn loss<B: AutodiffBackend>() -> f32 {
-        let device = Default::default();
-        let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &device);
+        let logits = Tensor::<B, 2>::from_floats([[0.25, 1.0, -0.5], [2.0, 0.0, 0.75]], &here());
         let logits = logits + 10_000.0;
-        let targets = Tensor::from_ints([1, 0], &device);
+        let targets = Tensor::from_ints([1, 0], &here());
         let loss = CrossEntropyLossConfig::new()
-            .init(&device)
+            .init(&here())
             .forward(logits, targets);
-        loss.into_data().to_vec::<f32>().unwrap()[0]
+        loss.values()[0]
     }
     let (found, expected) = (loss::<B>(), loss::<PlainAutodiff>());
     assert!(

@@ -1,9 +1,7 @@
 //! The flags of lists of tensors, compared with those that the host computes.
 
-use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp_kernels::{finite, unscale};
-use burn_amp_tests::{Plain, References};
-use burn_backend::read_sync;
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 
@@ -36,10 +34,6 @@ fn values(dtype: DType, elements: usize, other: Option<(usize, f64)>) -> Vec<f64
     values
 }
 
-fn read(tensor: Float) -> TensorData {
-    read_sync(Plain::float_into_data(tensor)).unwrap()
-}
-
 /// The flags that `not_finite`, `unscale` and their references return.
 fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     let list = || tensors.to_vec();
@@ -50,12 +44,12 @@ fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
         unscale::unscale::<References>(list(), 0.5).pop().unwrap(),
     ]
     .map(|flags| {
-        let flags = read(flags);
+        let data = read_sync(Plain::float_into_data(flags)).unwrap();
         assert_eq!(
-            (flags.dtype, flags.shape.as_slice()),
-            (DType::F32, [tensors.len()].as_slice())
+            (data.dtype, &*data.shape),
+            (DType::F32, &[tensors.len()][..])
         );
-        flags.to_vec().unwrap()
+        data.to_vec().unwrap()
     })
 }
 
@@ -113,10 +107,7 @@ fn layouts_and_empty_tensors_are_seen_through() {
             (float(tensor(bad()).slice([1..3, 0..3])), 0.0),
             (float(tensor(bad()).slice([0..1, 0..4]).expand([5, 4])), 0.0),
             (float(tensor(bad()).slice([1..2, 0..4]).expand([5, 4])), 1.0),
-            (
-                float(Tensor::empty([0, 4], (&Default::default(), dtype))),
-                0.0,
-            ),
+            (float(Tensor::empty([0, 4], (&here(), dtype))), 0.0),
         ];
         let (tensors, expected): (Vec<_>, Vec<_>) = cases.into_iter().unzip();
         for found in flags(&tensors) {

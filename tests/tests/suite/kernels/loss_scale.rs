@@ -1,20 +1,15 @@
 //! The scale on the device, compared with `LossScaling::next`, and gradients that are unscaled by it.
 
-use burn::tensor::{DType, TensorData, ops::FloatTensorOps};
-use burn_amp::{
-    config::{DynamicLossScale, LossScaling},
-    scaling::Outcome,
-};
+use burn_amp::config::LossScaling;
 use burn_amp_kernels::loss_scale;
-use burn_amp_tests::{Plain, References};
-use burn_backend::read_sync;
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 
 type Float = burn::tensor::ops::FloatTensor<Plain>;
 
 fn tensor(values: &[f32]) -> Float {
-    Plain::float_from_data(TensorData::from(values), &Default::default())
+    Plain::float_from_data(TensorData::from(values), &here())
 }
 
 fn read(tensor: Float) -> Vec<f32> {
@@ -115,19 +110,12 @@ fn gradients_are_unscaled_or_zeros() {
             for shape in [[1, 1, 1], [2, 3, 5], [4, 8, 64], [0, 2, 2]] {
                 let elements: usize = shape.iter().product();
                 let values: Vec<_> = (0..elements).map(|at| at as f64 - 7.0).collect();
-                let gradient = || float(&values, shape, dtype);
-                for unscaled in [
-                    loss_scale::unscale_unless_overflowed::<Plain>(
-                        gradient(),
-                        before.clone(),
-                        after.clone(),
-                    ),
-                    loss_scale::unscale_unless_overflowed::<References>(
-                        gradient(),
-                        before.clone(),
-                        after.clone(),
-                    ),
+                let (gradient, after) = (float(&values, shape, dtype), after.clone());
+                for unscale in [
+                    loss_scale::unscale_unless_overflowed::<Plain>,
+                    loss_scale::unscale_unless_overflowed::<References>,
                 ] {
+                    let unscaled = unscale(gradient.clone(), before.clone(), after.clone());
                     let data = read_sync(Plain::float_into_data(unscaled)).unwrap();
                     assert_eq!(
                         (data.dtype, data.shape.as_slice()),
@@ -148,20 +136,15 @@ fn gradients_are_unscaled_or_zeros() {
                 true => 0.0,
                 false => x / 64.0,
             });
-            assert_eq!(read(unscaled).map_bits(), expected.to_vec().map_bits());
+            assert_eq!(bits(&read(unscaled)), bits(&expected));
         }
     }
 }
 
-trait MapBits {
-    fn map_bits(self) -> Vec<Option<u32>>;
-}
-
-impl MapBits for Vec<f32> {
-    /// The bits of each number, or `None` for NaN, which has many encodings.
-    fn map_bits(self) -> Vec<Option<u32>> {
-        self.into_iter()
-            .map(|x| (!x.is_nan()).then_some(x.to_bits()))
-            .collect()
-    }
+/// The bits of each number, or `None` for NaN, which has many encodings.
+fn bits(values: &[f32]) -> Vec<Option<u32>> {
+    values
+        .iter()
+        .map(|x| (!x.is_nan()).then_some(x.to_bits()))
+        .collect()
 }

@@ -7,10 +7,11 @@ mod attention;
 mod cat;
 mod cross_entropy;
 mod finite;
+mod graph;
+mod law;
 mod layer_norm;
 mod log_softmax;
 mod loss_scale;
-mod masked_softmax;
 mod optimizer;
 mod own;
 mod rows;
@@ -21,25 +22,31 @@ mod squares;
 mod unscale;
 mod weight_product;
 
-use burn::tensor::{
-    DType, TensorData,
-    backend::Backend,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::Plain;
-use burn_backend::Shape;
+use burn_amp_tests::prelude::*;
 
 /// The float dtypes in which the device computes.
 fn dtypes() -> Vec<DType> {
-    let device = Default::default();
     [DType::F16, DType::BF16, DType::F32, DType::F64]
         .into_iter()
-        .filter(|dtype| Plain::supports_dtype(&device, *dtype))
+        .filter(|dtype| Plain::supports_dtype(&here(), *dtype))
         .collect()
 }
 
 /// A tensor of `values`, rounded to `dtype`.
 fn float<const D: usize>(values: &[f64], shape: [usize; D], dtype: DType) -> FloatTensor<Plain> {
-    let data = TensorData::new(values.to_vec(), Shape::from(shape)).convert_dtype(dtype);
-    Plain::float_from_data(data, &Default::default())
+    rows::tensor(values, &shape, dtype)
+}
+
+/// What most of these tests name.
+mod prelude {
+    pub use burn_amp_tests::prelude::*;
+
+    pub(super) use super::{
+        graph::{InGraph, SHAPE, Tracked},
+        law::{self, Device, EXACT, Host, Near, OnLines, assert_lines, places_hold},
+        rows::{
+            Float, along, assert_near, dtypes, epsilon, last, layouts, noise, noisy, read, slack,
+            special_rows, tensor, wide,
+        },
+    };
 }

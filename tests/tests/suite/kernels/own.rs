@@ -1,12 +1,10 @@
 //! A kernel of one's own, which has nothing but a reference, compared with Burn's ops.
 
-use burn::tensor::{Tensor, TensorPrimitive};
 use burn_amp_kernels::{
-    AmpBackend, Kernel,
+    Kernel,
     kernel::{Meta, Tensors, TensorsOf},
 };
-use burn_amp_tests::{Plain, PlainAutodiff};
-use burn_backend::{DType, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 /// The square of a tensor times a factor, and the sum of its columns.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ fn run<B: AmpBackend>(x: &Tensor<B, 2>) -> [Tensor<B, 2>; 2] {
 
 #[test]
 fn every_backend_computes_its_reference() {
-    let x = Tensor::<Plain, 2>::from_data(X, &Default::default());
+    let x = Tensor::<Plain, 2>::from_data(X, &here());
     let [squares, sums] = run(&x);
     let expected = x.clone() * x * 0.5;
     assert_eq!(squares.into_data(), expected.clone().into_data());
@@ -50,7 +48,7 @@ fn every_backend_computes_its_reference() {
 
 #[test]
 fn a_graph_has_the_gradients_of_its_reference() {
-    let leaf = || Tensor::<PlainAutodiff, 2>::from_data(X, &Default::default()).require_grad();
+    let leaf = || Tensor::<PlainAutodiff, 2>::from_data(X, &here()).require_grad();
     let x = leaf();
     let [squares, sums] = run(&x);
     let grads = ((squares * 3.0).sum() + sums.sum()).backward();

@@ -1,35 +1,59 @@
-//! Sign masks, compared with Burn's own backward pass of a ReLU.
+//! Sign masks: the gradient of a ReLU.
 
-use burn::tensor::{
-    DType, TensorData, bf16, f16,
-    ops::{ActivationOps, FloatTensorOps},
-};
+use burn::tensor::{bf16, f16};
 use burn_amp_kernels::sign_mask;
-use burn_amp_tests::Plain;
 
-use super::rows::{Float, dtypes, layouts, noisy, read};
+use super::prelude::*;
 
-/// Checks that the gradient passes where Burn lets it pass.
-fn assert_as_burn(what: &str, x: Float, gradient: Float) {
-    let expected = read(&Plain::relu_backward(x.clone(), gradient.clone()));
-    let masked = read(&sign_mask::zeroed::<Plain>(
-        gradient,
-        sign_mask::not_positive::<Plain>(x.clone(), None),
-        None,
-    ));
-    let results = read(&x).into_iter().zip(masked.into_iter().zip(expected));
-    for (x, (masked, expected)) in results {
-        // Burn's backends disagree on the gradient of NaN.
-        assert!(
-            masked == expected || x.is_nan(),
-            "{what}, {x}: {masked} for {expected}"
-        );
+/// A gradient, where the operand lets it pass.
+struct Zeroed;
+
+impl OnLines for Zeroed {
+    const OPERANDS: usize = 2;
+    const SHAPES: &[&[usize]] = &[
+        &[1],
+        &[2],
+        &[31],
+        &[32],
+        &[33],
+        &[63],
+        &[64],
+        &[65],
+        &[1000],
+        &[4099],
+        &[0],
+    ];
+
+    fn run<B: Device>(&self, operands: &[Float], _dim: usize) -> Vec<Float> {
+        let mask = sign_mask::not_positive::<B>(operands[0].clone(), None);
+        vec![sign_mask::zeroed::<B>(operands[1].clone(), mask, None)]
+    }
+
+    fn dtypes(&self, operands: &[DType]) -> Vec<DType> {
+        vec![operands[1]]
+    }
+
+    fn host(&self, _operands: &[Float], _dim: usize) -> Host<'_> {
+        Box::new(|line| {
+            // Burn's backends disagree on the gradient of NaN.
+            let near = |(x, g): (&f64, &f64)| {
+                (
+                    if *x > 0.0 { *g } else { 0.0 },
+                    if x.is_nan() { f64::INFINITY } else { EXACT },
+                )
+            };
+            vec![line.of[0].iter().zip(&line.of[1]).map(near).collect()]
+        })
     }
 }
 
 #[test]
-fn every_number_in_half_precision_is_masked_as_burn_masks_it() {
-    let device = Default::default();
+fn a_mask_lets_pass_what_is_positive() {
+    law::holds(&Zeroed);
+}
+
+#[test]
+fn every_number_in_half_precision_is_masked() {
     let bits = || 0..=u16::MAX;
     let all = |dtype| match dtype {
         DType::F16 => Some(TensorData::new(
@@ -44,29 +68,10 @@ fn every_number_in_half_precision_is_masked_as_burn_masks_it() {
     };
     for dtype in dtypes() {
         if let Some(data) = all(dtype) {
-            let x = Plain::float_from_data(data, &device);
-            assert_as_burn(&format!("{dtype:?}"), x, noisy(&[1 << 16], 1, dtype));
-        }
-    }
-}
-
-#[test]
-fn masks_of_any_length_are_those_of_burn() {
-    for dtype in dtypes() {
-        for n in [1, 2, 31, 32, 33, 63, 64, 65, 1000, 4099] {
-            let (x, gradient) = (noisy(&[n], 1, dtype), noisy(&[n], 2, dtype));
-            assert_as_burn(&format!("{n} of {dtype:?}"), x, gradient);
-        }
-    }
-}
-
-#[test]
-fn the_layouts_of_operand_and_gradient_do_not_matter() {
-    for dtype in dtypes() {
-        for x in layouts(1, dtype) {
-            for gradient in layouts(2, dtype) {
-                assert_as_burn(&format!("{dtype:?}"), x.clone(), gradient);
-            }
+            let x = Plain::float_from_data(data, &here());
+            let operands = [x, noisy(&[1 << 16], 1, dtype)];
+            assert_lines(&Zeroed, "all numbers", &operands, 0);
+            law::assert_lines_on::<References, _>(&Zeroed, "all numbers", &operands, 0);
         }
     }
 }
@@ -86,17 +91,5 @@ fn a_mask_in_the_order_of_another_tensor_is_the_same_mask() {
                 assert_eq!(read(&masked), read(&expected), "{dtype:?}");
             }
         }
-    }
-}
-
-#[test]
-fn empty_tensors_are_masked() {
-    for dtype in dtypes() {
-        let masked = sign_mask::zeroed::<Plain>(
-            noisy(&[0], 1, dtype),
-            sign_mask::not_positive::<Plain>(noisy(&[0], 2, dtype), None),
-            None,
-        );
-        assert_eq!(read(&masked), [0.0; 0]);
     }
 }

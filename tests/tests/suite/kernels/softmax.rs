@@ -1,96 +1,159 @@
-//! Softmax, compared with the host, and its gradient, compared with finite differences and with Burn's.
+//! Softmax, of an operand that is scaled and masked or not, and its gradient.
 
-use burn::tensor::{
-    DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
-    ops::{ActivationOps, FloatTensor},
-};
-use burn_amp_kernels::softmax::{self, ScaleMask};
-use burn_amp_tests::{Plain, PlainAutodiff, References};
+use burn::tensor::ops::ActivationOps;
+use burn_amp_kernels::softmax::{self, Mask, ScaleMask};
 
-use super::rows::{
-    Float, SHAPES, along, assert_near, derivatives, dtypes, epsilon, last, layouts, noise, noisy,
-    read, right_halves, slack, special_rows, tensor,
-};
+use super::prelude::*;
 
 /// The softmax of a row, `exp(x - max) / sum(exp(x - max))`.
-fn on_host(x: &[f64]) -> Vec<f64> {
+pub fn on_host(x: &[f64]) -> Vec<f64> {
     let max = x.iter().fold(f64::NEG_INFINITY, |max, x| max.max(*x));
     let exp: Vec<_> = x.iter().map(|x| (x - max).exp()).collect();
     let sum: f64 = exp.iter().sum();
     exp.iter().map(|exp| exp / sum).collect()
 }
 
-/// The gradient, `y (g - sum(g y) / sum(y))`, row by row.
-fn backward_on_host(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
-    let rows = y.chunks(n).zip(g.chunks(n));
-    rows.flat_map(|(y, g)| {
-        let sum: f64 = y.iter().zip(g).map(|(y, g)| y * g).sum();
-        let mean = sum / y.iter().sum::<f64>();
-        y.iter().zip(g).map(move |(y, g)| y * (g - mean))
-    })
-    .collect()
+/// A mask, and whether it hides each of the scores.
+struct Hidden {
+    elements: BoolTensor<Plain>,
+    hides: Vec<bool>,
 }
 
-/// The sizes of the numbers that cancel in each row of the gradient, where |g| is at most 4. Where `y` is no output of
-/// a softmax, its sum may be nearly zero.
-fn sizes(y: &[f64], g: &[f64], n: usize) -> Vec<f64> {
-    let rows = y.chunks(n).zip(g.chunks(n));
-    let size = |(y, g): (&[f64], &[f64])| {
-        let products: f64 = y.iter().zip(g).map(|(y, g)| (y * g).abs()).sum();
-        let weight = y.iter().sum::<f64>().abs();
-        let condition = y.iter().map(|y| y.abs()).sum::<f64>() / weight;
-        4.0 + products / weight * (1.0 + condition)
-    };
-    rows.map(size).collect()
+/// What an operand goes through before the softmax.
+struct Before {
+    scale: f32,
+    hidden: Option<Hidden>,
+    /// The value of what is hidden.
+    value: f32,
 }
 
-fn assert_forward(what: &str, x: &Float, dim: usize) {
-    let shape = x.shape();
-    let y = softmax::forward::<Plain>(x.clone(), dim, ScaleMask::none());
-    assert_eq!((y.dtype(), y.shape()), (x.dtype(), shape.clone()), "{what}");
-    let expected = along(&read(x), shape.as_slice(), dim, on_host);
-    let slack = slack(x.dtype(), shape[dim]);
-    assert_near(what, &y, &expected, |i| slack * expected[i]);
-}
+const PLAIN: Before = Before {
+    scale: 1.0,
+    hidden: None,
+    value: 0.0,
+};
 
-#[test]
-fn rows_of_any_length_and_number_are_as_the_host_computes() {
-    for dtype in dtypes() {
-        for shape in SHAPES {
-            assert_forward("softmax", &noisy(shape, 1, dtype), shape.len() - 1);
+impl Before {
+    fn scale_mask(&self) -> ScaleMask<BoolTensor<Plain>> {
+        let mask = |hidden: &Hidden| Mask {
+            elements: hidden.elements.clone(),
+            value: self.value,
+        };
+        ScaleMask {
+            scale: self.scale,
+            mask: self.hidden.as_ref().map(mask),
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.scale == 1.0 && self.hidden.is_none()
+    }
+
+    fn hides(&self, place: usize) -> bool {
+        self.hidden
+            .as_ref()
+            .is_some_and(|hidden| hidden.hides[place])
+    }
+
+    /// Scores of up to 4 in magnitude are rounded once more by the factor.
+    fn slack(&self, dtype: DType, n: usize) -> f64 {
+        if self.is_plain() {
+            slack(dtype, n)
+        } else {
+            4.0 * slack(dtype, n)
         }
     }
 }
 
-#[test]
-fn gradients_of_rows_of_any_length_and_number_are_as_the_host_computes() {
-    for dtype in dtypes() {
-        for shape in SHAPES {
-            let y = softmax::forward::<Plain>(
-                noisy(shape, 1, dtype),
-                shape.len() - 1,
-                ScaleMask::none(),
-            );
-            assert_backward(&y, &noisy(shape, 2, dtype));
-        }
+struct Forward(Before);
+
+impl OnLines for Forward {
+    fn run<B: Device>(&self, operands: &[Float], dim: usize) -> Vec<Float> {
+        vec![softmax::forward::<B>(
+            operands[0].clone(),
+            dim,
+            self.0.scale_mask(),
+        )]
+    }
+
+    fn host(&self, operands: &[Float], dim: usize) -> Host<'_> {
+        let slack = self.0.slack(operands[0].dtype(), operands[0].shape()[dim]);
+        Box::new(move |line| {
+            let score = |(x, place): (&f64, &usize)| match self.0.hides(*place) {
+                true => self.0.value.into(),
+                false => x * f64::from(self.0.scale),
+            };
+            let scores: Vec<_> = line.of[0].iter().zip(line.places).map(score).collect();
+            vec![
+                on_host(&scores)
+                    .into_iter()
+                    .map(|y| (y, slack * y))
+                    .collect(),
+            ]
+        })
     }
 }
 
-fn assert_backward(y: &Float, g: &Float) {
-    let n = last(y);
-    let dx = softmax::backward::<Plain>(
-        y.clone(),
-        g.clone(),
-        y.shape().num_dims() - 1,
-        ScaleMask::none(),
-    );
-    assert_eq!((dx.dtype(), dx.shape()), (y.dtype(), y.shape()));
-    let slack = slack(y.dtype(), n);
-    let (y, g) = (read(y), read(g));
-    let expected = backward_on_host(&y, &g, n);
-    let sizes = sizes(&y, &g, n);
-    let tolerance = |i: usize| slack * y[i].abs() * sizes[i / n];
-    assert_near("softmax backward", &dx, &expected, tolerance);
+/// The gradient, from the output and its gradient: `y (g - sum(g y) / sum(y))`.
+struct Backward(Before);
+
+impl OnLines for Backward {
+    const OPERANDS: usize = 2;
+    // Along other dimensions the sum of noise may be zero.
+    const ALONG_ALL: bool = false;
+
+    fn run<B: Device>(&self, operands: &[Float], dim: usize) -> Vec<Float> {
+        let [y, g] = [0, 1].map(|at: usize| operands[at].clone());
+        vec![softmax::backward::<B>(y, g, dim, self.0.scale_mask())]
+    }
+
+    fn prepared(&self, mut noise: Vec<Float>) -> Vec<Float> {
+        let last = noise[0].shape().num_dims() - 1;
+        noise[0] = softmax::forward::<Plain>(noise[0].clone(), last, self.0.scale_mask());
+        noise
+    }
+
+    fn host(&self, operands: &[Float], dim: usize) -> Host<'_> {
+        let slack = self.0.slack(operands[0].dtype(), operands[0].shape()[dim]);
+        Box::new(move |line| {
+            let (y, g) = (&line.of[0], &line.of[1]);
+            let products = || y.iter().zip(g).map(|(y, g)| y * g);
+            let weight: f64 = y.iter().sum();
+            let mean = products().sum::<f64>() / weight;
+            // The size of the numbers that cancel, where |g| is at most 4, and so is the sum of |g y| where y is a softmax.
+            // Where it is none, its sum may be nearly zero.
+            let size = if self.0.is_plain() {
+                let condition = y.iter().map(|y| y.abs()).sum::<f64>() / weight.abs();
+                4.0 + products().map(f64::abs).sum::<f64>() / weight.abs() * (1.0 + condition)
+            } else {
+                8.0
+            };
+            let scale = f64::from(self.0.scale);
+            let dx = |((y, g), place): ((&f64, &f64), &usize)| {
+                let dx = if self.0.hides(*place) {
+                    0.0
+                } else {
+                    scale * y * (g - mean)
+                };
+                (dx, slack * size * y.abs())
+            };
+            let dx: Near = y.iter().zip(g).zip(line.places).map(dx).collect();
+            vec![dx]
+        })
+    }
+}
+
+#[test]
+fn softmax_is_as_the_host_computes() {
+    law::holds(&Forward(PLAIN));
+    law::special_rows_hold(&Forward(PLAIN));
+}
+
+#[test]
+fn the_gradient_is_as_the_host_computes() {
+    law::holds(&Backward(PLAIN));
+    let operands = [1, 2].map(|seed| noisy(&[5, 7], seed, DType::F32));
+    assert_lines(&Backward(PLAIN), "along the first", &operands, 0);
 }
 
 /// Although the rounded output does not quite add up to 1.
@@ -117,82 +180,13 @@ fn a_row_without_weights_has_no_gradient() {
 }
 
 #[test]
-fn rows_may_be_apart_in_memory() {
-    for dtype in dtypes() {
-        let x = right_halves(1, dtype);
-        assert_forward("halves", &x, 1);
-        assert_backward(&x, &right_halves(2, dtype));
-        assert_backward(&x, &noisy(&[6, 128], 2, dtype));
-    }
-}
-
-#[test]
-fn layouts_and_dimensions_do_not_matter() {
-    for dtype in dtypes() {
-        for (i, x) in layouts(3, dtype).iter().enumerate() {
-            for dim in 0..3 {
-                assert_forward(&format!("layout {i} along {dim}"), x, dim);
-            }
-            for g in layouts(4, dtype) {
-                assert_backward(x, &g);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_gradient_may_have_another_dtype_than_the_output() {
-    for dtype in dtypes() {
-        let y = softmax::forward::<Plain>(noisy(&[3, 40], 1, DType::F32), 1, ScaleMask::none());
-        assert_backward(&y, &noisy(&[3, 40], 2, dtype));
-    }
-}
-
-#[test]
-fn along_other_dimensions_gradients_are_those_of_the_transposed() {
-    let (y, g) = (noisy(&[5, 7], 1, DType::F32), noisy(&[5, 7], 2, DType::F32));
-    let transposed =
-        |values: &[f64]| -> Vec<f64> { (0..35).map(|i| values[i % 5 * 7 + i / 5]).collect() };
-    let (y_rows, g_rows) = (transposed(&read(&y)), transposed(&read(&g)));
-    let expected = backward_on_host(&y_rows, &g_rows, 5);
-    let sizes = sizes(&y_rows, &g_rows, 5);
-    let dx = softmax::backward::<Plain>(y, g, 0, ScaleMask::none());
-    assert_eq!(dx.shape().as_slice(), [5, 7]);
-    let dx = tensor(&transposed(&read(&dx)), &[7, 5], DType::F32);
-    assert_near("dim 0", &dx, &expected, |i| {
-        slack(DType::F32, 5) * y_rows[i].abs() * sizes[i / 5]
-    });
-}
-
-#[test]
-fn masks_infinities_and_nan_are_as_in_burn() {
-    for dtype in dtypes() {
-        for n in [1, 2, 5, 64, 300, 5000] {
-            let rows = special_rows(dtype, n);
-            let x = tensor(&rows.concat(), &[rows.len(), n], dtype);
-            assert_forward("special", &x, 1);
-            let reference = read(&softmax::forward::<References>(
-                x.clone(),
-                1,
-                ScaleMask::none(),
-            ));
-            let slack = slack(dtype, n);
-            let y = softmax::forward::<Plain>(x, 1, ScaleMask::none());
-            assert_near("reference", &y, &reference, |i| slack * reference[i]);
-        }
-    }
-}
-
-// On CUDA, making and reading a tensor without elements fails in burn-cubecl: a launch without cubes is refused.
-#[cfg(not(feature = "cuda"))]
-#[test]
 fn nothing_comes_of_nothing() {
     for dtype in dtypes() {
-        for (shape, dim) in [(&[0][..], 0), (&[0, 5], 1), (&[3, 0, 5], 2), (&[0, 5], 0)] {
+        for shape in [&[0][..], &[0, 5]] {
             let x = || tensor(&[], shape, dtype);
             for y in [
-                softmax::forward::<Plain>(x(), dim, ScaleMask::none()),
-                softmax::backward::<Plain>(x(), x(), dim, ScaleMask::none()),
+                softmax::forward::<Plain>(x(), 0, ScaleMask::none()),
+                softmax::backward::<Plain>(x(), x(), 0, ScaleMask::none()),
             ] {
                 assert_eq!((y.dtype(), y.shape().as_slice()), (dtype, shape));
                 assert!(read(&y).is_empty());
@@ -201,84 +195,143 @@ fn nothing_comes_of_nothing() {
     }
 }
 
-const SHAPE: [usize; 2] = [3, 5];
-
-/// The loss `sum(w y) + sum(v y²)`, which uses the output twice. Gradients are at most 1.5.
-fn loss(y: Tensor<PlainAutodiff, 2>) -> Tensor<PlainAutodiff, 1> {
-    let [w, v] = weights().map(|weights| {
-        let data = TensorData::new(weights, SHAPE);
-        Tensor::from_data(data, (&Default::default(), DType::F32))
-    });
-    let y = y.cast(DType::F32);
-    (y.clone() * w).sum() + (y.clone() * y * v).sum()
-}
-
-fn loss_on_host(y: &[f64]) -> f64 {
-    let [w, v] = weights();
-    let terms = y.iter().zip(w).zip(v);
-    terms.map(|((y, w), v)| y * w + y * y * v).sum()
-}
-
-/// Weights in [-0.5, 0.5).
-fn weights() -> [Vec<f64>; 2] {
-    [7, 8].map(|seed| noise(15, seed).iter().map(|x| x / 8.0).collect())
-}
-
-fn in_graph(x: FloatTensor<PlainAutodiff>, dim: usize) -> FloatTensor<PlainAutodiff> {
-    softmax::forward::<PlainAutodiff>(x, dim, ScaleMask::none())
-}
-
-/// The gradient of the loss.
-fn gradient(
-    softmax: fn(FloatTensor<PlainAutodiff>, usize) -> FloatTensor<PlainAutodiff>,
-    x: &[f64],
-    dtype: DType,
-) -> Float {
-    let data = TensorData::new(x.to_vec(), SHAPE);
-    let x = Tensor::<PlainAutodiff, 2>::from_data(data, (&Default::default(), dtype));
-    let x = x.require_grad();
-    let y = softmax(x.clone().into_primitive().tensor(), 1);
-    let y = Tensor::from_primitive(TensorPrimitive::Float(y));
-    let gradient = x.grad(&loss(y).backward()).unwrap();
-    gradient.into_primitive().tensor()
-}
-
 #[test]
-fn the_gradient_is_that_of_finite_differences() {
-    for dtype in dtypes() {
-        let x = read(&noisy(&SHAPE, 9, dtype));
-        let expected = derivatives(|x| loss_on_host(&along(x, &SHAPE, 1, on_host)), &x);
-        let dx = gradient(in_graph, &x, dtype);
-        assert_eq!(dx.dtype(), dtype);
+fn gradients_in_a_graph_are_those_of_finite_differences_and_burn() {
+    InGraph {
+        operands: &[(&SHAPE, false)],
+        op: &|mut x| softmax::forward::<PlainAutodiff>(x.remove(0), 1, ScaleMask::none()),
+        burns: &|mut x| <PlainAutodiff as ActivationOps<_>>::softmax(x.remove(0), 1),
+        host: &|x| along(&x[0], &SHAPE, 1, on_host),
+        largest: 1.5,
         // The output and its gradient are rounded to the dtype, and the loss is computed in F32.
-        let tolerance = 1.5 * (2.0 * epsilon(dtype) + slack(DType::F32, 5));
-        assert_near("finite differences", &dx, &expected, |_| tolerance);
+        tolerance: &|dtype| 2.0 * epsilon(dtype) + slack(DType::F32, 5),
+    }
+    .holds();
+}
+
+const SCALE: f32 = 0.375;
+
+/// The shape of the scores: items, heads, queries, keys.
+const SCORES: [usize; 4] = [2, 3, 4, 8];
+
+/// The shapes of masks that are broadcast to [`SCORES`], and those that no run of rows describes.
+const MASKS: [[usize; 4]; 8] = [
+    [1, 1, 4, 8],
+    [2, 1, 1, 8],
+    [2, 1, 4, 8],
+    [2, 3, 4, 8],
+    [1, 3, 1, 8],
+    [1, 1, 1, 8],
+    [2, 3, 1, 1],
+    [2, 3, 4, 1],
+];
+
+/// Hides about a third of the scores, in one place never the whole row.
+fn mask(shape: [usize; 4]) -> Tensor<Plain, 4, Bool> {
+    let count: usize = shape.iter().product();
+    let values: Vec<bool> = (0..count).map(|i| (i * 7 + i / 5) % 3 == 1).collect();
+    Tensor::from_data(TensorData::new(values, shape), &here())
+}
+
+/// Masks as programs make them: of all shapes, expanded, swapped, and cut out of larger ones.
+fn masks() -> Vec<Tensor<Plain, 4, Bool>> {
+    let mut masks = MASKS.map(mask).to_vec();
+    masks.push(mask([1, 1, 4, 8]).expand([2, 3, 4, 8]));
+    masks.push(mask([1, 1, 8, 4]).swap_dims(2, 3));
+    masks.push(mask([1, 1, 6, 13]).slice([0..1, 0..1, 1..5, 3..11]));
+    masks
+}
+
+fn before(scale: f32, mask: Tensor<Plain, 4, Bool>, scores: [usize; 4], value: f32) -> Before {
+    let hides = mask.clone().expand(scores).into_data();
+    let hides = hides.iter::<bool>().collect();
+    let hidden = Some(Hidden {
+        elements: mask.into_primitive(),
+        hides,
+    });
+    Before {
+        scale,
+        hidden,
+        value,
     }
 }
 
-#[test]
-fn the_gradient_is_that_of_burns_softmax() {
-    let x = noise(15, 9);
-    let expected = gradient(
-        <PlainAutodiff as ActivationOps<PlainAutodiff>>::softmax,
-        &x,
-        DType::F32,
-    );
-    let dx = gradient(in_graph, &x, DType::F32);
-    assert_near("Burn's", &dx, &read(&expected), |_| {
-        slack(DType::F32, 5) * 1.5
-    });
+/// Compares the op and its gradient with the host.
+fn assert_masked(
+    what: &str,
+    shape: &[usize],
+    dim: usize,
+    dtype: DType,
+    before: impl Fn() -> Before,
+) {
+    let x = noisy(shape, 1, dtype);
+    let forward = Forward(before());
+    assert_lines(&forward, what, std::slice::from_ref(&x), dim);
+    let y = softmax::forward::<Plain>(x, dim, before().scale_mask());
+    assert_lines(&Backward(before()), what, &[y, noisy(shape, 2, dtype)], dim);
 }
 
 #[test]
-fn of_an_untracked_input_nothing_is_tracked() {
-    let data = TensorData::new(noise(15, 9), SHAPE);
-    let x = Tensor::<PlainAutodiff, 2>::from_data(data, &Default::default());
-    let y = softmax::forward::<PlainAutodiff>(x.into_primitive().tensor(), 1, ScaleMask::none());
-    let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y));
-    // Another factor is tracked and has a gradient, so the loss has a backward pass.
-    let factor = y.clone().detach().require_grad();
-    let gradients = (y.clone() * factor.clone()).sum().backward();
-    assert!(!y.is_require_grad() && y.grad(&gradients).is_none());
-    assert!(factor.grad(&gradients).is_some());
+fn masks_of_any_shape_and_layout_hide_what_they_say_along_any_dimension() {
+    for dtype in dtypes() {
+        for (number, mask) in masks().into_iter().enumerate() {
+            for (dim, scale) in [(3, SCALE), (3, 1.0), (0, SCALE), (1, SCALE), (2, SCALE)] {
+                let before = || before(scale, mask.clone(), SCORES, -1e4);
+                assert_masked(&format!("mask {number}"), &SCORES, dim, dtype, before);
+            }
+        }
+    }
+}
+
+/// The factor acts in F32: in the dtype of the operand 0.3 would be 0.2998 or 0.3008.
+#[test]
+fn a_factor_needs_no_mask_and_is_not_rounded() {
+    for dtype in dtypes() {
+        for (shape, scale) in [
+            (&[3, 5][..], SCALE),
+            (&[64], SCALE),
+            (&[2, 3, 300], SCALE),
+            (&[2, 20_000], SCALE),
+            (&[4, 64], 0.3),
+        ] {
+            let before = || Before { scale, ..PLAIN };
+            assert_masked("no mask", shape, shape.len() - 1, dtype, before);
+        }
+    }
+}
+
+/// Rows that are longer than what a unit keeps in registers, and masks whose rows do not fill a vector.
+#[test]
+fn masked_rows_may_be_long_or_odd() {
+    for dtype in dtypes() {
+        for n in [1, 7, 33, 5000, 20_000] {
+            let shape = [1, 2, 3, n];
+            let before = || before(SCALE, mask([1, 1, 3, n]), shape, -1e4);
+            assert_masked("long rows", &shape, 3, dtype, before);
+        }
+    }
+}
+
+/// As in Burn: -inf everywhere gives NaN, whose gradient is 0 where the mask is; a finite value everywhere gives equal
+/// weights.
+#[test]
+fn hidden_rows_are_as_in_burn() {
+    let shape = [1, 1, 2, 8];
+    let hides: Vec<bool> = (0..16).map(|i| i < 8).collect();
+    let mask = TensorData::new(hides, shape);
+    let mask = Tensor::<Plain, 4, Bool>::from_data(mask, &here());
+    let before = |value| before(SCALE, mask.clone(), shape, value);
+    for dtype in dtypes() {
+        assert_masked("a hidden row", &shape, 3, dtype, || before(-1e4));
+
+        let infinite = || before(f32::NEG_INFINITY).scale_mask();
+        let y = softmax::forward::<Plain>(noisy(&shape, 1, dtype), 3, infinite());
+        let values = read(&y);
+        assert!(values[..8].iter().all(|y| y.is_nan()), "{values:?}");
+        assert!(values[8..].iter().all(|y| y.is_finite()), "{values:?}");
+        let dx = softmax::backward::<Plain>(y, noisy(&shape, 2, dtype), 3, infinite());
+        let dx = read(&dx);
+        assert_eq!(dx[..8], [0.0; 8], "{dtype:?}");
+        assert!(dx[8..].iter().all(|dx| dx.is_finite()), "{dx:?}");
+    }
 }

@@ -1,13 +1,11 @@
 //! Sums of squares of many tensors, compared with the host in F64.
 
-use burn::tensor::{DType, Tensor, TensorData, TensorPrimitive, ops::FloatTensorOps};
 use burn_amp::config::LossScaling;
 use burn_amp_kernels::{
     loss_scale,
     squares::{self, Squares},
 };
-use burn_amp_tests::{Plain, References};
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 
@@ -15,7 +13,7 @@ use super::{dtypes, float};
 fn state(scale: f32, overflowed: bool) -> FloatTensor<Plain> {
     let mut state = loss_scale::state(LossScaling::Static(scale).start());
     state[3] = f32::from(overflowed);
-    Plain::float_from_data(TensorData::from(state), &Default::default())
+    Plain::float_from_data(TensorData::from(state), &here())
 }
 
 /// The sum by the kernel and by the reference.

@@ -1,13 +1,8 @@
 //! Products with weights: the gradient of the weights is F32, and compared with the host.
 
-use burn::tensor::{
-    DType, Tensor, TensorData, TensorMetadata, TensorPrimitive,
-    backend::AutodiffBackend,
-    ops::{FloatTensor, FloatTensorOps},
-};
-use burn_amp_tests::{Plain, PlainAutodiff};
+use burn_amp_kernels::weight_product;
 
-use super::rows::{Float, assert_near, dtypes, epsilon, noise, noisy, read};
+use super::prelude::*;
 
 /// `lhs rhs` on the host, and the sums of the magnitudes of the terms.
 fn on_host(lhs: &[f64], rhs: &[f64], [m, k, n]: [usize; 3]) -> (Vec<f64>, Vec<f64>) {
@@ -49,13 +44,8 @@ fn a_wide_product_is_added_and_written_in_f32() {
         ] {
             let what = format!("{m} × {k} × {n} in {dtype:?}");
             let (lhs, rhs) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
-            let product =
-                burn_amp_kernels::weight_product::wide_matmul::<Plain>(lhs.clone(), rhs.clone());
-            let wide = if dtype == DType::F64 {
-                DType::F64
-            } else {
-                DType::F32
-            };
+            let product = weight_product::wide_matmul::<Plain>(lhs.clone(), rhs.clone());
+            let wide = wide(dtype);
             assert_eq!(
                 (product.dtype(), product.shape().as_slice()),
                 (wide, &[m, n][..])
@@ -65,10 +55,7 @@ fn a_wide_product_is_added_and_written_in_f32() {
             // As a gradient is computed: of a transposed operand.
             let x = noisy(&[k, m], 3, dtype);
             let transposed = Plain::float_transpose(x);
-            let product = burn_amp_kernels::weight_product::wide_matmul::<Plain>(
-                transposed.clone(),
-                rhs.clone(),
-            );
+            let product = weight_product::wide_matmul::<Plain>(transposed.clone(), rhs.clone());
             assert_product(&format!("transposed, {what}"), &product, &transposed, &rhs);
         }
     }
@@ -80,29 +67,21 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
         let [x, weight] = [noise(40, 4), noise(35, 5)];
         let [x, weight] = [(x, [8, 5]), (weight, [5, 7])].map(|(values, shape)| {
             let data = TensorData::new(values, shape).convert_dtype(dtype);
-            let tensor = PlainAutodiff::float_from_data(data, &Default::default());
+            let tensor = PlainAutodiff::float_from_data(data, &here());
             PlainAutodiff::float_set_require_grad(tensor, true)
         });
-        let wide = if dtype == DType::F64 {
-            DType::F64
-        } else {
-            DType::F32
-        };
+        let wide = wide(dtype);
         let bias = TensorData::new(noise(7, 6), [7]).convert_dtype(wide);
-        let bias = PlainAutodiff::float_from_data(bias, &Default::default());
+        let bias = PlainAutodiff::float_from_data(bias, &here());
         let bias = PlainAutodiff::float_set_require_grad(bias, true);
-        let y = burn_amp_kernels::weight_product::forward::<PlainAutodiff>(
-            x.clone(),
-            weight.clone(),
-            Some(bias.clone()),
-        );
+        let y =
+            weight_product::forward::<PlainAutodiff>(x.clone(), weight.clone(), Some(bias.clone()));
         assert_eq!(y.primitive.dtype(), dtype);
         let grads = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y))
             .sum()
             .backward();
         let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
-        let ones =
-            |shape: [usize; 2]| Plain::float_ones(shape.into(), &Default::default(), dtype.into());
+        let ones = |shape: [usize; 2]| Plain::float_ones(shape.into(), &here(), dtype.into());
         assert_eq!((of(&x).dtype(), of(&weight).dtype()), (dtype, wide));
         assert_eq!(of(&bias).dtype(), wide);
         assert_near("bias", &of(&bias), &[8.0; 7], |_| 0.0);
@@ -117,19 +96,9 @@ fn the_bias_is_added_in_f32() {
         for [m, k, n] in [[1, 1, 1], [5, 33, 7], [16, 300, 24]] {
             let what = format!("{m} × {k} × {n} in {dtype:?}");
             let (x, weight) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
-            let bias = noisy(
-                &[n],
-                3,
-                if dtype == DType::F64 {
-                    dtype
-                } else {
-                    DType::F32
-                },
-            );
-            let product =
-                burn_amp_kernels::weight_product::forward::<Plain>(x.clone(), weight.clone(), None);
-            let sum =
-                burn_amp_kernels::weight_product::forward::<Plain>(x, weight, Some(bias.clone()));
+            let bias = noisy(&[n], 3, wide(dtype));
+            let product = weight_product::forward::<Plain>(x.clone(), weight.clone(), None);
+            let sum = weight_product::forward::<Plain>(x, weight, Some(bias.clone()));
             assert_eq!(sum.dtype(), dtype, "{what}");
             let bias = read(&bias);
             let expected: Vec<_> = read(&product)
@@ -157,7 +126,7 @@ fn columns_are_added_in_f32() {
             [64, 4096],
         ] {
             let x = noisy(&[rows, columns], 1, dtype);
-            let sums = burn_amp_kernels::weight_product::column_sums::<Plain>(x.clone());
+            let sums = weight_product::column_sums::<Plain>(x.clone());
             assert_eq!(sums.shape().as_slice(), [columns]);
             let (mut expected, mut magnitudes) = (vec![0.0; columns], vec![0.0; columns]);
             for (at, value) in read(&x).into_iter().enumerate() {

@@ -1,14 +1,11 @@
 //! Makes a tensor of each kind.
 
 use burn_amp::extend::Kind;
-use burn_backend::{
-    Backend, BoolDType, Distribution, FloatDType, Shape, TensorData, TensorMetadata,
-    get_device_settings, tensor::FloatTensor,
-};
+use burn_amp_tests::prelude::*;
 
 fn tensor<B: Backend>(shape: &Shape, value: impl Fn(usize) -> f32) -> FloatTensor<B> {
     let values: Vec<f32> = (0..shape.num_elements()).map(value).collect();
-    B::float_from_data(TensorData::new(values, shape.clone()), &Default::default())
+    B::float_from_data(TensorData::new(values, shape.clone()), &here())
 }
 
 /// The values of `x`, stored in low precision under a policy that lowers products of matrices.
@@ -113,12 +110,11 @@ pub fn made_outside<B: burn_backend::AutodiffBackend>(
     kind: Kind,
     x: TensorData,
 ) -> Option<FloatTensor<B::InnerBackend>> {
-    let device = Default::default();
-    let leaf = B::float_set_require_grad(B::float_from_data(x.clone(), &device), true);
+    let leaf = B::float_set_require_grad(B::float_from_data(x.clone(), &here()), true);
     match kind {
         Kind::Parameter => Some(B::inner(leaf)),
         Kind::Gradient | Kind::Pending => {
-            let loss = B::float_sum(B::float_mul(leaf.clone(), B::float_from_data(x, &device)));
+            let loss = B::float_sum(B::float_mul(leaf.clone(), B::float_from_data(x, &here())));
             B::grad(&leaf, &B::backward(loss))
         }
         _ => None,

@@ -12,15 +12,8 @@ mod make;
 mod ops;
 mod readers;
 
-use burn::tensor::{Shape, TensorData};
-use burn_amp::{
-    config::Precision,
-    extend::{AmpTensor, Graph, Kind},
-};
-use burn_amp_tests::{
-    ConfigSource, LossScaleMode, Plain, PlainAutodiff, in_f16, near::precision, policy,
-};
-use burn_backend::{Backend, TensorMetadata, read_sync, tensor::FloatTensor};
+use burn_amp::extend::{AmpTensor, Graph, Kind};
+use burn_amp_tests::prelude::*;
 
 /// A backend whose tensors may be of several kinds.
 pub trait Kinds: Backend {
@@ -128,7 +121,7 @@ pub fn loss<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let weights: Vec<f32> = (0..shape.num_elements())
         .map(|i| (i % 7) as f32 / 4.0 - 0.5)
         .collect();
-    let weights = B::float_from_data(TensorData::new(weights, shape), &Default::default());
+    let weights = B::float_from_data(TensorData::new(weights, shape), &here());
     B::float_sum(B::float_mul(x, weights))
 }
 

@@ -1,16 +1,10 @@
 //! All ops with a class, as readers of each kind of tensor.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn::tensor::TensorData;
-use burn_amp::{config::Op, extend::Kind, thresholds};
+use burn_amp::{extend::Kind, thresholds};
 use burn_amp_tests::{
-    AmpAutodiff, InBf16, Plain, PlainAutodiff,
     cases::{Case, Output, Setting},
-    near::epsilon,
-    under_each,
+    prelude::*,
 };
-use burn_backend::{AutodiffBackend, Backend, ops::FloatTensorOps, read_sync, tensor::FloatTensor};
 
 use super::{super::laws::drive::is_driven, InF16, Kinds, Values, differences, exists, loss, make};
 
@@ -63,7 +57,7 @@ where
     B: AutodiffBackend<InnerBackend: Kinds>,
 {
     let (results, kind) = results::<B::InnerBackend>(cell, |x| {
-        let tensor = B::InnerBackend::float_from_data(x.clone(), &Default::default());
+        let tensor = B::InnerBackend::float_from_data(x.clone(), &here());
         make::made::<B::InnerBackend>(cell.kind, tensor)
             .or_else(|| make::made_outside::<B>(cell.kind, x))
     })?;
@@ -75,7 +69,7 @@ fn in_graph<B: AutodiffBackend + Kinds>(cell: Cell) -> Option<(Vec<Values>, Opti
     let mut leaf = None;
     let leaf_of = std::cell::RefCell::new(&mut leaf);
     let (outputs, kind) = results::<B>(cell, |x| {
-        let x = B::float_set_require_grad(B::float_from_data(x, &Default::default()), true);
+        let x = B::float_set_require_grad(B::float_from_data(x, &here()), true);
         **leaf_of.borrow_mut() = Some(x.clone());
         make::made::<B>(cell.kind, x)
     })?;

@@ -1,14 +1,10 @@
 //! Ways to read a tensor that are not ops.
 
-use std::{panic::catch_unwind, thread};
+use std::thread;
 
-use burn::{
-    record::{FullPrecisionSettings, Record},
-    tensor::{Tensor, TensorPrimitive, Transaction},
-};
+use burn::tensor::Transaction;
 use burn_amp::{extend::Kind, thresholds};
-use burn_amp_tests::{AmpAutodiff, InBf16, PlainAutodiff, near::epsilon, under_each};
-use burn_backend::{AutodiffBackend, TensorData, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_amp_tests::prelude::*;
 
 use super::{InF16, Kinds, Values, differences, exists, loss, make};
 
@@ -73,8 +69,7 @@ fn read<B: AutodiffBackend>(
         }
         Reader::Record => {
             let item = wrapped(x).into_item::<FullPrecisionSettings>();
-            let read =
-                Tensor::<B, 2>::from_item::<FullPrecisionSettings>(item, &Default::default());
+            let read = Tensor::<B, 2>::from_item::<FullPrecisionSettings>(item, &here());
             vec![Values::of(read.into_data())]
         }
         Reader::Thread => vec![
@@ -83,7 +78,7 @@ fn read<B: AutodiffBackend>(
                 .expect("an op on another thread"),
         ],
         Reader::ToDevice => {
-            let moved = B::float_to_device(x, &Default::default());
+            let moved = B::float_to_device(x, &here());
             let mut values = vec![float(moved.clone())];
             values.extend(gradient(loss::<B>(moved)));
             values
@@ -140,7 +135,7 @@ fn cell<B: AutodiffBackend + Kinds>(
         .map(|i| ((37 * i + 11) % 127) as f32 / 64.0 - 1.0)
         .collect();
     let data = TensorData::new(values, [size, size]);
-    let leaf = B::float_set_require_grad(B::float_from_data(data, &Default::default()), true);
+    let leaf = B::float_set_require_grad(B::float_from_data(data, &here()), true);
     let x = make::made::<B>(kind, leaf.clone())?;
     let found = B::kind(&x);
     Some((read::<B>(reader, x, &leaf), found))
@@ -183,16 +178,13 @@ fn every_reader_reads_the_values_of_every_kind() {
 fn debug_names_the_kind() {
     for kind in Kind::ALL.iter().filter(|kind| exists(**kind)) {
         let x = AmpAutodiff::float_set_require_grad(
-            AmpAutodiff::float_from_data(
-                TensorData::new(vec![1f32; 48 * 48], [48, 48]),
-                &Default::default(),
-            ),
+            AmpAutodiff::float_from_data(TensorData::new(vec![1f32; 48 * 48], [48, 48]), &here()),
             true,
         );
         if let Some(x) = make::made::<AmpAutodiff>(*kind, x) {
             let debug = format!("{x:?}");
-            assert!(debug.contains(&format!("kind: {kind:?}")), "{debug}");
-            assert!(debug.contains("48, 48"), "{debug}");
+            says(&debug, &format!("kind: {kind:?}"));
+            says(&debug, "48, 48");
         }
     }
 }

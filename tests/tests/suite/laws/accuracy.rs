@@ -1,10 +1,6 @@
 //! Law: the results of each op, in BF16 and F16, are as near to those in F64 as its class allows.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::{near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::prelude::*;
 
 use super::drive::*;
 

@@ -1,8 +1,6 @@
 //! Law: every `Low` op runs low and every `Full` op in F32, `Keep` inserts no cast, and F64 is never touched.
 
-use burn_amp::config::Class;
-use burn_amp_tests::{near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::prelude::*;
 
 use super::{
     drive::*,
@@ -60,7 +58,8 @@ fn keep_and_widest_insert_no_cast_among_operands_of_one_dtype() {
 fn leaves_f64() {
     law(|op, _| {
         let plain = read(run_on::<Reference>(op, DType::F64, None));
-        let run = || run_on::<burn_amp::Amp<Reference, InForce>>(op, DType::F64, None);
+        let run =
+            || run_on::<burn_amp::Amp<Reference, burn_amp_tests::InForce>>(op, DType::F64, None);
         let (outputs, casts) = casts(run);
         assert_eq!(casts, []);
         for (output, plain) in read(outputs).iter().zip(&plain) {

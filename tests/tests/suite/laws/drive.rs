@@ -1,22 +1,12 @@
 //! Runs the cases of all ops: on the plain backend, under Amp, and in F64.
 
-use std::{
-    cell::RefCell,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{cell::RefCell, sync::Arc};
 
-use burn_amp::{
-    config::{Class, Op, Precision},
-    extend::AmpTensor,
-    observe::Observer,
-};
+use burn_amp::{extend::AmpTensor, observe::Observer};
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
-    near::precision,
-    *,
+    prelude::*,
 };
-use burn_backend::{Backend, DType, FloatDType, TensorData, TensorMetadata, tensor::FloatTensor};
 
 /// The backend that computes the exact results, in F64.
 pub type Reference = burn::backend::Flex;

@@ -10,11 +10,7 @@ mod parity;
 mod replay;
 mod scalar;
 
-use std::panic::catch_unwind;
-
-use burn_amp::config::{Op, Precision};
-use burn_amp_tests::{Plain, cases::Case};
-use burn_backend::DType;
+use burn_amp_tests::{cases::Case, prelude::*};
 
 use self::drive::*;
 

@@ -1,15 +1,8 @@
 //! Law: under `o0` every op of tensors in any float dtype has the values and gradients of the plain backend, bit for bit.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use burn_amp::config::{Op, Preset};
 use burn_amp_tests::{
     cases::{Case, Output, Setting},
-    *,
-};
-use burn_backend::{
-    AutodiffBackend, DType, TensorData, read_sync,
-    tensor::{Device, FloatTensor},
+    prelude::*,
 };
 
 use super::drive::*;
@@ -76,7 +69,7 @@ fn of<B: AutodiffBackend>(op: Op, dtype: DType) -> Vec<Option<Bits>> {
 
 #[test]
 fn every_op_of_every_dtype_is_that_of_the_plain_backend_with_its_gradients() {
-    let _policy = burn_amp_tests::enter::<Off>();
+    let _policy = enter::<Off>();
     let (mut compared, mut different) = (0, Vec::new());
     for op in Op::ALL.iter().copied().filter(|op| is_driven(*op)) {
         if Case::<Plain>::of(op).is_none() {

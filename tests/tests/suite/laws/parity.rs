@@ -2,9 +2,7 @@
 //!
 //! What else may happen to an op is what its row in the table says.
 
-use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::{cases::Output, near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::{cases::Output, prelude::*};
 
 use super::drive::*;
 

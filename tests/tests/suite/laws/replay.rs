@@ -1,19 +1,15 @@
 //! Law: each op, recorded alone in a step, computes the same bits when the step is run again from its file.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use burn_amp::{
-    config::{Locate, Op, OverflowConfig},
+    config::{Locate, OverflowConfig},
     replay::{Step, replay},
 };
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
-    *,
+    prelude::*,
 };
-use burn_backend::{AutodiffBackend, FloatDType, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::drive::is_driven;
 
@@ -49,10 +45,9 @@ fn is_recorded(op: Op) -> bool {
 
 /// Calls the case of an op with leaves; an error if Burn's `Autodiff` cannot run the op.
 fn call<B: AutodiffBackend>(op: Op, stored: FloatDType) -> std::thread::Result<Called<B>> {
-    let device = Default::default();
     let case = Case::<B>::of(op).expect("the op has a class");
     let leaf = |operand: &Operand| {
-        let values = B::float_from_data(operand.data(), &device);
+        let values = B::float_from_data(operand.data(), &here());
         B::float_set_require_grad(B::float_cast(values, stored), true)
     };
     let leaves: Vec<_> = case.operands.iter().map(leaf).collect();
@@ -70,7 +65,6 @@ struct Called<B: AutodiffBackend> {
 
 /// Runs the case of an op in a step that overflows beside it; `None` if Burn's `Autodiff` cannot run the op.
 fn step(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
-    let device = Default::default();
     let Called { first, outputs } = call::<B>(op, stored).ok()?;
     let mut loss = B::float_sum(first);
     for output in outputs {
@@ -79,7 +73,7 @@ fn step(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
         }
     }
     // What overflows is beside the op, so that the gradients of its operands are finite.
-    let large = B::float_full([1].into(), 1000.0.into(), &device, FloatDType::F32);
+    let large = B::float_full([1].into(), 1000.0.into(), &here(), FloatDType::F32);
     let loss = B::float_add(loss, B::float_exp(large));
     let _ = std::fs::remove_file(file(name));
     B::backward(loss);
@@ -100,7 +94,7 @@ fn has_the_same_bits(name: &str) {
                 continue;
             };
             count += 1;
-            let replayed = replay::<Plain>(&step, &Default::default());
+            let replayed = replay::<Plain>(&step, &here());
             let is_called = step.calls.iter().any(|call| call.op == op.name());
             let is_same = match &replayed.recorded {
                 Ok(form) => form.same(&step).is_all(),

@@ -1,9 +1,7 @@
 //! Law: an op with a scalar operand that the storage dtype would lose runs in F32; one that the dtype would round acts
 //! in F32, and its result is rounded once.
 
-use burn_amp::config::{Class, Op, Precision};
-use burn_amp_tests::{near::precision, *};
-use burn_backend::DType;
+use burn_amp_tests::prelude::*;
 
 use super::drive::*;
 

@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use burn::{
-    record::Record,
-    tensor::{TensorData, bf16},
-};
+use burn::tensor::bf16;
 use burn_amp::optim::MasterState;
+use burn_amp_tests::prelude::*;
 
 use super::*;
 
@@ -104,7 +102,7 @@ fn two_bytes_beside_the_parameter_are_the_low_bits_of_the_master() {
     assert_eq!(bits_of(parameter.to_data()), expected);
 
     // The parameter and the state give the masters back, bit for bit, also after the state was saved and loaded.
-    let saved = bytes::<Plain, _>(state.unwrap());
+    let saved = bytes_of::<Plain>(state.unwrap());
     assert!(
         (2 * len..2 * len + 256).contains(&saved.len()),
         "{} bytes",
@@ -136,7 +134,7 @@ fn an_offset_is_read_under_its_former_name() {
     type Item = <MasterState<Plain, 1, ()> as Record<Plain>>::Item<FullPrecisionSettings>;
     let item: Item = Record::<Plain>::into_item::<FullPrecisionSettings>(state);
     let text = serde_json::to_string(&item).unwrap();
-    assert!(text.contains("Offset"), "{text}");
+    says(&text, "Offset");
     let item: Item = serde_json::from_str(&text.replace("Offset", "Beside")).unwrap();
     let state = <MasterState<Plain, 1, ()> as Record<Plain>>::from_item::<FullPrecisionSettings>(
         item, &device,
