@@ -45,6 +45,7 @@ macro_rules! ops {
     (
         $Ops:ident {
             $(
+                $(#[$release:meta])?
                 $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
                 -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
             )*
@@ -54,6 +55,7 @@ macro_rules! ops {
         ops!(@next [
             $($done)*
             $(
+                $(#[$release])?
                 $op $Ops [$f16 $($bf16)?] [$($how $why)?] concat!(
                     $(stringify!($async), " ",)? "(", stringify!($($operands)*), ") -> ",
                     stringify!($ret $(<$($of),+>)?),
@@ -64,26 +66,26 @@ macro_rules! ops {
     (@next [$($done:tt)*] $next:ident $($more:ident)*) => {
         crate::$next! { raw ops! [$($done)*] $($more)* }
     };
-    (@next [$($op:ident $Ops:ident [$f16:ident $($bf16:ident)?] [$($how:ident $why:literal)?] $shape:expr;)*]) => {
+    (@next [$($(#[$release:meta])? $op:ident $Ops:ident [$f16:ident $($bf16:ident)?] [$($how:ident $why:literal)?] $shape:expr;)*]) => {
         /// A method of Burn's op traits, by its upstream name.
         #[allow(non_camel_case_types, reason = "one spelling in trait, table, config, logs and errors")]
         #[allow(missing_docs, reason = "the names are Burn's, and so is their documentation")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
-        pub enum Op { $($op,)* }
+        pub enum Op { $($(#[$release])? $op,)* }
 
         impl Op {
             /// Every op, in the order of the table.
-            pub const ALL: &'static [Self] = &[$(Self::$op,)*];
+            pub const ALL: &'static [Self] = &[$($(#[$release])? Self::$op,)*];
 
-            const F16: &'static [Option<Class>] = &[$(class!($f16),)*];
-            const BF16: &'static [Option<Class>] = &[$(bf16_class!($f16 $($bf16)?),)*];
-            const NAMES: &'static [&'static str] = &[$(stringify!($op),)*];
-            const TRAITS: &'static [&'static str] = &[$(stringify!($Ops),)*];
-            const SHAPES: &'static [&'static str] = &[$($shape,)*];
-            const BACKWARD: &'static [bool] = &[$(is_backward(stringify!($op)),)*];
-            const BY_HAND: &'static [Option<&'static str>] = &[$(words!(hand $($how $why)?),)*];
-            const BY_RULE: &'static [Option<&'static str>] = &[$(words!(rule $($how $why)?),)*];
+            const F16: &'static [Option<Class>] = &[$($(#[$release])? class!($f16),)*];
+            const BF16: &'static [Option<Class>] = &[$($(#[$release])? bf16_class!($f16 $($bf16)?),)*];
+            const NAMES: &'static [&'static str] = &[$($(#[$release])? stringify!($op),)*];
+            const TRAITS: &'static [&'static str] = &[$($(#[$release])? stringify!($Ops),)*];
+            const SHAPES: &'static [&'static str] = &[$($(#[$release])? $shape,)*];
+            const BACKWARD: &'static [bool] = &[$($(#[$release])? is_backward(stringify!($op)),)*];
+            const BY_HAND: &'static [Option<&'static str>] = &[$($(#[$release])? words!(hand $($how $why)?),)*];
+            const BY_RULE: &'static [Option<&'static str>] = &[$($(#[$release])? words!(rule $($how $why)?),)*];
         }
     };
 }

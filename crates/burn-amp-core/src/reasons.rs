@@ -10,9 +10,15 @@ const REASONS: &[(&[Op], &str)] = &[
     ),
     (
         &[
+            #[cfg(not(burn_0_22))]
             Op::float_scatter_add,
+            #[cfg(burn_0_22)]
+            Op::float_scatter,
             Op::float_scatter_nd,
+            #[cfg(not(burn_0_22))]
             Op::float_select_add,
+            #[cfg(burn_0_22)]
+            Op::float_select_assign,
         ],
         "it accumulates sums, which stop growing at 256 in bf16",
     ),

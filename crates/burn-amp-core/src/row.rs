@@ -56,13 +56,17 @@ macro_rules! read_rows {
     };
     ([$then:ident!] $Ops:ident {
         $(
+            $(#[$release:meta])?
             $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
             -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
         )*
     }) => {
-        $($crate::read_rows! {
-            @operands $then [$($operands)*] $op [$($async.await)?] () [$ret $(<$($of),+>)?] $(by $how)?
-        })*
+        $(
+            $(#[$release])?
+            $crate::read_rows! {
+                @operands $then [$($operands)*] $op [$($async.await)?] () [$ret $(<$($of),+>)?] $(by $how)?
+            }
+        )*
     };
 
     // Each step moves one operand from the row's brackets into the signature's parentheses.

@@ -37,6 +37,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by rule "a tensor that is filled with one number is known to be";
     Pass        float_into_data                  async (F) -> Result<TensorData, ExecutionError>
                 by hand "the data has the logical dtype";
+    #[cfg(not(burn_0_22))]
     Pass        float_device                     (&F) -> Device;
     Pass        float_to_device                  (F, &Device) -> F
                 by hand "the policy is that of the target device";
@@ -83,13 +84,19 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_gather                     (usize, F, I) -> F
                 by rule "reading one log-probability per row avoids the gradient of the whole log-softmax";
+    #[cfg(not(burn_0_22))]
     Full        float_scatter_add                (usize, F, I, F) -> F;
+    #[cfg(burn_0_22)]
+    Full        float_scatter                    (usize, F, I, F, IndexingUpdateOp) -> F;
     Full        float_scatter_nd                 (F, I, F, IndexingUpdateOp) -> F;
     Keep        float_gather_nd                  (F, I) -> F
                 by rule "its gradient is summed in F32";
     Keep        float_select                     (F, usize, I) -> F
                 by rule "its gradient is summed in F32";
+    #[cfg(not(burn_0_22))]
     Full        float_select_add                 (F, usize, I, F) -> F;
+    #[cfg(burn_0_22)]
+    Full        float_select_assign              (F, usize, I, F, IndexingUpdateOp) -> F;
     Keep        float_slice                      (F, &[Slice]) -> F;
     Widest      float_slice_assign               (F, &[Slice], F) -> F
                 by rule "a tensor that is filled with one number does not widen the others";
@@ -203,6 +210,7 @@ macro_rules! int_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)
     Pass        int_empty                        (Shape, &Device, IntDType) -> I;
     Pass        int_into_data                    async (I) -> Result<TensorData, ExecutionError>;
     Pass        int_from_data                    (TensorData, &Device) -> I;
+    #[cfg(not(burn_0_22))]
     Pass        int_device                       (&I) -> Device;
     Pass        int_to_device                    (I, &Device) -> I;
     Pass        int_reshape                      (I, Shape) -> I;
@@ -212,11 +220,17 @@ macro_rules! int_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)
     Pass        int_mask_where                   (I, Bool, I) -> I;
     Pass        int_mask_fill                    (I, Bool, Scalar) -> I;
     Pass        int_gather                       (usize, I, I) -> I;
+    #[cfg(not(burn_0_22))]
     Pass        int_scatter_add                  (usize, I, I, I) -> I;
+    #[cfg(burn_0_22)]
+    Pass        int_scatter                      (usize, I, I, I, IndexingUpdateOp) -> I;
     Pass        int_scatter_nd                   (I, I, I, IndexingUpdateOp) -> I;
     Pass        int_gather_nd                    (I, I) -> I;
     Pass        int_select                       (I, usize, I) -> I;
+    #[cfg(not(burn_0_22))]
     Pass        int_select_add                   (I, usize, I, I) -> I;
+    #[cfg(burn_0_22)]
+    Pass        int_select_assign                (I, usize, I, I, IndexingUpdateOp) -> I;
     Pass        int_repeat_dim                   (I, usize, usize) -> I;
     Pass        int_cat                          (Vec<I>, usize) -> I;
     Pass        int_equal                        (I, I, BoolDType) -> Bool;
@@ -316,6 +330,7 @@ macro_rules! bool_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then
     Pass        bool_from_data                   (TensorData, &Device) -> Bool;
     Pass        bool_into_int                    (Bool, IntDType) -> I;
     Pass        bool_into_float                  (Bool, FloatDType) -> F;
+    #[cfg(not(burn_0_22))]
     Pass        bool_device                      (&Bool) -> Device;
     Pass        bool_to_device                   (Bool, &Device) -> Bool;
     Pass        bool_reshape                     (Bool, Shape) -> Bool;
@@ -399,12 +414,23 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Internal    adaptive_avg_pool1d_backward     (F, F) -> F;
     Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F
                 by rule "a report sees the indices that a graph keeps";
+    #[cfg(not(burn_0_22))]
     Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool) -> MaxPool1dWithIndices;
+    #[cfg(burn_0_22)]
+    Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool, IntDType) -> MaxPool1dWithIndices;
     Widest      max_pool1d_with_indices_backward (F, usize, usize, usize, usize, bool, F, I) -> MaxPool1dBackward;
     Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F
                 by rule "a report sees the indices that a graph keeps";
+    #[cfg(not(burn_0_22))]
     Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)
                                                  -> MaxPool2dWithIndices;
+    #[cfg(burn_0_22)]
+    Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, IntDType)
+                                                 -> MaxPool2dWithIndices;
+    #[cfg(burn_0_22)]
+    Internal    adaptive_avg_pool3d              (F, [usize; 3]) -> F;
+    #[cfg(burn_0_22)]
+    Internal    adaptive_avg_pool3d_backward     (F, F) -> F;
     Widest      max_pool2d_with_indices_backward (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, F, I)
                                                  -> MaxPool2dBackward;
     Full        interpolate                      (F, [usize; 2], InterpolateOptions) -> F;
@@ -416,7 +442,9 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Full        ctc_loss                         (F, I, I, I, usize) -> F;
     Pass        has_ctc_loss_backward            () -> bool;
     Full        ctc_loss_backward                (F, I, I, I, F, usize) -> F;
+    #[cfg(not(burn_0_22))]
     Full        rfft                             (F, usize, Option<usize>) -> (F,F);
+    #[cfg(not(burn_0_22))]
     Full        irfft                            (F, F, usize, Option<usize>) -> F;
 } } } }
 
@@ -452,6 +480,7 @@ macro_rules! q_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*]
     Full        quantize                         (F, &QuantScheme, QuantizationParametersPrimitive) -> Q;
     Full        quantize_dynamic                 (F, &QuantScheme) -> Q;
     Pass        dequantize                       (Q, FloatDType) -> F;
+    #[cfg(not(burn_0_22))]
     Pass        q_device                         (&Q) -> Device;
     Pass        q_to_device                      (Q, &Device) -> Q;
     Pass        q_reshape                        (Q, Shape) -> Q;

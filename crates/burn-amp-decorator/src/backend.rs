@@ -105,15 +105,22 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> BackendTypes for Amp<B, P, G> 
     type Device = B::Device;
 
     type FloatTensorPrimitive = AmpTensor<B, G>;
+    #[cfg(not(burn_0_22))]
     type FloatElem = B::FloatElem;
 
     type IntTensorPrimitive = B::IntTensorPrimitive;
+    #[cfg(not(burn_0_22))]
     type IntElem = B::IntElem;
 
     type BoolTensorPrimitive = B::BoolTensorPrimitive;
+    #[cfg(not(burn_0_22))]
     type BoolElem = B::BoolElem;
 
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
+
+    // Burn cannot replay a graph of calls under autodiff.
+    #[cfg(burn_0_22)]
+    type GraphPrimitive = burn_backend::GraphUnsupported;
 }
 
 impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Backend for Amp<B, P, G> {
@@ -166,6 +173,11 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Backend for Amp<B, P, G> {
 
     fn device_count(type_id: u16) -> usize {
         G::Inner::device_count(type_id)
+    }
+
+    #[cfg(burn_0_22)]
+    fn flush(device: &Self::Device) -> Result<(), ExecutionError> {
+        G::Inner::flush(device)
     }
 }
 

@@ -48,7 +48,8 @@ pub mod log_softmax;
 pub mod loss_scale;
 pub mod made;
 mod memory;
-mod names;
+#[doc(hidden)]
+pub mod names;
 pub mod optimizer;
 mod prelude;
 pub mod product;

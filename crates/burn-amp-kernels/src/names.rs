@@ -1,33 +1,145 @@
-//! What Burn 0.22 calls otherwise, by one name for both versions. The other sources of this crate compile with both.
+//! What Burn 0.21 and 0.22 call differently, by one name. The other sources of this crate compile with both.
 
 use burn_backend::{
-    Backend,
-    tensor::{Device, FloatTensor, IntTensor},
+    Backend, DType, Shape, TensorData,
+    ops::{MaxPool1dWithIndices, MaxPool2dWithIndices},
+    tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
 };
 
-pub(crate) fn device_of<B: Backend>(tensor: &FloatTensor<B>) -> Device<B> {
-    B::float_device(tensor)
+/// The device of a float tensor.
+pub fn device_of<B: Backend>(tensor: &FloatTensor<B>) -> Device<B> {
+    #[cfg(not(burn_0_22))]
+    return B::float_device(tensor);
+    #[cfg(burn_0_22)]
+    return burn_backend::TensorMetadata::device(tensor);
 }
 
-pub(crate) fn int_device_of<B: Backend>(tensor: &IntTensor<B>) -> Device<B> {
-    B::int_device(tensor)
+/// The device of an int tensor.
+pub fn int_device_of<B: Backend>(tensor: &IntTensor<B>) -> Device<B> {
+    #[cfg(not(burn_0_22))]
+    return B::int_device(tensor);
+    #[cfg(burn_0_22)]
+    return burn_backend::TensorMetadata::device(tensor);
+}
+
+/// The device of a bool tensor.
+pub fn bool_device_of<B: Backend>(tensor: &BoolTensor<B>) -> Device<B> {
+    #[cfg(not(burn_0_22))]
+    return B::bool_device(tensor);
+    #[cfg(burn_0_22)]
+    return burn_backend::TensorMetadata::device(tensor);
+}
+
+/// The device of a quantized tensor.
+pub fn q_device_of<B: Backend>(tensor: &QuantizedTensor<B>) -> Device<B> {
+    #[cfg(not(burn_0_22))]
+    return B::q_device(tensor);
+    #[cfg(burn_0_22)]
+    return burn_backend::TensorMetadata::device(tensor);
 }
 
 /// Adds values to the elements of a tensor that have the given indices along a dimension.
-pub(crate) fn scatter_add<B: Backend>(
+pub fn scatter_add<B: Backend>(
     dim: usize,
     tensor: FloatTensor<B>,
     indices: IntTensor<B>,
     values: FloatTensor<B>,
 ) -> FloatTensor<B> {
-    B::float_scatter_add(dim, tensor, indices, values)
+    #[cfg(not(burn_0_22))]
+    return B::float_scatter_add(dim, tensor, indices, values);
+    #[cfg(burn_0_22)]
+    return {
+        use burn_backend::tensor::IndexingUpdateOp::Add;
+        B::float_scatter(dim, tensor, indices, values, Add)
+    };
+}
+
+/// Max pooling with the indices of the largest elements, in the default int dtype of the device.
+pub fn max_pool1d_with_indices<B: Backend>(
+    x: FloatTensor<B>,
+    kernel_size: usize,
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+    ceil_mode: bool,
+) -> MaxPool1dWithIndices<B> {
+    #[cfg(not(burn_0_22))]
+    return B::max_pool1d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode);
+    #[cfg(burn_0_22)]
+    return {
+        let indices = burn_backend::get_device_settings::<B>(&device_of::<B>(&x)).int_dtype;
+        B::max_pool1d_with_indices(
+            x,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            indices,
+        )
+    };
+}
+
+/// Max pooling with the indices of the largest elements, in the default int dtype of the device.
+pub fn max_pool2d_with_indices<B: Backend>(
+    x: FloatTensor<B>,
+    kernel_size: [usize; 2],
+    stride: [usize; 2],
+    padding: [usize; 2],
+    dilation: [usize; 2],
+    ceil_mode: bool,
+) -> MaxPool2dWithIndices<B> {
+    #[cfg(not(burn_0_22))]
+    return B::max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode);
+    #[cfg(burn_0_22)]
+    return {
+        let indices = burn_backend::get_device_settings::<B>(&device_of::<B>(&x)).int_dtype;
+        B::max_pool2d_with_indices(
+            x,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            indices,
+        )
+    };
+}
+
+/// The shape of data.
+pub fn shape_of(data: &TensorData) -> &Shape {
+    #[cfg(not(burn_0_22))]
+    return &data.shape;
+    #[cfg(burn_0_22)]
+    return data.shape();
+}
+
+/// The dtype of data.
+pub fn dtype_of(data: &TensorData) -> DType {
+    #[cfg(not(burn_0_22))]
+    return data.dtype;
+    #[cfg(burn_0_22)]
+    return data.dtype();
 }
 
 /// What Burn prepares an op with for an operand.
+#[cfg(not(burn_0_22))]
+#[doc(hidden)]
+#[macro_export]
 macro_rules! node_of {
     ($operand:expr) => {
         $operand.node.clone()
     };
 }
 
-pub(crate) use node_of;
+/// What Burn prepares an op with for an operand.
+#[cfg(burn_0_22)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! node_of {
+    ($operand:expr) => {
+        $operand.node()
+    };
+}
+
+pub use node_of;

@@ -55,12 +55,13 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Again<B, P, G> {
 macro_rules! found {
     ($Ops:ident {
         $(
+            $(#[$release:meta])?
             $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
             -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
         )*
     } $wanted:ident) => {
         match $wanted {
-            $(Op::$op => Again::<B, P, G>::$op,)*
+            $($(#[$release])? Op::$op => Again::<B, P, G>::$op,)*
             _ => None,
         }
     };

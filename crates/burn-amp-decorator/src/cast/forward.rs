@@ -111,12 +111,11 @@ macro_rules! look {
         $call.device::<P, _>(|| $x)
     };
     ([F] [I], $call:ident, $x:ident) => {{
-        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::IntTensorOps<_>>::int_device(&$x));
+        $call.device::<P, _>(|| burn_amp_kernels::names::int_device_of::<G::Inner>(&$x));
         $call.int(&$x)
     }};
     ([F] [Bool], $call:ident, $x:ident) => {{
-        $call
-            .device::<P, _>(|| <G::Inner as burn_backend::ops::BoolTensorOps<_>>::bool_device(&$x));
+        $call.device::<P, _>(|| burn_amp_kernels::names::bool_device_of::<G::Inner>(&$x));
         $call.bool(&$x)
     }};
     ($result:tt [I], $call:ident, $x:ident) => {
@@ -126,10 +125,10 @@ macro_rules! look {
         $call.bool(&$x)
     };
     ([F] [Q], $call:ident, $x:ident) => {
-        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+        $call.device::<P, _>(|| burn_amp_kernels::names::q_device_of::<G::Inner>(&$x))
     };
     ([Primitive] [Q], $call:ident, $x:ident) => {
-        $call.device::<P, _>(|| <G::Inner as burn_backend::ops::QTensorOps<_>>::q_device(&$x))
+        $call.device::<P, _>(|| burn_amp_kernels::names::q_device_of::<G::Inner>(&$x))
     };
     ($result:tt $kind:tt, $call:ident, $x:ident) => {};
 }
@@ -153,6 +152,8 @@ macro_rules! operand {
     ([QuantizationParametersPrimitive], $call:ident, $x:ident) => {
         QuantizationParametersPrimitive {
             scales: $call.cast($x.scales),
+            #[cfg(burn_0_22)]
+            global: $x.global.map(|global| $call.cast(global)),
         }
     };
     ($kind:tt, $call:ident, $x:ident) => {

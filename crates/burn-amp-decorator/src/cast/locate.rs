@@ -71,7 +71,7 @@ impl Search {
             dtype: precision::of(&values),
             shape: values.shape().as_slice().to_vec(),
             range: read_range::<B>(values),
-            made: operand.node().and_then(|node| self.locator.maker(node)),
+            made: operand.own_node().and_then(|node| self.locator.maker(node)),
         });
     }
 

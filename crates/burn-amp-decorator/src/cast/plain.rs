@@ -80,8 +80,20 @@ plain! {
     struct ConvTransposeOptions<const N> { stride, padding, padding_out, dilation, groups }
     struct DeformConvOptions<const N> { stride, padding, dilation, weight_groups, offset_groups }
     struct UnfoldOptions { stride, padding, dilation }
-    struct InterpolateOptions { mode, align_corners }
     struct GridSampleOptions { mode, padding_mode, align_corners }
+}
+
+#[cfg(not(burn_0_22))]
+plain! {
+    struct InterpolateOptions { mode, align_corners }
+}
+
+#[cfg(burn_0_22)]
+plain!(Option<[usize; 2]>, Option<[f32; 2]>);
+
+#[cfg(burn_0_22)]
+plain! {
+    struct InterpolateOptions { mode, align_corners, output_size, scale_factor }
 }
 
 plain! {
@@ -97,6 +109,18 @@ impl<const N: usize> Plain for [usize; N] {
 
     fn read(json: Value) -> Option<Self> {
         Vec::read(json)?.try_into().ok()
+    }
+}
+
+/// The padding of a convolution, before and after.
+#[cfg(burn_0_22)]
+impl<const N: usize> Plain for [(usize, usize); N] {
+    fn write(&self) -> Value {
+        json!(self.to_vec())
+    }
+
+    fn read(json: Value) -> Option<Self> {
+        from_value::<Vec<_>>(json).ok()?.try_into().ok()
     }
 }
 

@@ -111,7 +111,7 @@ fn used<B: AmpBackend, G: Graph<B>>(
 ) -> Use {
     let key = match &tensor.role {
         Role::Leaf(leaf) => Some(Key::Leaf(Arc::as_ptr(leaf).addr())),
-        _ => tensor.node().map(Key::Node),
+        _ => tensor.own_node().map(Key::Node),
     };
     Use {
         is_shared: tensor.recorded.is_shared(),

@@ -12,17 +12,17 @@ mod backend;
 /// A plain backend that `Autodiff<Amp<B>>` can train on.
 ///
 /// With the feature `distributed` these are the backends that have collective operations, otherwise all.
-#[cfg(not(feature = "distributed"))]
+#[cfg(any(burn_0_22, not(feature = "distributed")))]
 pub trait Trainable: AmpBackend {}
 
-#[cfg(not(feature = "distributed"))]
+#[cfg(any(burn_0_22, not(feature = "distributed")))]
 impl<B: AmpBackend> Trainable for B {}
 
 /// A plain backend that `Autodiff<Amp<B>>` can train on.
 ///
 /// With the feature `distributed` these are the backends that have collective operations, otherwise all.
-#[cfg(feature = "distributed")]
+#[cfg(all(not(burn_0_22), feature = "distributed"))]
 pub trait Trainable: burn_backend::distributed::DistributedBackend + AmpBackend {}
 
-#[cfg(feature = "distributed")]
+#[cfg(all(not(burn_0_22), feature = "distributed"))]
 impl<B: burn_backend::distributed::DistributedBackend + AmpBackend> Trainable for B {}

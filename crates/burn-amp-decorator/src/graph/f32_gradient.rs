@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::node_of;
 use burn_autodiff::{
     Autodiff, NodeId,
     checkpoint::{
@@ -42,7 +43,7 @@ fn pass_gradient_in<B: Backend, C: CheckpointStrategy>(
         backend: PhantomData,
     };
     match CastGradient
-        .prepare::<C>([tensor.node.clone()])
+        .prepare::<C>([node_of!(tensor)])
         .memory_bound()
         .retro_forward(same)
         .parents([&tensor])

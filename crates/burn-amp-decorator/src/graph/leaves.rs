@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::device_of;
 use burn_autodiff::{Autodiff, grads::Gradients};
 use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
@@ -149,7 +150,7 @@ impl<B: Backend> Leaves<B> {
 
     fn placeholder(&self, like: &FloatTensor<B>) -> FloatTensor<B> {
         self.placeholder
-            .get_or_init(|| B::float_zeros([1].into(), &B::float_device(like), FloatDType::F32))
+            .get_or_init(|| B::float_zeros([1].into(), &device_of::<B>(like), FloatDType::F32))
             .clone()
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use burn_amp_kernels::names::{device_of, node_of};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::NoCheckpointing},
@@ -34,11 +35,11 @@ impl<B: Backend> Levels<B> {
         while nodes.len() <= level {
             let mut node = match nodes.last() {
                 None => {
-                    let device = B::float_device(&placeholder());
+                    let device = device_of::<B>(&placeholder());
                     Autodiff::<B>::float_zeros([1].into(), &device, FloatDType::F32)
                 }
                 Some(below) => LevelNode
-                    .prepare::<NoCheckpointing>([below.node.clone()])
+                    .prepare::<NoCheckpointing>([node_of!(below)])
                     .compute_bound()
                     .stateless(placeholder()),
             };

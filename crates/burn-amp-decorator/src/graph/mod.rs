@@ -57,9 +57,6 @@ pub trait Graph<B: AmpBackend>:
     type Inner: AmpBackend
         + BackendTypes<
             Device = B::Device,
-            FloatElem = B::FloatElem,
-            IntElem = B::IntElem,
-            BoolElem = B::BoolElem,
             IntTensorPrimitive = B::IntTensorPrimitive,
             BoolTensorPrimitive = B::BoolTensorPrimitive,
             QuantizedTensorPrimitive = B::QuantizedTensorPrimitive,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::node_of;
 use burn_amp_kernels::{AmpBackend, affine};
 use burn_autodiff::{
     Autodiff, NodeId,
@@ -113,7 +114,7 @@ fn node<B: AmpBackend, C: CheckpointStrategy>(
 ) -> FloatTensor<Autodiff<B>> {
     let [from, to] = [&tensor.primitive, &values].map(|tensor| tensor.dtype().into());
     let prep = CastOperand
-        .prepare::<C>([tensor.node.clone()])
+        .prepare::<C>([node_of!(tensor)])
         .memory_bound()
         .retro_forward(CastAgain::<B> {
             operand: tensor.node.id,

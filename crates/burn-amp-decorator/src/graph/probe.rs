@@ -2,6 +2,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use burn_amp_kernels::names::node_of;
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -22,7 +23,7 @@ pub(super) fn probed<B: Backend, C: CheckpointStrategy>(
         return tensor;
     }
     let prep = Shown::<B>(PhantomData)
-        .prepare::<C>([tensor.node.clone()])
+        .prepare::<C>([node_of!(tensor)])
         .compute_bound()
         .stateful();
     match prep {

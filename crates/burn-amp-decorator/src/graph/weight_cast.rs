@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::node_of;
 use burn_amp_kernels::{AmpBackend, weight_product::Deferred};
 use burn_autodiff::{
     Autodiff,
@@ -39,16 +40,13 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
         node: stored.is_low().then(|| leaves.handle(&tensor)),
         deferred: deferred.clone(),
     };
+    let nodes = [node_of!(tensor), node_of!(level)];
     let values = if stored == to {
         tensor.primitive
     } else {
         leaf.cast(tensor.primitive, to)
     };
-    match WeightCast
-        .prepare::<C>([tensor.node, level.node])
-        .compute_bound()
-        .stateful()
-    {
+    match WeightCast.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let cast = prep.finish(from, values);
             if let Some(deferred) = deferred {
@@ -119,7 +117,9 @@ impl<B: AmpBackend> Backward<B, 2> for WeightCast {
 /// Whether the ranks of Burn's `distributed` exchange gradients in the pass: that of a leaf when one of each use is
 /// registered.
 fn are_exchanged(grads: &Gradients) -> bool {
-    #[cfg(feature = "distributed")]
+    #[cfg(burn_0_22)]
+    let are_exchanged = grads.on_register.is_some();
+    #[cfg(all(not(burn_0_22), feature = "distributed"))]
     let are_exchanged = grads.is_distributed();
     #[cfg(not(feature = "distributed"))]
     let are_exchanged = {

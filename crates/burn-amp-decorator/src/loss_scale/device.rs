@@ -12,6 +12,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use burn_amp_core::{DynamicLossScale, LossScaleState, Outcome};
+use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{self as kernels, AmpBackend, Reading, loss_scale};
 use burn_backend::{Backend, TensorData, tensor::FloatTensor};
 
@@ -146,7 +147,7 @@ impl<B: AmpBackend> Scaling<B> {
         gradients: Vec<Overflow>,
         rule: DynamicLossScale,
     ) -> Arc<DeferredPass<B>> {
-        let device = B::float_device(&before);
+        let device = device_of::<B>(&before);
         // Passes of several threads move the scale one after the other, in the order in which the host counts them.
         let mut state = self.device.lock();
         let now = match state.current.take() {

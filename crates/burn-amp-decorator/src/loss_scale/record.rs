@@ -1,7 +1,8 @@
 //! The loss scale in a checkpoint.
 
 use burn_amp_core::{LossScaleState, LossScaling, Outcome, Search};
-use burn_backend::{Backend, DeviceId};
+use burn_backend::DeviceId;
+#[cfg(not(burn_0_22))]
 use burn_core::record::{PrecisionSettings, Record};
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +76,8 @@ impl LossScaleRecord {
     }
 }
 
-impl<B: Backend> Record<B> for LossScaleRecord {
+#[cfg(not(burn_0_22))]
+impl<B: burn_backend::Backend> Record<B> for LossScaleRecord {
     type Item<S: PrecisionSettings> = Self;
 
     fn into_item<S: PrecisionSettings>(self) -> Self {

@@ -5,6 +5,8 @@ use burn_amp_kernels::{
     self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm,
     weight_product::is_worth_deferring,
 };
+#[cfg(burn_0_22)]
+use burn_backend::IntDType;
 use burn_backend::{
     TensorMetadata,
     ops::{

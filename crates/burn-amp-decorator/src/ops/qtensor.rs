@@ -2,6 +2,7 @@
 
 use burn_amp_core::{Op, q_tensor_ops};
 use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::names::q_device_of;
 use burn_backend::{
     BoolDType, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
     TensorPrimitive,
@@ -32,7 +33,7 @@ fn q_matmul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             TensorPrimitive::Float(tensor.into_inner())
         }
         TensorPrimitive::QFloat(tensor) => {
-            call.device::<P, _>(|| G::Inner::q_device(&tensor));
+            call.device::<P, _>(|| q_device_of::<G::Inner>(&tensor));
             TensorPrimitive::QFloat(tensor)
         }
     };

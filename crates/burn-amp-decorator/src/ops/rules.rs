@@ -12,9 +12,9 @@
 //! rounded once. Burn's backward pass does that if it is given a gradient in F32.
 
 use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::names::device_of;
 use burn_backend::{
     IntDType, get_device_settings,
-    ops::FloatTensorOps,
     tensor::{FloatTensor, IntTensor},
 };
 
@@ -193,13 +193,13 @@ macro_rules! rule {
     };
     (compute $call:ident max_pool1d($x:ident, $($y:ident),*)) => {
         $crate::ops::rules::indexed::<B, G>(&$call, $x, |x| G::Inner::max_pool1d(x, $($y),*), |x| {
-            let pooled = G::Inner::max_pool1d_with_indices(x, $($y),*);
+            let pooled = burn_amp_kernels::names::max_pool1d_with_indices::<G::Inner>(x, $($y),*);
             (pooled.output, pooled.indices)
         })
     };
     (compute $call:ident max_pool2d($x:ident, $($y:ident),*)) => {
         $crate::ops::rules::indexed::<B, G>(&$call, $x, |x| G::Inner::max_pool2d(x, $($y),*), |x| {
-            let pooled = G::Inner::max_pool2d_with_indices(x, $($y),*);
+            let pooled = burn_amp_kernels::names::max_pool2d_with_indices::<G::Inner>(x, $($y),*);
             (pooled.output, pooled.indices)
         })
     };
@@ -238,5 +238,5 @@ pub(crate) fn indexed<B: AmpBackend, G: Graph<B>>(
 
 /// The dtype of the indices of a tensor's elements.
 pub(crate) fn int_dtype<B: AmpBackend, G: Graph<B>>(x: &FloatTensor<G::Inner>) -> IntDType {
-    get_device_settings::<B>(&G::Inner::float_device(x)).int_dtype
+    get_device_settings::<B>(&device_of::<G::Inner>(x)).int_dtype
 }

@@ -5,6 +5,7 @@
 //! dtype would round the scalar, the ops below compute as PyTorch's; where it would not, they are Burn's own.
 
 use burn_amp_core::Op;
+use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{self as kernels, AmpBackend, scalar::ScalarOp};
 use burn_backend::{Scalar, get_device_settings, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -35,7 +36,7 @@ pub(super) fn at_least<B: AmpBackend, G: Graph<B>>(
     x: FloatTensor<G::Inner>,
     min: Scalar,
 ) -> FloatTensor<G::Inner> {
-    let dtype = get_device_settings::<G::Inner>(&G::Inner::float_device(&x)).bool_dtype;
+    let dtype = get_device_settings::<G::Inner>(&device_of::<G::Inner>(&x)).bool_dtype;
     let bound = call.scalar_for(Op::float_lower_elem, min);
     let below = G::Inner::float_lower_elem(x.clone(), bound, dtype);
     G::Inner::float_mask_fill(x, call.bool_result::<G>(below), min)
@@ -47,7 +48,7 @@ pub(super) fn at_most<B: AmpBackend, G: Graph<B>>(
     x: FloatTensor<G::Inner>,
     max: Scalar,
 ) -> FloatTensor<G::Inner> {
-    let dtype = get_device_settings::<G::Inner>(&G::Inner::float_device(&x)).bool_dtype;
+    let dtype = get_device_settings::<G::Inner>(&device_of::<G::Inner>(&x)).bool_dtype;
     let bound = call.scalar_for(Op::float_greater_elem, max);
     let above = G::Inner::float_greater_elem(x.clone(), bound, dtype);
     G::Inner::float_mask_fill(x, call.bool_result::<G>(above), max)

@@ -89,7 +89,7 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let parts = tensor.into_parts();
+    let parts = tensor.apart();
     AmpTensor::of(Parts {
         values: G::Inner::float_detach(parts.values),
         role: parts.role.after_detach(),
@@ -110,7 +110,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     require_grad: bool,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let parts = tensor.into_parts();
+    let parts = tensor.apart();
     // A parameter whose first value is the result of an op in low precision is stored in the dtype that the model sees.
     let values = if require_grad {
         precision::cast::<G::Inner>(parts.values, parts.logical)

@@ -156,11 +156,11 @@ fn searched<B: Trainable>(
                 values_of::<B>(values.primitive)
             }));
             if place == 0 {
-                let node = result.node();
+                let node = result.own_node();
                 result = result.probed(received.probe::<B>());
                 // The probe has a node of its own, whose values the same op has made.
                 if let Some(made) = node.and_then(|node| context.locator.maker(node))
-                    && let Some(node) = result.node()
+                    && let Some(node) = result.own_node()
                 {
                     context.locator.made(node, made);
                 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::{Config, Preset};
+use burn_amp_kernels::names::device_of;
 use burn_autodiff::Autodiff;
 use burn_backend::{
     AutodiffBackend, TensorMetadata,
@@ -44,7 +45,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             inner = G::Inner::float_mul_scalar(inner, 1.0.into());
         }
         watchers::backward_begins();
-        every_pass::begins(context, || B::name(&B::float_device(&inner.primitive)));
+        every_pass::begins(context, || B::name(&device_of::<B>(&inner.primitive)));
         let stored = precision::of(&inner.primitive);
         if stored.is_low() && lowers_losses_by_mistake(&context.config) {
             warn::of_low_loss(stored, site::here);
@@ -132,7 +133,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
             context,
             role,
             recorded: _,
-        } = tensor.into_parts();
+        } = tensor.apart();
         let is_lowered = context.policy.compute().is_low() && matches!(role, Role::Leaf(_));
         AmpTensor::of(Parts {
             values: values.primitive,
@@ -162,7 +163,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
     /// A tensor that enters a graph is no longer treated as a gradient: ops on it follow the policy. It keeps its values in
     /// low precision, if it has them.
     fn from_inner(tensor: FloatTensor<Self::InnerBackend>) -> FloatTensor<Self> {
-        let parts = tensor.into_parts();
+        let parts = tensor.apart();
         let stepped = match &parts.role {
             Role::Gradient(passes) => Some(Stepped::by(passes, || parts.values.shape())),
             _ => None,
@@ -198,7 +199,7 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: FloatTensor<Self>,
         param_id: burn_backend::distributed::DistributedParamId,
     ) -> FloatTensor<Self> {
-        let parts = tensor.into_parts();
+        let parts = tensor.apart();
         AmpTensor::of(Parts {
             values: Autodiff::<B, G::Strategy>::set_distributed_params(parts.values, param_id),
             ..parts

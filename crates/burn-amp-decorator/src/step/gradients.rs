@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn_amp_core::{Outcome, Precision};
 use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::names::device_of;
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
 use super::scaled::times_on_device;
@@ -142,7 +143,7 @@ impl<B: AmpBackend> Pass<B> {
         let dtype = precision::of(gradient).join(Precision::F32);
         let zeros = B::float_zeros(
             gradient.shape(),
-            &B::float_device(gradient),
+            &device_of::<B>(gradient),
             precision::to_float(dtype),
         );
         Self::wrap(zeros, context, Passes::none(), None)
@@ -157,7 +158,7 @@ impl<B: AmpBackend> Pass<B> {
             Self::Checked { scale, .. } => times::<B>(gradient, *scale),
             Self::Deferred(pass) => {
                 let scale = pass.scale(gradient.rank());
-                let scale = B::float_to_device(scale, &B::float_device(&gradient));
+                let scale = B::float_to_device(scale, &device_of::<B>(&gradient));
                 times_on_device::<B>(gradient, scale)
             }
         }

@@ -7,6 +7,7 @@ use burn_amp_core::{
     replay::Step,
 };
 use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::names::device_of;
 use burn_autodiff::grads::Gradients;
 use burn_backend::tensor::FloatTensor;
 
@@ -61,7 +62,7 @@ pub(super) fn end_of_step<B: AmpBackend>(
     {
         let step = Step {
             burn_amp: env!("CARGO_PKG_VERSION").into(),
-            backend: B::name(&B::float_device(&loss)),
+            backend: B::name(&device_of::<B>(&loss)),
             config: context.effective().to_string(),
             scale: scale(),
             cause: cause.as_ref().clone(),

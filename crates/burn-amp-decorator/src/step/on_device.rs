@@ -1,6 +1,7 @@
 //! A scaled backward pass whose outcome stays on the device: `loss_scale.sync = false`.
 
 use burn_amp_core::DynamicLossScale;
+use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 use burn_backend::{AutodiffBackend, TensorMetadata, tensor::FloatTensor};
@@ -24,7 +25,7 @@ pub(super) fn backward<B: Trainable, P: ConfigSource, C: CheckpointStrategy>(
     scaling: &'static Scaling<B>,
     rule: DynamicLossScale,
 ) -> Gradients<B> {
-    let device = B::float_device(&root.primitive);
+    let device = device_of::<B>(&root.primitive);
     let before = scaling.state_on(&device);
     let scale = scale_of::<B>(before.clone(), root.rank());
     let scale = Autodiff::<B, C>::from_inner(scale);

@@ -5,6 +5,7 @@ use burn_amp_core::{
     replay::{self, Data, Dtype, Step},
 };
 use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::names::{dtype_of, shape_of};
 use burn_autodiff::grads::Gradients;
 use burn_backend::{TensorData, read_sync};
 
@@ -99,7 +100,7 @@ fn values<B: AmpBackend>(stored: KeptTensor<B>) -> Data {
             Data {
                 dtype: Dtype::Bool,
                 bytes: data.iter::<bool>().map(u8::from).collect(),
-                shape: data.shape.as_slice().to_vec(),
+                shape: shape_of(&data).as_slice().to_vec(),
             }
         }
     }
@@ -108,12 +109,12 @@ fn values<B: AmpBackend>(stored: KeptTensor<B>) -> Data {
 fn of(data: TensorData) -> Data {
     let listed = precision::OF_FILES
         .iter()
-        .find(|(_, dtype)| *dtype == data.dtype);
+        .find(|(_, dtype)| *dtype == dtype_of(&data));
     let (dtype, _) =
-        listed.unwrap_or_else(|| unreachable!("no tensor of a step has {:?}", data.dtype));
+        listed.unwrap_or_else(|| unreachable!("no tensor of a step has {:?}", dtype_of(&data)));
     Data {
         dtype: *dtype,
-        shape: data.shape.as_slice().to_vec(),
+        shape: shape_of(&data).as_slice().to_vec(),
         bytes: data.as_bytes().to_vec(),
     }
 }

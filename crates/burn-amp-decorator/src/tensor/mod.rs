@@ -10,6 +10,8 @@
 //! * [`read`]: the one way to the values
 //! * [`kind`]: the kinds of tensors, for tests
 
+#[cfg(burn_0_22)]
+mod as_autodiff;
 mod forms;
 mod kind;
 mod lazy;
@@ -23,6 +25,7 @@ mod view;
 use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{AmpBackend, made::Memory};
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -190,11 +193,11 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The device that the values are on.
     #[inline]
     pub fn device(&self) -> B::Device {
-        G::Inner::float_device(&self.inner)
+        device_of::<G::Inner>(&self.inner)
     }
 
     /// Whether the tensor is in a graph.
-    pub(crate) fn is_tracked(&self) -> bool {
+    pub fn is_tracked(&self) -> bool {
         match self.chain() {
             Some(lazy) => lazy.is_tracked(),
             None => G::is_tracked(&self.inner),
@@ -214,7 +217,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// The number of the tensor's own node in the graph; `None` if it has none.
-    pub(crate) fn node(&self) -> Option<u64> {
+    pub(crate) fn own_node(&self) -> Option<u64> {
         if self.waits() {
             None
         } else {
@@ -260,7 +263,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     #[cfg(feature = "distributed")]
     pub(crate) fn in_place(&mut self) -> &mut FloatTensor<G::Inner> {
         if self.waits() {
-            *self = Self::of(self.clone().into_parts());
+            *self = Self::of(self.clone().apart());
         }
         &mut self.inner
     }
@@ -293,6 +296,20 @@ impl<B: AmpBackend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
 }
 
 impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
+    #[cfg(burn_0_22)]
+    type Device = B::Device;
+
+    #[cfg(burn_0_22)]
+    fn device(&self) -> B::Device {
+        device_of::<G::Inner>(&self.inner)
+    }
+
+    // Another tensor may have the same values in another form.
+    #[cfg(burn_0_22)]
+    fn can_mut(&self) -> bool {
+        self.forms.is_none() && self.inner.can_mut()
+    }
+
     fn dtype(&self) -> DType {
         precision::to_burn(self.logical)
     }

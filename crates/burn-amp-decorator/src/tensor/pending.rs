@@ -7,6 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
@@ -46,7 +47,7 @@ impl<B: AmpBackend> Factors<B> {
             clip,
         } = self;
         let mut gradient = gradient;
-        let device = B::float_device(&gradient);
+        let device = device_of::<B>(&gradient);
         if *unscale != 1.0 {
             gradient = times::<B>(gradient, *unscale);
         }

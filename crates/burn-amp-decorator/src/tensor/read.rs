@@ -158,7 +158,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// What the tensor consists of, with exact values that do not wait.
-    pub(crate) fn into_parts(self) -> Parts<B, G> {
+    pub(crate) fn apart(self) -> Parts<B, G> {
         match self.forms {
             None => self.own_parts(),
             Some(_) => self.exact_parts(),

@@ -1,0 +1,7 @@
+//! Tells the shared sources for which release of Burn they are compiled.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../burn_0_22.rs");
+    println!("cargo::rustc-check-cfg=cfg(burn_0_22)");
+    println!("cargo::rustc-cfg=burn_0_22");
+}
