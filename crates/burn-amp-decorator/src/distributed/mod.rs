@@ -6,8 +6,10 @@
 
 use burn_amp_kernels::AmpBackend;
 
-#[cfg(feature = "distributed")]
+#[cfg(all(not(burn_0_22), feature = "distributed"))]
 mod backend;
+#[cfg(burn_0_22)]
+mod ops;
 
 /// A plain backend that `Autodiff<Amp<B>>` can train on.
 ///
