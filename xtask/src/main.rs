@@ -22,6 +22,7 @@ mod amp;
 mod book;
 mod bundle;
 mod burn;
+mod burn_0_22;
 mod config;
 mod cuda;
 mod fuzz;

@@ -7,7 +7,7 @@ use super::{
     step::{Step, Task},
     tools,
 };
-use crate::{book, config, cuda, mistakes, ops, ops_table};
+use crate::{book, burn_0_22, config, cuda, mistakes, ops, ops_table};
 
 /// The steps of `cargo xtask test`: what a change must pass before it is sent, cheap steps first.
 pub const TEST: &[Step] = &[
@@ -139,6 +139,11 @@ pub const REST: &[Step] = &[
         "doctest",
         "the examples of the documentation and of the book compile and run",
         Task::Cargo("test --workspace --doc"),
+    ),
+    Step::new(
+        "burn-0.22",
+        "a program for plain Burn 0.22 trains through burn-amp: with its own bits at `o0`, and alike in BF16 and F16",
+        Task::Check("burn-0.22/program, as it is and patched", burn_0_22::check),
     ),
     // Tiny models on a driver without a device: another build of Burn, with tuning.
     Step::new(
