@@ -1,6 +1,6 @@
 //! Puts burn-autodiff together from its source in the registry of cargo. No line of it is in this repository.
 //!
-//! The source is changed in one way: this crate's neighbours see the value and the node of a tensor.
+//! What is changed in it stands in [`CHANGES`].
 
 use std::{
     env,

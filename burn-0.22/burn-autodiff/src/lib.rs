@@ -14,6 +14,5 @@ pub mod ops;
 mod tensor;
 
 pub use backend::Autodiff;
-pub use burn_amp_decorator as amp;
 pub use burn_autodiff_engine::{NodeId, checkpoint, distributed, grads};
 pub use tensor::AutodiffTensor;
