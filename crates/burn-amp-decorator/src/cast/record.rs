@@ -64,7 +64,7 @@ impl<B: AmpBackend> Taken<B> {
             return;
         }
         let results = results.iter_mut().map(|result| {
-            result.recorded.id = next_id();
+            result.facts_mut().recorded.id = next_id();
             Produced {
                 id: result.recorded.id,
                 values: (!result.waits()).then(|| values_of::<B>(result.stored_values())),
@@ -114,7 +114,7 @@ fn used<B: AmpBackend, G: Graph<B>>(
         _ => tensor.own_node().map(Key::Node),
     };
     Use {
-        is_shared: tensor.recorded.is_shared(),
+        is_shared: tensor.has_other_readers(),
         id: recording.id_of(tensor.recorded.id, key, |id, data| {
             outside(tensor, id, data)
         }),

@@ -9,10 +9,9 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
 use crate::{
-    graph::{Graph, Recorded},
-    loss_scale::Passes,
+    graph::Graph,
     policy::Context,
-    tensor::{AmpTensor, Parts, Role},
+    tensor::{AmpTensor, Facts},
     watching,
 };
 
@@ -82,16 +81,8 @@ impl<B: AmpBackend> Unchanged<B> {
     /// Wraps the result.
     #[inline(always)]
     pub(crate) fn result<G: Graph<B>>(self, values: FloatTensor<G::Inner>) -> AmpTensor<B, G> {
-        AmpTensor::of(Parts {
-            values,
-            logical: self.dtype,
-            context: self.context,
-            role: match self.is_gradient {
-                true => Role::Gradient(Passes::none()),
-                false => Role::Activation,
-            },
-            recorded: Recorded::nothing(),
-        })
+        let facts = Facts::plain(self.context, self.dtype, self.is_gradient);
+        AmpTensor::with_facts(values, facts)
     }
 }
 

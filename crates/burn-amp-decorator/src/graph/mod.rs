@@ -101,6 +101,7 @@ pub trait Graph<B: AmpBackend>:
     fn cast(
         tensor: FloatTensor<Self::Inner>,
         recorded: &Recorded<B>,
+        has_clones: bool,
         to: Precision,
         recomputes: bool,
     ) -> FloatTensor<Self::Inner>;
@@ -218,6 +219,7 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     fn cast(
         tensor: FloatTensor<B>,
         recorded: &Recorded<B>,
+        _: bool,
         to: Precision,
         _: bool,
     ) -> FloatTensor<B> {
@@ -273,10 +275,11 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     fn cast(
         tensor: FloatTensor<Self::Inner>,
         recorded: &Recorded<B>,
+        has_clones: bool,
         to: Precision,
         recomputes: bool,
     ) -> FloatTensor<Self::Inner> {
-        operand_cast::cast::<B, C>(tensor, recorded, to, recomputes)
+        operand_cast::cast::<B, C>(tensor, recorded, has_clones, to, recomputes)
     }
 
     fn with_f32_gradient(

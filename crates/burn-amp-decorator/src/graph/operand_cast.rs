@@ -37,19 +37,21 @@ use crate::precision;
 pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     recorded: &Recorded<B>,
+    has_clones: bool,
     to: Precision,
     recomputes: bool,
 ) -> FloatTensor<Autodiff<B, C>> {
     if precision::of(&tensor.primitive) == to {
         return tensor;
     }
+    let has_other_readers = recorded.has_other_readers(has_clones) == Some(true);
     if to.is_low() {
         let values = recorded.low(tensor.primitive.clone(), to);
         if !tensor.is_tracked() {
             return untracked(tensor, values);
         }
         let is_f32 = precision::of(&tensor.primitive) == Precision::F32;
-        let tensor = if is_f32 && recorded.adds_gradients() {
+        let tensor = if is_f32 && (has_other_readers || recorded.adds_gradients()) {
             recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
         } else {
             tensor
@@ -61,9 +63,11 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
         };
     }
     let values = precision::cast::<B>(tensor.primitive.clone(), to);
-    match &recorded.casts {
-        _ if !tensor.is_tracked() => untracked(tensor, values),
-        Some(casts) if to == Precision::F32 && (recomputes || recorded.has_other_readers()) => {
+    if !tensor.is_tracked() {
+        return untracked(tensor, values);
+    }
+    match recorded.casts() {
+        Some(casts) if to == Precision::F32 && (recomputes || has_other_readers) => {
             widened::<B>(tensor, casts, values)
         }
         _ if !recomputes => node::<B, C>(tensor, values),

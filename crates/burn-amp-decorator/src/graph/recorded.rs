@@ -11,7 +11,7 @@ use super::Stepped;
 use crate::precision;
 
 /// What is known about a tensor besides its values and its node. All clones of the tensor share it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Recorded<B: Backend> {
     /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.
     pub(crate) chain: u8,
@@ -25,7 +25,23 @@ pub struct Recorded<B: Backend> {
     pub(crate) id: u64,
     /// What is known of the step that made the tensor, if an optimizer did.
     pub(crate) stepped: Option<Stepped>,
-    pub(super) casts: Option<Arc<SharedCasts<B>>>,
+    /// Whether the uses of the tensor share its casts.
+    shares: bool,
+    /// The casts, once one is asked for.
+    casts: OnceLock<Arc<SharedCasts<B>>>,
+}
+
+/// The copy shares the casts.
+impl<B: Backend> Clone for Recorded<B> {
+    fn clone(&self) -> Self {
+        Self {
+            casts: match self.casts() {
+                Some(casts) => OnceLock::from(casts.clone()),
+                None => OnceLock::new(),
+            },
+            ..*self
+        }
+    }
 }
 
 /// The casts of a tensor that its uses share.
@@ -44,7 +60,8 @@ pub(super) struct SharedCasts<B: Backend> {
 
 impl<B: Backend> Recorded<B> {
     /// Nothing is known, and nothing is shared.
-    pub fn nothing() -> Self {
+    #[inline]
+    pub const fn nothing() -> Self {
         Self {
             chain: 0,
             class: None,
@@ -52,7 +69,8 @@ impl<B: Backend> Recorded<B> {
             is_product: false,
             id: 0,
             stepped: None,
-            casts: None,
+            shares: false,
+            casts: OnceLock::new(),
         }
     }
 
@@ -61,13 +79,38 @@ impl<B: Backend> Recorded<B> {
     pub(crate) fn sharing(chain: u8) -> Self {
         Self {
             chain,
-            casts: Some(Arc::new(SharedCasts {
+            shares: true,
+            ..Self::nothing()
+        }
+    }
+
+    /// Whether nothing is known, and nothing is shared.
+    #[inline]
+    pub(crate) const fn is_nothing(&self) -> bool {
+        let Self {
+            chain,
+            class,
+            expanded,
+            is_product,
+            id,
+            stepped,
+            shares,
+            casts: _,
+        } = self;
+        let has_flag = *expanded || *is_product || *shares;
+        *chain == 0 && class.is_none() && !has_flag && *id == 0 && stepped.is_none()
+    }
+
+    /// The casts that the uses of the tensor share.
+    pub(super) fn casts(&self) -> Option<&Arc<SharedCasts<B>>> {
+        let new = || {
+            Arc::new(SharedCasts {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
                 summed: OnceLock::new(),
-            })),
-            ..Self::nothing()
-        }
+            })
+        };
+        self.shares.then(|| self.casts.get_or_init(new))
     }
 
     /// A parameter outside a graph, with its values in a low dtype.
@@ -79,31 +122,28 @@ impl<B: Backend> Recorded<B> {
 
     /// Adds the values in a low dtype, which the op that computed the tensor has written too.
     pub(crate) fn add_low(&self, to: Precision, values: FloatTensor<B>) {
-        if let Some(casts) = &self.casts {
+        if let Some(casts) = self.casts() {
             casts.low.get_or_init(|| (to, values));
         }
     }
 
     /// Returns the values in the low dtype that they have been cast to, if they have.
     pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
-        self.casts.as_ref()?.low.get().cloned()
+        self.casts.get()?.low.get().cloned()
     }
 
-    /// Whether clones of the tensor exist, if a graph takes that into account.
-    pub(crate) fn is_shared(&self) -> Option<bool> {
-        self.casts.as_ref().map(|_| self.has_other_readers())
+    /// Whether other ops will read the tensor, if the uses share its casts: it `has_clones`, or something that was made of it
+    /// has its casts.
+    pub(crate) fn has_other_readers(&self, has_clones: bool) -> Option<bool> {
+        let casts = self.casts.get();
+        let has_others = has_clones || casts.is_some_and(|casts| Arc::strong_count(casts) > 1);
+        self.shares.then_some(has_others)
     }
 
-    /// Whether clones of the tensor exist, which other ops will read.
-    pub(super) fn has_other_readers(&self) -> bool {
-        let casts = self.casts.as_ref();
-        casts.is_some_and(|casts| Arc::strong_count(casts) > 1)
-    }
-
-    /// Whether a node adds the gradients of several uses, or should, as other ops will read the tensor.
+    /// Whether a node adds the gradients of several uses already.
     pub(super) fn adds_gradients(&self) -> bool {
-        let casts = self.casts.as_ref();
-        self.has_other_readers() || casts.is_some_and(|casts| casts.summed.get().is_some())
+        let casts = self.casts.get();
+        casts.is_some_and(|casts| casts.summed.get().is_some())
     }
 
     /// Returns the node that adds the gradients of all such uses, which the first of them makes.
@@ -112,7 +152,7 @@ impl<B: Backend> Recorded<B> {
         tensor: FloatTensor<Autodiff<B>>,
         make: impl FnOnce(FloatTensor<Autodiff<B>>) -> FloatTensor<Autodiff<B>>,
     ) -> FloatTensor<Autodiff<B>> {
-        match &self.casts {
+        match self.casts() {
             Some(casts) => casts.summed.get_or_init(|| make(tensor)).clone(),
             None => make(tensor),
         }
@@ -120,19 +160,19 @@ impl<B: Backend> Recorded<B> {
 
     /// Whether the values in the low dtype `to` are there, so that [`low`](Self::low) makes none.
     pub(crate) fn has_low(&self, to: Precision) -> bool {
-        let casts = self.casts.as_ref();
+        let casts = self.casts.get();
         let low = casts.and_then(|casts| casts.low.get());
         matches!(low, Some((dtype, _)) if *dtype == to)
     }
 
     /// Casts the tensor to a low dtype. All uses share the values.
     pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
-        let Some(casts) = &self.casts else {
-            return precision::cast::<B>(tensor, to);
-        };
         if precision::of(&tensor) == to {
             return tensor;
         }
+        let Some(casts) = self.casts() else {
+            return precision::cast::<B>(tensor, to);
+        };
         let (dtype, values) = casts
             .low
             .get_or_init(|| (to, precision::cast::<B>(tensor.clone(), to)));

@@ -105,6 +105,6 @@ fn rounded_cat<B: AmpBackend, G: Graph<B>>(
     }
     let low = parts.iter().map(|part| call.cast_low(part.clone()));
     let mut whole = call.stored(cat::<G::Inner>(low.collect(), dim));
-    whole.logical = Precision::F32;
+    whole.facts_mut().logical = Precision::F32;
     Some(whole.with_recipe(Recipe::Cat(parts.to_vec(), dim)))
 }

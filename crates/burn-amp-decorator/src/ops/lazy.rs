@@ -88,7 +88,7 @@ pub(super) fn widened<B: AmpBackend, G: Graph<B>>(x: &AmpTensor<B, G>) -> Option
     let mut call = Call::custom(Class::Full);
     call.float(x);
     let mut result = call.decide().lazy(lazy);
-    result.logical = Precision::F32;
+    result.facts_mut().logical = Precision::F32;
     Some(result)
 }
 

@@ -39,10 +39,13 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    let context = if tensor.device() == *device {
-        tensor.context
-    } else {
-        Context::of::<P>(device)
+    let stays = tensor.device() == *device;
+    if stays && tensor.has_nothing_to_move() {
+        return tensor.map(|values| G::Inner::float_to_device(values, device));
+    }
+    let context = match stays {
+        true => tensor.context,
+        false => Context::of::<P>(device),
     };
     let logical = tensor.logical;
     let role = tensor.role.clone().after_move();
@@ -90,19 +93,18 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let parts = tensor.apart();
-    AmpTensor::of(Parts {
+    AmpTensor::enrolled(Parts {
         values: G::Inner::float_detach(parts.values),
         role: parts.role.after_detach(),
         recorded: Recorded::nothing(),
         ..parts
     })
-    .enrolled()
 }
 
 /// A sign has no digits to lose, so ops on the signs of a gradient follow the policy again: an input that was moved along
 /// them is evaluated as any other.
 pub(super) fn signs<B: AmpBackend, G: Graph<B>>(mut signs: AmpTensor<B, G>) -> AmpTensor<B, G> {
-    signs.role = Role::Activation;
+    signs.facts_mut().role = Role::Activation;
     signs
 }
 
@@ -122,7 +124,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     }
     let lowered = parts.recorded.lowered();
     let shares_casts = parts.context.policy.compute().is_low();
-    let tensor = AmpTensor::of(Parts {
+    let tensor = AmpTensor::enrolled(Parts {
         values: G::Inner::float_set_require_grad(values, require_grad),
         logical: parts.logical,
         context: parts.context,
@@ -132,8 +134,7 @@ fn float_set_require_grad<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
             (false, true) if shares_casts => Recorded::sharing(0),
             (false, _) => parts.recorded,
         },
-    })
-    .enrolled();
+    });
     if let (Role::Leaf(leaf), Some((to, values))) = (&tensor.role, lowered) {
         leaf.take_cast(to, values);
     }

@@ -7,6 +7,7 @@ use super::{compute::compute_dtype, locator::Locator, recorder::StepRecorder, so
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
+    tensor::PlainFacts,
     warn,
 };
 
@@ -20,6 +21,7 @@ pub struct Context<B: Backend> {
     /// The loss scale of all threads that have none of their own.
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
+    pub(crate) plain_facts: PlainFacts<B>,
     pub(crate) locator: Locator,
     pub(crate) recorder: StepRecorder<B>,
 }
@@ -39,6 +41,7 @@ impl<B: Backend> Context<B> {
             policy,
             shared_scaling: scaling,
             leaves: Leaves::new(),
+            plain_facts: PlainFacts::new(),
             locator: Locator::new(config.overflow.locate),
             recorder: StepRecorder::new(&config.overflow.replay),
             config,

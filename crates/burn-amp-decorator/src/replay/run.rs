@@ -232,7 +232,7 @@ fn made<B: Trainable>(
         None => values,
     };
     let mut tensor = AmpTensor::<B, Tape>::new(Autodiff::<B>::from_inner(values), context);
-    tensor.logical = all_in.unwrap_or(outside.logical);
+    tensor.facts_mut().logical = all_in.unwrap_or(outside.logical);
     let origin = || {
         let origin = Arc::new(Origin::default());
         if let Some(parameter) = &outside.parameter {
@@ -240,7 +240,7 @@ fn made<B: Trainable>(
         }
         origin
     };
-    tensor.role = match outside.nature {
+    tensor.facts_mut().role = match outside.nature {
         Kind::Leaf | Kind::Parameter => Role::Parameter(origin()),
         Kind::Gradient => Role::Gradient(Passes::none()),
         Kind::Plain | Kind::ZerosAndOnes | Kind::Filled => Role::Activation,

@@ -4,7 +4,7 @@
 //! [`Recipe`] for those that a cast would not give, or that have not been computed. Each is made once, for all clones of
 //! the tensor.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::{self as kernels, AmpBackend};
@@ -102,13 +102,14 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
 
     /// The value in its one dtype, made of what is `stored`.
     pub(super) fn settled(
-        self: &Arc<Self>,
+        &self,
         stored: FloatTensor<G::Inner>,
+        keeps: bool,
     ) -> FloatTensor<G::Inner> {
         match &self.recipe {
-            Recipe::Scores(scores) => self.low(|| scores.apply::<G>(stored)),
-            Recipe::Scaled(factors, apply) => self.full(|| apply(factors, stored)),
-            Recipe::Chain(lazy) => self.low(|| lazy.viewed()),
+            Recipe::Scores(scores) => self.low(keeps, || scores.apply::<G>(stored)),
+            Recipe::Scaled(factors, apply) => self.full(keeps, || apply(factors, stored)),
+            Recipe::Chain(lazy) => self.low(keeps, || lazy.viewed()),
             Recipe::ZerosAndOnes
             | Recipe::Filled
             | Recipe::Saturated(..)
@@ -119,31 +120,31 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
     }
 
     /// The value for a reader in dtype `to`, in low precision or in F32; `None` if that is what is stored, cast.
-    pub(super) fn made(self: &Arc<Self>, to: Precision) -> Option<FloatTensor<G::Inner>> {
+    pub(super) fn made(&self, to: Precision, keeps: bool) -> Option<FloatTensor<G::Inner>> {
         match &self.recipe {
             Recipe::Saturated(..) | Recipe::Cat(..) | Recipe::Product(..) if to.is_low() => None,
             Recipe::Saturated(op, x) => {
-                Some(self.full(|| saturated::<B, G>(op.clone(), x.clone())))
+                Some(self.full(keeps, || saturated::<B, G>(op.clone(), x.clone())))
             }
-            Recipe::Cat(parts, dim) => Some(self.full(|| {
+            Recipe::Cat(parts, dim) => Some(self.full(keeps, || {
                 let parts = parts.iter().cloned().map(|part| {
                     let reader = Reader::alone(&part);
                     part.read(Precision::F32, reader)
                 });
                 kernels::cat::cat::<G::Inner>(parts.collect(), *dim)
             })),
-            Recipe::Product(lhs, rhs) => {
-                Some(self.full(|| kernels::product::forward::<G::Inner>(lhs.clone(), rhs.clone())))
-            }
+            Recipe::Product(lhs, rhs) => Some(self.full(keeps, || {
+                kernels::product::forward::<G::Inner>(lhs.clone(), rhs.clone())
+            })),
             // The graph has one node of a sum, so that its gradient is computed once.
             Recipe::Chain(lazy) if to.is_low() && lazy.is_computed_in_f32() => {
-                Some(self.low(|| {
+                Some(self.low(keeps, || {
                     let values = self.full.get_or_init(|| lazy.in_f32()).clone();
                     precision::cast::<G::Inner>(values, to)
                 }))
             }
-            Recipe::Chain(lazy) if to.is_low() => Some(self.low(|| lazy.in_low(to))),
-            Recipe::Chain(lazy) => Some(self.full(|| lazy.in_f32())),
+            Recipe::Chain(lazy) if to.is_low() => Some(self.low(keeps, || lazy.in_low(to))),
+            Recipe::Chain(lazy) => Some(self.full(keeps, || lazy.in_f32())),
             Recipe::ZerosAndOnes
             | Recipe::Filled
             | Recipe::Scores(_)
@@ -153,30 +154,27 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
     }
 
     fn low(
-        self: &Arc<Self>,
+        &self,
+        keeps: bool,
         make: impl FnOnce() -> FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
-        self.kept(&self.low, make)
+        kept(&self.low, keeps, make)
     }
 
     fn full(
-        self: &Arc<Self>,
+        &self,
+        keeps: bool,
         make: impl FnOnce() -> FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
-        self.kept(&self.full, make)
+        kept(&self.full, keeps, make)
     }
+}
 
-    /// A form that is there, or is made now. It is kept for other holders, if there are any: a softmax or Adam reads
-    /// twice.
-    fn kept(
-        self: &Arc<Self>,
-        form: &OnceLock<FloatTensor<G::Inner>>,
-        make: impl FnOnce() -> FloatTensor<G::Inner>,
-    ) -> FloatTensor<G::Inner> {
-        if Arc::strong_count(self) == 1 && form.get().is_none() {
-            make()
-        } else {
-            form.get_or_init(make).clone()
-        }
+/// A form that is there, or is made now. It is kept if others may read it: a softmax or Adam reads twice.
+fn kept<T: Clone>(form: &OnceLock<T>, keeps: bool, make: impl FnOnce() -> T) -> T {
+    if !keeps && form.get().is_none() {
+        make()
+    } else {
+        form.get_or_init(make).clone()
     }
 }

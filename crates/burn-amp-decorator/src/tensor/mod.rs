@@ -1,5 +1,6 @@
 //! The float tensor of [`Amp`](crate::Amp): the values, and what burn-amp knows about them.
 //!
+//! * [`facts`]: what is known about a tensor besides its values
 //! * [`role`]: whether a tensor is a parameter, a gradient or none of these
 //! * [`forms`]: the forms of a value, and the recipe for those that are not stored
 //! * [`rounded`]: results stored in low precision, with their F32 values within reach
@@ -12,6 +13,7 @@
 
 #[cfg(burn_0_22)]
 mod as_autodiff;
+mod facts;
 mod forms;
 mod kind;
 mod lazy;
@@ -22,13 +24,15 @@ mod rounded;
 mod scores;
 mod view;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{AmpBackend, made::Memory};
 use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+pub use facts::Facts;
+pub(crate) use facts::PlainFacts;
 pub(crate) use forms::Recipe;
 pub use kind::Kind;
 pub(crate) use lazy::Lazy;
@@ -58,15 +62,16 @@ pub struct AmpTensor<B: AmpBackend, G: Graph<B> = NoGraph> {
     /// The values in their storage dtype. If the tensor waits, these are the values of the tensor that it is made of, so
     /// nothing outside of this folder sees them.
     inner: FloatTensor<G::Inner>,
-    /// The other forms of the values; `None` if a cast makes them.
-    forms: Option<Arc<Forms<B, G>>>,
-    pub(crate) logical: Precision,
-    /// The policy and the loss scale of the device that the values are on.
-    #[doc(hidden)]
-    pub context: &'static Context<B>,
-    #[doc(hidden)]
-    pub role: Role<B>,
-    pub(crate) recorded: Recorded<B>,
+    facts: Arc<Facts<B>>,
+}
+
+impl<B: AmpBackend, G: Graph<B>> Deref for AmpTensor<B, G> {
+    type Target = Facts<B>;
+
+    #[inline]
+    fn deref(&self) -> &Facts<B> {
+        &self.facts
+    }
 }
 
 /// What a tensor consists of, with its values computed: to make another tensor of the same values.
@@ -107,26 +112,58 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         } = parts;
         Self {
             inner: values,
-            forms: None,
-            logical,
-            context,
-            role,
-            recorded,
+            facts: Facts::shared(context, logical, role, recorded),
         }
     }
 
-    /// Remembers what the values were made of, instead of what was known of it.
-    pub(crate) fn with_recipe(self, recipe: Recipe<B, G>) -> Self {
+    /// Makes a tensor of values and of what is known about them.
+    #[inline]
+    pub(crate) fn with_facts(values: FloatTensor<G::Inner>, facts: Arc<Facts<B>>) -> Self {
         Self {
-            forms: Some(Arc::new(Forms::of(recipe))),
-            ..self
+            inner: values,
+            facts,
         }
+    }
+
+    /// Whether nothing is known that a move to another device would change, but for the context.
+    pub(crate) fn has_nothing_to_move(&self) -> bool {
+        self.forms.is_none() && self.recorded.is_nothing() && !matches!(self.role, Role::Leaf(_))
+    }
+
+    /// The tensor with other values, of which the same is known.
+    pub(crate) fn map(
+        self,
+        change: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
+    ) -> Self {
+        Self::with_facts(change(self.inner), self.facts)
+    }
+
+    /// What is known about the tensor, to be changed. What clones of it know stays as it is.
+    pub(crate) fn facts_mut(&mut self) -> &mut Facts<B> {
+        Arc::make_mut(&mut self.facts)
+    }
+
+    /// Remembers what the values were made of, instead of what was known of it.
+    pub(crate) fn with_recipe(mut self, recipe: Recipe<B, G>) -> Self {
+        self.facts_mut().forms = Some(Arc::new(Forms::<B, G>::of(recipe)));
+        self
+    }
+
+    /// Whether clones of the tensor know the same.
+    #[inline]
+    fn has_clones(&self) -> bool {
+        Arc::strong_count(&self.facts) > 1
+    }
+
+    /// Whether other ops will read the tensor, if that is known.
+    pub(crate) fn has_other_readers(&self) -> Option<bool> {
+        self.recorded.has_other_readers(self.has_clones())
     }
 
     /// What the values were made of, if that gives what their stored form does not.
     #[inline]
     pub(crate) fn recipe(&self) -> Option<&Recipe<B, G>> {
-        self.forms.as_ref().map(|forms| &forms.recipe)
+        self.facts.forms::<G>().map(|forms| &forms.recipe)
     }
 
     /// The chain that the tensor stands for.
@@ -164,24 +201,30 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// Updates the role after `require_grad` or `detach`: a tensor that requires a gradient itself becomes a leaf of
-    /// the graph, and a leaf that no longer does becomes a parameter outside it.
+    /// Makes a tensor after `require_grad` or `detach`: one that requires a gradient itself becomes a leaf of the graph, and a
+    /// leaf that no longer does becomes a parameter outside it.
     #[inline]
-    pub(crate) fn enrolled(mut self) -> Self {
-        if G::Inner::float_is_require_grad(&self.inner) {
-            if !matches!(self.role, Role::Leaf(_)) {
-                let origin = self.role.origin().cloned();
+    pub(crate) fn enrolled(mut parts: Parts<B, G>) -> Self {
+        let role = &mut parts.role;
+        if G::Inner::float_is_require_grad(&parts.values) {
+            if !matches!(role, Role::Leaf(_)) {
+                let origin = role.origin().cloned();
                 let origin = origin.unwrap_or_else(|| Arc::new(Origin::default()));
-                let checked = self.context.scales_losses();
-                let leaf = G::enroll(&self.inner, origin, &self.context.leaves, checked);
+                let context = parts.context;
+                let leaf = G::enroll(
+                    &parts.values,
+                    origin,
+                    &context.leaves,
+                    context.scales_losses(),
+                );
                 if let Some(leaf) = leaf {
-                    self.role = Role::Leaf(leaf);
+                    *role = Role::Leaf(leaf);
                 }
             }
-        } else if let Role::Leaf(leaf) = self.role {
-            self.role = Role::Parameter(leaf.origin().clone());
+        } else if let Role::Leaf(leaf) = role {
+            *role = Role::Parameter(leaf.origin().clone());
         }
-        self
+        Self::of(parts)
     }
 
     /// Whether the tensor requires a gradient itself.
@@ -234,11 +277,11 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits.
-    pub(crate) fn in_graph(&self) -> FloatTensor<G::Inner> {
+    pub(crate) fn in_graph(&self) -> Cow<'_, FloatTensor<G::Inner>> {
         if self.waits() {
-            self.clone().read(self.exact_dtype(), Reader::Cut)
+            Cow::Owned(self.clone().read(self.exact_dtype(), Reader::Cut))
         } else {
-            self.inner.clone()
+            Cow::Borrowed(&self.inner)
         }
     }
 

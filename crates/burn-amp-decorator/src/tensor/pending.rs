@@ -11,9 +11,9 @@ use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{Backend, Shape, TensorMetadata, tensor::FloatTensor};
 
-use super::{AmpTensor, Reader, Recipe, Role};
+use super::{AmpTensor, Facts, Parts, Reader, Recipe, Role};
 use crate::{
-    graph::NoGraph,
+    graph::{NoGraph, Recorded},
     loss_scale::{DeferredPass, Passes},
     precision,
 };
@@ -85,9 +85,8 @@ impl<B: AmpBackend> AmpTensor<B> {
     /// A tensor of the same shape that takes no memory of its own. Its values do not matter.
     pub fn placeholder(&self) -> Self {
         Self {
-            forms: None,
-            role: Role::Activation,
-            ..self.clone()
+            inner: self.inner.clone(),
+            facts: Facts::plain(self.context, self.logical, false),
         }
     }
 
@@ -104,11 +103,14 @@ impl<B: AmpBackend> AmpTensor<B> {
         let gradient = self.unclipped();
         let passes = gradient.role.gradient().cloned();
         let (values, factors) = gradient.clone().into_unscaled();
-        let gradient = Self {
-            inner: values,
-            role: Role::Gradient(passes.unwrap_or(Passes::none())),
-            ..gradient
-        };
+        let role = Role::Gradient(passes.unwrap_or(Passes::none()));
+        let gradient = Self::of(Parts {
+            values,
+            logical: gradient.logical,
+            context: gradient.context,
+            role,
+            recorded: Recorded::nothing(),
+        });
         let clip = Some(clip);
         gradient.with_recipe(Factors { clip, ..factors }.into())
     }

@@ -1,5 +1,7 @@
 //! The one way to the values of a tensor.
 
+use std::sync::Arc;
+
 use burn_amp_core::Precision;
 use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::tensor::FloatTensor;
@@ -60,20 +62,17 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The values of a tensor that has an [`unchanged_dtype`](Self::unchanged_dtype).
     #[inline(always)]
     pub(crate) fn unchanged(self) -> FloatTensor<G::Inner> {
-        // The fields are named, so that the tensor is not moved as a whole.
-        let Self {
-            inner,
-            forms: _forms,
-            role: _role,
-            recorded: _recorded,
-            ..
-        } = self;
-        inner
+        self.inner
     }
 
     fn made(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
         let tensor = self.settled();
-        let Some(values) = tensor.forms.as_ref().and_then(|forms| forms.made(to)) else {
+        let keeps = tensor.keeps_forms();
+        let Some(values) = tensor
+            .facts
+            .forms::<G>()
+            .and_then(|forms| forms.made(to, keeps))
+        else {
             return tensor.cast(to, reader);
         };
         made::float::<G::Inner>(&values);
@@ -88,11 +87,12 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             Reader::Cut if from == to => return self.inner,
             Reader::Cut => return precision::cast::<G::Inner>(self.inner, to),
         };
-        match &self.role {
+        let has_clones = self.has_clones();
+        match &self.facts.role {
             Role::Leaf(leaf) if to != from || self.is_summed_in_f32() => {
-                G::cast_leaf(self.inner, leaf, to, level, &self.context.leaves)
+                G::cast_leaf(self.inner, leaf, to, level, &self.facts.context.leaves)
             }
-            _ => G::cast(self.inner, &self.recorded, to, recomputes),
+            _ => G::cast(self.inner, &self.facts.recorded, has_clones, to, recomputes),
         }
     }
 
@@ -114,19 +114,27 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The tensor with a view, scores or the factors of a gradient computed, which have one dtype whoever reads them. A
     /// chain goes on waiting: its reader decides the dtype.
     pub(crate) fn settled(self) -> Self {
-        match self.forms {
+        let keeps = self.keeps_forms();
+        let Self { inner, facts } = self;
+        match facts.forms::<G>() {
             Some(forms) if forms.recipe.has_one_dtype() => Self::of(Parts {
-                values: forms.settled(self.inner),
-                logical: self.logical,
-                context: self.context,
-                role: self.role,
+                values: forms.settled(inner, keeps),
+                logical: facts.logical,
+                context: facts.context,
+                role: facts.role.clone(),
                 recorded: match &forms.recipe {
                     Recipe::Chain(lazy) => lazy.recorded(),
-                    _ => self.recorded,
+                    _ => facts.recorded.clone(),
                 },
             }),
-            forms => Self { forms, ..self },
+            _ => Self { inner, facts },
         }
+    }
+
+    /// Whether a form that is made now is kept, since another tensor may be read in it, too.
+    fn keeps_forms(&self) -> bool {
+        let is_shared = |forms| Arc::strong_count(forms) > 1;
+        self.has_clones() || self.forms.as_ref().is_some_and(is_shared)
     }
 
     /// Whether a reader in dtype `to` gets the tensor's own values, cast.
@@ -159,7 +167,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// What the tensor consists of, with exact values that do not wait.
     pub(crate) fn apart(self) -> Parts<B, G> {
-        match self.forms {
+        match &self.forms {
             None => self.own_parts(),
             Some(_) => self.exact_parts(),
         }
@@ -183,12 +191,13 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// What a tensor that does not wait consists of.
     #[inline]
     fn own_parts(self) -> Parts<B, G> {
+        let facts = Arc::unwrap_or_clone(self.facts);
         Parts {
             values: self.inner,
-            logical: self.logical,
-            context: self.context,
-            role: self.role,
-            recorded: self.recorded,
+            logical: facts.logical,
+            context: facts.context,
+            role: facts.role,
+            recorded: facts.recorded,
         }
     }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use burn_amp_kernels::AmpBackend;
+use burn_backend::Backend;
 
 use crate::{
     graph::{Graph, Leaf, Origin},
@@ -13,7 +14,7 @@ use crate::{
 
 /// What a tensor is to the program.
 #[derive(Clone)]
-pub enum Role<B: AmpBackend> {
+pub enum Role<B: Backend> {
     /// Nothing special: an activation, an input, a constant.
     Activation,
     /// A leaf of the graph: it requires a gradient itself, as a parameter of the model does.
@@ -25,7 +26,7 @@ pub enum Role<B: AmpBackend> {
     Gradient(Passes<B>),
 }
 
-impl<B: AmpBackend> Role<B> {
+impl<B: Backend> Role<B> {
     /// Returns the passes of a gradient; `None` if this is not a gradient.
     #[inline]
     pub fn gradient(&self) -> Option<&Passes<B>> {
@@ -46,7 +47,10 @@ impl<B: AmpBackend> Role<B> {
 
     /// Returns the role after a cast to a dtype that the caller chose. A gradient stays one, and so does a parameter
     /// outside a graph; in a graph the result may become a different parameter.
-    pub(crate) fn after_cast<G: Graph<B>>(self) -> Self {
+    pub(crate) fn after_cast<G: Graph<B>>(self) -> Self
+    where
+        B: AmpBackend,
+    {
         match self {
             Self::Parameter(_) if G::RECORDS => Self::Activation,
             Self::Parameter(_) | Self::Gradient(_) => self,

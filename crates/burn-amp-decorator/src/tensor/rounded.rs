@@ -48,7 +48,9 @@ pub(super) fn saturated<B: AmpBackend, G: Graph<B>>(
 ) -> FloatTensor<G::Inner> {
     let recomputes = x.shape().num_elements() >= worth_waiting();
     let x = match op {
-        Saturating::Softmax { .. } => G::cast(x, &Recorded::nothing(), Precision::F32, recomputes),
+        Saturating::Softmax { .. } => {
+            G::cast(x, &Recorded::nothing(), false, Precision::F32, recomputes)
+        }
         Saturating::Activation(_) => x,
     };
     if recomputes {

@@ -129,7 +129,7 @@ impl<B: AmpBackend> Scores<B> {
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The scores in parts, if they have not been computed.
     pub(crate) fn unscored(&self) -> Option<Unscored<B, G>> {
-        let forms = self.forms.as_ref().filter(|forms| !forms.has_low())?;
+        let forms = self.facts.forms::<G>().filter(|forms| !forms.has_low())?;
         match &forms.recipe {
             Recipe::Scores(scores) => Some((self.inner.clone(), scores.before())),
             _ => None,

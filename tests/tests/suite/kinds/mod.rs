@@ -153,3 +153,16 @@ fn a_tensor_takes_eight_words_more_than_that_of_the_plain_backend() {
     let taken = size_of::<AmpTensor<Plain>>() - size_of::<FloatTensor<Plain>>();
     assert!(taken <= 64, "{taken} bytes");
 }
+
+/// What is known about a tensor costs each move of it one pointer.
+#[test]
+fn a_tensor_is_a_pointer_larger_than_that_of_the_inner_backend() {
+    fn size<B: Backend>() -> usize {
+        size_of::<FloatTensor<B>>()
+    }
+    assert_eq!(size::<Amp>(), size::<Plain>() + size_of::<usize>());
+    let in_graph = size::<PlainAutodiff>() + size_of::<usize>();
+    assert_eq!(size::<AmpAutodiff>(), in_graph);
+    #[cfg(not(feature = "cubecl"))]
+    assert!(size::<Amp>() <= 128);
+}

@@ -195,9 +195,11 @@ impl<B: AmpBackend> Decided<B> {
 
     /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.
     fn uncomputed<G: Graph<B>>(&self, mut result: AmpTensor<B, G>, length: u8) -> AmpTensor<B, G> {
-        result.logical = self.casts.logical.unwrap_or_else(|| result.stored());
-        result.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
-        result.recorded.class = self.view();
+        let logical = self.casts.logical.unwrap_or_else(|| result.stored());
+        let facts = result.facts_mut();
+        facts.logical = logical;
+        facts.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
+        facts.recorded.class = self.view();
         self.call.watch.uncomputed(&result);
         result
     }
