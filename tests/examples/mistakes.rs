@@ -222,20 +222,6 @@ const MISTAKES: &[Mistake] = &[
         },
     },
     Mistake {
-        name: "two_backward_passes_in_f32",
-        what: "the same with `preset = Preset::O0`",
-        make: || {
-            configure(Config {
-                preset: Preset::O0,
-                ..Config::default()
-            });
-            let x = Tensor::<B, 1>::ones([2], &here()).require_grad();
-            let loss = x.exp().sum();
-            loss.clone().backward();
-            loss.backward();
-        },
-    },
-    Mistake {
         name: "record_of_a_plain_optimizer",
         what: "the record of Burn's own Adam, loaded into an `AmpOptimizer`",
         make: || {
