@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use burn_amp_decorator::{Amp, AmpTensor, Context, FromFile, NoGraph, Tape};
+use burn_amp_decorator::{Amp, AmpTensor, Context, FromFile, NoGraph, Tape, device_policy};
 use burn_autodiff_engine::{
     Autodiff as Recorded,
     checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
@@ -90,6 +90,7 @@ impl<B: Backend, C: CheckpointStrategy> Backend for Autodiff<B, C> {
     }
 
     fn supports_dtype(device: &Self::Device, dtype: DType) -> bool {
+        device_policy::answer::<Amped<B>>(device);
         B::supports_dtype(device, dtype)
     }
 

@@ -16,3 +16,7 @@ mod tensor;
 pub use backend::Autodiff;
 pub use burn_autodiff_engine::{NodeId, checkpoint, distributed, grads};
 pub use tensor::AutodiffTensor;
+
+/// Tells the crate `burn-amp` that this crate is in the program: Burn's own has no such constant.
+#[doc(hidden)]
+pub const IS_BURN_AMP: bool = true;

@@ -13,6 +13,8 @@
 
 mod backend;
 mod cast;
+#[cfg(burn_0_22)]
+pub mod device_policy;
 pub mod diagnose;
 mod distributed;
 mod graph;

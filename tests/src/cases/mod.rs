@@ -6,6 +6,8 @@
 
 mod activation;
 mod arithmetic;
+#[cfg(burn_0_22)]
+mod composed;
 mod conv;
 mod module;
 mod movement;
@@ -83,6 +85,12 @@ impl<B: Backend> Case<B> {
             .or_else(|| conv::case(op))
             .or_else(|| activation::case(op))
             .or_else(|| qtensor::case(op))
+    }
+
+    /// The cases of ops that are no rows of the table, with their names.
+    #[cfg(burn_0_22)]
+    pub fn composed() -> Vec<(&'static str, Self)> {
+        composed::cases()
     }
 
     /// Calls the op.

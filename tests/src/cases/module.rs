@@ -1,5 +1,6 @@
 //! The cases of `ModuleOps`, except for convolutions.
 
+use burn_amp_kernels::names;
 use burn_backend::ops::{
     AttentionModuleOptions, DeformConv2dBackward, DeformConvOptions, InterpolateMode,
     InterpolateOptions, UnfoldOptions,
@@ -101,15 +102,28 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::adaptive_avg_pool2d_backward => {
             Case::binary([image(), image_grad()], B::adaptive_avg_pool2d_backward)
         }
+        #[cfg(burn_0_22)]
+        Op::adaptive_avg_pool3d => Case::float([Operand::signed(0, [1, 2, 4, 4, 4])], |[x], _| {
+            B::adaptive_avg_pool3d(x, [2, 2, 2])
+        }),
+        #[cfg(burn_0_22)]
+        Op::adaptive_avg_pool3d_backward => Case::binary(
+            [
+                Operand::signed(0, [1, 2, 4, 4, 4]),
+                Operand::signed(1, [1, 2, 2, 2, 2]),
+            ],
+            B::adaptive_avg_pool3d_backward,
+        ),
         Op::max_pool1d => Case::float([line()], |[x], _| B::max_pool1d(x, 2, 2, 0, 1, false)),
         Op::max_pool1d_with_indices => Case::new([line()], |[x], _| {
-            let pooled = B::max_pool1d_with_indices(x, 2, 2, 0, 1, false);
+            let pooled = names::max_pool1d_with_indices::<B>(x, 2, 2, 0, 1, false);
             vec![Output::Float(pooled.output), Output::Int(pooled.indices)]
         }),
         Op::max_pool1d_with_indices_backward => Case::float(
             [line(), line_grad()],
             |[x, grad]: [FloatTensor<B>; 2], _| {
-                let indices = B::max_pool1d_with_indices(x.clone(), 2, 2, 0, 1, false).indices;
+                let indices =
+                    names::max_pool1d_with_indices::<B>(x.clone(), 2, 2, 0, 1, false).indices;
                 B::max_pool1d_with_indices_backward(x, 2, 2, 0, 1, false, grad, indices).x_grad
             },
         ),
@@ -117,15 +131,22 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
             B::max_pool2d(x, [2, 2], [2, 2], [0, 0], [1, 1], false)
         }),
         Op::max_pool2d_with_indices => Case::new([image()], |[x], _| {
-            let pooled = B::max_pool2d_with_indices(x, [2, 2], [2, 2], [0, 0], [1, 1], false);
+            let pooled =
+                names::max_pool2d_with_indices::<B>(x, [2, 2], [2, 2], [0, 0], [1, 1], false);
             vec![Output::Float(pooled.output), Output::Int(pooled.indices)]
         }),
         Op::max_pool2d_with_indices_backward => Case::float(
             [image(), image_grad()],
             |[x, grad]: [FloatTensor<B>; 2], _| {
                 let ([size, stride], [padding, dilation]) = ([[2, 2]; 2], [[0, 0], [1, 1]]);
-                let pooled =
-                    B::max_pool2d_with_indices(x.clone(), size, stride, padding, dilation, false);
+                let pooled = names::max_pool2d_with_indices::<B>(
+                    x.clone(),
+                    size,
+                    stride,
+                    padding,
+                    dilation,
+                    false,
+                );
                 B::max_pool2d_with_indices_backward(
                     x,
                     size,
@@ -186,10 +207,12 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
                 B::ctc_loss_backward(log_probs, targets, input_lengths, target_lengths, grad, 0)
             },
         ),
+        #[cfg(not(burn_0_22))]
         Op::rfft => Case::new([Operand::signed(0, [2, 8])], |[x], _| {
             let (re, im) = B::rfft(x, 1, None);
             vec![Output::Float(re), Output::Float(im)]
         }),
+        #[cfg(not(burn_0_22))]
         Op::irfft => Case::float(
             [Operand::signed(0, [2, 5]), Operand::signed(1, [2, 5])],
             |[re, im], _| B::irfft(re, im, 1, None),

@@ -33,11 +33,17 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::float_gather => Case::float([x()], |[x], to| {
             B::float_gather(1, x, to.ints([3, 2], &[4, 0, 1, 1, 2, 3]))
         }),
+        #[cfg(not(burn_0_22))]
         Op::float_scatter_add => {
             Case::float([x(), Operand::signed(1, [3, 2])], |[x, value], to| {
                 B::float_scatter_add(1, x, to.ints([3, 2], &[4, 0, 1, 1, 2, 3]), value)
             })
         }
+        #[cfg(burn_0_22)]
+        Op::float_scatter => Case::float([x(), Operand::signed(1, [3, 2])], |[x, value], to| {
+            let indices = to.ints([3, 2], &[4, 0, 1, 1, 2, 3]);
+            B::float_scatter(1, x, indices, value, IndexingUpdateOp::Add)
+        }),
         Op::float_gather_nd => Case::float([x()], |[x], to| {
             B::float_gather_nd(x, to.ints([2, 2], &[2, 4, 0, 1]))
         }),
@@ -47,6 +53,14 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
         Op::float_select => Case::float([x()], |[x], to| {
             B::float_select(x, 0, to.ints([4], &[2, 0, 2, 1]))
         }),
+        #[cfg(burn_0_22)]
+        Op::float_select_assign => {
+            Case::float([x(), Operand::signed(1, [2, 5])], |[x, value], to| {
+                let indices = to.ints([2], &[2, 0]);
+                B::float_select_assign(x, 0, indices, value, IndexingUpdateOp::Add)
+            })
+        }
+        #[cfg(not(burn_0_22))]
         Op::float_select_add => Case::float([x(), Operand::signed(1, [2, 5])], |[x, value], to| {
             B::float_select_add(x, 0, to.ints([2], &[2, 0]), value)
         }),

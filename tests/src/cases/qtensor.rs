@@ -13,7 +13,11 @@ pub(super) fn case<B: Backend>(op: Op) -> Option<Case<B>> {
 
     Some(match op {
         Op::quantize => Case::new([x(), Operand::of([1], &[1.0 / 64.0])], |[x, scales], _| {
-            let parameters = QuantizationParametersPrimitive { scales };
+            let parameters = QuantizationParametersPrimitive {
+                scales,
+                #[cfg(burn_0_22)]
+                global: None,
+            };
             vec![Output::Quantized(B::quantize(x, &scheme(), parameters))]
         }),
         Op::quantize_dynamic => Case::new([x()], |[x], _| {
