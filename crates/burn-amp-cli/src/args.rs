@@ -9,7 +9,8 @@ use clap_complete::Shell;
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done; what was checked is right
-  1  what was checked is wrong: the configuration, the name of an op, a report that differs from another
+  1  what was checked is wrong: the configuration, the name of an op, a report that differs from another, a program
+     without burn-amp
   2  the command line is wrong, or a file cannot be read or written";
 
 /// Checks amp.toml and explains in which precision burn-amp runs the ops of a Burn model.
@@ -102,6 +103,16 @@ Examples:
   burn-amp tune report.json shadow.json --tolerance 0.01 > amp.toml
   burn-amp check")]
     Tune(TuneArgs),
+    /// Say from Cargo.lock whether a program trains through burn-amp, and if not, why
+    #[command(after_help = "\
+From Burn 0.22 on, a patch of the manifest puts burn-amp into a program. Cargo warns once if the patch does not fit the
+release of Burn that is locked, and the program then trains in f32.
+
+Examples:
+  burn-amp doctor                         the program of this folder
+  burn-amp doctor ../other                another one
+  burn-amp doctor --json | jq .on")]
+    Doctor(DoctorArgs),
     /// Write a completion script for a shell
     #[command(after_help = "\
 Examples:
@@ -172,6 +183,12 @@ pub struct ReplayArgs {
     /// Show all calls, and not only those around the overflow
     #[arg(long)]
     pub all: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// The Cargo.lock, or its folder; without it, the nearest one
+    pub path: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 //! Without the feature `replay` it depends on `burn-amp-core` only, and builds without Burn.
 //!
 //! * [`args`]: the command line
-//! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`replay`], [`tune`]: a command each
+//! * [`check`], [`ops`], [`explain`], [`init`], [`report`], [`replay`], [`tune`], [`doctor`]: a command each
 //! * [`settings`]: the configuration that the commands speak about
 //! * [`input`]: the files that they read
 //! * [`casts`]: what a class does to the operands of an op
@@ -13,6 +13,7 @@
 mod args;
 mod casts;
 mod check;
+mod doctor;
 mod explain;
 mod failure;
 mod init;
@@ -55,6 +56,7 @@ fn run(cli: &Cli) -> Result<String, Failure> {
         Command::Report(args) => report::run(args, cli.json),
         Command::Replay(args) => replay::run(args, cli.json),
         Command::Tune(args) => tune::run(args, cli.json),
+        Command::Doctor(args) => doctor::run(args, cli.json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "burn-amp", &mut script);
