@@ -142,8 +142,11 @@ pub const REST: &[Step] = &[
     ),
     Step::new(
         "burn-0.22",
-        "a program for plain Burn 0.22 trains through burn-amp: with its own bits at `o0`, and alike in BF16 and F16",
-        Task::Check("burn-0.22/program, as it is and patched", burn_0_22::check),
+        "every op of Burn 0.22 has its own bits through burn-amp at `o0` and is near in BF16 and F16, and so does a program; one without the patch is told",
+        Task::Check(
+            "the tests of burn-0.22, and programs as they are and patched",
+            burn_0_22::check,
+        ),
     ),
     // Tiny models on a driver without a device: another build of Burn, with tuning.
     Step::new(
