@@ -47,7 +47,7 @@ pub fn check(compute: Compute, epsilon: f64) {
                     continue;
                 }
                 let error = error(&values(found), &values(expected)) / epsilon;
-                if !(error <= TOLERANCE) {
+                if error > TOLERANCE {
                     wrong.push(format!("{place} is {error:.1} epsilons off"));
                 }
             }
