@@ -1,5 +1,4 @@
-//! Law: the graph of a block keeps at most 0.55 of the bytes that it keeps in F32, the goal of Burn 0.21. The heap of the CPU
-//! backend is measured.
+//! Law: the graph of a block keeps at most 0.55 of the bytes that it keeps in F32. The heap of the CPU backend is measured.
 
 use std::{env, process::Command};
 

@@ -152,11 +152,7 @@ fn by_patch(burn: &str, is_replaced: bool, unused: Option<&Table>) -> (bool, Str
     }
     let why = match unused {
         _ if burn != BY_PATCH => format!(
-            "burn-amp supports {BY_TYPE} and {BY_PATCH}: run `cargo update -p {AUTODIFF} --precise {BY_PATCH}`{}.",
-            match unused {
-                Some(_) => "; the patch of the manifest fits no other release, and is unused",
-                None => ", and add the patch to the manifest",
-            }
+            "burn-amp supports {BY_TYPE} and {BY_PATCH}, and its patch fits no other release: write `burn = \"={BY_PATCH}\"` in the manifest, and lock Burn's other crates to it as well, with `cargo update NAME --precise {BY_PATCH}`."
         ),
         Some(unused) => format!(
             "The manifest has a patch, for {}, which is unused: run `cargo update -p {AUTODIFF}`.",

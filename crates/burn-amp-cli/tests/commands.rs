@@ -498,7 +498,7 @@ fn doctor_says_whether_a_program_trains_through_burn_amp_and_why_not() {
         (
             plain("0.22.2") + UNUSED,
             1,
-            "fits no other release, and is unused",
+            "write `burn = \"=0.22.1\"` in the manifest",
         ),
         (plain("0.22.0"), 1, "burn-amp supports 0.21.0 and 0.22.1"),
         (plain("0.21.0"), 1, "Add `burn-amp` to the dependencies"),
