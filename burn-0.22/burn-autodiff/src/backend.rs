@@ -127,7 +127,9 @@ impl<B: Backend, C: CheckpointStrategy> DistributedOps<Self> for Autodiff<B, C> 
     fn submit_gradient_sync(tensor: TensorRef<Self>, params: DistributedParams) {
         // SAFETY: the pointer is valid for this call, as Burn requires of its callers.
         let tensor = unsafe { &mut *tensor.0 };
-        Amped::<B>::submit_gradient_sync(TensorRef(tensor.as_tracked_mut()), params)
+        let mut tracked = tensor.clone().tracked();
+        Amped::<B>::submit_gradient_sync(TensorRef(&mut tracked), params);
+        *tensor = AutodiffTensor::of(tracked);
     }
 
     fn all_reduce(
@@ -159,18 +161,19 @@ impl<B: Backend, C: CheckpointStrategy> AutodiffBackend for Autodiff<B, C> {
 
     fn grad(tensor: &FloatTensor<Self>, grads: &Gradients) -> Option<FloatTensor<B>> {
         let scaled = scaled::<B>(grads);
-        Amped::<B>::grad(tensor.as_tracked(), &lock(&scaled)).map(AmpTensor::into_inner)
+        Amped::<B>::grad(&tensor.clone().tracked(), &lock(&scaled)).map(AmpTensor::into_inner)
     }
 
     fn grad_remove(tensor: &FloatTensor<Self>, grads: &mut Gradients) -> Option<FloatTensor<B>> {
         let scaled = scaled::<B>(grads);
-        Amped::<B>::grad_remove(tensor.as_tracked(), &mut lock(&scaled)).map(AmpTensor::into_inner)
+        Amped::<B>::grad_remove(&tensor.clone().tracked(), &mut lock(&scaled))
+            .map(AmpTensor::into_inner)
     }
 
     fn grad_replace(tensor: &FloatTensor<Self>, grads: &mut Gradients, grad: FloatTensor<B>) {
         let scaled = scaled::<B>(grads);
         Amped::<B>::grad_replace(
-            tensor.as_tracked(),
+            &tensor.clone().tracked(),
             &mut lock(&scaled),
             without_graph::<B>(grad),
         )
@@ -216,11 +219,11 @@ impl<B: Backend, C: CheckpointStrategy> AutodiffBackend for Autodiff<B, C> {
     }
 
     fn distributed_params(tensor: &FloatTensor<Self>) -> Option<DistributedParams> {
-        Amped::<B>::distributed_params(tensor.as_tracked())
+        Amped::<B>::distributed_params(&tensor.clone().tracked())
     }
 
     fn is_distributed(tensor: &FloatTensor<Self>) -> bool {
-        Amped::<B>::is_distributed(tensor.as_tracked())
+        Amped::<B>::is_distributed(&tensor.clone().tracked())
     }
 }
 

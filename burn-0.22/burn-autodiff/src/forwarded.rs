@@ -89,7 +89,7 @@ macro_rules! inner {
         given!($how $x)
     };
     ((chosen) [&F], $x:ident) => {
-        $x.as_tracked()
+        &$x.clone().tracked()
     };
     ($how:tt [Option<F>], $x:ident) => {
         $x.map(|x| given!($how x))
@@ -374,7 +374,7 @@ impl<B: Backend, C: CheckpointStrategy> ModuleOps<Self> for Autodiff<B, C> {
 
 /// Whether the policy of a tensor's device lowers ops.
 fn lowers<B: Backend>(tensor: &AutodiffTensor<B>) -> bool {
-    tensor.as_tracked().context.policy.compute().is_low()
+    tensor.clone().tracked().context.policy.compute().is_low()
 }
 
 impl<B: Backend, C: CheckpointStrategy> ActivationOps<Self> for Autodiff<B, C> {

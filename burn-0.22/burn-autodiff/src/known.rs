@@ -21,7 +21,7 @@ pub struct Known<B>(PhantomData<B>);
 
 impl<B: Backend> AmpBackend for Known<B> {}
 
-impl<B: Backend> BackendTypes for Known<B> {
+impl<B: BackendTypes> BackendTypes for Known<B> {
     type Device = B::Device;
     type FloatTensorPrimitive = B::FloatTensorPrimitive;
     type IntTensorPrimitive = B::IntTensorPrimitive;

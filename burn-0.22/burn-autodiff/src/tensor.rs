@@ -1,9 +1,11 @@
 //! [`AutodiffTensor`]: a tensor in a graph.
 
-use std::{any::Any, fmt::Debug};
+use std::{any::Any, fmt, sync::Arc};
 
-use burn_amp_decorator::{AmpTensor, Tape};
-use burn_autodiff_engine::{NodeId, chosen::Chosen, grads::Gradients, ops::NodeGuard};
+use burn_amp_decorator::{AmpTensor, Facts, Tape};
+use burn_autodiff_engine::{
+    Autodiff as Recorded, NodeId, chosen::Chosen, grads::Gradients, ops::NodeGuard,
+};
 use burn_backend::{
     AutodiffBackend, Backend, BackendTypes, DType, Shape, TensorMetadata,
     distributed::DistributedParamId, tensor::FloatTensor,
@@ -17,50 +19,52 @@ pub(crate) type Tracked<B> = AmpTensor<Known<B>, Tape<Chosen>>;
 /// A tensor in a graph, which may be stored in low precision. Whoever takes the primitive gets it in the dtype that the
 /// program sees.
 ///
-/// burn-dispatch names the type for whatever has the types of a backend, and burn-amp's tensor is one of a backend. So it is
-/// behind a pointer.
-pub struct AutodiffTensor<B: BackendTypes>(Box<dyn OfBackend<B>>);
-
-/// A tensor of a backend, of which only the types are known.
-trait OfBackend<B: BackendTypes>: Any + Debug + Send + Sync {
-    fn dtype(&self) -> DType;
-    fn shape(&self) -> Shape;
-    fn device(&self) -> B::Device;
-    fn can_mut(&self) -> bool;
-    fn copied(&self) -> Box<dyn OfBackend<B>>;
+/// burn-dispatch names the type for whatever has the types of a backend. What burn-amp knows of a tensor is of a backend, so
+/// its type is not named here.
+pub struct AutodiffTensor<B: BackendTypes> {
+    inner: FloatTensor<Recorded<Known<B>, Chosen>>,
+    facts: Arc<dyn OfBackend>,
 }
 
-impl<B: Backend> OfBackend<B> for Tracked<B> {
+/// What burn-amp knows of a tensor of some backend.
+trait OfBackend: Any + Send + Sync {
+    fn dtype(&self) -> DType;
+
+    /// The shape of a tensor that is not computed yet.
+    fn shape(&self) -> Option<Shape>;
+
+    fn has_forms(&self) -> bool;
+}
+
+impl<B: Backend> OfBackend for Facts<Known<B>> {
     fn dtype(&self) -> DType {
-        TensorMetadata::dtype(self)
+        self.logical_dtype()
     }
 
-    fn shape(&self) -> Shape {
-        TensorMetadata::shape(self)
+    fn shape(&self) -> Option<Shape> {
+        self.shape_to_be::<Tape<Chosen>>()
     }
 
-    fn device(&self) -> B::Device {
-        TensorMetadata::device(self)
-    }
-
-    fn can_mut(&self) -> bool {
-        TensorMetadata::can_mut(self)
-    }
-
-    fn copied(&self) -> Box<dyn OfBackend<B>> {
-        Box::new(self.clone())
+    fn has_forms(&self) -> bool {
+        self.has_forms()
     }
 }
 
 impl<B: BackendTypes> Clone for AutodiffTensor<B> {
     fn clone(&self) -> Self {
-        Self(self.0.copied())
+        Self {
+            inner: self.inner.clone(),
+            facts: self.facts.clone(),
+        }
     }
 }
 
-impl<B: BackendTypes> Debug for AutodiffTensor<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+impl<B: BackendTypes> fmt::Debug for AutodiffTensor<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AutodiffTensor")
+            .field("shape", &self.shape())
+            .field("dtype", &self.dtype())
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,46 +72,36 @@ impl<B: BackendTypes> TensorMetadata for AutodiffTensor<B> {
     type Device = B::Device;
 
     fn dtype(&self) -> DType {
-        self.0.dtype()
+        self.facts.dtype()
     }
 
     fn shape(&self) -> Shape {
-        self.0.shape()
+        self.facts.shape().unwrap_or_else(|| self.inner.shape())
     }
 
     fn device(&self) -> B::Device {
-        self.0.device()
+        self.inner.device()
     }
 
     fn can_mut(&self) -> bool {
-        self.0.can_mut()
+        !self.facts.has_forms() && self.inner.can_mut()
     }
 }
 
 impl<B: Backend> AutodiffTensor<B> {
+    #[inline(always)]
     pub(crate) fn of(tensor: Tracked<B>) -> Self {
-        Self(Box::new(tensor))
+        let (inner, facts) = tensor.into_values_and_facts();
+        Self { inner, facts }
     }
 
+    #[inline(always)]
     pub(crate) fn tracked(self) -> Tracked<B> {
-        let tensor: Box<dyn Any> = self.0;
-        *tensor
+        let facts: Arc<dyn Any + Send + Sync> = self.facts;
+        let facts = facts
             .downcast()
-            .expect("each backend has one type of tensor")
-    }
-
-    pub(crate) fn as_tracked(&self) -> &Tracked<B> {
-        let tensor: &dyn Any = &*self.0;
-        tensor
-            .downcast_ref()
-            .expect("each backend has one type of tensor")
-    }
-
-    pub(crate) fn as_tracked_mut(&mut self) -> &mut Tracked<B> {
-        let tensor: &mut dyn Any = &mut *self.0;
-        tensor
-            .downcast_mut()
-            .expect("each backend has one type of tensor")
+            .expect("each backend has one type of tensor");
+        AmpTensor::of_values_and_facts(self.inner, facts)
     }
 
     /// Wraps a tensor that is in no graph yet.
@@ -117,7 +111,7 @@ impl<B: Backend> AutodiffTensor<B> {
 
     /// Whether ops on the tensor are recorded.
     pub fn is_tracked(&self) -> bool {
-        self.as_tracked().is_tracked()
+        self.clone().tracked().is_tracked()
     }
 
     /// Marks the tensor as one that requires a gradient.
@@ -142,12 +136,12 @@ impl<B: Backend> AutodiffTensor<B> {
 
     /// Returns the node in the graph, which is kept as long as the guard.
     pub fn node(&self) -> NodeGuard {
-        self.as_tracked().node()
+        self.clone().tracked().node()
     }
 
     /// Returns the number of the node.
     pub fn id(&self) -> NodeId {
-        self.as_tracked().id()
+        self.clone().tracked().id()
     }
 
     /// Runs a backward pass.

@@ -32,7 +32,7 @@ impl Drop for Restored {
 }
 
 /// Runs a call under a checkpointing strategy: one of Burn's two, as nobody else can write one.
-#[inline]
+#[inline(always)]
 pub fn with<C: CheckpointStrategy, R>(call: impl FnOnce() -> R) -> R {
     let is_balanced = TypeId::of::<C>() == TypeId::of::<BalancedCheckpointing>();
     let _restored = Restored(IS_BALANCED.replace(is_balanced));

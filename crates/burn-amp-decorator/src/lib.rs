@@ -49,6 +49,8 @@ pub use policy::{ConfigSource, Context, FromFile, InForceBy, SetupError};
 pub use setup::{configure, effective_config, loss_scale, own_loss_scale};
 pub use step::Gradients;
 pub use tensor::AmpTensor;
+#[cfg(burn_0_22)]
+pub use tensor::Facts;
 
 /// What burn-amp's optimizers know of the decorator.
 #[doc(hidden)]

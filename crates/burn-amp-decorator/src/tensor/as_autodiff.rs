@@ -2,14 +2,51 @@
 //!
 //! Whoever takes the values out gets them in the logical dtype, and the node of a cast to it.
 
-use burn_amp_kernels::AmpBackend;
-use burn_autodiff::{NodeId, checkpoint::strategy::CheckpointStrategy, ops::NodeGuard};
-use burn_backend::tensor::FloatTensor;
+use std::sync::Arc;
 
-use super::AmpTensor;
-use crate::graph::Tape;
+use burn_amp_kernels::AmpBackend;
+use burn_autodiff::{Autodiff, NodeId, checkpoint::strategy::CheckpointStrategy, ops::NodeGuard};
+use burn_backend::{DType, Shape, tensor::FloatTensor};
+
+use super::{AmpTensor, Facts, Recipe};
+use crate::{
+    graph::{Graph, Tape},
+    precision,
+};
+
+impl<B: AmpBackend> Facts<B> {
+    /// The dtype that the program sees.
+    pub fn logical_dtype(&self) -> DType {
+        precision::to_burn(self.logical)
+    }
+
+    /// Whether the values have another form, which a cast does not make.
+    pub fn has_forms(&self) -> bool {
+        self.forms.is_some()
+    }
+
+    /// The shape of a tensor that is a chain; of another one its values say it.
+    pub fn shape_to_be<G: Graph<B>>(&self) -> Option<Shape> {
+        match &self.forms::<G>()?.recipe {
+            Recipe::Chain(chain) => Some(chain.shape()),
+            _ => None,
+        }
+    }
+}
 
 impl<B: AmpBackend, C: CheckpointStrategy> AmpTensor<B, Tape<C>> {
+    /// Returns what is stored, and what is known about it.
+    #[inline(always)]
+    pub fn into_values_and_facts(self) -> (FloatTensor<Autodiff<B, C>>, Arc<Facts<B>>) {
+        (self.inner, self.facts)
+    }
+
+    /// Makes a tensor of what is stored and of what is known about it.
+    #[inline(always)]
+    pub fn of_values_and_facts(values: FloatTensor<Autodiff<B, C>>, facts: Arc<Facts<B>>) -> Self {
+        Self::with_facts(values, facts)
+    }
+
     /// Returns the values.
     pub fn into_primitive(self) -> FloatTensor<B> {
         self.into_inner().primitive
