@@ -1,7 +1,7 @@
 //! burn-amp for Burn 0.22: its tests, and programs of users with the patch and without.
 //!
-//! `program` knows nothing of burn-amp, `ask` depends on the crate `burn-amp`. `--config` patches their manifests for one run, as the
-//! chapter on Burn 0.22 tells users.
+//! `program` knows nothing of burn-amp, `ask` depends on the crate `burn-amp`, and `learner` is compiled only. `--config`
+//! patches the manifests of the first two for one run, as the chapter on Burn 0.22 tells users.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ const WORKSPACE: &str = "burn-0.22";
 /// What may lie between a loss in low precision and that in F32, relative to it: some hundred units of BF16 after 40 steps.
 const TOLERANCE: f32 = 0.03;
 
-/// Checks that the tests pass, that a policy that lowers nothing has the bits of plain Burn, that others train alike, and that
+/// Checks that the tests pass, that the `Learner` compiles, that a policy that lowers nothing has the bits of plain Burn, that others train alike, and that
 /// a program without the patch is told.
 ///
 /// # Errors
@@ -42,6 +42,11 @@ pub fn check() -> Result<()> {
         cargo.current_dir(&root).env("CARGO_TARGET_DIR", target());
         workspace::output(&mut cargo)?;
     }
+    let mut learner = workspace::cargo(&["check", "--locked", "--quiet"]);
+    learner
+        .current_dir(root.join("learner"))
+        .env("CARGO_TARGET_DIR", target());
+    workspace::output(&mut learner)?;
     trains()?;
     tells()
 }

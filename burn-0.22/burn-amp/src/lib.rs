@@ -19,6 +19,9 @@
 #![warn(missing_docs)]
 
 pub mod diagnose;
+#[cfg(feature = "train")]
+#[path = "../../../crates/burn-amp/src/metric.rs"]
+pub mod metric;
 mod patched;
 
 use std::panic::Location;

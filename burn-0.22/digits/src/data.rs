@@ -16,12 +16,14 @@ const CSV_GZ: &[u8] = include_bytes!("../../../examples/digits/data/optdigits.cs
 const TESTED: usize = 5;
 
 /// An image, row by row from 0 (white) to 1 (black), and its class.
+#[derive(Clone, Debug)]
 pub struct Digit {
     pixels: [f32; PIXELS],
     class: i64,
 }
 
 /// Images `[batch, 1, height, width]` and their classes `[batch]`.
+#[derive(Clone, Debug)]
 pub struct Batch {
     pub images: Tensor<4>,
     pub classes: Tensor<1, Int>,

@@ -10,6 +10,7 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
+#[cfg(not(burn_0_22))]
 use crate::optim::GradientNorm;
 use burn_amp_decorator::LossScale;
 
@@ -59,6 +60,7 @@ impl AmpMetric {
     ///
     /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures it into `norm`. Each value incurs one device-to-host
     /// read on the thread of the metrics.
+    #[cfg(not(burn_0_22))]
     pub fn gradient_norm(norm: GradientNorm) -> Self {
         let text = |norm: f64| {
             if norm != 0.0 && norm < 1e-3 {
@@ -70,6 +72,12 @@ impl AmpMetric {
         Self::new("Gradient norm", text, move || {
             norm.value().unwrap_or(f64::NAN)
         })
+    }
+
+    fn read(&mut self) -> SerializedEntry {
+        self.value = (self.read)();
+        let entry = NumericEntry::Value(self.value);
+        SerializedEntry::new((self.text)(self.value), entry.serialize())
     }
 
     fn new(
@@ -101,9 +109,23 @@ impl Metric for AmpMetric {
         .into()
     }
 
+    #[cfg(not(burn_0_22))]
     fn update(&mut self, _: &(), _: &MetricMetadata) -> SerializedEntry {
-        self.value = (self.read)();
-        SerializedEntry::new((self.text)(self.value), self.value().serialize())
+        self.read()
+    }
+
+    #[cfg(burn_0_22)]
+    fn update(
+        &mut self,
+        _: &(),
+        _: &MetricMetadata,
+    ) -> Result<SerializedEntry, burn::tensor::TensorReadError> {
+        Ok(self.read())
+    }
+
+    #[cfg(burn_0_22)]
+    fn compute(&mut self) -> Result<SerializedEntry, burn::tensor::TensorReadError> {
+        Ok(self.read())
     }
 
     fn clear(&mut self) {
@@ -111,6 +133,7 @@ impl Metric for AmpMetric {
     }
 }
 
+#[cfg(not(burn_0_22))]
 impl Numeric for AmpMetric {
     fn value(&self) -> NumericEntry {
         NumericEntry::Value(self.value)
@@ -119,6 +142,22 @@ impl Numeric for AmpMetric {
     /// The value itself: an average over an epoch has no meaning.
     fn running_value(&self) -> NumericEntry {
         self.value()
+    }
+}
+
+#[cfg(burn_0_22)]
+impl Numeric for AmpMetric {
+    fn value(&self) -> Option<NumericEntry> {
+        Some(NumericEntry::Value(self.value))
+    }
+
+    /// The value itself: an average over an epoch has no meaning.
+    fn running_value(&self) -> Option<NumericEntry> {
+        self.value()
+    }
+
+    fn final_value(&self) -> NumericEntry {
+        NumericEntry::Final(self.value)
     }
 }
 
