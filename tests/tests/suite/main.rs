@@ -1,5 +1,5 @@
 //! The test suite. It is one binary, because every test binary compiles most of Burn and all kernels again. Tests that
-//! need a process of their own, such as `warnings.rs`, are separate binaries.
+//! need a process of their own, such as `warnings`, are separate binaries.
 //!
 //! * [`laws`]: properties of every op of the table; [`kinds`]: every kind of tensor, read in every way
 //! * [`half_tensors`]: tensors that the user stores in half precision

@@ -23,6 +23,7 @@ pub struct Facts<B: Backend> {
     pub(crate) logical: Precision,
     /// The policy and the loss scale of the device that the values are on.
     pub context: &'static Context<B>,
+    /// Whether it is a parameter, a gradient or none of these.
     pub role: Role<B>,
     pub(crate) recorded: Recorded<B>,
     /// The other forms of the values; `None` if a cast makes them. A `Forms<B, G>`, whose graph the facts do not depend on.

@@ -9,6 +9,7 @@
 //! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`pending`]: gradients whose factors have not been applied
 //! * [`read`]: the one way to the values
+//! * [`node`]: a tensor and its node in a graph; [`metadata`]: its dtype and shape
 //! * [`kind`]: the kinds of tensors, for tests
 
 #[cfg(burn_0_22)]
@@ -17,6 +18,8 @@ mod facts;
 mod forms;
 mod kind;
 mod lazy;
+mod metadata;
+mod node;
 mod pending;
 mod read;
 mod role;
@@ -24,12 +27,12 @@ mod rounded;
 mod scores;
 mod view;
 
-use std::{borrow::Cow, fmt, ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::names::device_of;
 use burn_amp_kernels::{AmpBackend, made::Memory};
-use burn_backend::{DType, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{DType, ops::FloatTensorOps, tensor::FloatTensor};
 
 pub use facts::Facts;
 pub(crate) use facts::PlainFacts;
@@ -45,7 +48,7 @@ pub(crate) use scores::Scores;
 use forms::Forms;
 
 use crate::{
-    graph::{Graph, NoGraph, Origin, Probe, Recorded},
+    graph::{Graph, NoGraph, Origin, Recorded},
     policy::Context,
     precision,
 };
@@ -239,67 +242,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         device_of::<G::Inner>(&self.inner)
     }
 
-    /// Whether the tensor is in a graph.
-    pub fn is_tracked(&self) -> bool {
-        match self.chain() {
-            Some(lazy) => lazy.is_tracked(),
-            None => G::is_tracked(&self.inner),
-        }
-    }
-
-    /// The level in the graph of the tensor, or of the one that it is made of.
-    #[inline]
-    pub(crate) fn level(&self) -> usize {
-        G::level(&self.inner)
-    }
-
     /// Whether the tensor stands for values that have not been computed.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.recipe().is_some_and(Recipe::waits)
     }
 
-    /// The number of the tensor's own node in the graph; `None` if it has none.
-    pub(crate) fn own_node(&self) -> Option<u64> {
-        if self.waits() {
-            None
-        } else {
-            G::node(&self.inner)
-        }
-    }
-
-    /// The node of a leaf without its values, for its gradient.
-    pub(crate) fn handle(&self) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
-        match &self.role {
-            Role::Leaf(_) => G::handle(&self.inner, &self.context.leaves),
-            _ => None,
-        }
-    }
-
-    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits.
-    pub(crate) fn in_graph(&self) -> Cow<'_, FloatTensor<G::Inner>> {
-        if self.waits() {
-            Cow::Owned(self.clone().read(self.exact_dtype(), Reader::Cut))
-        } else {
-            Cow::Borrowed(&self.inner)
-        }
-    }
-
     /// The memory of the values, or of those of the tensor that this one is made of.
     pub(crate) fn memory(&self) -> Option<Memory> {
         G::Inner::float_memory(&self.inner)
-    }
-
-    /// The same tensor; `probe` sees its gradient in the backward pass. A tensor that waits has no node yet, and stays as
-    /// it is.
-    pub(crate) fn probed(self, probe: Probe<B>) -> Self {
-        if self.waits() {
-            return self;
-        }
-        Self {
-            inner: G::probed(self.inner, probe),
-            ..self
-        }
     }
 
     /// The tensor of the inner backend, to be changed in place. It is computed if it waits.
@@ -324,50 +275,5 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         let (dtype, logical) = (self.exact_dtype(), self.logical);
         let reader = Reader::alone(&self);
         precision::cast::<G::Inner>(self.read(dtype, reader), logical)
-    }
-}
-
-impl<B: AmpBackend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AmpTensor")
-            .field("kind", &self.kind())
-            .field("shape", &self.shape())
-            .field("logical", &self.logical)
-            .field("stored", &self.stored())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
-    #[cfg(burn_0_22)]
-    type Device = B::Device;
-
-    #[cfg(burn_0_22)]
-    fn device(&self) -> B::Device {
-        device_of::<G::Inner>(&self.inner)
-    }
-
-    // Another tensor may have the same values in another form.
-    #[cfg(burn_0_22)]
-    fn can_mut(&self) -> bool {
-        self.forms.is_none() && self.inner.can_mut()
-    }
-
-    fn dtype(&self) -> DType {
-        precision::to_burn(self.logical)
-    }
-
-    fn shape(&self) -> Shape {
-        match self.chain() {
-            Some(lazy) => lazy.shape(),
-            None => self.inner.shape(),
-        }
-    }
-
-    fn rank(&self) -> usize {
-        match self.chain() {
-            Some(lazy) => lazy.shape().num_dims(),
-            None => self.inner.rank(),
-        }
     }
 }

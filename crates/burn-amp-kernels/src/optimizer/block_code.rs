@@ -4,8 +4,8 @@ use cubecl::prelude::*;
 
 use super::{
     blocks::{BLOCK_WORDS, LANES, LEAST_BASE, SHIFT, codes},
-    element::{draw, mixed},
     place::Place,
+    random::{draw, mixed},
 };
 use crate::finite::EXPONENT;
 

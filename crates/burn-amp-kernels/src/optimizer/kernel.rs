@@ -7,8 +7,9 @@ use super::{
     block_kernel::step_blocks,
     blocks::{BLOCK, BLOCK_WORDS},
     code::Code,
-    element::{Moments, Numbers, Step, Stored, draw, drawn, number, step_or_copy},
+    element::{Moments, Numbers, Step, Stored, number, step_or_copy},
     moment::MomentFormat,
+    random::{draw, drawn},
 };
 use crate::loss_scale::{OVERFLOWED, SCALE};
 

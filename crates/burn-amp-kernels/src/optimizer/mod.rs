@@ -33,6 +33,8 @@ mod moment;
 pub mod offset;
 mod parts;
 mod place;
+#[cfg(feature = "cubecl")]
+mod random;
 mod reference;
 pub mod rounding;
 mod rule;

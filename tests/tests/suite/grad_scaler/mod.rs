@@ -2,6 +2,7 @@
 //!
 //! Law: `GradScaler` does in PyTorch's scenarios what PyTorch's does.
 
+mod calls;
 mod loops;
 
 use burn::backend::Autodiff;

@@ -1,0 +1,112 @@
+//! Burn's `Autodiff` over the plain backend.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::{AmpBackend, affine};
+use burn_autodiff::checkpoint::strategy::{
+    BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
+};
+use burn_backend::tensor::FloatTensor;
+
+use super::{
+    Graph, Leaf, Leaves, Origin, Probe, Recorded, Records, f32_gradient, operand_cast, probe,
+    weight_cast,
+};
+
+impl<B: AmpBackend, C: CheckpointStrategy> Records<B> for Tape<C> {
+    type Strategy = C;
+}
+
+/// Records the ops in Burn's `Autodiff`, with the checkpointing strategy `C`: for training.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tape<C = NoCheckpointing>(PhantomData<C>);
+
+impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
+    type Inner = burn_autodiff::Autodiff<B, C>;
+    type Recomputed = burn_autodiff::Autodiff<B, BalancedCheckpointing>;
+
+    const RECORDS: bool = true;
+
+    fn enroll(
+        tensor: &FloatTensor<Self::Inner>,
+        origin: Arc<Origin>,
+        leaves: &Leaves<B>,
+        checked: bool,
+    ) -> Option<Arc<Leaf<B>>> {
+        Some(if checked {
+            leaves.enroll(tensor, origin)
+        } else {
+            Arc::new(Leaf::new(origin))
+        })
+    }
+
+    #[inline]
+    fn level(tensor: &FloatTensor<Self::Inner>) -> usize {
+        tensor.node.order
+    }
+
+    #[inline]
+    fn cast(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+        has_clones: bool,
+        to: Precision,
+        recomputes: bool,
+    ) -> FloatTensor<Self::Inner> {
+        operand_cast::cast::<B, C>(tensor, recorded, has_clones, to, recomputes)
+    }
+
+    fn with_f32_gradient(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+    ) -> FloatTensor<Self::Inner> {
+        recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
+    }
+
+    #[inline]
+    fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool {
+        operand_cast::is_recomputed::<B, C>(tensor)
+    }
+
+    #[inline]
+    fn is_tracked(tensor: &FloatTensor<Self::Inner>) -> bool {
+        tensor.is_tracked()
+    }
+
+    fn cast_leaf(
+        tensor: FloatTensor<Self::Inner>,
+        leaf: &Arc<Leaf<B>>,
+        to: Precision,
+        operands: usize,
+        leaves: &Leaves<B>,
+    ) -> FloatTensor<Self::Inner> {
+        weight_cast::cast::<B, C>(tensor, leaf, to, operands, leaves)
+    }
+
+    fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {
+        tensor.primitive.clone()
+    }
+
+    fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
+        Some(tensor.node.id.value)
+    }
+
+    fn handle(
+        leaf: &FloatTensor<Self::Inner>,
+        leaves: &Leaves<B>,
+    ) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
+        Some(leaves.handle(leaf))
+    }
+
+    fn probed(tensor: FloatTensor<Self::Inner>, probe: Probe<B>) -> FloatTensor<Self::Inner> {
+        probe::probed::<B, C>(tensor, probe)
+    }
+
+    fn sum_gradient_in_f32(
+        tensor: FloatTensor<Self::Inner>,
+        op: impl FnOnce(FloatTensor<Self::Inner>) -> FloatTensor<Self::Inner>,
+    ) -> FloatTensor<Self::Inner> {
+        f32_gradient::sum_in_f32::<B, C>(tensor, op)
+    }
+}

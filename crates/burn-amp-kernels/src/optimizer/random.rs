@@ -1,0 +1,31 @@
+//! Numbers for stochastic rounding.
+
+use cubecl::prelude::*;
+
+use super::rounding::FACTORS;
+use crate::finite::EXPONENT;
+
+/// The random bits of an element: those of [`Draw`](super::rounding::Draw).
+#[cube]
+pub(super) fn draw(position: usize, key: u32) -> u32 {
+    mixed(position as u32 ^ key)
+}
+
+/// The same bijection as [`mixed`](super::rounding::mixed).
+#[cube]
+pub(super) fn mixed(x: u32) -> u32 {
+    let x = (x ^ (x >> 16u32)) * FACTORS[0];
+    let x = (x ^ (x >> 15u32)) * FACTORS[1];
+    x ^ (x >> 16u32)
+}
+
+/// Rounds to BF16 with 16 random bits, as [`to_bf16`](super::rounding::to_bf16) does; returns the bits of the rounded
+/// number as an F32.
+#[cube]
+pub(super) fn drawn(x: f32, random: u32) -> u32 {
+    let bits = f32::to_bits(x);
+    let is_finite = (bits & EXPONENT) != EXPONENT;
+    let is_nan = (bits & 0x7fff_ffffu32) > EXPONENT;
+    let kept = bits | select(is_nan, 0x0040_0000u32, 0u32);
+    select(is_finite, bits + random, kept) & 0xffff_0000u32
+}

@@ -1,0 +1,259 @@
+//! Chains of sums and products with small factors, compared with the host in F64.
+
+mod operands;
+
+use burn_amp_kernels::affine::{self, Affine, Group, MomentOf, Rest};
+
+use self::operands::Operands;
+use super::{
+    prelude::*,
+    rows::{self, Float, epsilon, read, tensor},
+};
+
+/// The shape of `x`, the grid, and the shapes of the factors in the order of [`Affine::factors`]; an empty shape is of none.
+struct Case {
+    shape: &'static [usize],
+    grid: &'static [usize],
+    factors: [&'static [usize]; 4],
+}
+
+/// Writes a table of cases, one in each line. A macro, because a table of structs would be formatted into several lines each.
+macro_rules! cases {
+    ($($shape:tt on $grid:tt by $before:tt $scale:tt $rescale:tt $after:tt;)+) => {
+        [$(Case { shape: &$shape, grid: &$grid, factors: [&$before, &$scale, &$rescale, &$after] }),+]
+    };
+}
+
+const CASES: [Case; 7] = cases! {
+    // A batch norm, and one of odd sizes.
+    [4, 8, 6, 8] on [4, 8, 6, 8] by [1, 8, 1, 1] [1, 8, 1, 1] [] [1, 8, 1, 1];
+    [3, 5, 7, 3] on [3, 5, 7, 3] by [1, 5, 1, 1] [1, 5, 1, 1] [] [1, 1, 1, 1];
+    // A group norm: the grid splits channels, and γ does not vary along the batch.
+    [2, 6, 20] on [2, 3, 2, 20] by [2, 3, 1, 1] [2, 3, 2, 1] [] [1, 3, 2, 1];
+    // A layer norm composed by hand, and an RMS norm.
+    [6, 5, 32] on [6, 5, 32] by [6, 5, 1] [6, 5, 1] [1, 1, 32] [1, 1, 32];
+    [30, 33] on [30, 33] by [] [30, 1] [1, 33] [];
+    // A bias.
+    [64, 16] on [64, 16] by [] [] [] [1, 16];
+    [2, 4096] on [2, 4096] by [2, 1] [] [] [];
+};
+
+/// The dtypes of `x`: a chain in F64 is computed op by op.
+fn dtypes() -> Vec<DType> {
+    let mut dtypes = super::dtypes();
+    dtypes.retain(|dtype| *dtype != DType::F64);
+    dtypes
+}
+
+/// Numbers between -1 and 1, different for each seed.
+fn noise(count: usize, seed: u32) -> Vec<f64> {
+    rows::noise(count, seed)
+        .into_iter()
+        .map(|x| x / 4.0)
+        .collect()
+}
+
+/// The place in a tensor of `shape` that is broadcast to the grid, of the grid's element `at`.
+fn place(at: usize, grid: &[usize], shape: &[usize]) -> usize {
+    let (mut rest, mut coordinates) = (at, vec![0; grid.len()]);
+    for (dim, size) in grid.iter().enumerate().rev() {
+        coordinates[dim] = rest % size;
+        rest /= size;
+    }
+    let sizes = shape.iter().zip(coordinates);
+    sizes.fold(0, |place, (size, at)| {
+        place * size + if *size == 1 { 0 } else { at }
+    })
+}
+
+/// All numbers here are below 8, so a few roundings in F32 cost less than 16 epsilons; the result is rounded once more.
+fn assert_near(found: Float, expected: &[f64], terms: usize, what: &str) {
+    let in_f32 = 16.0 * epsilon(DType::F32) * terms as f64;
+    rows::assert_near(what, &found, expected, |_| in_f32);
+}
+
+fn each(test: impl Fn(&Operands, DType, &str)) {
+    for dtype in dtypes() {
+        for (number, case) in CASES.iter().enumerate() {
+            for (divides, relu) in [(false, false), (false, true), (true, false), (true, true)] {
+                if divides && case.factors[1].is_empty() {
+                    continue;
+                }
+                let what = format!("case {number} in {dtype:?}, divides {divides}, relu {relu}");
+                test(&Operands::new(case, dtype, divides, relu), dtype, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_is_computed_in_f32_and_rounded_once() {
+    each(|operands, dtype, what| {
+        let plus = noise(operands.values.len(), 9);
+        let shape = operands.x.shape();
+        let plus_tensor = tensor(&plus, shape.as_slice(), DType::F32);
+        for to in [dtype, DType::F32] {
+            for summand in [None, Some(plus_tensor.clone())] {
+                let expected: Vec<f64> = (0..plus.len())
+                    .map(|at| {
+                        let plus = if summand.is_some() { plus[at] } else { 0.0 };
+                        match operands.chain(at) + plus {
+                            y if operands.affine.relu => y.max(0.0),
+                            y => y,
+                        }
+                    })
+                    .collect();
+                let (x, affine) = (operands.x.clone(), operands.affine.clone());
+                let found = affine::forward::<Plain>(x, affine, summand, FloatDType::from(to));
+                assert_eq!(
+                    (found.dtype(), found.shape()),
+                    (to, shape.clone()),
+                    "{what}"
+                );
+                assert_near(found, &expected, 1, what);
+            }
+        }
+    });
+}
+
+#[test]
+fn gradients_are_those_of_the_host() {
+    each(|operands, dtype, what| {
+        let shape = operands.x.shape();
+        let grad = tensor(&noise(operands.values.len(), 7), shape.as_slice(), dtype);
+        let grads = read(&grad);
+        let plus = noise(grads.len(), 9);
+        // What sums and squares of `x` add varies along the dimensions of a group.
+        let [first, second] =
+            [Group::First, Group::Second].map(|group| operands.affine.kept(group));
+        let small = first.or(second).expect("each case has a factor");
+        let small = small.as_slice();
+        let of = |seed| noise(small.iter().product(), seed);
+        let (before, of_squares, of_sum) = (of(10), of(11), of(12));
+        let expected: Vec<f64> = (0..grads.len())
+            .map(|at| {
+                let factors = operands.scale(at) * operands.factor(2, at, 1.0);
+                let there = place(at, operands.grid, small);
+                let of_squares = (operands.values[at] + before[there]) * of_squares[there];
+                operands.passed(at, grads[at]) * factors + of_squares + of_sum[there] + plus[at]
+            })
+            .collect();
+        let in_f32 = |values: &[f64], shape| Some(tensor(values, shape, DType::F32));
+        let found = affine::backward::<Plain>(
+            operands.x.clone(),
+            operands.affine.clone(),
+            grad.clone(),
+            Rest {
+                before: in_f32(&before, small),
+                of_squares: in_f32(&of_squares, small),
+                of_sum: in_f32(&of_sum, small),
+                plus: in_f32(&plus, shape.as_slice()),
+            },
+            FloatDType::F32,
+        );
+        assert_eq!(
+            (found.dtype(), found.shape()),
+            (DType::F32, shape),
+            "{what}"
+        );
+        assert_near(found, &expected, 1, what);
+
+        for group in [Group::First, Group::Second, Group::All] {
+            let Some(kept) = operands.affine.kept(group) else {
+                continue;
+            };
+            let rescale = |at| operands.factor(2, at, 1.0);
+            let passed = |at| operands.passed(at, grads[at]);
+            let gradient = |at| match group {
+                Group::First => passed(at) * rescale(at),
+                Group::Second | Group::All => passed(at),
+            };
+            let product = |at| match group {
+                Group::First | Group::All => gradient(at) * operands.centered(at),
+                Group::Second => gradient(at) * operands.centered(at) * operands.scale(at),
+            };
+            let sums = affine::sums::<Plain>(
+                operands.x.clone(),
+                operands.affine.clone(),
+                grad.clone(),
+                group,
+            );
+            let terms = grads.len() / kept.num_elements();
+            for (found, expected) in [
+                (sums.of_gradient, operands.sums(kept.as_slice(), gradient)),
+                (sums.of_product, operands.sums(kept.as_slice(), product)),
+            ] {
+                assert_eq!(found.shape(), kept, "{what}, {group:?}");
+                assert_near(found, &expected, terms, what);
+            }
+        }
+    });
+}
+
+#[test]
+fn moments_are_those_of_the_host() {
+    for dtype in dtypes() {
+        for (shape, kept) in [
+            (&[4, 8, 6, 8], &[1, 8, 1, 1]),
+            (&[3, 5, 7, 3], &[1, 5, 1, 1]),
+            (&[4, 8, 6, 8], &[4, 8, 6, 1]),
+            (&[16, 16, 4, 24], &[1, 1, 1, 24]),
+            (&[4, 8, 6, 8], &[1, 1, 1, 1]),
+        ] {
+            let factors = [&kept[..], &[], &[], &[]];
+            let case = Case {
+                shape,
+                grid: shape,
+                factors,
+            };
+            let operands = Operands::new(&case, dtype, false, false);
+            let terms = operands.values.len() / kept.iter().product::<usize>();
+            for (squared, mean) in [(false, false), (true, false), (false, true), (true, true)] {
+                let moment = MomentOf {
+                    grid: shape.to_vec().into(),
+                    before: operands.affine.before.clone(),
+                    kept: kept.to_vec().into(),
+                    squared,
+                    mean,
+                };
+                let found = affine::moment::<Plain>(operands.x.clone(), moment);
+                let power = if squared { 2 } else { 1 };
+                let sums = operands.sums(kept, |at| operands.centered(at).powi(power));
+                let over = if mean { terms as f64 } else { 1.0 };
+                let expected: Vec<_> = sums.iter().map(|sum| sum / over).collect();
+                let what = format!("{shape:?} kept {kept:?} in {dtype:?}, {squared}, {mean}");
+                assert_near(found, &expected, terms, &what);
+            }
+        }
+    }
+}
+
+/// A convolution on CubeCL returns its channels last in memory.
+#[test]
+fn elements_keep_their_places_whatever_the_layout() {
+    let shape = [2, 4, 3, 8];
+    for dtype in dtypes() {
+        let values = noise(192, 0);
+        let last = tensor(&values, &[2, 3, 8, 4], dtype);
+        let x = Plain::float_permute(last, &[0, 3, 1, 2]);
+        let values = read(&x);
+        let scale = tensor(&[1.0, 2.0, 3.0, 4.0], &[1, 4, 1, 1], DType::F32);
+        let affine = Affine {
+            scale: Some(scale),
+            ..Affine::identity(shape.to_vec().into())
+        };
+        let expected: Vec<f64> = (0..192)
+            .map(|at| values[at] * (1 + place(at, &shape, &[1, 4, 1, 1])) as f64)
+            .collect();
+        let found = affine::forward::<Plain>(x.clone(), affine.clone(), None, FloatDType::F32);
+        assert_near(found, &expected, 1, "the chain");
+        let grad = tensor(&noise(192, 3), &shape, dtype);
+        let grads = read(&grad);
+        let sums = affine::sums::<Plain>(x, affine, grad, Group::First);
+        let mut expected = [0.0; 4];
+        for at in 0..192 {
+            expected[place(at, &shape, &[1, 4, 1, 1])] += grads[at] * values[at];
+        }
+        assert_near(sums.of_product, &expected, 48, "the sums");
+    }
+}

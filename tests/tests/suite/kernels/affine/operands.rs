@@ -1,0 +1,91 @@
+//! Random operands of a chain, and what the host makes of them in F64.
+
+use super::*;
+
+/// The operands of a case, as they are stored.
+pub(super) struct Operands {
+    pub(super) x: FloatTensor<Plain>,
+    pub(super) affine: Affine<FloatTensor<Plain>>,
+    /// The values of `x` and of the factors.
+    pub(super) values: Vec<f64>,
+    pub(super) factors: [Option<(Vec<f64>, &'static [usize])>; 4],
+    pub(super) grid: &'static [usize],
+}
+
+impl Operands {
+    pub(super) fn new(case: &Case, dtype: DType, divides: bool, relu: bool) -> Self {
+        let x = tensor(&noise(case.shape.iter().product(), 0), case.shape, dtype);
+        let mut seed = 0;
+        let [has_before, ..] = case.factors.map(|shape| !shape.is_empty());
+        let factors = case.factors.map(|shape| {
+            (!shape.is_empty()).then(|| {
+                seed += 1;
+                let mut values = noise(shape.iter().product(), seed);
+                if divides && seed == 1 + u32::from(has_before) {
+                    // Divisors of at least 1/2, so that quotients stay below 8.
+                    values
+                        .iter_mut()
+                        .for_each(|x| *x = x.abs().max(0.5).copysign(*x));
+                }
+                (tensor(&values, shape, DType::F32), shape)
+            })
+        });
+        let tensors = factors.clone().map(|factor| Some(factor?.0));
+        Self {
+            values: read(&x),
+            affine: Affine {
+                divides,
+                relu,
+                ..Affine::<()>::identity(case.grid.to_vec().into()).with_factors(tensors)
+            },
+            factors: factors.map(|factor| factor.map(|(factor, shape)| (read(&factor), shape))),
+            grid: case.grid,
+            x,
+        }
+    }
+
+    pub(super) fn factor(&self, index: usize, at: usize, absent: f64) -> f64 {
+        self.factors[index]
+            .as_ref()
+            .map_or(absent, |(values, shape)| {
+                values[place(at, self.grid, shape)]
+            })
+    }
+
+    pub(super) fn centered(&self, at: usize) -> f64 {
+        self.values[at] + self.factor(0, at, 0.0)
+    }
+
+    /// What the sum is multiplied by: `scale`, or its reciprocal.
+    pub(super) fn scale(&self, at: usize) -> f64 {
+        let scale = self.factor(1, at, 1.0);
+        if self.affine.divides {
+            scale.recip()
+        } else {
+            scale
+        }
+    }
+
+    /// The result of the chain without its ReLU.
+    pub(super) fn chain(&self, at: usize) -> f64 {
+        let product = self.centered(at) * self.scale(at) * self.factor(2, at, 1.0);
+        product + self.factor(3, at, 0.0)
+    }
+
+    /// The gradient where the ReLU lets it pass. An element near the step may fall on either side in F32.
+    pub(super) fn passed(&self, at: usize, grad: f64) -> f64 {
+        if self.affine.relu && self.chain(at) <= 0.0 {
+            0.0
+        } else {
+            grad
+        }
+    }
+
+    pub(super) fn sums(&self, kept: &[usize], summand: impl Fn(usize) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; kept.iter().product()];
+        for at in 0..self.values.len() {
+            sums[place(at, self.grid, kept)] += summand(at);
+        }
+        sums
+    }
+}
