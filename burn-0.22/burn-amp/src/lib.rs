@@ -22,6 +22,8 @@ pub mod diagnose;
 #[cfg(feature = "train")]
 #[path = "../../../crates/burn-amp/src/metric.rs"]
 pub mod metric;
+#[cfg(feature = "optim")]
+pub mod optim;
 mod patched;
 
 use std::panic::Location;
