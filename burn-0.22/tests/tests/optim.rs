@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp::{
     config::{Compute, Config, DynamicLossScale, Preset},
-    optim::{MasterWeights, cast_params},
+    optim::{Clipping, MasterWeights, cast_params, clip, global_norm},
 };
 
 #[derive(Module, Debug)]
@@ -131,4 +131,52 @@ fn small_updates_are_lost_without_masters_only() {
     }
     let lost = lost.cast(DType::F32).into_data().try_to_vec::<f32>();
     assert_eq!(lost.expect("it is F32"), [1.0; 4]);
+}
+
+#[test]
+fn gradients_are_clipped_together() {
+    let device = Device::flex();
+    let parameters = [
+        Param::from_tensor(Tensor::<1>::zeros([2], &device)),
+        Param::from_tensor(Tensor::<1>::zeros([2], &device)),
+    ];
+    let values = [[3.0, 4.0], [0.0, 12.0]];
+    let gradients = || {
+        let mut gradients = GradientsParams::new();
+        for (param, values) in parameters.iter().zip(values) {
+            gradients.register(param.id, Tensor::<1>::from_floats(values, &device));
+        }
+        gradients
+    };
+    let model = parameters.to_vec();
+    let read = |gradients: &GradientsParams| {
+        parameters.each_ref().map(|param| {
+            let gradient = gradients.get::<1>(param.id).expect("it stays");
+            gradient.into_data().try_to_vec::<f32>().expect("it is F32")
+        })
+    };
+    // 3² + 4² + 12² = 13².
+    let norm = global_norm(&gradients(), &model).expect("there are gradients");
+    assert_eq!(norm.into_scalar::<f32>(), 13.0);
+    for (max, factor) in [(6.5, 0.5), (100.0, 1.0)] {
+        let mut clipped = gradients();
+        let norm = clip(&mut clipped, &model, Clipping::GlobalNorm(max));
+        assert_eq!(norm.expect("it is needed").into_scalar::<f32>(), 13.0);
+        for (found, exact) in read(&clipped).iter().flatten().zip(values.iter().flatten()) {
+            // 1e-6 is added to the norm, and three operations round.
+            assert!((found - exact * factor).abs() <= 1e-6 * exact, "{found}");
+        }
+    }
+    let mut clamped = gradients();
+    assert!(clip(&mut clamped, &model, Clipping::Value(3.5)).is_none());
+    assert_eq!(read(&clamped), [[3.0, 3.5], [0.0, 3.5]]);
+    // After an overflow there are none.
+    assert!(
+        clip(
+            &mut GradientsParams::new(),
+            &model,
+            Clipping::GlobalNorm(1.0)
+        )
+        .is_none()
+    );
 }
