@@ -1,16 +1,17 @@
 //! Any backend as one that burn-amp knows.
 
-use std::marker::PhantomData;
+use std::{any::Any, marker::PhantomData};
 
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, Kernel, Memory, kernel::TensorsOf};
 use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsageSet, DeviceId, ExecutionError, TensorData,
     distributed::{
         CollectiveTensor, DistributedConfig, DistributedOps, DistributedParams, ReduceOperation,
         TensorRef,
     },
-    tensor::{Device, FloatTensor},
+    tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
+use burn_flex::Flex;
 
 /// The backend `B` with the same tensors and ops.
 ///
@@ -19,7 +20,51 @@ use burn_backend::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<B>(PhantomData<B>);
 
-impl<B: Backend> AmpBackend for Known<B> {}
+/// A backend that burn-amp has code for has it under this name, too. Which one `B` is, is known from the type of its tensors.
+impl<B: Backend> AmpBackend for Known<B> {
+    fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
+        match same::<_, TensorsOf<Flex>>(operands) {
+            Ok(operands) => match same(Flex::run(kernel, operands)) {
+                Ok(results) => results,
+                Err(_) => unreachable!("the operands have the type of the results"),
+            },
+            Err(operands) => kernel.reference::<Self>(operands),
+        }
+    }
+
+    fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
+        (tensor as &dyn Any)
+            .downcast_ref()
+            .and_then(Flex::float_memory)
+    }
+
+    fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
+        (tensor as &dyn Any)
+            .downcast_ref()
+            .and_then(Flex::int_memory)
+    }
+
+    fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
+        (tensor as &dyn Any)
+            .downcast_ref()
+            .and_then(Flex::bool_memory)
+    }
+
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        let [one, other] = [one, other].map(|tensor| (tensor as &dyn Any).downcast_ref());
+        one.zip(other)
+            .is_some_and(|(one, other)| Flex::is_same(one, other))
+    }
+}
+
+/// The value as one of another type, if the types are the same.
+fn same<T: 'static, U: 'static>(value: T) -> Result<U, T> {
+    let mut value = Some(value);
+    match (&mut value as &mut dyn Any).downcast_mut::<Option<U>>() {
+        Some(same) => Ok(same.take().expect("it was put there")),
+        None => Err(value.expect("it was put there")),
+    }
+}
 
 impl<B: BackendTypes> BackendTypes for Known<B> {
     type Device = B::Device;

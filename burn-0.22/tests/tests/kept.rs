@@ -1,26 +1,38 @@
-//! Law: the graph of a block keeps at most 0.55 of the bytes that it keeps in F32. The heap of the CPU backend is measured.
+//! Law: with Burn 0.22 the graph of an encoder, a residual block and an attention keeps at most 0.55 of the bytes that it
+//! keeps in F32, and that of an LSTM at most 0.92. The heap of the CPU backend is measured.
 
 use std::{env, process::Command};
 
 use burn::{
     nn::{
-        BatchNormConfig, PaddingConfig2d,
+        BatchNormConfig, LinearConfig, LstmConfig, PaddingConfig2d,
         conv::Conv2dConfig,
         transformer::{TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{Device, Distribution, Tensor, activation::relu},
+    tensor::{Device, Distribution, Tensor, activation::relu, module::attention},
 };
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// The most that a block may keep, as a share of F32's bytes.
-const GOAL: f64 = 0.55;
+/// The most that the blocks may keep, as a share of F32's bytes.
+///
+/// burn-dispatch 0.22.1 composes `linear` of a product and a sum before burn-amp sees it. The gates of an LSTM are sums of
+/// such sums, which are small, and are computed in F32.
+const GOALS: [(&str, f64); 4] = [
+    ("encoder", 0.5),
+    ("residual", 0.55),
+    ("lstm", 0.92),
+    ("attention", 0.1),
+];
 
 /// The bytes that the graph of a block keeps, with its input, after the second forward pass, when its parameters have their
 /// low copies.
-fn kept<const D: usize>(shape: [usize; D], block: impl Fn(Tensor<D>) -> Tensor<D>) -> usize {
+fn kept<const D: usize, const E: usize>(
+    shape: [usize; D],
+    block: impl Fn(Tensor<D>) -> Tensor<E>,
+) -> usize {
     let device = Device::flex().autodiff();
     let loss = || block(Tensor::random(shape, Distribution::Default, &device)).sum();
     let first = loss();
@@ -34,6 +46,8 @@ fn kept<const D: usize>(shape: [usize; D], block: impl Fn(Tensor<D>) -> Tensor<D
 #[test]
 #[ignore = "the other test runs it, in a process for each policy"]
 fn bytes() {
+    // Ends the line that the harness has begun.
+    println!();
     let device = Device::flex().autodiff();
     let encoder = TransformerEncoderConfig::new(192, 768, 3, 1).init(&device);
     let encode = |x| encoder.forward(TransformerEncoderInput::new(x));
@@ -51,6 +65,20 @@ fn bytes() {
         relu(second.1.forward(second.0.forward(y)) + x)
     };
     println!("residual: {}", kept([8, 16, 16, 16], residual));
+
+    let lstm = LstmConfig::new(64, 128, true).init(&device);
+    println!("lstm: {}", kept([256, 8, 64], |x| lstm.forward(x, None).0));
+
+    let linear = || LinearConfig::new(64, 64).init(&device);
+    let layers = [linear(), linear(), linear()];
+    let attend = |x: Tensor<3>| {
+        let [query, key, value] = layers.each_ref().map(|layer| {
+            let y = layer.forward(x.clone());
+            y.reshape([2, 256, 4, 16]).swap_dims(1, 2)
+        });
+        attention(query, key, value, None, None, Default::default())
+    };
+    println!("attention: {}", kept([2, 256, 64], attend));
 }
 
 /// The names of the blocks, and the bytes that they keep under a policy.
@@ -70,10 +98,10 @@ fn measured(variable: &str, value: &str) -> Vec<(String, f64)> {
 fn blocks_keep_half_of_what_they_keep_in_f32() {
     let f32 = measured("BURN_AMP_PRESET", "o0");
     let bf16 = measured("BURN_AMP_COMPUTE", "bf16");
-    assert_eq!(f32.len(), 2);
-    for ((name, low), (same, full)) in bf16.into_iter().zip(f32) {
-        assert_eq!(name, same);
-        println!("{name}: {:.2} of F32's bytes", low / full);
-        assert!(low <= GOAL * full, "{name}: {:.2}", low / full);
+    assert_eq!((bf16.len(), f32.len()), (GOALS.len(), GOALS.len()));
+    for (((name, low), (same, full)), (block, goal)) in bf16.into_iter().zip(f32).zip(GOALS) {
+        assert_eq!([name.as_str(), same.as_str()], [block; 2]);
+        println!("{name}: {low} bytes, {:.2} of F32's", low / full);
+        assert!(low <= goal * full, "{name}: {:.2}", low / full);
     }
 }

@@ -66,4 +66,5 @@ pub mod weight_product;
 mod widen;
 
 pub use kernel::{AmpBackend, Kernel};
+pub use memory::Memory;
 pub use reading::Reading;

@@ -143,3 +143,12 @@ macro_rules! node_of {
 }
 
 pub use node_of;
+
+/// Changes the bytes of data on the host.
+#[cfg(feature = "flex")]
+pub(crate) fn change_bytes(data: &mut TensorData, change: impl FnOnce(&mut [u8])) {
+    #[cfg(not(burn_0_22))]
+    return change(&mut data.bytes);
+    #[cfg(burn_0_22)]
+    return TensorData::with_bytes_mut([data], |mut bytes| change(bytes[0]));
+}

@@ -4,11 +4,12 @@ use burn_backend::{DType, TensorData, bf16, f16};
 use burn_flex::FlexTensor;
 
 use super::words;
+use crate::names::{change_bytes, dtype_of};
 
 /// Packs the mask.
 pub(super) fn not_positive(x: FlexTensor) -> FlexTensor {
     let data = x.into_data();
-    let bits = match data.dtype {
+    let bits = match dtype_of(&data) {
         DType::F64 => pack(data.as_slice::<f64>(), |x| *x <= 0.0),
         DType::F32 | DType::Flex32 => pack(data.as_slice::<f32>(), |x| *x <= 0.0),
         DType::F16 => pack(data.as_slice::<f16>(), |x| *x <= f16::ZERO),
@@ -38,12 +39,14 @@ pub(super) fn zeroed(x: FlexTensor, bits: FlexTensor) -> FlexTensor {
     let words = mask.as_slice::<u32>().expect("the words of a mask are u32");
     let size = x.dtype().size();
     let mut data = x.into_data();
-    for (chunk, word) in data.bytes.chunks_mut(32 * size).zip(words) {
-        for (bit, value) in chunk.chunks_mut(size).enumerate() {
-            if word >> bit & 1 == 1 {
-                value.fill(0);
+    change_bytes(&mut data, |bytes| {
+        for (chunk, word) in bytes.chunks_mut(32 * size).zip(words) {
+            for (bit, value) in chunk.chunks_mut(size).enumerate() {
+                if word >> bit & 1 == 1 {
+                    value.fill(0);
+                }
             }
         }
-    }
+    });
     FlexTensor::from_data(data)
 }
