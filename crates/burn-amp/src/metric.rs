@@ -1,4 +1,5 @@
-//! Metrics for a burn-train `Learner`: the loss scale, the number of skipped steps, the norm of the gradients.
+//! Metrics for a burn-train `Learner`: the loss scale, the number of skipped steps, and with Burn 0.21 the norm of
+//! the gradients.
 //!
 //! The dashboard and the metric logs show them. A `Learner` computes metrics on a separate thread, so a value may be
 //! from a few steps after the one it is logged for. The reason why a step was skipped is one line in `experiment.log`.
@@ -16,16 +17,10 @@ use burn_amp_decorator::LossScale;
 
 /// A metric that shows a number of the training process, read when the metric is updated.
 ///
-/// ```
-/// # use burn::{backend::Flex, train::metric::Metric};
-/// # type B = burn_amp::Autodiff<burn_amp::Amp<Flex>>;
-/// # let device = Default::default();
-/// use burn_amp::metric::AmpMetric;
-///
-/// let scale = burn_amp::loss_scale::<B>(&device);
-/// let metrics = (AmpMetric::loss_scale(scale), AmpMetric::skipped_steps(scale));
-/// // SupervisedTraining::new(…).metric_train_numeric(metrics.0).metric_train_numeric(metrics.1)
-/// # assert_eq!(metrics.0.name().as_str(), "Log2 loss scale");
+/// ```text
+/// SupervisedTraining::new(…)
+///     .metric_train_numeric(AmpMetric::loss_scale(scale))
+///     .metric_train_numeric(AmpMetric::skipped_steps(scale))
 /// ```
 #[derive(Clone)]
 pub struct AmpMetric {
@@ -60,6 +55,16 @@ impl AmpMetric {
     ///
     /// An [`AmpOptimizer`](crate::optim::AmpOptimizer) measures it into `norm`. Each value incurs one device-to-host
     /// read on the thread of the metrics.
+    ///
+    /// ```
+    /// # use burn::{optim::AdamConfig, train::metric::Metric};
+    /// use burn_amp::{metric::AmpMetric, optim::{AmpOptimizer, GradientNorm}};
+    ///
+    /// let norm = GradientNorm::default();
+    /// let optimizer = AmpOptimizer::new(AdamConfig::new()).with_gradient_norm(&norm);
+    /// let metric = AmpMetric::gradient_norm(norm);
+    /// # assert_eq!(metric.name().as_str(), "Gradient norm");
+    /// ```
     #[cfg(not(burn_0_22))]
     pub fn gradient_norm(norm: GradientNorm) -> Self {
         let text = |norm: f64| {
