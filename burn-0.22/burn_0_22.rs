@@ -4,4 +4,6 @@ fn main() {
     println!("cargo::rerun-if-changed=../burn_0_22.rs");
     println!("cargo::rustc-check-cfg=cfg(burn_0_22)");
     println!("cargo::rustc-cfg=burn_0_22");
+    // On in the patch for backends of CubeCL only.
+    println!("cargo::rustc-check-cfg=cfg(cube_kernels)");
 }

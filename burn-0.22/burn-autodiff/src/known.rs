@@ -1,14 +1,18 @@
 //! Any backend as one that burn-amp knows.
 
-use std::{any::Any, marker::PhantomData};
+use std::{
+    any::{Any, TypeId},
+    marker::PhantomData,
+};
 
-use burn_amp_kernels::{AmpBackend, Kernel, Memory, kernel::TensorsOf};
+use burn_amp_kernels::{AmpBackend, Kernel, Memory, Reading, kernel::TensorsOf};
 use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsageSet, DeviceId, ExecutionError, TensorData,
     distributed::{
         CollectiveTensor, DistributedConfig, DistributedOps, DistributedParams, ReduceOperation,
         TensorRef,
     },
+    ops::{AttentionModuleOptions, FloatTensorOps as _},
     tensor::{BoolTensor, Device, FloatTensor, IntTensor},
 };
 use burn_flex::Flex;
@@ -20,50 +24,94 @@ use burn_flex::Flex;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<B>(PhantomData<B>);
 
+/// Evaluates an expression for each backend `$Of` that burn-amp has code for, and returns the first value that is something.
+macro_rules! first_of_known {
+    ($Of:ident => $found:expr) => {{
+        type $Of = Flex;
+        if let Some(found) = $found {
+            return found;
+        }
+    }
+    #[cfg(cube_kernels)]
+    {
+        type $Of = burn_cubecl::Cube;
+        if let Some(found) = $found {
+            return found;
+        }
+    }};
+}
+
 /// A backend that burn-amp has code for has it under this name, too. Which one `B` is, is known from the type of its tensors.
 impl<B: Backend> AmpBackend for Known<B> {
     fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
-        match same::<_, TensorsOf<Flex>>(operands) {
-            Ok(operands) => match same(Flex::run(kernel, operands)) {
-                Ok(results) => results,
-                Err(_) => unreachable!("the operands have the type of the results"),
-            },
-            Err(operands) => kernel.reference::<Self>(operands),
-        }
+        let mut operands = Some(operands);
+        first_of_known!(Of => {
+            taken::<_, TensorsOf<Of>>(&mut operands)
+                .map(|operands| back(Of::run(kernel.clone(), operands)))
+        });
+        let operands = operands.expect("nobody has taken them");
+        kernel.reference::<Self>(operands)
+    }
+
+    fn fuses_elementwise() -> bool {
+        first_of_known!(Of => is::<FloatTensor<B>, FloatTensor<Of>>().then(Of::fuses_elementwise));
+        false
     }
 
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
-        (tensor as &dyn Any)
-            .downcast_ref()
-            .and_then(Flex::float_memory)
+        first_of_known!(Of => seen(tensor).map(Of::float_memory));
+        None
     }
 
     fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
-        (tensor as &dyn Any)
-            .downcast_ref()
-            .and_then(Flex::int_memory)
+        first_of_known!(Of => seen(tensor).map(Of::int_memory));
+        None
     }
 
     fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
-        (tensor as &dyn Any)
-            .downcast_ref()
-            .and_then(Flex::bool_memory)
+        first_of_known!(Of => seen(tensor).map(Of::bool_memory));
+        None
     }
 
     fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
-        let [one, other] = [one, other].map(|tensor| (tensor as &dyn Any).downcast_ref());
-        one.zip(other)
-            .is_some_and(|(one, other)| Flex::is_same(one, other))
+        first_of_known!(Of => seen(one)
+            .zip(seen(other))
+            .map(|(one, other)| Of::is_same(one, other)));
+        false
+    }
+
+    fn read_later(tensor: FloatTensor<Self>) -> Reading {
+        let mut tensor = Some(tensor);
+        first_of_known!(Of => taken(&mut tensor).map(Of::read_later));
+        let tensor = tensor.expect("nobody has taken it");
+        Reading::begin(Self::float_into_data(tensor))
+    }
+
+    fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
+        first_of_known!(Of => is::<FloatTensor<B>, FloatTensor<Of>>()
+            .then(|| Of::has_attention_kernel(options, has_bias)));
+        true
     }
 }
 
+/// Whether two types are the same.
+fn is<T: 'static, U: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<U>()
+}
+
 /// The value as one of another type, if the types are the same.
-fn same<T: 'static, U: 'static>(value: T) -> Result<U, T> {
-    let mut value = Some(value);
-    match (&mut value as &mut dyn Any).downcast_mut::<Option<U>>() {
-        Some(same) => Ok(same.take().expect("it was put there")),
-        None => Err(value.expect("it was put there")),
-    }
+fn seen<T: 'static, U: 'static>(value: &T) -> Option<&U> {
+    (value as &dyn Any).downcast_ref()
+}
+
+/// Takes the value as one of another type, if the types are the same.
+fn taken<T: 'static, U: 'static>(value: &mut Option<T>) -> Option<U> {
+    (value as &mut dyn Any).downcast_mut::<Option<U>>()?.take()
+}
+
+/// A value of another type, which is the same.
+fn back<T: 'static, U: 'static>(value: T) -> U {
+    taken(&mut Some(value)).expect("results have the types of operands")
 }
 
 impl<B: BackendTypes> BackendTypes for Known<B> {

@@ -39,6 +39,12 @@ pub fn with<C: CheckpointStrategy, R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
+/// Whether a strategy computes results again in the backward pass.
+pub fn recomputes<C: CheckpointStrategy>() -> bool {
+    TypeId::of::<C>() != TypeId::of::<NoCheckpointing>()
+        && (TypeId::of::<C>() != TypeId::of::<Chosen>() || IS_BALANCED.get())
+}
+
 impl CheckpointStrategy for Chosen {
     fn compute_property<R: RetroForward>(retro_forward: R) -> ComputingProperty {
         if IS_BALANCED.get() {

@@ -101,8 +101,12 @@ fn weighted<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_sum(B::float_mul(x, weights))
 }
 
+/// Reads a tensor. On a device whose memory is the host's, Burn 0.22 returns data that later ops on the tensor overwrite, so
+/// this copies them.
 fn data<B: Backend>(tensor: FloatTensor<B>) -> TensorData {
-    read_sync(B::float_into_data(tensor)).expect("the backend computes")
+    let data = read_sync(B::float_into_data(tensor)).expect("the backend computes");
+    let (shape, dtype) = (data.shape().clone(), data.dtype());
+    TensorData::from_bytes_vec(data.as_bytes().to_vec(), shape, dtype)
 }
 
 /// The values in F64.

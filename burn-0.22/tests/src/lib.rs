@@ -22,7 +22,11 @@ pub mod prelude {
 }
 
 /// The plain backend.
+#[cfg(not(cube_kernels))]
 pub type Plain = burn_flex::Flex;
+/// The plain backend.
+#[cfg(cube_kernels)]
+pub type Plain = burn_cubecl::Cube;
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn_autodiff::Autodiff<Plain>;
 /// The plain backend with what a program gets by the patch.

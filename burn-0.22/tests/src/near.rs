@@ -20,7 +20,7 @@ pub fn check(compute: Compute, epsilon: f64) {
     };
     // A scale that a gradient of a test overflows would withhold it.
     config.loss_scale.mode = LossScaleMode::Off;
-    burn_amp::configure(&burn_tensor::Device::flex(), config).unwrap();
+    burn_amp::configure(&burn_tensor::Device::default(), config).unwrap();
     let (mut compared, mut lowered, mut wrong) = (0, 0, Vec::new());
     for op in ops() {
         for operands in [Operands::Cast(DType::F32), Operands::Products] {

@@ -16,15 +16,13 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// The most that the blocks may keep, as a share of F32's bytes.
-///
-/// burn-dispatch 0.22.1 composes `linear` of a product and a sum before burn-amp sees it. The gates of an LSTM are sums of
-/// such sums, which are small, and are computed in F32.
+/// The most that the blocks may keep, as a share of F32's bytes. On Burn 0.21 a residual block keeps as much, the LSTM 1.6 %
+/// less, and the attention 4.5 % less.
 const GOALS: [(&str, f64); 4] = [
-    ("encoder", 0.5),
-    ("residual", 0.55),
-    ("lstm", 0.92),
-    ("attention", 0.1),
+    ("encoder", 0.44),
+    ("residual", 0.4),
+    ("lstm", 0.38),
+    ("attention", 0.045),
 ];
 
 /// The bytes that the graph of a block keeps, with its input, after the second forward pass, when its parameters have their

@@ -22,7 +22,7 @@ fn every_op_with_its_gradients_is_that_of_plain_burn() {
         preset: Preset::O0,
         ..Config::default()
     };
-    burn_amp::configure(&burn_tensor::Device::flex(), config).unwrap();
+    burn_amp::configure(&burn_tensor::Device::default(), config).unwrap();
     let (mut compared, mut different) = (0, Vec::new());
     for op in ops() {
         for operands in [

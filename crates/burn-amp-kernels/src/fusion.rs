@@ -4,19 +4,14 @@
 
 use std::{fmt, marker::PhantomData};
 
-use burn_backend::{
-    ops::{AttentionModuleOptions, FloatTensorOps as _},
-    tensor::FloatTensor,
-};
-use burn_fusion::{
-    Fusion, FusionBackend, FusionRuntime, FusionTensor,
-    stream::{Operation, OperationStreams},
-};
+use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};
+use burn_fusion::{Fusion, FusionBackend, FusionRuntime, FusionTensor, stream::Operation};
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 
 use crate::{
     AmpBackend,
     kernel::{Kernel, Meta, Tensors, TensorsOf},
+    names::device_of,
     reading::Reading,
     tensors::has_f64,
 };
@@ -37,7 +32,7 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
     }
 
     fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
-        one.id == other.id && Self::float_device(one) == Self::float_device(other)
+        one.id == other.id && device_of::<Self>(one) == device_of::<Self>(other)
     }
 
     fn read_later(tensor: FloatTensor<Self>) -> Reading {
@@ -64,7 +59,10 @@ fn register<B: FusionBackend>(
     let counts = [operands.floats.len(), operands.ints.len()];
     let result_counts = [results.floats.len(), results.ints.len()];
     let operands = all(operands);
-    let streams = OperationStreams::with_inputs(&operands);
+    #[cfg(not(burn_0_22))]
+    let streams = burn_fusion::stream::OperationStreams::with_inputs(&operands);
+    #[cfg(burn_0_22)]
+    let streams = burn_fusion::stream::StreamId::current();
     let uninit = |(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), shape, dtype);
     let results: Vec<_> = all(results).into_iter().map(uninit).collect();
     let operands: Vec<_> = operands.into_iter().map(FusionTensor::into_ir).collect();
@@ -115,10 +113,27 @@ where
     B: FusionBackend,
     F: Fn(TensorsOf<B>) -> TensorsOf<B> + Send + Sync,
 {
-    fn execute(
-        &self,
-        handles: &mut HandleContainer<<B::FusionRuntime as FusionRuntime>::FusionHandle>,
-    ) {
+    #[cfg(not(burn_0_22))]
+    fn execute(&self, handles: &mut HandlesOf<B>) {
+        self.compute(handles);
+    }
+
+    #[cfg(burn_0_22)]
+    fn execute(&self, handles: &mut HandlesOf<B>) -> Result<(), burn_backend::ExecutionError> {
+        self.compute(handles);
+        Ok(())
+    }
+}
+
+type HandlesOf<B> =
+    HandleContainer<<<B as FusionBackend>::FusionRuntime as FusionRuntime>::FusionHandle>;
+
+impl<B, F> Custom<B, F>
+where
+    B: FusionBackend,
+    F: Fn(TensorsOf<B>) -> TensorsOf<B>,
+{
+    fn compute(&self, handles: &mut HandlesOf<B>) {
         let (floats, others) = self.desc.inputs.split_at(self.counts[0]);
         let (ints, bools) = others.split_at(self.counts[1]);
         let results = (self.compute)(Tensors {

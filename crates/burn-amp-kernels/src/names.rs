@@ -1,5 +1,6 @@
 //! What Burn 0.21 and 0.22 call differently, by one name. The other sources of this crate compile with both.
 
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{
     Backend, DType, Shape, TensorData,
     ops::{MaxPool1dWithIndices, MaxPool2dWithIndices},
@@ -104,6 +105,15 @@ pub fn max_pool2d_with_indices<B: Backend>(
             indices,
         )
     };
+}
+
+/// Whether a checkpointing strategy computes results again in the backward pass.
+pub(crate) fn recomputes<C: CheckpointStrategy>() -> bool {
+    #[cfg(not(burn_0_22))]
+    return std::any::TypeId::of::<C>()
+        != std::any::TypeId::of::<burn_autodiff::checkpoint::strategy::NoCheckpointing>();
+    #[cfg(burn_0_22)]
+    return burn_autodiff::chosen::recomputes::<C>();
 }
 
 /// The shape of data.

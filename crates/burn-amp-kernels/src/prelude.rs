@@ -1,9 +1,6 @@
 //! What the files of ops import, all of it.
 
-pub(crate) use burn_autodiff::{
-    Autodiff,
-    checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
-};
+pub(crate) use burn_autodiff::{Autodiff, checkpoint::strategy::CheckpointStrategy};
 pub(crate) use burn_backend::{
     Backend, DType, FloatDType, Shape, TensorMetadata,
     tensor::{BoolTensor, FloatTensor, IntTensor},
@@ -19,7 +16,7 @@ pub(crate) use crate::{
     flushed::seen,
     graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},
     kernel::{AmpBackend, Graph, Kernel},
-    names::device_of,
+    names::{device_of, recomputes},
     sum::sum_dim,
     tensors::{Meta, Tensors, TensorsOf, exactly, one_per_row},
     widen::{bool_dtype, cast, wide_dtype, widen},

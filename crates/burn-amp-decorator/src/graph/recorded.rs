@@ -21,6 +21,9 @@ pub struct Recorded<B: Backend> {
     pub(crate) expanded: bool,
     /// Whether the tensor is a product of matrices, which attention scales and masks.
     pub(crate) is_product: bool,
+    /// Whether the tensor is the product of rows and a weight, to which Burn 0.22 adds the bias.
+    #[cfg(burn_0_22)]
+    pub(crate) is_linear: bool,
     /// The number of the tensor in a step that is recorded; 0 if it has none.
     pub(crate) id: u64,
     /// What is known of the step that made the tensor, if an optimizer did.
@@ -67,6 +70,8 @@ impl<B: Backend> Recorded<B> {
             class: None,
             expanded: false,
             is_product: false,
+            #[cfg(burn_0_22)]
+            is_linear: false,
             id: 0,
             stepped: None,
             shares: false,
@@ -92,6 +97,8 @@ impl<B: Backend> Recorded<B> {
             class,
             expanded,
             is_product,
+            #[cfg(burn_0_22)]
+                is_linear: _,
             id,
             stepped,
             shares,

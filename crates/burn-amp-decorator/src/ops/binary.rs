@@ -61,10 +61,37 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
     if !call.lowers {
         return None;
     }
+    #[cfg(burn_0_22)]
+    if let Some(sum) = with_bias(call, lhs, rhs) {
+        return Some(sum);
+    }
     continued(call, lhs, rhs, Lazy::plus)
         .or_else(|| continued(call, rhs, lhs, Lazy::plus))
         .or_else(|| with_summand(call, lhs, rhs))
         .or_else(|| with_summand(call, rhs, lhs))
+}
+
+/// The bias of [`linear`](super::module::by_weight), a row in F32: the sum is stored as the product is, so that its readers
+/// and the graph have it in low precision.
+#[cfg(burn_0_22)]
+fn with_bias<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    product: &AmpTensor<B, G>,
+    bias: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    let (sizes, row) = (product.shape(), bias.shape());
+    let is_row = row.num_dims() == sizes.num_dims()
+        && row.as_slice().last() == sizes.as_slice().last()
+        && Some(&row.num_elements()) == row.as_slice().last();
+    let is_linear = product.recorded.is_linear && product.is_plain() && product.stored().is_low();
+    if !is_linear || !is_row || !call.stays_in_f32() || bias.stored() != Precision::F32 {
+        return None;
+    }
+    let sum = kernels::weight_product::plus_bias::<G::Inner>(
+        call.as_stored(product.clone()),
+        call.cast(bias.clone()),
+    );
+    Some(call.stored(sum))
 }
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,
@@ -95,11 +122,27 @@ pub(super) fn float_mul<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     })
 }
 
+/// The square of a chain, as the product of its clones.
+fn square<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    lhs: &AmpTensor<B, G>,
+    rhs: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    let (lhs, rhs) = (lhs.chain()?, rhs.chain()?);
+    if !std::ptr::eq(lhs, rhs) || !call.stays_in_f32() {
+        return None;
+    }
+    Some(call.lazy(lhs.squared()?))
+}
+
 fn product<B: AmpBackend, G: Graph<B>>(
     call: Decided<B>,
     lhs: AmpTensor<B, G>,
     rhs: AmpTensor<B, G>,
 ) -> AmpTensor<B, G> {
+    if let Some(square) = square(&call, &lhs, &rhs) {
+        return square;
+    }
     let product = continued(&call, &lhs, &rhs, Lazy::times);
     if let Some(product) = product.or_else(|| continued(&call, &rhs, &lhs, Lazy::times)) {
         return product;

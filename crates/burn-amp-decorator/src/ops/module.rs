@@ -19,7 +19,10 @@ use burn_backend::{
 
 use crate::{
     backend::Amp,
-    cast::{call::Call, forward::forward},
+    cast::{
+        call::{Call, Decided},
+        forward::forward,
+    },
     graph::Graph,
     policy::ConfigSource,
     precision,
@@ -42,7 +45,39 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
-    let call = call.decide();
+    rows(&call.decide(), x, weight, bias)
+}
+
+/// `linear` as burn-dispatch 0.22 composes it: a product with a weight, which has one dimension of 1 for each that `x` has
+/// besides. Its bias is added by [`with_bias`](super::binary::with_bias). `None` for other products.
+#[cfg(burn_0_22)]
+pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    weight: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    let (rank, sizes) = (x.rank(), weight.shape());
+    let is_weight = rank > 1
+        && sizes.num_dims() == rank
+        && sizes.as_slice()[..rank - 2].iter().all(|size| *size == 1)
+        && weight.stored() == Precision::F32
+        && weight.recipe().is_none()
+        && !matches!(weight.role, Role::Gradient(_));
+    if !is_weight || !call.lowers || !call.casts.operands.is_some_and(Precision::is_low) {
+        return None;
+    }
+    let mut product = rows(call, x.clone(), weight.clone(), None);
+    product.facts_mut().recorded.is_linear = true;
+    Some(product)
+}
+
+/// The product of the rows of `x` and a weight, plus a bias.
+fn rows<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: AmpTensor<B, G>,
+    weight: AmpTensor<B, G>,
+    bias: Option<AmpTensor<B, G>>,
+) -> AmpTensor<B, G> {
     let has_f32_gradient = call.lowers && has_f32_gradient(&x, &weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
     let mut shape = x.shape();
@@ -62,6 +97,13 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     } else {
         let rows = shape.num_elements() / width;
         G::Inner::float_reshape(x, [rows, width].into())
+    };
+    let weight = match weight.shape().as_slice() {
+        [.., d_input, d_output] if weight.rank() > 2 => {
+            let matrix = [*d_input, *d_output];
+            G::Inner::float_reshape(weight, matrix.into())
+        }
+        _ => weight,
     };
     let output = match bias {
         bias if !has_f32_gradient => G::Inner::linear(x, weight, bias.map(|bias| call.cast(bias))),
@@ -94,9 +136,12 @@ fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
     x: &AmpTensor<B, G>,
     weight: &AmpTensor<B, G>,
 ) -> bool {
-    let is_deferred = || {
-        let shape: [usize; 2] = weight.shape().dims();
-        is_worth_deferring(x.shape().num_elements() / shape[0].max(1), shape)
+    let is_deferred = || match *weight.shape().as_slice() {
+        [d_input, d_output] => {
+            let rows = x.shape().num_elements() / d_input.max(1);
+            is_worth_deferring(rows, [d_input, d_output])
+        }
+        _ => false,
     };
     let is_cast_for_this_op = match &weight.role {
         Role::Leaf(leaf) => !B::fuses_elementwise() || !leaf.is_in_use() || is_deferred(),

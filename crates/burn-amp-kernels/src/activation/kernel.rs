@@ -5,15 +5,16 @@ use cubecl::prelude::*;
 use super::Activation;
 use crate::cube::{
     layout::{in_order, order_of, out_of_order},
+    names::{Buffer, OwnedBuffer, are_less},
     plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
 };
 
 /// One unit computes one vector: of the function, or with a gradient of the gradient with respect to `x`.
 #[cube(launch, address_type = "dynamic")]
 fn activation_kernel<X: Float, G: Float, O: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
-    grad: &ComptimeOption<Array<Vector<G, N>>>,
-    output: &mut Array<Vector<O, N>>,
+    x: &Buffer<Vector<X, N>>,
+    grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
+    output: &mut Buffer<Vector<O, N>>,
     #[comptime] activation: Activation,
     #[define(X, G, O)] _dtypes: [StorageType; 3],
 ) {
@@ -43,7 +44,7 @@ fn value<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
             // CubeCL 0.10 writes `-` of a vector as it stands, which is no CUDA.
             let small = (x.abs() * Vector::new(-1.0)).exp();
             let large = Vector::new(1.0) / (small + Vector::new(1.0));
-            select_many(x.less_than(Vector::new(0.0)), small * large, large)
+            select_many(are_less::<N>(x, Vector::new(0.0)), small * large, large)
         }
         Activation::Tanh => x.tanh(),
     }

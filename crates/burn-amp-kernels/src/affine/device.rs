@@ -1,5 +1,6 @@
 //! The chain inside a kernel.
 
+use crate::cube::names::{OwnedBuffer, are_at_most, with_element};
 use cubecl::prelude::*;
 
 /// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
@@ -14,7 +15,7 @@ pub(super) struct Point {
 /// A tensor that varies along some of the dimensions only.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Factor {
-    values: Array<f32>,
+    values: OwnedBuffer<f32>,
     /// These dimensions, as bits.
     #[cube(comptime)]
     varies: u32,
@@ -100,7 +101,11 @@ impl Factors {
     ) -> Vector<f32, N> {
         if comptime!(self.relu) {
             let y = self.chain::<N>(centered, at);
-            select_many(y.less_equal(Vector::new(0.0)), Vector::new(0.0), grad)
+            select_many(
+                are_at_most::<N>(y, Vector::new(0.0)),
+                Vector::new(0.0),
+                grad,
+            )
         } else {
             grad
         }
@@ -136,7 +141,7 @@ impl Factor {
             let mut values = Vector::<f32, N>::zeroed();
             #[unroll]
             for i in 0..N::value() {
-                values[i] = self.values[first + i];
+                values = with_element::<f32, N>(values, i, self.values[first + i]);
             }
             values
         } else {

@@ -9,16 +9,17 @@ use super::{
 };
 use crate::cube::{
     layout::{in_order, out_of_order, permuted},
+    names::{Buffer, OwnedBuffer, are_less},
     plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
 };
 
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
 fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
+    x: &Buffer<Vector<X, N>>,
     factors: &Factors,
-    summand: &ComptimeOption<Array<Vector<P, N>>>,
-    output: &mut Array<Vector<O, N>>,
+    summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
+    output: &mut Buffer<Vector<O, N>>,
     #[define(X, P, O)] _dtypes: [StorageType; 3],
 ) {
     if ABSOLUTE_POS >= output.len() {
@@ -30,7 +31,7 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     let y = factors.chain::<N>(factors.centered::<N>(x, at), at);
     let y = plus_tensor::<P, N>(y, summand);
     let y = if comptime!(is_relu) {
-        select_many(y.less_than(Vector::new(0.0)), Vector::new(0.0), y)
+        select_many(are_less::<N>(y, Vector::new(0.0)), Vector::new(0.0), y)
     } else {
         y
     };
@@ -41,7 +42,7 @@ fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
 #[cube]
 fn plus_tensor<P: Float, N: Size>(
     x: Vector<f32, N>,
-    summand: &ComptimeOption<Array<Vector<P, N>>>,
+    summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
 ) -> Vector<f32, N> {
     #[comptime]
     match summand {
@@ -56,17 +57,17 @@ struct Others<P: Float, N: Size> {
     before: ComptimeOption<Factor>,
     of_squares: ComptimeOption<Factor>,
     of_sum: ComptimeOption<Factor>,
-    plus: ComptimeOption<Array<Vector<P, N>>>,
+    plus: ComptimeOption<OwnedBuffer<Vector<P, N>>>,
 }
 
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
 fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
+    x: &Buffer<Vector<X, N>>,
     factors: &Factors,
-    grad: &Array<Vector<G, N>>,
+    grad: &Buffer<Vector<G, N>>,
     others: &Others<P, N>,
-    dx: &mut Array<Vector<O, N>>,
+    dx: &mut Buffer<Vector<O, N>>,
     #[define(X, G, P, O)] _dtypes: [StorageType; 4],
 ) {
     if ABSOLUTE_POS >= dx.len() {

@@ -1,6 +1,6 @@
 //! The node of a chain in a graph.
 
-use std::{any::TypeId, mem};
+use std::mem;
 
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
@@ -25,7 +25,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     plus: Option<Tracked<B, C>>,
     dtype: FloatDType,
 ) -> Tracked<B, C> {
-    if plus.is_some() && TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
+    if plus.is_some() && recomputes::<C>() {
         return op_by_op::<B, C>(x, affine, plus, dtype);
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
@@ -37,9 +37,10 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     if parents.is_empty() {
         return untracked::<B, C>(&x, output);
     }
-    // Without a ReLU and gradients of factors, the backward pass does not read `x`: then the graph keeps nothing of it.
-    let is_factor = |(role, _): &(Role, _)| FACTORS.contains(role);
-    let reads_x = values.relu || parents.iter().any(is_factor);
+    // Without a ReLU, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
+    // of it.
+    let multiplies = |(role, _): &(Role, _)| matches!(role, Role::Scale | Role::Rescale);
+    let reads_x = values.relu || parents.iter().any(multiplies);
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),

@@ -6,7 +6,10 @@ use super::{
     Group,
     device::{Factors, Point},
 };
-use crate::cube::team::{Reduction, Team, over_row, team_index};
+use crate::cube::{
+    names::{Buffer, OwnedBuffer, element},
+    team::{Reduction, Team, over_row, team_index},
+};
 
 /// Which two numbers of each element are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,8 +77,8 @@ fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
 /// Returns the two summands of the vector at a place.
 #[cube]
 fn summands<X: Float, G: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
-    grad: &ComptimeOption<Array<Vector<G, N>>>,
+    x: &Buffer<Vector<X, N>>,
+    grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
     factors: &Factors,
     place: Point,
     #[comptime] summands: Summands,
@@ -112,10 +115,10 @@ fn summands<X: Float, G: Float, N: Size>(
 /// neighbouring sums as a vector has elements.
 #[cube(launch, address_type = "dynamic")]
 pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
-    x: &Array<Vector<X, N>>,
-    grad: &ComptimeOption<Array<Vector<G, N>>>,
+    x: &Buffer<Vector<X, N>>,
+    grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
     factors: &Factors,
-    sums: &mut Sequence<Array<f32>>,
+    sums: &mut Sequence<OwnedBuffer<f32>>,
     division: Division,
     #[define(X, G)] _dtypes: [StorageType; 2],
 ) {
@@ -147,8 +150,10 @@ pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
         if slice < division.slices {
             #[unroll]
             for i in 0..N::value() {
-                sums.index_mut(0usize)[index * N::value() + i] = firsts[i] / division.divisor;
-                sums.index_mut(1usize)[index * N::value() + i] = seconds[i] / division.divisor;
+                sums.index_mut(0usize)[index * N::value() + i] =
+                    element::<f32, N>(firsts, i) / division.divisor;
+                sums.index_mut(1usize)[index * N::value() + i] =
+                    element::<f32, N>(seconds, i) / division.divisor;
             }
         }
     } else {

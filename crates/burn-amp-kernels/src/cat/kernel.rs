@@ -5,6 +5,7 @@ use cubecl::prelude::*;
 use crate::cube::{
     layout::{in_order, order_of, out_of_order, permuted},
     lists::{geometry, most_tensors},
+    names::{Buffer, OwnedBuffer},
     plan::{address_type, empty_on_device_of, storage, vector_size},
 };
 
@@ -40,8 +41,8 @@ impl Places {
 /// Every unit strides over all parts.
 #[cube(launch, address_type = "dynamic")]
 fn cat_kernel<F: Numeric, N: Size>(
-    parts: &Sequence<Array<Vector<F, N>>>,
-    whole: &mut Array<Vector<F, N>>,
+    parts: &Sequence<OwnedBuffer<Vector<F, N>>>,
+    whole: &mut Buffer<Vector<F, N>>,
     places: &Places,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -59,8 +60,8 @@ fn cat_kernel<F: Numeric, N: Size>(
 /// Every unit strides over all parts.
 #[cube(launch, address_type = "dynamic")]
 fn split_kernel<F: Numeric, N: Size>(
-    whole: &Array<Vector<F, N>>,
-    parts: &mut Sequence<Array<Vector<F, N>>>,
+    whole: &Buffer<Vector<F, N>>,
+    parts: &mut Sequence<OwnedBuffer<Vector<F, N>>>,
     places: &Places,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -139,7 +140,9 @@ fn is_empty<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
 }
 
 /// Passes parts to a kernel.
-fn arrays<R: CubeRuntime, E: CubePrimitive>(parts: &[CubeTensor<R>]) -> SequenceArg<R, Array<E>> {
+fn arrays<R: CubeRuntime, E: CubePrimitive>(
+    parts: &[CubeTensor<R>],
+) -> SequenceArg<R, OwnedBuffer<E>> {
     let parts = parts.iter().cloned();
     parts.map(CubeTensor::into_array_arg).collect()
 }

@@ -3,6 +3,7 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
+    names::{Buffer, OwnedBuffer, element, with_element},
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
     row::{AllRows, RowsOf},
 };
@@ -10,16 +11,16 @@ use crate::cube::{
 /// What there is one of per row.
 #[derive(CubeType, CubeLaunch)]
 struct OnePerRow<I: Int> {
-    log_sum_exp: Array<f32>,
-    targets: Array<I>,
-    grad: Array<f32>,
+    log_sum_exp: OwnedBuffer<f32>,
+    targets: OwnedBuffer<I>,
+    grad: OwnedBuffer<f32>,
 }
 
 #[cube(launch, address_type = "dynamic")]
 fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
     x: &RowsOf<F, N>,
     of_rows: &OnePerRow<I>,
-    dx: &mut Array<Vector<F, N>>,
+    dx: &mut Buffer<Vector<F, N>>,
     rows: AllRows,
     #[define(F, I)] _dtypes: [StorageType; 2],
 ) {
@@ -38,7 +39,8 @@ fn log_softmax_at_backward_kernel<F: Float, I: Int, N: Size>(
             #[unroll]
             for at in 0..N::value() {
                 let one_hot = select(first + at == target, 1.0f32, 0.0f32);
-                value[at] = (one_hot - probability[at]) * grad;
+                let of_class = (one_hot - element::<f32, N>(probability, at)) * grad;
+                value = with_element::<f32, N>(value, at, of_class);
             }
             dx[row.index * rows.length + row.column(step)] = Vector::cast_from(value);
         }

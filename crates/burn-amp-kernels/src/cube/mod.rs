@@ -4,12 +4,14 @@
 //! * [`slices`]: sums of which a kernel before has added the slices
 //! * [`lists`]: kernels over many tensors
 //! * [`layout`]: tensors in the order of memory of another one
+//! * [`names`]: two releases of CubeCL
 //! * [`read`]: a tensor on its way to the host
 //!
 //! Kernels compute in F32, so operands in F64 go to the references.
 
 pub(crate) mod layout;
 pub(crate) mod lists;
+pub(crate) mod names;
 pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod row;
@@ -17,7 +19,9 @@ pub(crate) mod slices;
 pub(crate) mod team;
 
 use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};
-use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
+use burn_cubecl::CubeBackend;
+#[cfg(not(burn_0_22))]
+use burn_cubecl::{BoolElement, CubeRuntime, FloatElement, IntElement};
 
 use crate::{
     AmpBackend,
@@ -26,18 +30,29 @@ use crate::{
     tensors::has_f64,
 };
 
-impl<R, F, I, BT> AmpBackend for CubeBackend<R, F, I, BT>
-where
-    R: CubeRuntime,
-    F: FloatElement,
-    I: IntElement,
-    BT: BoolElement,
-{
+/// Implements the trait for burn-cubecl's backend, which has a runtime and three element types as parameters up to Burn 0.21.
+macro_rules! amp_backend {
+    ($($implementation:tt)*) => {
+        #[cfg(not(burn_0_22))]
+        impl<R: CubeRuntime, F: FloatElement, I: IntElement, T: BoolElement> AmpBackend
+            for CubeBackend<R, F, I, T>
+        {
+            $($implementation)*
+        }
+
+        #[cfg(burn_0_22)]
+        impl AmpBackend for CubeBackend {
+            $($implementation)*
+        }
+    };
+}
+
+amp_backend! {
     fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
         if !K::READS_F64 && has_f64(&operands.floats) {
             return kernel.reference::<Self>(operands);
         }
-        let launched = kernel.launch::<R>(operands);
+        let launched = kernel.launch(operands);
         launched.unwrap_or_else(|operands| kernel.reference::<Self>(operands))
     }
 

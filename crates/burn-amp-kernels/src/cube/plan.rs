@@ -175,10 +175,14 @@ pub(crate) fn one_each<R: CubeRuntime>(
 
 /// Returns the type of a tensor's elements in memory.
 pub(crate) fn storage(dtype: DType) -> StorageType {
-    match dtype {
-        DType::Flex32 => DType::F32.into(),
-        dtype => dtype.into(),
-    }
+    let dtype = match dtype {
+        DType::Flex32 => DType::F32,
+        dtype => dtype,
+    };
+    #[cfg(not(burn_0_22))]
+    return dtype.into();
+    #[cfg(burn_0_22)]
+    return burn_backend::cubecl::dtype_to_elem_type(dtype);
 }
 
 /// Returns indices as wide as the largest of the tensors needs.

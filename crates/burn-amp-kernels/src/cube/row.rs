@@ -2,7 +2,10 @@
 
 use cubecl::prelude::*;
 
-use super::team::{Team, team_index};
+use super::{
+    names::{OwnedBuffer, SameBuffer, same},
+    team::{Team, team_index},
+};
 
 /// The rows that a kernel goes over, and the division of each among units.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -80,7 +83,7 @@ impl Row {
 /// A tensor whose rows are equally far apart.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct RowsOf<F: Float, N: Size> {
-    memory: Array<Vector<F, N>>,
+    memory: OwnedBuffer<Vector<F, N>>,
     /// The vectors from the start of one row to the start of the next.
     pitch: usize,
 }
@@ -89,7 +92,9 @@ pub(crate) struct RowsOf<F: Float, N: Size> {
 #[derive(CubeType)]
 pub(crate) struct Share<F: Float, N: Size> {
     row: Row,
-    memory: Slice<Vector<F, N>>,
+    memory: SameBuffer<Vector<F, N>>,
+    /// Where the row begins in memory, in vectors.
+    start: usize,
     registers: Array<Vector<f32, N>>,
     #[cube(comptime)]
     pub kept: usize,
@@ -104,18 +109,19 @@ impl<F: Float, N: Size> RowsOf<F, N> {
     /// largest element is subtracted from itself, and 0 is not what NaN leaves.
     pub fn share(&self, row: Row) -> Share<F, N> {
         let kept = comptime!(row.team.kept);
+        let memory = same::<Vector<F, N>>(&self.memory);
         let start = row.index * self.pitch;
-        let memory = self.memory.slice(start, start + row.length);
         let mut registers = Array::new(comptime!(kept.max(1)));
         #[unroll]
         for step in 0..kept {
             if comptime!(kept > 1) || row.has(step) {
-                registers[step] = Vector::cast_from(memory[row.readable(step)]);
+                registers[step] = Vector::cast_from(memory[start + row.readable(step)]);
             }
         }
         Share::<F, N> {
             row,
             memory,
+            start,
             registers,
             kept,
         }
@@ -133,7 +139,7 @@ impl<F: Float, N: Size> Share<F, N> {
 
     /// Returns the row's first vector.
     pub fn first(&self) -> Vector<f32, N> {
-        Vector::cast_from(self.memory[0])
+        Vector::cast_from(self.memory[self.start])
     }
 
     /// Returns the vector of a step at which this unit has one.
@@ -141,7 +147,7 @@ impl<F: Float, N: Size> Share<F, N> {
         if comptime!(self.kept > 0) {
             self.registers[step]
         } else {
-            Vector::cast_from(self.memory[self.row.column(step)])
+            Vector::cast_from(self.memory[self.start + self.row.column(step)])
         }
     }
 }

@@ -4,7 +4,10 @@ use burn_backend::{DType, Shape};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::{prelude::*, server::CubeCountSelection};
 
-use super::plan::{address_type, empty_on_device_of, row_length};
+use super::{
+    names::{Buffer, shared},
+    plan::{address_type, empty_on_device_of, row_length},
+};
 
 /// The columns of a cube: neighbouring units read neighbouring columns.
 const COLUMNS: u32 = 32;
@@ -14,10 +17,10 @@ const UNITS_PER_COLUMN: u32 = 8;
 /// Adds the slices of both, `[slices, n]`, and divides the sums.
 #[cube(launch, address_type = "dynamic")]
 fn sum_of_slices_kernel(
-    firsts: &Array<f32>,
-    seconds: &Array<f32>,
-    first_sum: &mut Array<f32>,
-    second_sum: &mut Array<f32>,
+    firsts: &Buffer<f32>,
+    seconds: &Buffer<f32>,
+    first_sum: &mut Buffer<f32>,
+    second_sum: &mut Buffer<f32>,
     slices: usize,
     divisor: f32,
 ) {
@@ -32,8 +35,8 @@ fn sum_of_slices_kernel(
         }
     }
     let units = comptime!((COLUMNS * UNITS_PER_COLUMN) as usize);
-    let mut shared_first = SharedMemory::<f32>::new(units);
-    let mut shared_second = SharedMemory::<f32>::new(units);
+    let mut shared_first = shared::<f32>(units);
+    let mut shared_second = shared::<f32>(units);
     shared_first[UNIT_POS as usize] = first;
     shared_second[UNIT_POS as usize] = second;
     sync_cube();

@@ -5,6 +5,7 @@
 //! row gets a team of up to [`MAX_UNITS`]. Every unit of a cube takes part in every reduction, so a team without a row
 //! acts as if it had one of length 0.
 
+use super::names::{element, shared};
 use burn_cubecl::CubeRuntime;
 use cubecl::{features::Plane, prelude::*, server::CubeCountSelection};
 
@@ -97,10 +98,10 @@ pub(crate) fn over_row<N: Size>(
     #[comptime] reduction: Reduction,
     #[comptime] team: Team,
 ) -> f32 {
-    let mut value = values[0];
+    let mut value = element::<f32, N>(values, 0usize);
     #[unroll]
     for i in 1..N::value() {
-        value = both(value, values[i], reduction);
+        value = both(value, element::<f32, N>(values, i), reduction);
     }
     over_team(value, reduction, team)
 }
@@ -117,7 +118,7 @@ fn over_team(value: f32, #[comptime] reduction: Reduction, #[comptime] team: Tea
     if comptime!(team.exchanges() > 0) {
         let units = comptime!(team.units * team.per_cube);
         // Levels use two halves in turn: a unit that is a level ahead overwrites nothing that others still read.
-        let mut shared = SharedMemory::<f32>::new(comptime!(2 * units));
+        let mut shared = shared::<f32>(comptime!(2 * units));
         #[unroll]
         for level in 0..comptime!(team.exchanges()) {
             let half = comptime!((level % 2) as usize * units);

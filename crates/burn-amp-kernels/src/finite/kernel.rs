@@ -1,8 +1,12 @@
 use burn_backend::{DType, Shape};
 use burn_cubecl::{CubeRuntime, ops::numeric::zeros_client, tensor::CubeTensor};
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
-use crate::cube::lists::{chunks, empty_f32_like};
+use crate::cube::{
+    lists::{chunks, empty_f32_like},
+    names::{Buffer, TensorView, TensorViewMut, element},
+    plan::storage,
+};
 
 /// The exponent bits of an F32. All of them are set only in inf and NaN.
 pub(crate) const EXPONENT: u32 = 0x7f80_0000;
@@ -11,11 +15,11 @@ pub(crate) const EXPONENT: u32 = 0x7f80_0000;
 /// it writes each vector that it reads times the factor.
 #[cube(launch)]
 fn not_finite_kernel<F: Numeric, N: Size>(
-    tensors: &Sequence<LinearView<Vector<F, N>>>,
-    outputs: &mut Sequence<LinearView<Vector<f32, N>, ReadWrite>>,
+    tensors: &Sequence<TensorView<Vector<F, N>>>,
+    outputs: &mut Sequence<TensorViewMut<Vector<f32, N>>>,
     factors: &Sequence<f32>,
     indices: &Sequence<u32>,
-    flags: &mut Array<f32>,
+    flags: &mut Buffer<f32>,
     #[define(F)] _dtype: StorageType,
 ) {
     #[unroll]
@@ -24,15 +28,15 @@ fn not_finite_kernel<F: Numeric, N: Size>(
         let mut worst = 0u32;
         let mut position = ABSOLUTE_POS;
         while position < tensor.shape() {
-            let values = Vector::<f32, N>::cast_from(tensor[position]);
+            let values = Vector::<f32, N>::cast_from(tensor.read(position));
             #[unroll]
-            for element in 0..N::value() {
-                worst = max(worst, f32::to_bits(values[element]) & EXPONENT);
+            for i in 0..N::value() {
+                worst = max(worst, f32::to_bits(element::<f32, N>(values, i)) & EXPONENT);
             }
             #[unroll]
             for factor in 0..factors.len() {
                 let output = outputs.index_mut(at);
-                output[position] = values * Vector::new(*factors.index(factor));
+                output.write(position, values * Vector::new(*factors.index(factor)));
             }
             position += CUBE_COUNT * CUBE_DIM as usize;
         }
@@ -80,7 +84,7 @@ pub(crate) fn not_finite<R: CubeRuntime>(
             factor.into_iter().collect(),
             indices,
             flags.clone().into_array_arg(),
-            chunk.dtype.into(),
+            storage(chunk.dtype),
         );
     }
     results.push(flags);

@@ -6,6 +6,7 @@ use cubecl::prelude::*;
 
 use crate::cube::{
     lists::multiprocessors,
+    names::OwnedBuffer,
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, in_f32, row_length},
     row::{AllRows, Row, RowsOf},
     slices::sum_of_slices,
@@ -24,17 +25,17 @@ const KEPT_BACKWARD: usize = KEPT / 2;
 /// What the forward pass read and computed.
 #[derive(CubeType, CubeLaunch)]
 struct Statistics<N: Size> {
-    gamma: Array<Vector<f32, N>>,
-    mean: Array<f32>,
-    inverse_std: Array<f32>,
+    gamma: OwnedBuffer<Vector<f32, N>>,
+    mean: OwnedBuffer<f32>,
+    inverse_std: OwnedBuffer<f32>,
 }
 
 /// The gradient of `x`, and the sums of each team for those of γ and β.
 #[derive(CubeType, CubeLaunch)]
 struct Gradients<F: Float, N: Size> {
-    dx: Array<Vector<F, N>>,
-    gamma: Array<Vector<f32, N>>,
-    beta: Array<Vector<f32, N>>,
+    dx: OwnedBuffer<Vector<F, N>>,
+    gamma: OwnedBuffer<Vector<f32, N>>,
+    beta: OwnedBuffer<Vector<f32, N>>,
 }
 
 /// How many teams there are, and the rows of which each has some.

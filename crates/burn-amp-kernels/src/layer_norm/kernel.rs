@@ -3,6 +3,7 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
+    names::OwnedBuffer,
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, in_f32, one_per_row, storage},
     row::{AllRows, RowsOf},
     team::{Reduction, over_row},
@@ -10,17 +11,17 @@ use crate::cube::{
 
 #[derive(CubeType, CubeLaunch)]
 struct Parameters<N: Size> {
-    gamma: Array<Vector<f32, N>>,
-    beta: ComptimeOption<Array<Vector<f32, N>>>,
+    gamma: OwnedBuffer<Vector<f32, N>>,
+    beta: ComptimeOption<OwnedBuffer<Vector<f32, N>>>,
     epsilon: f32,
 }
 
 #[derive(CubeType, CubeLaunch)]
 struct Normalized<F: Float, L: Float, N: Size> {
-    output: Array<Vector<F, N>>,
-    copy: ComptimeOption<Array<Vector<L, N>>>,
-    mean: Array<f32>,
-    inverse_std: Array<f32>,
+    output: OwnedBuffer<Vector<F, N>>,
+    copy: ComptimeOption<OwnedBuffer<Vector<L, N>>>,
+    mean: OwnedBuffer<f32>,
+    inverse_std: OwnedBuffer<f32>,
 }
 
 #[cube(launch, address_type = "dynamic")]

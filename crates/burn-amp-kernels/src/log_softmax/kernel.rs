@@ -3,6 +3,7 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use crate::cube::{
+    names::Buffer,
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of},
     row::{AllRows, RowsOf},
     team::{Reduction, over_row},
@@ -11,9 +12,9 @@ use crate::cube::{
 #[cube(launch, address_type = "dynamic")]
 fn log_softmax_backward_kernel<F: Float, G: Float, N: Size>(
     x: &RowsOf<F, N>,
-    log_sum_exp: &Array<f32>,
+    log_sum_exp: &Buffer<f32>,
     grad: &RowsOf<G, N>,
-    dx: &mut Array<Vector<F, N>>,
+    dx: &mut Buffer<Vector<F, N>>,
     rows: AllRows,
     #[define(F, G)] _dtypes: [StorageType; 2],
 ) {

@@ -1,10 +1,13 @@
 use burn_amp_core::DynamicLossScale;
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use super::{DOWN, HYSTERESIS, OVER, OVERFLOWED, SCALE, SEARCH, STATE, STREAK, UP};
-use crate::cube::plan::{empty_on_device_of, one_each, strided_vector_size};
+use crate::cube::{
+    names::{Buffer, TensorView, TensorViewMut, shared},
+    plan::{empty_on_device_of, one_each, storage, strided_vector_size},
+};
 
 /// The units that read the flags, of which there are some hundreds: one after the other they would take longer than all
 /// the rest.
@@ -26,16 +29,16 @@ struct Scaling {
 /// The units of a cube find the largest flag; one of them computes the five numbers.
 #[cube(launch)]
 fn next_loss_scale_kernel(
-    state: &Array<f32>,
-    flags: &Array<f32>,
-    next: &mut Array<f32>,
+    state: &Buffer<f32>,
+    flags: &Buffer<f32>,
+    next: &mut Buffer<f32>,
     scaling: Scaling,
 ) {
     let mut found = 0.0f32;
     for at in range_stepped(UNIT_POS as usize, flags.len(), UNITS as usize) {
         found = max(found, flags[at]);
     }
-    let mut shared = SharedMemory::<f32>::new(comptime!(UNITS as usize));
+    let mut shared = shared::<f32>(comptime!(UNITS as usize));
     shared[UNIT_POS as usize] = found;
     sync_cube();
     if UNIT_POS > 0 {
@@ -106,10 +109,10 @@ pub(crate) fn next_loss_scale<R: CubeRuntime>(
 
 #[cube(launch)]
 fn unscale_unless_overflowed_kernel<F: Numeric, N: Size>(
-    gradient: &LinearView<Vector<F, N>>,
-    before: &Array<f32>,
-    after: &Array<f32>,
-    output: &mut LinearView<Vector<f32, N>, ReadWrite>,
+    gradient: &TensorView<Vector<F, N>>,
+    before: &Buffer<f32>,
+    after: &Buffer<f32>,
+    output: &mut TensorViewMut<Vector<f32, N>>,
     #[define(F)] _dtype: StorageType,
 ) {
     if !output.is_in_bounds(ABSOLUTE_POS) {
@@ -117,10 +120,10 @@ fn unscale_unless_overflowed_kernel<F: Numeric, N: Size>(
     }
     let factor = 1.0 / before[SCALE];
     if after[OVERFLOWED] > 0.0 {
-        output[ABSOLUTE_POS] = Vector::new(0.0);
+        output.write(ABSOLUTE_POS, Vector::new(0.0));
     } else {
-        let values = Vector::<f32, N>::cast_from(gradient[ABSOLUTE_POS]);
-        output[ABSOLUTE_POS] = values * Vector::new(factor);
+        let values = Vector::<f32, N>::cast_from(gradient.read(ABSOLUTE_POS));
+        output.write(ABSOLUTE_POS, values * Vector::new(factor));
     }
 }
 
@@ -146,7 +149,7 @@ pub(crate) fn unscale_unless_overflowed<R: CubeRuntime>(
         into_contiguous(before).into_array_arg(),
         into_contiguous(after).into_array_arg(),
         output.clone().into_linear_view(),
-        dtype.into(),
+        storage(dtype),
     );
     output
 }

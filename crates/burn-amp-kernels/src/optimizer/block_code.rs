@@ -7,6 +7,7 @@ use super::{
     place::Place,
     random::{draw, mixed},
 };
+use crate::cube::names::SharedOf;
 use crate::finite::EXPONENT;
 
 /// The units of a cube. Each has a word, so a cube has this many words of whole blocks at a time. Every device has cubes
@@ -90,7 +91,7 @@ pub(super) fn larger(largest: u32, x: f32) -> u32 {
 /// on.
 #[cube]
 pub(super) fn base_of_block(
-    largest: &SharedMemory<u32>,
+    largest: &mut SharedOf<u32>,
     start: usize,
     #[comptime] place: Place,
 ) -> u32 {

@@ -1,6 +1,6 @@
 //! The step of parameters whose moments are in blocks of 8 bits.
 
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use super::{
     block_code::{UNITS, base_of_block, decoded, encoded_word, larger},
@@ -9,6 +9,7 @@ use super::{
     element::{Moments, Step, Stored, number, step_or_copy},
     place::Place,
 };
+use crate::cube::names::{SharedOf, TensorView};
 
 /// Where a unit's word lies, and its elements.
 #[derive(CubeType, Clone, Copy)]
@@ -43,11 +44,11 @@ fn spot(tile: usize, length: usize) -> Spot {
 /// units of the cube.
 #[cube]
 pub(super) fn step_blocks<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &LinearView<G>,
+    gradients: &TensorView<G>,
     stored: &mut Stored<P, L>,
     step: Step,
     tile: usize,
-    shared: &mut SharedMemory<u32>,
+    shared: &mut SharedOf<u32>,
     #[comptime] code: Code,
 ) {
     let count = comptime!(code.count);

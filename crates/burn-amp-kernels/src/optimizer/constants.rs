@@ -1,10 +1,10 @@
 //! What a rule means to the kernel: its code, and its numbers.
 
-use cubecl::Runtime;
+use burn_cubecl::CubeRuntime;
 
 use super::{AdamRule, Rule, SgdRule, code::Code, element::NumbersLaunch};
 
-impl<R: Runtime> NumbersLaunch<R> {
+impl<R: CubeRuntime> NumbersLaunch<R> {
     fn of_adam(rule: &AdamRule, lr: f64, decay: f32) -> Self {
         Self::new(
             lr as f32,

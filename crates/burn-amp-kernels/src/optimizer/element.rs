@@ -1,11 +1,12 @@
 //! The step of one element.
 
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use super::{
     code::Code,
     random::{draw, drawn, mixed},
 };
+use crate::cube::names::{OwnedBuffer, TensorView};
 use crate::finite::EXPONENT;
 
 /// The numbers of a rule that all parameters share. `kept` and `added` are the factors of a moment before the step and of
@@ -42,14 +43,14 @@ pub(super) struct Own {
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Stored<P: Numeric, L: Numeric> {
     pub(super) own: Own,
-    pub(super) parameter: Array<P>,
-    pub(super) master: Sequence<Array<f32>>,
-    pub(super) offset: Sequence<Array<i16>>,
+    pub(super) parameter: OwnedBuffer<P>,
+    pub(super) master: Sequence<OwnedBuffer<f32>>,
+    pub(super) offset: Sequence<OwnedBuffer<i16>>,
     /// The copy in low precision.
-    pub(super) low: Sequence<Array<L>>,
+    pub(super) low: Sequence<OwnedBuffer<L>>,
     /// The moments, unless they are in words.
-    pub(super) moments: Sequence<Array<f32>>,
-    pub(super) words: Sequence<Array<u32>>,
+    pub(super) moments: Sequence<OwnedBuffer<f32>>,
+    pub(super) words: Sequence<OwnedBuffer<u32>>,
 }
 
 /// What a step is for all elements.
@@ -92,7 +93,7 @@ struct Moved {
 /// `before` the step mean nothing in a first one.
 #[cube]
 pub(super) fn step_or_copy<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &LinearView<G>,
+    gradients: &TensorView<G>,
     stored: &mut Stored<P, L>,
     before: Moments,
     step: Step,
@@ -123,7 +124,7 @@ pub(super) fn step_or_copy<G: Numeric, P: Numeric, L: Numeric>(
 /// Steps the element at a position. Writes all but the moments, which it returns.
 #[cube]
 fn step_element<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &LinearView<G>,
+    gradients: &TensorView<G>,
     stored: &mut Stored<P, L>,
     before: Moments,
     step: Step,
@@ -132,7 +133,7 @@ fn step_element<G: Numeric, P: Numeric, L: Numeric>(
 ) -> Moments {
     let own = stored.own;
     let weight = weight_at::<P, L>(stored, position, code);
-    let mut gradient = f32::cast_from(gradients[position]) * own.factor;
+    let mut gradient = f32::cast_from(gradients.read(position)) * own.factor;
     if comptime!(code.is_scaled) {
         gradient *= step.unscale;
     }
@@ -224,7 +225,7 @@ fn sgd(before: Moved, gradient: f32, own: Own, numbers: Numbers, #[comptime] cod
 /// Reads the weight of an element: the master, or the parameter if it is its own.
 #[cube]
 fn weight_at<P: Numeric, L: Numeric>(
-    stored: &Stored<P, L>,
+    stored: &mut Stored<P, L>,
     position: usize,
     #[comptime] code: Code,
 ) -> f32 {

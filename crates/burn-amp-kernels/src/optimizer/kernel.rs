@@ -1,6 +1,6 @@
 //! The kernel: how its units go over the parameters of a launch.
 
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use super::{
     block_code::UNITS,
@@ -11,6 +11,7 @@ use super::{
     moment::MomentFormat,
     random::{draw, drawn},
 };
+use crate::cube::names::{OwnedBuffer, TensorView, shared};
 use crate::loss_scale::{OVERFLOWED, SCALE};
 
 /// One of the two BF16 of a word, widened.
@@ -37,15 +38,15 @@ fn packed(bits: u32, #[comptime] lane: u32) -> u32 {
 /// The states of the loss scale, and a factor. Those that the code does not need are missing.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct States {
-    scaled_by: Sequence<Array<f32>>,
-    unless_overflowed: Sequence<Array<f32>>,
-    clip: Sequence<Array<f32>>,
+    scaled_by: Sequence<OwnedBuffer<f32>>,
+    unless_overflowed: Sequence<OwnedBuffer<f32>>,
+    clip: Sequence<OwnedBuffer<f32>>,
 }
 
 /// Every unit strides over all parameters. Gradients have any layout.
 #[cube(launch)]
 pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &Sequence<LinearView<G>>,
+    gradients: &Sequence<TensorView<G>>,
     stored: &mut Sequence<Stored<P, L>>,
     states: &States,
     numbers: Numbers,
@@ -71,7 +72,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
         numbers,
     };
     if comptime!(code.moments == MomentFormat::Bits8) {
-        let mut shared = SharedMemory::<u32>::new(comptime!(3 * UNITS));
+        let mut shared = shared::<u32>(comptime!(3 * UNITS));
         #[unroll]
         for at in 0..gradients.len() {
             let gradients = gradients.index(at);
@@ -94,7 +95,7 @@ pub(super) fn optimizer_kernel<G: Numeric, P: Numeric, L: Numeric>(
 /// Steps the elements of this unit one by one, or in BF16 two by two, which share a word.
 #[cube]
 fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
-    gradients: &LinearView<G>,
+    gradients: &TensorView<G>,
     stored: &mut Stored<P, L>,
     step: Step,
     #[comptime] code: Code,
@@ -154,7 +155,7 @@ fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
 /// and the step does not use them.
 #[cube]
 fn moment<P: Numeric, L: Numeric>(
-    stored: &Stored<P, L>,
+    stored: &mut Stored<P, L>,
     #[comptime] at: usize,
     turn: usize,
     #[comptime] side: u32,

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::cube::{
     lists,
+    names::OwnedBuffer,
     plan::{empty_on_device_of, storage},
 };
 
@@ -96,7 +97,7 @@ pub(super) fn optimizer_step<R: CubeRuntime>(
 /// Passes a tensor to a kernel, if there is one.
 fn one<R: CubeRuntime, E: CubePrimitive>(
     tensor: &Option<CubeTensor<R>>,
-) -> SequenceArg<R, Array<E>> {
+) -> SequenceArg<R, OwnedBuffer<E>> {
     let tensor = tensor.clone().map(into_contiguous);
     tensor.into_iter().map(CubeTensor::into_array_arg).collect()
 }

@@ -1,14 +1,17 @@
 use burn_backend::TensorMetadata;
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use super::ScalarOp;
-use crate::cube::plan::{address_type, empty_on_device_of, one_each, storage, strided_vector_size};
+use crate::cube::{
+    names::{TensorView, TensorViewMut, are_less},
+    plan::{address_type, empty_on_device_of, one_each, storage, strided_vector_size},
+};
 
 #[cube(launch, address_type = "dynamic")]
 fn scalar_kernel<F: Float, N: Size>(
-    x: &LinearView<Vector<F, N>>,
-    output: &mut LinearView<Vector<F, N>, ReadWrite>,
+    x: &TensorView<Vector<F, N>>,
+    output: &mut TensorViewMut<Vector<F, N>>,
     scalar: f32,
     #[comptime] op: ScalarOp,
     #[define(F)] _dtype: StorageType,
@@ -16,16 +19,16 @@ fn scalar_kernel<F: Float, N: Size>(
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
-    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
+    let x = Vector::<f32, N>::cast_from(x.read(ABSOLUTE_POS));
     let scalar = Vector::<f32, N>::new(scalar);
     let result = match op {
         ScalarOp::Add => x + scalar,
         ScalarOp::Sub => x - scalar,
         ScalarOp::Mul => x * scalar,
         ScalarOp::Div => x / scalar,
-        ScalarOp::LeakyRelu => select_many(x.less_than(Vector::new(0.0)), x * scalar, x),
+        ScalarOp::LeakyRelu => select_many(are_less::<N>(x, Vector::new(0.0)), x * scalar, x),
     };
-    output[ABSOLUTE_POS] = Vector::cast_from(result);
+    output.write(ABSOLUTE_POS, Vector::cast_from(result));
 }
 
 /// Launches the op of a tensor that has elements.

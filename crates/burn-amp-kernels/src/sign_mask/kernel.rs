@@ -3,7 +3,10 @@ use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::words;
-use crate::cube::plan::{self, empty_on_device_of, one_each, storage};
+use crate::cube::{
+    names::{Buffer, element, with_element},
+    plan::{self, empty_on_device_of, one_each, storage},
+};
 
 /// The bits of a word.
 const BITS: usize = 32;
@@ -11,8 +14,8 @@ const BITS: usize = 32;
 /// Each unit packs one word, which has the bits of several vectors.
 #[cube(launch)]
 fn not_positive_kernel<F: Float, N: Size>(
-    x: &Array<Vector<F, N>>,
-    mask: &mut Array<u32>,
+    x: &Buffer<Vector<F, N>>,
+    mask: &mut Buffer<u32>,
     #[comptime] vectors: usize,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -26,9 +29,9 @@ fn not_positive_kernel<F: Float, N: Size>(
         if at < x.len() {
             let vector = Vector::<f32, N>::cast_from(x[at]);
             #[unroll]
-            for element in 0..N::value() {
-                let is_not_positive = select(vector[element] <= 0.0, 1u32, 0u32);
-                word |= is_not_positive << ((i * N::value() + element) as u32);
+            for j in 0..N::value() {
+                let is_not_positive = select(element::<f32, N>(vector, j) <= 0.0, 1u32, 0u32);
+                word |= is_not_positive << ((i * N::value() + j) as u32);
             }
         }
     }
@@ -38,9 +41,9 @@ fn not_positive_kernel<F: Float, N: Size>(
 /// One unit writes one vector, whose bits are in one word.
 #[cube(launch)]
 fn zeroed_kernel<F: Float, N: Size>(
-    x: &Array<Vector<F, N>>,
-    mask: &Array<u32>,
-    output: &mut Array<Vector<F, N>>,
+    x: &Buffer<Vector<F, N>>,
+    mask: &Buffer<u32>,
+    output: &mut Buffer<Vector<F, N>>,
     #[define(F)] _dtype: StorageType,
 ) {
     if ABSOLUTE_POS >= output.len() {
@@ -51,9 +54,10 @@ fn zeroed_kernel<F: Float, N: Size>(
     let x = x[ABSOLUTE_POS];
     let mut result = Vector::<F, N>::zeroed();
     #[unroll]
-    for element in 0..N::value() {
-        let is_zeroed = (bits >> (element as u32)) & 1u32 == 1u32;
-        result[element] = select(is_zeroed, F::from_int(0), x[element]);
+    for i in 0..N::value() {
+        let is_zeroed = (bits >> (i as u32)) & 1u32 == 1u32;
+        let value = select(is_zeroed, F::from_int(0), element::<F, N>(x, i));
+        result = with_element::<F, N>(result, i, value);
     }
     output[ABSOLUTE_POS] = result;
 }

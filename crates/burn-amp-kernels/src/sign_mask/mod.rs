@@ -12,8 +12,6 @@ mod host;
 #[cfg(feature = "cubecl")]
 mod kernel;
 
-use std::any::TypeId;
-
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 #[cfg(feature = "cubecl")]
@@ -192,7 +190,7 @@ impl Kernel for Relu {
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let x = operands.one();
         // Any other strategy recomputes results, and a mask would cut the chain of recomputed ops.
-        if TypeId::of::<C>() != TypeId::of::<NoCheckpointing>() {
+        if recomputes::<C>() {
             return [Autodiff::<B, C>::relu(x)].into();
         }
         let node = Recording::<B, C, _, 1>::new([&x], |_| false);

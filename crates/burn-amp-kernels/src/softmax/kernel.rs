@@ -7,6 +7,7 @@ use super::{
     before::{Before, before_arg},
 };
 use crate::cube::{
+    names::{Buffer, OwnedBuffer, element},
     plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, storage},
     row::{AllRows, Row, RowsOf, Share},
     team::{Reduction, over_row},
@@ -17,8 +18,8 @@ use crate::cube::{
 fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
     x: &RowsOf<F, N>,
     before: &Before<M, N>,
-    output: &mut Array<Vector<O, N>>,
-    log_sum_exp: &mut ComptimeOption<Array<f32>>,
+    output: &mut Buffer<Vector<O, N>>,
+    log_sum_exp: &mut ComptimeOption<OwnedBuffer<f32>>,
     rows: AllRows,
     #[define(F, O, M)] _dtypes: [StorageType; 3],
 ) {
@@ -50,7 +51,7 @@ fn softmax_kernel<F: Float, O: Float, M: Int, N: Size>(
 
     #[comptime]
     if let ComptimeOption::Some(log_sum_exp) = log_sum_exp {
-        let of_row = largest + last[0];
+        let of_row = largest + element::<f32, N>(last, 0usize);
         if row.leads() {
             log_sum_exp[row.index] = of_row;
         }
@@ -81,7 +82,7 @@ fn largest<F: Float, M: Int, N: Size>(
 ) -> f32 {
     let team = comptime!(row.team);
     let first = before.score(x.first(), mask);
-    let mut largest = Vector::new(first[0]);
+    let mut largest = Vector::new(element::<f32, N>(first, 0usize));
     #[unroll(team.kept > 0)]
     for step in 0..row.steps() {
         if row.has(step) {
@@ -146,7 +147,7 @@ fn softmax_backward_kernel<F: Float, G: Float, M: Int, N: Size>(
     output: &RowsOf<F, N>,
     grad: &RowsOf<G, N>,
     before: &Before<M, N>,
-    dx: &mut Array<Vector<F, N>>,
+    dx: &mut Buffer<Vector<F, N>>,
     rows: AllRows,
     #[define(F, G, M)] _dtypes: [StorageType; 3],
 ) {

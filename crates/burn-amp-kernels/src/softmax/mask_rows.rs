@@ -1,10 +1,13 @@
 //! Where a row of a mask lies that is broadcast to the rows of the operand.
 
-use burn_backend::{Shape, ops::BoolTensorOps};
-use burn_cubecl::{CubeBackend, CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
+use burn_backend::Shape;
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use crate::cube::plan::{array_of, row_length};
+use crate::cube::{
+    names::{OwnedBuffer, expanded},
+    plan::{array_of, row_length},
+};
 
 /// The most runs of dimensions along which a mask may change.
 const RUNS: usize = 2;
@@ -41,7 +44,7 @@ impl Default for Run {
 /// A mask in a kernel.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct MaskRows<M: Int, N: Size> {
-    elements: Array<Vector<M, N>>,
+    elements: OwnedBuffer<Vector<M, N>>,
     /// What masked elements get, if a kernel reads it.
     value: Sequence<f32>,
     first: Run,
@@ -78,13 +81,9 @@ pub(super) fn mask_rows<R: CubeRuntime, M: Int, N: Size>(
         runs(shape, strides, operand.as_slice(), vector_size)
     };
     let found = |mask: CubeTensor<R>| runs(&mask).map(|runs| (mask, runs));
-    let expanded = |mask| {
-        let mask = CubeBackend::<R, f32, i32, u8>::bool_expand(mask, operand.clone());
-        into_contiguous(mask)
-    };
     let (mask, runs) = found(mask.clone())
         .or_else(|| found(into_contiguous(mask.clone())))
-        .or_else(|| found(expanded(mask)))
+        .or_else(|| found(into_contiguous(expanded(mask, operand.clone()))))
         .expect("the rows of a contiguous tensor are equally far apart");
     let steps = runs.iter().map(|run| (run.steps - 1) * run.stride);
     let extent = steps.sum::<usize>() + row_length(&mask);

@@ -39,8 +39,6 @@ mod kernel;
 mod mask_rows;
 mod scale_mask;
 
-use std::any::TypeId;
-
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::softmax as launch;
 pub use scale_mask::{Mask, ScaleMask};
@@ -105,7 +103,7 @@ impl Kernel for SoftmaxForward {
     ) -> Graph<B, C> {
         let before = self.before.with_mask(operands.bools.pop());
         let (x, dim) = (operands.one(), self.dim);
-        let keeps_output = TypeId::of::<C>() == TypeId::of::<NoCheckpointing>();
+        let keeps_output = !recomputes::<C>();
         let saved = |output: &FloatTensor<B>| SoftmaxSaved::<B> {
             output: keeps_output.then(|| output.clone()),
             dim,

@@ -2,12 +2,13 @@ use burn_backend::{DType, Shape};
 use burn_cubecl::{
     CubeRuntime, kernel::into_contiguous, ops::numeric::zeros_client, tensor::CubeTensor,
 };
-use cubecl::{prelude::*, std::tensor::layout::linear::LinearView};
+use cubecl::prelude::*;
 
 use crate::{
     cube::{
         lists::{Chunk, chunks},
-        plan::empty_on_device_of,
+        names::{Buffer, OwnedBuffer, TensorView, element},
+        plan::{empty_on_device_of, storage},
         team::{Reduction, Team, over_row, team_index},
     },
     loss_scale::{OVERFLOWED, SCALE},
@@ -16,17 +17,17 @@ use crate::{
 /// The states of the loss scale before and after the backward pass of all tensors.
 #[derive(CubeType, CubeLaunch)]
 struct StepStates {
-    before: Array<f32>,
-    after: Array<f32>,
+    before: OwnedBuffer<f32>,
+    after: OwnedBuffer<f32>,
 }
 
 /// Every unit strides over all tensors and writes the sum of what it has read to its place in `sums`, from `first` on.
 #[cube(launch)]
 fn squares_kernel<F: Numeric, N: Size>(
-    tensors: &Sequence<LinearView<Vector<F, N>>>,
+    tensors: &Sequence<TensorView<Vector<F, N>>>,
     factors: &Sequence<f32>,
     states: &ComptimeOption<StepStates>,
-    sums: &mut Array<f32>,
+    sums: &mut Buffer<f32>,
     first: usize,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -45,7 +46,7 @@ fn squares_kernel<F: Numeric, N: Size>(
         let factor = Vector::new(*factors.index(at));
         let mut position = ABSOLUTE_POS;
         while position < tensor.shape() {
-            let mut values = Vector::<f32, N>::cast_from(tensor[position]) * factor;
+            let mut values = Vector::<f32, N>::cast_from(tensor.read(position)) * factor;
             if comptime!(is_scaled) {
                 values *= Vector::new(unscale);
             }
@@ -53,10 +54,10 @@ fn squares_kernel<F: Numeric, N: Size>(
             position += CUBE_COUNT * CUBE_DIM as usize;
         }
     }
-    let mut total = sum[0];
+    let mut total = element::<f32, N>(sum, 0usize);
     #[unroll]
     for at in 1..N::value() {
-        total += sum[at];
+        total += element::<f32, N>(sum, at);
     }
     if overflowed > 0.0 {
         total = f32::new(0.0);
@@ -66,7 +67,7 @@ fn squares_kernel<F: Numeric, N: Size>(
 
 /// One team adds up all sums.
 #[cube(launch)]
-fn total_kernel(sums: &Array<f32>, total: &mut Array<f32>, #[comptime] team: Team) {
+fn total_kernel(sums: &Buffer<f32>, total: &mut Buffer<f32>, #[comptime] team: Team) {
     // The launch has one cube; its other teams have nothing to add.
     let is_first = team_index(team) == 0;
     let mut sum = Vector::<f32, Const<1>>::zeroed();
@@ -128,7 +129,7 @@ pub(crate) fn sum_of_squares<R: CubeRuntime>(
             states.into(),
             sums.clone().into_array_arg(),
             place,
-            chunk.dtype.into(),
+            storage(chunk.dtype),
         );
     }
     total(sums)

@@ -2,7 +2,10 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::{prelude::*, server::CubeCountSelection};
 
-use crate::cube::plan::{address_type, empty_on_device_of, storage, vector_size};
+use crate::cube::{
+    names::{Buffer, shared},
+    plan::{address_type, empty_on_device_of, storage, vector_size},
+};
 
 /// The vectors of columns that a cube adds: 128 bytes of each row.
 const VECTORS: usize = 8;
@@ -16,8 +19,8 @@ const MOST_ROWS: usize = 128;
 /// Unit `(v, u)` of a cube adds the rows `u`, `u + units`, … of the cube's vector `v`; then the units add up their sums.
 #[cube(launch, address_type = "dynamic")]
 fn column_sums_kernel<F: Float, N: Size>(
-    x: &Array<Vector<F, N>>,
-    sums: &mut Array<Vector<f32, N>>,
+    x: &Buffer<Vector<F, N>>,
+    sums: &mut Buffer<Vector<f32, N>>,
     rows: usize,
     columns: usize,
     #[comptime] units: usize,
@@ -30,7 +33,7 @@ fn column_sums_kernel<F: Float, N: Size>(
             sum += Vector::cast_from(x[row * columns + column]);
         }
     }
-    let mut parts = SharedMemory::<Vector<f32, N>>::new(comptime!(VECTORS * units));
+    let mut parts = shared::<Vector<f32, N>>(comptime!(VECTORS * units));
     let place = UNIT_POS as usize;
     parts[place] = sum;
     sync_cube();

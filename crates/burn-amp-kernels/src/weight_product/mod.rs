@@ -43,6 +43,22 @@ pub fn forward<B: AmpBackend>(
     B::run(WeightProduct, ([x, weight], bias).into()).one()
 }
 
+/// Adds an F32 bias to a product in low precision: a row, which has the rank of the product. The sum is computed in F32 and
+/// stored as the product is.
+pub fn plus_bias<B: AmpBackend>(product: FloatTensor<B>, bias: FloatTensor<B>) -> FloatTensor<B> {
+    let dtype = FloatDType::from(product.dtype());
+    // A backend that fuses makes one kernel of the sum and what follows.
+    if B::fuses_elementwise() {
+        let sum = B::float_add(widen::<B>(product), bias);
+        return B::float_cast(sum, dtype);
+    }
+    let plus_bias = Affine {
+        after: Some(bias),
+        ..Affine::identity(product.shape())
+    };
+    affine::forward::<B>(product, plus_bias, None, dtype)
+}
+
 /// Computes the product of two matrices in low precision, in F32.
 pub fn wide_matmul<B: AmpBackend>(lhs: FloatTensor<B>, rhs: FloatTensor<B>) -> FloatTensor<B> {
     B::run(WideMatmul, [lhs, rhs].into()).one()
@@ -123,21 +139,14 @@ impl Kernel for WeightProduct {
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let ([x, weight], bias) = operands.and_maybe();
         let product = B::float_matmul(x, weight);
-        let Some(bias) = bias else {
-            return [product].into();
-        };
-        let (dtype, shape) = (FloatDType::from(product.dtype()), product.shape());
-        let bias = B::float_reshape(bias, Shape::new([1, shape[1]]));
-        // A backend that fuses makes one kernel of the sum and what follows.
-        if B::fuses_elementwise() {
-            let sum = B::float_add(widen::<B>(product), bias);
-            return [B::float_cast(sum, dtype)].into();
-        }
-        let plus_bias = Affine {
-            after: Some(bias),
-            ..Affine::identity(shape)
-        };
-        [affine::forward::<B>(product, plus_bias, None, dtype)].into()
+        [match bias {
+            Some(bias) => {
+                let row = Shape::new([1, product.shape()[1]]);
+                plus_bias::<B>(product, B::float_reshape(bias, row))
+            }
+            None => product,
+        }]
+        .into()
     }
 
     /// The node keeps the operands that the gradients need.
