@@ -27,7 +27,7 @@ pub use burn::{
         TensorPrimitive,
         activation::{gelu, relu, sigmoid, softmax},
         backend::{AutodiffBackend, Backend},
-        ops::FloatTensorOps,
+        ops::{BoolTensorOps, FloatTensorOps},
     },
 };
 pub use burn_amp::{

@@ -6,9 +6,14 @@ pub mod cases;
 pub mod computed;
 pub mod near;
 
-/// What the cases name.
+/// What the cases and the tests of kernels name.
 pub mod prelude {
-    pub use burn_amp_core::Op;
+    pub use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    pub use burn_amp::config::DynamicLossScale;
+    pub use burn_amp_core::{Op, Precision, Outcome};
+    pub use burn_amp_kernels::AmpBackend;
+    pub use burn_backend::ops::{BoolTensorOps, FloatTensorOps};
     pub use burn_backend::{
         AutodiffBackend, Backend, BoolDType, DType, FloatDType, IntDType, Scalar, Shape, Slice,
         TensorData, TensorMetadata, get_device_settings, read_sync,
@@ -16,9 +21,15 @@ pub mod prelude {
     };
 
     pub use crate::{
-        AmpAutodiff, Plain, PlainAutodiff,
+        AmpAutodiff, Plain, PlainAutodiff, References,
         computed::{Operands, computed, ops, values},
+        here,
     };
+}
+
+/// The device under test.
+pub fn here<D: Default>() -> D {
+    D::default()
 }
 
 /// The plain backend.
@@ -27,6 +38,8 @@ pub type Plain = burn_flex::Flex;
 /// The plain backend.
 #[cfg(cube_kernels)]
 pub type Plain = burn_cubecl::Cube;
+/// The references of a backend of CubeCL are those that Flex computes.
+pub type References = Plain;
 /// The plain backend with Burn's own autodiff.
 pub type PlainAutodiff = burn_autodiff::Autodiff<Plain>;
 /// The plain backend with what a program gets by the patch.

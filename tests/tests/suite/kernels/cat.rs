@@ -6,7 +6,7 @@ use super::prelude::*;
 
 /// So many tensors that can be put side by side in dimension `dim`. Some are empty there, and some lie in memory in
 /// another order.
-fn parts(count: usize, dim: usize, dtype: burn::tensor::DType) -> Vec<Float> {
+fn parts(count: usize, dim: usize, dtype: DType) -> Vec<Float> {
     (0..count)
         .map(|at| {
             let mut shape = [3, 4, 5];
@@ -88,22 +88,19 @@ where
     let tensor = |at: usize, columns: usize| {
         let values = (0..3 * columns).map(|i| ((i * 7 + at) % 11) as f32);
         let data = TensorData::new(values.collect::<Vec<_>>(), [3, columns]);
-        Tensor::<B, 2>::from_data(data, &here())
+        B::float_from_data(data, &here())
     };
     let parts: Vec<_> = (0..count)
-        .map(|at| match at % 2 {
-            0 => tensor(at, 1 + at % 3).require_grad(),
-            _ => tensor(at, 1 + at % 3),
-        })
+        .map(|at| B::float_set_require_grad(tensor(at, 1 + at % 3), at % 2 == 0))
         .collect();
-    let primitives = parts
-        .iter()
-        .map(|part| part.clone().into_primitive().tensor());
-    let whole = cat(primitives.collect(), 1);
-    let whole = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(whole));
-    let factors = tensor(count, whole.dims()[1]);
-    let grads = (whole * factors).sum().backward();
-    let read = |part: &Tensor<B, 2>| part.grad(&grads)?.into_data().to_vec().ok();
+    let whole = cat(parts.clone(), 1);
+    let factors = tensor(count, whole.shape()[1]);
+    let grads = B::backward(B::float_sum(B::float_mul(whole, factors)));
+    let read = |part| {
+        let gradient = B::grad(part, &grads)?;
+        let data = read_sync(B::InnerBackend::float_into_data(gradient)).unwrap();
+        Some(data.iter::<f32>().collect())
+    };
     parts.iter().map(read).collect()
 }
 

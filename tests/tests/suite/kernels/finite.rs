@@ -1,11 +1,15 @@
 //! The flags of lists of tensors, compared with those that the host computes.
 
-use burn_amp_kernels::{finite, unscale};
+use burn_amp_kernels::{
+    finite,
+    names::{dtype_of, shape_of},
+    unscale,
+};
 use burn_amp_tests::prelude::*;
 
-use super::{dtypes, float};
+use super::{dtypes, float, sliced};
 
-type Float = burn::tensor::ops::FloatTensor<Plain>;
+type Float = FloatTensor<Plain>;
 
 /// Finite numbers that a faulty check may report: zeros, subnormals, the largest.
 fn finite_values(dtype: DType) -> Vec<f64> {
@@ -46,10 +50,10 @@ fn flags(tensors: &[Float]) -> [Vec<f32>; 4] {
     .map(|flags| {
         let data = read_sync(Plain::float_into_data(flags)).unwrap();
         assert_eq!(
-            (data.dtype, &*data.shape),
+            (dtype_of(&data), shape_of(&data).as_slice()),
             (DType::F32, &[tensors.len()][..])
         );
-        data.to_vec().unwrap()
+        data.iter::<f32>().collect()
     })
 }
 
@@ -98,16 +102,17 @@ fn tensors_of_one_list_may_differ_in_everything() {
 fn layouts_and_empty_tensors_are_seen_through() {
     for dtype in dtypes() {
         let bad = || float(&values(dtype, 12, Some((7, f64::NAN))), [3, 4], dtype);
-        let tensor =
-            |primitive| Tensor::<Plain, 2>::from_primitive(TensorPrimitive::Float(primitive));
-        let float = |tensor: Tensor<Plain, 2>| tensor.into_primitive().tensor();
+        let expand = |tensor| Plain::float_expand(tensor, [5, 4].into());
         let cases = [
-            (float(tensor(bad()).transpose()), 1.0),
-            (float(tensor(bad()).slice([1..2, 3..4])), 1.0),
-            (float(tensor(bad()).slice([1..3, 0..3])), 0.0),
-            (float(tensor(bad()).slice([0..1, 0..4]).expand([5, 4])), 0.0),
-            (float(tensor(bad()).slice([1..2, 0..4]).expand([5, 4])), 1.0),
-            (float(Tensor::empty([0, 4], (&here(), dtype))), 0.0),
+            (Plain::float_transpose(bad()), 1.0),
+            (sliced(bad(), [1..2, 3..4]), 1.0),
+            (sliced(bad(), [1..3, 0..3]), 0.0),
+            (expand(sliced(bad(), [0..1, 0..4])), 0.0),
+            (expand(sliced(bad(), [1..2, 0..4])), 1.0),
+            (
+                Plain::float_empty([0, 4].into(), &here(), dtype.into()),
+                0.0,
+            ),
         ];
         let (tensors, expected): (Vec<_>, Vec<_>) = cases.into_iter().unzip();
         for found in flags(&tensors) {

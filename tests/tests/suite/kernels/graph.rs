@@ -97,9 +97,11 @@ impl InGraph<'_> {
             .map(leaf)
             .collect();
         // Another term is tracked, so that the loss always has a backward pass.
-        let beside = Tensor::<PlainAutodiff, 1>::ones([1], &here()).require_grad();
-        let grads = (loss(op(leaves.clone())) + beside.clone()).backward();
-        assert!(beside.grad(&grads).is_some());
+        let beside = PlainAutodiff::float_ones([1].into(), &here(), FloatDType::F32);
+        let beside = PlainAutodiff::float_set_require_grad(beside, true);
+        let loss = PlainAutodiff::float_add(loss(op(leaves.clone())), beside.clone());
+        let grads = PlainAutodiff::backward(loss);
+        assert!(PlainAutodiff::grad(&beside, &grads).is_some());
         leaves
             .iter()
             .map(|leaf| PlainAutodiff::grad(leaf, &grads))
@@ -108,13 +110,18 @@ impl InGraph<'_> {
 }
 
 /// The loss `sum(w y) + sum(v y²)`, which uses the output twice.
-fn loss(y: Tracked) -> Tensor<PlainAutodiff, 1> {
+fn loss(y: Tracked) -> Tracked {
     let [w, v] = weights().map(|weights| {
-        let data = TensorData::new(weights, SHAPE);
-        Tensor::from_data(data, (&here(), DType::F32))
+        let data = TensorData::new(weights, SHAPE).convert::<f32>();
+        PlainAutodiff::float_from_data(data, &here())
     });
-    let y = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y)).cast(DType::F32);
-    (y.clone() * w).sum() + (y.clone() * y * v).sum()
+    let y = PlainAutodiff::float_cast(y, FloatDType::F32);
+    let product = PlainAutodiff::float_mul;
+    let squares = product(product(y.clone(), y.clone()), v);
+    PlainAutodiff::float_add(
+        PlainAutodiff::float_sum(product(y, w)),
+        PlainAutodiff::float_sum(squares),
+    )
 }
 
 fn loss_on_host(y: &[f64]) -> f64 {

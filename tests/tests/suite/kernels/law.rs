@@ -17,6 +17,7 @@ pub trait Device:
 }
 
 impl Device for Plain {}
+#[cfg(not(burn_0_22))]
 impl Device for References {}
 
 /// One line of the operands.

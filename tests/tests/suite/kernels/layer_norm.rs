@@ -1,7 +1,7 @@
 //! Layer norm and its gradients.
 
-use burn::tensor::ops::ModuleOps;
 use burn_amp_kernels::layer_norm;
+use burn_backend::ops::ModuleOps;
 
 use super::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Log-softmax and its gradient.
 
-use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::log_softmax;
+use burn_backend::ops::ActivationOps;
 
 use super::prelude::*;
 

@@ -1,22 +1,23 @@
 //! The scale on the device, compared with `LossScaling::next`, and gradients that are unscaled by it.
 
 use burn_amp::config::LossScaling;
-use burn_amp_kernels::loss_scale;
+use burn_amp_kernels::{
+    loss_scale,
+    names::{dtype_of, shape_of},
+};
 use burn_amp_tests::prelude::*;
 
 use super::{dtypes, float};
 
-type Float = burn::tensor::ops::FloatTensor<Plain>;
+type Float = FloatTensor<Plain>;
 
 fn tensor(values: &[f32]) -> Float {
     Plain::float_from_data(TensorData::from(values), &here())
 }
 
 fn read(tensor: Float) -> Vec<f32> {
-    read_sync(Plain::float_into_data(tensor))
-        .unwrap()
-        .to_vec()
-        .unwrap()
+    let data = read_sync(Plain::float_into_data(tensor)).unwrap();
+    data.iter::<f32>().collect()
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn gradients_are_unscaled_or_zeros() {
                     let unscaled = unscale(gradient.clone(), before.clone(), after.clone());
                     let data = read_sync(Plain::float_into_data(unscaled)).unwrap();
                     assert_eq!(
-                        (data.dtype, data.shape.as_slice()),
+                        (dtype_of(&data), shape_of(&data).as_slice()),
                         (DType::F32, shape.as_slice())
                     );
                     let rounded = float(&values, shape, dtype);

@@ -3,11 +3,12 @@
 use burn_amp::config::LossScaling;
 use burn_amp_kernels::{
     loss_scale,
+    names::dtype_of,
     squares::{self, Squares},
 };
 use burn_amp_tests::prelude::*;
 
-use super::{dtypes, float};
+use super::{dtypes, float, rows, sliced};
 
 /// A state of the loss scale.
 fn state(scale: f32, overflowed: bool) -> FloatTensor<Plain> {
@@ -25,7 +26,7 @@ fn sums(squares: &Squares<Plain>) -> [f64; 2] {
     ];
     sums.map(|sum| {
         let data = read_sync(Plain::float_into_data(sum)).unwrap();
-        assert_eq!((data.dtype, data.num_elements()), (DType::F32, 1));
+        assert_eq!((dtype_of(&data), data.num_elements()), (DType::F32, 1));
         data.iter::<f64>().next().unwrap()
     })
 }
@@ -94,22 +95,15 @@ fn a_gradient_that_is_not_finite_shows() {
 #[test]
 fn layouts_do_not_matter() {
     let values: Vec<_> = (0..24).map(f64::from).collect();
-    let source = || {
-        let float = float(&values, [4, 6], DType::F32);
-        Tensor::<Plain, 2>::from_primitive(TensorPrimitive::Float(float))
-    };
+    let source = || float(&values, [4, 6], DType::F32);
     for tensor in [
-        source().transpose(),
-        source().slice([1..3, 2..5]),
-        source().slice([2..3, 0..6]).expand([3, 6]),
+        Plain::float_transpose(source()),
+        sliced(source(), [1..3, 2..5]),
+        Plain::float_expand(sliced(source(), [2..3, 0..6]), [3, 6].into()),
     ] {
-        let expected: f64 = tensor
-            .to_data()
-            .iter::<f64>()
-            .map(|value| value * value)
-            .sum();
+        let expected: f64 = rows::read(&tensor).iter().map(|value| value * value).sum();
         let squares = Squares {
-            tensors: vec![(tensor.into_primitive().tensor(), 1.0)],
+            tensors: vec![(tensor, 1.0)],
             scaled_by: None,
         };
         assert_eq!(sums(&squares), [expected; 2]);

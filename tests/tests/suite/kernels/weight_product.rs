@@ -77,9 +77,7 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
         let y =
             weight_product::forward::<PlainAutodiff>(x.clone(), weight.clone(), Some(bias.clone()));
         assert_eq!(y.primitive.dtype(), dtype);
-        let grads = Tensor::<PlainAutodiff, 2>::from_primitive(TensorPrimitive::Float(y))
-            .sum()
-            .backward();
+        let grads = PlainAutodiff::backward(PlainAutodiff::float_sum(y));
         let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
         let ones = |shape: [usize; 2]| Plain::float_ones(shape.into(), &here(), dtype.into());
         assert_eq!((of(&x).dtype(), of(&weight).dtype()), (dtype, wide));

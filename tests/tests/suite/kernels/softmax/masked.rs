@@ -20,26 +20,34 @@ const MASKS: [[usize; 4]; 8] = [
 ];
 
 /// Hides about a third of the scores, in one place never the whole row.
-fn mask(shape: [usize; 4]) -> Tensor<Plain, 4, Bool> {
+fn mask(shape: [usize; 4]) -> BoolTensor<Plain> {
     let count: usize = shape.iter().product();
     let values: Vec<bool> = (0..count).map(|i| (i * 7 + i / 5) % 3 == 1).collect();
-    Tensor::from_data(TensorData::new(values, shape), &here())
+    of_bools(values, shape)
+}
+
+fn of_bools(values: Vec<bool>, shape: [usize; 4]) -> BoolTensor<Plain> {
+    let dtype = get_device_settings::<Plain>(&here()).bool_dtype;
+    let data = TensorData::new(values, shape).convert_dtype(dtype.into());
+    Plain::bool_from_data(data, &here())
 }
 
 /// Masks as programs make them: of all shapes, expanded, swapped, and cut out of larger ones.
-fn masks() -> Vec<Tensor<Plain, 4, Bool>> {
+fn masks() -> Vec<BoolTensor<Plain>> {
     let mut masks = MASKS.map(mask).to_vec();
-    masks.push(mask([1, 1, 4, 8]).expand([2, 3, 4, 8]));
-    masks.push(mask([1, 1, 8, 4]).swap_dims(2, 3));
-    masks.push(mask([1, 1, 6, 13]).slice([0..1, 0..1, 1..5, 3..11]));
+    masks.push(Plain::bool_expand(mask([1, 1, 4, 8]), [2, 3, 4, 8].into()));
+    masks.push(Plain::bool_swap_dims(mask([1, 1, 8, 4]), 2, 3));
+    let slices = [0..1, 0..1, 1..5, 3..11].map(Slice::from);
+    masks.push(Plain::bool_slice(mask([1, 1, 6, 13]), &slices));
     masks
 }
 
-fn before(scale: f32, mask: Tensor<Plain, 4, Bool>, scores: [usize; 4], value: f32) -> Before {
-    let hides = mask.clone().expand(scores).into_data();
+fn before(scale: f32, mask: BoolTensor<Plain>, scores: [usize; 4], value: f32) -> Before {
+    let hides = Plain::bool_expand(mask.clone(), scores.into());
+    let hides = read_sync(Plain::bool_into_data(hides)).unwrap();
     let hides = hides.iter::<bool>().collect();
     let hidden = Some(Hidden {
-        elements: mask.into_primitive(),
+        elements: mask,
         hides,
     });
     Before {
@@ -111,8 +119,7 @@ fn masked_rows_may_be_long_or_odd() {
 fn hidden_rows_are_as_in_burn() {
     let shape = [1, 1, 2, 8];
     let hides: Vec<bool> = (0..16).map(|i| i < 8).collect();
-    let mask = TensorData::new(hides, shape);
-    let mask = Tensor::<Plain, 4, Bool>::from_data(mask, &here());
+    let mask = of_bools(hides, shape);
     let before = |value| before(SCALE, mask.clone(), shape, value);
     for dtype in dtypes() {
         assert_masked("a hidden row", &shape, 3, dtype, || before(-1e4));

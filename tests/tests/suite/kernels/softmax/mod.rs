@@ -2,8 +2,8 @@
 
 mod masked;
 
-use burn::tensor::ops::ActivationOps;
 use burn_amp_kernels::softmax::{self, Mask, ScaleMask};
+use burn_backend::ops::ActivationOps;
 
 use super::prelude::*;
 
