@@ -101,8 +101,8 @@ fn weighted<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_sum(B::float_mul(x, weights))
 }
 
-/// Reads a tensor. On a device whose memory is the host's, Burn 0.22 returns data that later ops on the tensor overwrite, so
-/// this copies them.
+/// Reads a tensor, and copies the data at once: on WGPU, Burn 0.22.1 copies them when they are first looked at, and by then an
+/// op may have written its result in the place of the tensor.
 fn data<B: Backend>(tensor: FloatTensor<B>) -> TensorData {
     let data = read_sync(B::float_into_data(tensor)).expect("the backend computes");
     let (shape, dtype) = (data.shape().clone(), data.dtype());
