@@ -42,14 +42,17 @@ impl Net {
 
     fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let x = relu(self.batch_norm.forward(self.conv.forward(images)));
-        let x = self.layer_norm.forward(relu(self.hidden.forward(x.flatten::<2>(1, 3))));
+        let x = self
+            .layer_norm
+            .forward(relu(self.hidden.forward(x.flatten::<2>(1, 3))));
         let scores = self.query.forward(x.clone()).matmul(x.clone().transpose()) / 8.0;
-        self.output.forward(x.clone() + softmax(scores, 1).matmul(x))
+        self.output
+            .forward(x.clone() + softmax(scores, 1).matmul(x))
     }
 }
 
 fn main() {
-    let device = Device::flex().autodiff();
+    let device = Device::default().autodiff();
     device.seed(7);
     let mut model = Net::new(&device);
     let mut optimizer = AdamWConfig::new().init();

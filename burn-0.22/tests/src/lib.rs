@@ -11,7 +11,7 @@ pub mod prelude {
     pub use std::panic::{AssertUnwindSafe, catch_unwind};
 
     pub use burn_amp::config::DynamicLossScale;
-    pub use burn_amp_core::{Op, Precision, Outcome};
+    pub use burn_amp_core::{Op, Outcome, Precision};
     pub use burn_amp_kernels::AmpBackend;
     pub use burn_backend::ops::{BoolTensorOps, FloatTensorOps};
     pub use burn_backend::{

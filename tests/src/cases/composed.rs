@@ -59,6 +59,21 @@ pub(super) fn cases<B: Backend>() -> Vec<(&'static str, Case<B>)> {
             ),
         ),
         (
+            "linear, as burn-dispatch composes it",
+            Case::float(
+                [
+                    Operand::signed(0, [2, 3, 5]),
+                    Operand::signed(1, [5, 4]),
+                    Operand::signed(2, [4]),
+                ],
+                |[x, weight, bias], _| {
+                    let weight = B::float_reshape(weight, [1, 5, 4].into());
+                    let bias = B::float_reshape(bias, [1, 1, 4].into());
+                    B::float_add(B::float_matmul(x, weight), bias)
+                },
+            ),
+        ),
+        (
             "fold4d",
             Case::float([Operand::signed(0, [1, 8, 9])], |[x], _| {
                 let options = UnfoldOptions::new([1, 1], [0, 0], [1, 1]);

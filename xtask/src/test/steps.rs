@@ -181,9 +181,9 @@ pub const REST: &[Step] = &[
     ),
     Step::new(
         "burn-0.22-wgpu",
-        "on Burn 0.22 the kernels are what the host computes, and every op in F16 is near plain Burn, by way of WGSL on the software driver",
+        "on Burn 0.22 the kernels are what the host computes, every op in F16 is near plain Burn, and a program trains, by way of WGSL on the software driver",
         Task::Vulkan(
-            "test --manifest-path burn-0.22/cubecl/tests/Cargo.toml --target-dir target/burn-0.22/target --locked --test f16 --test kernels",
+            "test --manifest-path burn-0.22/cubecl/tests/Cargo.toml --target-dir target/burn-0.22/target --locked --test f16 --test kernels --test trains",
         ),
     ),
     Step::new(
