@@ -11,7 +11,16 @@ use std::{
 const SOURCES: &str = "../../crates/burn-amp-kernels/src";
 
 /// What stands in the sources, and what is there instead, in the order in which it is replaced.
-const CHANGES: [(&str, &str); 21] = [
+const CHANGES: [(&str, &str); 23] = [
+    // One backend serves all runtimes and element types.
+    (
+        "{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement}",
+        "CubeBackend",
+    ),
+    (
+        "impl<R: CubeRuntime, F: FloatElement, I: IntElement, T: BoolElement> AmpBackend\n    for CubeBackend<R, F, I, T>\n",
+        "impl AmpBackend for CubeBackend ",
+    ),
     // The runtime.
     ("<R: CubeRuntime>", ""),
     ("<R: CubeRuntime, ", "<"),

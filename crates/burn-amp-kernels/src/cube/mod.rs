@@ -19,9 +19,7 @@ pub(crate) mod slices;
 pub(crate) mod team;
 
 use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};
-use burn_cubecl::CubeBackend;
-#[cfg(not(burn_0_22))]
-use burn_cubecl::{BoolElement, CubeRuntime, FloatElement, IntElement};
+use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 
 use crate::{
     AmpBackend,
@@ -30,24 +28,9 @@ use crate::{
     tensors::has_f64,
 };
 
-/// Implements the trait for burn-cubecl's backend, which has a runtime and three element types as parameters up to Burn 0.21.
-macro_rules! amp_backend {
-    ($($implementation:tt)*) => {
-        #[cfg(not(burn_0_22))]
-        impl<R: CubeRuntime, F: FloatElement, I: IntElement, T: BoolElement> AmpBackend
-            for CubeBackend<R, F, I, T>
-        {
-            $($implementation)*
-        }
-
-        #[cfg(burn_0_22)]
-        impl AmpBackend for CubeBackend {
-            $($implementation)*
-        }
-    };
-}
-
-amp_backend! {
+impl<R: CubeRuntime, F: FloatElement, I: IntElement, T: BoolElement> AmpBackend
+    for CubeBackend<R, F, I, T>
+{
     fn run<K: Kernel>(kernel: K, operands: TensorsOf<Self>) -> TensorsOf<Self> {
         if !K::READS_F64 && has_f64(&operands.floats) {
             return kernel.reference::<Self>(operands);
