@@ -1,5 +1,5 @@
-//! Takes the runtime out of the sources of the kernels. In burn-cubecl 0.21 it is a parameter of every tensor; in 0.22 a
-//! tensor has it as a value, and the rest is the same.
+//! Takes the runtime out of the sources of the kernels: in burn-cubecl 0.21 it is a parameter of every tensor, and in 0.22 a
+//! tensor has it as a value. A few types of CubeCL get the names that they have in 0.11.
 
 use std::{
     env,
