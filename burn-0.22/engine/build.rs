@@ -12,6 +12,9 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+#[path = "../included.rs"]
+mod included;
+
 /// The release of burn-autodiff that is supported, and the SHA-256 of its sources: see [`digest`].
 const VERSION: &str = "0.22.1";
 const DIGEST: &str = "4f35a144daa6f7462995dbac3e3ec4d1b42bf00e7a20ff723573451e216b81df";
@@ -24,6 +27,7 @@ const SOURCE: &str = "BURN_AUTODIFF_SOURCE";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../included.rs");
     println!("cargo::rerun-if-env-changed={SOURCE}");
     if let Err(error) = run() {
         println!("cargo::error={error}");
@@ -51,7 +55,7 @@ fn run() -> Result<(), String> {
         }
         write(&copy.join(file), &text)?;
     }
-    let root = root(&read(&source.join("lib.rs"))?, &copy);
+    let root = included::root(&read(&source.join("lib.rs"))?, &copy);
     let macros = format!("pub(crate) use checkpoint::retro_forward::{MACROS};\n");
     write(&out.join("engine.rs"), &(root + &macros))
 }
@@ -181,35 +185,6 @@ const CHANGES: [(&str, &str); 11] = [
 fn changed(text: &str) -> String {
     let changes = CHANGES.iter();
     changes.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
-
-/// The root module, with the places of its files, and without what stands in `lib.rs` already.
-fn root(text: &str, copy: &Path) -> String {
-    let mut root = String::new();
-    for line in text.lines() {
-        let code = line.trim_start();
-        if code.starts_with("#![") || code.starts_with("//!") {
-            continue;
-        }
-        let module = code.strip_suffix(';').and_then(|code| {
-            ["pub(crate) mod ", "pub mod ", "mod "]
-                .iter()
-                .find_map(|start| code.strip_prefix(start))
-        });
-        if let Some(module) = module {
-            let file = copy.join(format!("{module}.rs"));
-            let file = if file.exists() {
-                file
-            } else {
-                copy.join(module).join("mod.rs")
-            };
-            writeln!(root, "#[path = {:?}]", file.display().to_string())
-                .expect("a string takes all");
-        }
-        root.push_str(line);
-        root.push('\n');
-    }
-    root
 }
 
 fn read(path: &Path) -> Result<String, String> {

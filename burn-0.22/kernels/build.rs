@@ -2,11 +2,12 @@
 //! tensor has it as a value. A few types of CubeCL get the names that they have in 0.11.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
+
+#[path = "../included.rs"]
+mod included;
 
 const SOURCES: &str = "../../crates/burn-amp-kernels/src";
 
@@ -64,6 +65,7 @@ const CHANGES: [(&str, &str); 23] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../included.rs");
     println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rustc-check-cfg=cfg(burn_0_22)");
     println!("cargo::rustc-cfg=burn_0_22");
@@ -71,7 +73,7 @@ fn main() {
     let sources = Path::new(SOURCES)
         .canonicalize()
         .expect("the sources are beside this workspace");
-    let root = root(&copied(&sources, &out), &out);
+    let root = included::root(&copied(&sources, &out), &out);
     write(&out.join("root.rs"), &root);
 }
 
@@ -94,33 +96,6 @@ fn copied(from: &Path, to: &Path) -> String {
         } else {
             write(&to, &text);
         }
-    }
-    root
-}
-
-/// The root module, with the places of its files, and without what stands in this crate's `lib.rs`.
-fn root(text: &str, copy: &Path) -> String {
-    let mut root = String::new();
-    for line in text.lines() {
-        if line.starts_with("#![") || line.starts_with("//!") {
-            continue;
-        }
-        let module = line.strip_suffix(';').and_then(|line| {
-            ["pub mod ", "mod "]
-                .iter()
-                .find_map(|start| line.strip_prefix(start))
-        });
-        if let Some(module) = module {
-            let file = copy.join(format!("{module}.rs"));
-            let file = if file.exists() {
-                file
-            } else {
-                copy.join(module).join("mod.rs")
-            };
-            writeln!(root, "#[path = {file:?}]").expect("a string takes all");
-        }
-        root.push_str(line);
-        root.push('\n');
     }
     root
 }
