@@ -19,7 +19,10 @@ mod steps;
 mod times;
 mod tools;
 
-use std::{process::ExitCode, time::Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, builder::PossibleValuesParser};
 
@@ -45,6 +48,9 @@ pub struct Options {
     /// All steps: those without an option, then those of `--rest`
     #[arg(long, conflicts_with = "only")]
     all: bool,
+    /// Starts no step after this many minutes; names those that it left out
+    #[arg(long, value_name = "MINUTES")]
+    start_within: Option<u64>,
     /// Lists the steps, with the times that they took when they last passed
     #[arg(long)]
     list: bool,
@@ -86,7 +92,10 @@ pub fn run(options: &Options) -> ExitCode {
             );
         }
     }
-    let reports = run_all(&steps);
+    let end = options
+        .start_within
+        .map(|minutes| Instant::now() + Duration::from_mins(minutes));
+    let reports = run_all(&steps, end);
     print!("\n{}", summary(&reports));
     match reports.iter().any(Report::has_failed) {
         true => ExitCode::FAILURE,
@@ -94,14 +103,16 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Runs steps up to the first failure.
-fn run_all(steps: &[&'static Step]) -> Vec<Report> {
+/// Runs steps up to the first failure; starts none after `end`.
+fn run_all(steps: &[&'static Step], end: Option<Instant>) -> Vec<Report> {
     let mut times = Times::read();
     let mut reports: Vec<Report> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let start = Instant::now();
         let outcome = if reports.iter().any(Report::has_failed) {
             Outcome::NotRun
+        } else if end.is_some_and(|end| start >= end) {
+            Outcome::Skipped("`--start-within` has passed".to_owned())
         } else {
             let (number, count) = (index + 1, steps.len());
             println!("\n[{number}/{count}] {}: {}", step.name, step.what());
@@ -175,6 +186,7 @@ mod tests {
         quick: false,
         rest: false,
         all: false,
+        start_within: None,
         list: false,
     };
 
@@ -208,6 +220,20 @@ mod tests {
         let only = ["vulkan", "test", "fmt"].map(str::to_owned).into();
         let steps = Options { only, ..NONE }.steps();
         assert_eq!(names(&steps), "fmt, test, vulkan");
+    }
+
+    #[test]
+    fn no_step_starts_after_the_end() {
+        let steps: Vec<_> = all().collect();
+        let reports = run_all(&steps, Some(Instant::now()));
+        assert_eq!(reports.len(), steps.len());
+        for report in &reports {
+            assert!(
+                matches!(report.outcome, Outcome::Skipped(_)),
+                "{}",
+                report.name
+            );
+        }
     }
 
     #[test]

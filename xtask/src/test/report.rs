@@ -9,7 +9,7 @@ use anyhow::Result;
 pub enum Outcome {
     /// The step ran and found nothing wrong.
     Passed,
-    /// The step could not run on this machine, for this reason.
+    /// The step could not run on this machine, or not in time, for this reason.
     Skipped(String),
     /// The step found a problem or could not finish.
     Failed(anyhow::Error),
