@@ -2,6 +2,7 @@
 
     WORK/bin                unpacked programs
     WORK/cubecl.toml        says where CubeCL keeps its caches
+    WORK/own/PROCESS        the same for one of several processes: its folder, with caches of its own
     WORK/cache/autotune     which kernel was the fastest; CubeCL checks that its choices are still the same
     WORK/cache/BUILD        compiled kernels: known by their names only, so of one build; at first those of the bundle
     WORK/cache/driver       what the CUDA driver made of them
@@ -68,7 +69,7 @@ class Place:
     def prepare(self) -> None:
         """Unpacks a new build and puts the results of the previous one aside."""
         self.work.mkdir(parents=True, exist_ok=True)
-        (self.work / "cubecl.toml").write_text(self._cubecl_toml())
+        (self.work / "cubecl.toml").write_text(_cubecl_toml(self.cache / "autotune", self.cache / self.build))
         mark = self.work / "build.txt"
         before = mark.read_text() if mark.exists() else None
         if before != self.build:
@@ -82,6 +83,16 @@ class Place:
             mark.write_text(self.build)
         self.results.mkdir(exist_ok=True)
         self.remove_locks()
+
+    def with_own_cache(self, process: str) -> tuple[Path, Path]:
+        """Returns a folder to run a process in, and the folder of its caches."""
+        folder = self.work / "own" / process
+        cache = folder / self.build
+        cache.mkdir(parents=True, exist_ok=True)
+        (folder / "cubecl.toml").write_text(_cubecl_toml(cache / "autotune", cache))
+        for lock in cache.rglob("*.lock"):
+            lock.unlink()
+        return folder, cache
 
     def remove_locks(self) -> None:
         """A program that was killed may have left locks on caches, for which the next one would wait 30 s."""
@@ -132,12 +143,10 @@ class Place:
                 aside.mkdir(parents=True, exist_ok=True)
                 file.rename(aside / file.name)
 
-    def _cubecl_toml(self) -> str:
-        autotune, kernels = (json.dumps(str(self.cache / name)) for name in ("autotune", self.build))
-        return (
-            f"[autotune]\ncache = {{ file = {autotune} }}\n\n"
-            f"[compilation]\ncache = {{ file = {kernels} }}\n"
-        )
+
+def _cubecl_toml(tuned: Path, kernels: Path) -> str:
+    autotune, compilation = (json.dumps(str(folder)) for folder in (tuned, kernels))
+    return f"[autotune]\ncache = {{ file = {autotune} }}\n\n[compilation]\ncache = {{ file = {compilation} }}\n"
 
 
 def cuda_path(env: Mapping[str, str]) -> Path | None:
