@@ -74,6 +74,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr start) { return give_back(start); }
 
 // Pinned memory is never given back: CubeCL keeps a pool of it.
 EXPORT CUresult cuMemAllocHost_v2(void **start, size_t size) {
+    if (size == 0) return CUDA_ERROR_INVALID_VALUE;
     *start = pages(size);
     return *start ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -100,9 +100,14 @@ pub fn run(options: &Options) -> Result<()> {
     let before = compiled::count(&kernels)?;
     let processes = AtomicUsize::new(0);
     let log = |process| folder.join(format!("{}-{process}.log", process::id()));
+    let caches = tempfile::tempdir()?;
     let command = |binary: &Binary| {
         let mut command = binary.command();
         let process = processes.fetch_add(1, Ordering::Relaxed);
+        let cache = caches.path().join(process.to_string());
+        if let Err(error) = with_cache(&mut command, &cache) {
+            println!("without a cache of CubeCL's: {error:#}");
+        }
         stand_in.run_kernels_under(&mut command, &kernels, &log(process));
         command
     };
@@ -118,6 +123,16 @@ pub fn run(options: &Options) -> Result<()> {
         println!("{line}");
     }
     result.context("on CUDA's source")
+}
+
+/// Makes CubeCL look for kernels in a cache of this process, in which each is known by its hash: two kernels of one hash fail a
+/// test.
+fn with_cache(command: &mut Command, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let text = format!("[compilation]\ncache = {{ file = {folder:?} }}\n");
+    fs::write(folder.join("cubecl.toml"), text)?;
+    command.current_dir(folder);
+    Ok(())
 }
 
 /// Whether there is a C++ compiler.

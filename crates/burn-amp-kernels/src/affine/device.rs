@@ -28,6 +28,9 @@ pub(super) struct Factors {
     pub scale: ComptimeOption<Factor>,
     pub rescale: ComptimeOption<Factor>,
     pub after: ComptimeOption<Factor>,
+    /// Which of the factors there are, see [`given`](crate::cube::plan::given).
+    #[cube(comptime)]
+    pub given: u32,
     /// The sizes of the dimensions.
     pub sizes: Point,
     /// Whether `scale` divides.

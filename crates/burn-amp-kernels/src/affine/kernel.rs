@@ -10,7 +10,7 @@ use super::{
 use crate::cube::{
     layout::{in_order, out_of_order, permuted},
     names::{Buffer, OwnedBuffer, are_less},
-    plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
+    plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
 };
 
 /// One unit computes one vector.
@@ -58,6 +58,9 @@ struct Others<P: Float, N: Size> {
     of_squares: ComptimeOption<Factor>,
     of_sum: ComptimeOption<Factor>,
     plus: ComptimeOption<OwnedBuffer<Vector<P, N>>>,
+    /// Which of the factors there are, see [`given`].
+    #[cube(comptime)]
+    given: u32,
 }
 
 /// One unit computes one vector.
@@ -142,6 +145,7 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     /// Passes the chain to a kernel.
     pub(super) fn factors(&self) -> FactorsLaunch<R> {
         let factors = self.affine.factors();
+        let are_there = given(factors.map(|factor| factor.is_some()));
         let [before, scale, rescale, after] = factors.map(|factor| self.factor(factor));
         let [a, b, c, d] = self.layout.sizes();
         let sizes = PointLaunch::new(a, b, c, d);
@@ -150,6 +154,7 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
             scale,
             rescale,
             after,
+            are_there,
             sizes,
             self.affine.divides,
             self.affine.relu,
@@ -204,9 +209,10 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
     let layout = &launch.layout;
     let dx = empty_on_device_of(x, permuted(&x.shape(), &layout.order), dtype);
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
+    let are_there = given(small.map(|tensor| tensor.is_some()));
     let [before, of_squares, of_sum] = small.map(|tensor| launch.factor(tensor));
     let plus = plus.map(|plus| launch.arg(plus)).into();
-    let others = OthersLaunch::new(before, of_squares, of_sum, plus);
+    let others = OthersLaunch::new(before, of_squares, of_sum, plus, are_there);
     affine_backward_kernel::launch::<R>(
         &x.client,
         cubes,

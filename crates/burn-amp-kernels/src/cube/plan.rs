@@ -164,6 +164,17 @@ pub(crate) fn strided_vector_size<R: CubeRuntime>(tensor: &CubeTensor<R>) -> usi
     tensor_vector_size_parallel(sizes, meta.shape(), meta.strides(), meta.rank() - 1)
 }
 
+/// Returns which of some optional arguments there are, as bits.
+///
+/// A kernel that differs from another one in which of two arguments it has must have this among its arguments: CubeCL 0.10
+/// hashes an argument that is there as its content, and one that is not as nothing, and in its cache on disk
+/// (`[compilation] cache` of `cubecl.toml`) a kernel is known by its hash only. One of the two would be run as the other.
+pub(crate) fn given<const COUNT: usize>(are_there: [bool; COUNT]) -> u32 {
+    let bits = are_there.into_iter().enumerate();
+    bits.map(|(place, is_there)| u32::from(is_there) << place)
+        .sum()
+}
+
 /// Returns the cubes, and the units of each, of a kernel each of whose units has one of `count` elements or vectors.
 pub(crate) fn one_each<R: CubeRuntime>(
     client: &ComputeClient<R>,

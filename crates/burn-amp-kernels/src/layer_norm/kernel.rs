@@ -4,7 +4,9 @@ use cubecl::prelude::*;
 
 use crate::cube::{
     names::OwnedBuffer,
-    plan::{KEPT, Plan, Rows, address_type, empty_on_device_of, in_f32, one_per_row, storage},
+    plan::{
+        KEPT, Plan, Rows, address_type, empty_on_device_of, given, in_f32, one_per_row, storage,
+    },
     row::{AllRows, RowsOf},
     team::{Reduction, over_row},
 };
@@ -22,6 +24,9 @@ struct Normalized<F: Float, L: Float, N: Size> {
     copy: ComptimeOption<OwnedBuffer<Vector<L, N>>>,
     mean: OwnedBuffer<f32>,
     inverse_std: OwnedBuffer<f32>,
+    /// Whether there is a copy, see [`given`].
+    #[cube(comptime)]
+    given: u32,
 }
 
 #[cube(launch, address_type = "dynamic")]
@@ -121,6 +126,7 @@ pub(crate) fn layer_norm<R: CubeRuntime>(
             copy.map(arg).into(),
             arg(&results[1]),
             arg(&results[2]),
+            given([copy.is_some()]),
         ),
         plan.all_rows(),
         [x.storage(), storage(copy_dtype)],

@@ -213,12 +213,16 @@ fn a_copy_is_the_output_rounded_once() {
         for n in [1, 3, 64, 768, 5000] {
             let x = noisy(&[3, n], 7, DType::F32);
             let [gamma, beta] = parameters(n, DType::F32);
-            let found =
-                layer_norm::forward::<Plain>(x, gamma, Some(beta), EPSILON, Some(copy.into()));
-            let expected = Plain::float_cast(found.output, copy.into());
-            let copied = found.copy.expect("it was asked for");
-            assert_eq!(copied.dtype(), copy);
-            assert_eq!(read(&copied), read(&expected), "{copy:?} {n}");
+            for beta in [Some(beta), None] {
+                let norm = |copy| {
+                    let (x, gamma, beta) = (x.clone(), gamma.clone(), beta.clone());
+                    layer_norm::forward::<Plain>(x, gamma, beta, EPSILON, copy)
+                };
+                let expected = Plain::float_cast(norm(None).output, copy.into());
+                let copied = norm(Some(copy.into())).copy.expect("it was asked for");
+                assert_eq!(copied.dtype(), copy);
+                assert_eq!(read(&copied), read(&expected), "{copy:?} {n}");
+            }
         }
     }
 }

@@ -1,13 +1,10 @@
 //! The scale on the device, compared with `LossScaling::next`, and gradients that are unscaled by it.
 
 use burn_amp::config::LossScaling;
-use burn_amp_kernels::{
-    loss_scale,
-    names::{dtype_of, shape_of},
-};
+use burn_amp_kernels::loss_scale;
 use burn_amp_tests::prelude::*;
 
-use super::{dtypes, float};
+use super::{dtypes, float, rows};
 
 type Float = FloatTensor<Plain>;
 
@@ -117,16 +114,13 @@ fn gradients_are_unscaled_or_zeros() {
                     loss_scale::unscale_unless_overflowed::<References>,
                 ] {
                     let unscaled = unscale(gradient.clone(), before.clone(), after.clone());
-                    let data = read_sync(Plain::float_into_data(unscaled)).unwrap();
                     assert_eq!(
-                        (dtype_of(&data), shape_of(&data).as_slice()),
+                        (unscaled.dtype(), unscaled.shape().as_slice()),
                         (DType::F32, shape.as_slice())
                     );
-                    let rounded = float(&values, shape, dtype);
-                    let rounded = read_sync(Plain::float_into_data(rounded)).unwrap();
-                    for (found, value) in data.iter::<f32>().zip(rounded.iter::<f32>()) {
-                        assert_eq!(found, value * factor);
-                    }
+                    let values = rows::read(&float(&values, shape, dtype));
+                    let expected: Vec<_> = values.iter().map(|value| value * factor).collect();
+                    assert_eq!(rows::read(&unscaled), expected);
                 }
             }
             // After an overflow, inf and NaN become zeros too.

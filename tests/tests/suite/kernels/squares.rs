@@ -48,9 +48,7 @@ fn the_sum_is_that_of_all_elements_times_their_factors() {
         let host: f64 = tensors
             .iter()
             .flat_map(|(tensor, factor)| {
-                let data = read_sync(Plain::float_into_data(tensor.clone())).unwrap();
-                let values: Vec<f64> = data.iter::<f64>().collect();
-                values
+                rows::read(tensor)
                     .into_iter()
                     .map(|value| (value * f64::from(*factor)).powi(2))
             })

@@ -24,7 +24,7 @@ macro_rules! cases {
     };
 }
 
-const CASES: [Case; 7] = cases! {
+const CASES: [Case; 10] = cases! {
     // A batch norm, and one of odd sizes.
     [4, 8, 6, 8] on [4, 8, 6, 8] by [1, 8, 1, 1] [1, 8, 1, 1] [] [1, 8, 1, 1];
     [3, 5, 7, 3] on [3, 5, 7, 3] by [1, 5, 1, 1] [1, 5, 1, 1] [] [1, 1, 1, 1];
@@ -33,8 +33,11 @@ const CASES: [Case; 7] = cases! {
     // A layer norm composed by hand, and an RMS norm.
     [6, 5, 32] on [6, 5, 32] by [6, 5, 1] [6, 5, 1] [1, 1, 32] [1, 1, 32];
     [30, 33] on [30, 33] by [] [30, 1] [1, 33] [];
-    // A bias.
+    // A bias, and such a row in the other places: kernels that differ in which factor they have.
     [64, 16] on [64, 16] by [] [] [] [1, 16];
+    [64, 16] on [64, 16] by [1, 16] [] [] [];
+    [64, 16] on [64, 16] by [] [1, 16] [] [];
+    [64, 16] on [64, 16] by [] [] [1, 16] [];
     [2, 4096] on [2, 4096] by [2, 1] [] [] [];
 };
 
