@@ -15,7 +15,7 @@
 //! * for the optimizer: [`optimizer`], a step of many parameters in one launch, and [`squares`], the
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
-//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`]
+//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
 //! * for few launches: [`cat`]
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
@@ -32,6 +32,7 @@ pub mod activation;
 pub mod affine;
 pub mod attention;
 pub mod cat;
+pub mod convolution;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;

@@ -3,7 +3,7 @@
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{
     Backend, DType, Shape, TensorData,
-    ops::{MaxPool1dWithIndices, MaxPool2dWithIndices},
+    ops::{ConvOptions, MaxPool1dWithIndices, MaxPool2dWithIndices},
     tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor},
 };
 
@@ -39,6 +39,14 @@ pub fn q_device_of<B: Backend>(tensor: &QuantizedTensor<B>) -> Device<B> {
     return burn_backend::TensorMetadata::device(tensor);
 }
 
+/// The padding of a convolution before each dimension.
+pub fn padding_before<const N: usize>(options: &ConvOptions<N>) -> [usize; N] {
+    #[cfg(not(burn_0_22))]
+    return options.padding;
+    #[cfg(burn_0_22)]
+    return options.padding.map(|(before, _)| before);
+}
+
 /// Adds values to the elements of a tensor that have the given indices along a dimension.
 pub fn scatter_add<B: Backend>(
     dim: usize,
@@ -52,6 +60,22 @@ pub fn scatter_add<B: Backend>(
     return {
         use burn_backend::tensor::IndexingUpdateOp::Add;
         B::float_scatter(dim, tensor, indices, values, Add)
+    };
+}
+
+/// Adds values to the rows, along a dimension, that have the given indices.
+pub fn select_add<B: Backend>(
+    tensor: FloatTensor<B>,
+    dim: usize,
+    indices: IntTensor<B>,
+    values: FloatTensor<B>,
+) -> FloatTensor<B> {
+    #[cfg(not(burn_0_22))]
+    return B::float_select_add(tensor, dim, indices, values);
+    #[cfg(burn_0_22)]
+    return {
+        use burn_backend::tensor::IndexingUpdateOp::Add;
+        B::float_select_assign(tensor, dim, indices, values, Add)
     };
 }
 

@@ -112,6 +112,15 @@ macro_rules! rule {
         }
     };
 
+    // The gradient of the weight is split among the cubes of a device.
+    (compute $call:ident conv2d($($x:ident),*)) => {
+        if $call.lowers {
+            $call.result(burn_amp_kernels::convolution::forward::<G::Inner>($($x),*))
+        } else {
+            $crate::ops::rules::rule!(usual $call conv2d($($x),*))
+        }
+    };
+
     (first $call:ident float_transpose($x:ident)) => {
         $crate::ops::lazy::permuted(&$call, &$x, |rank| $crate::ops::lazy::swapped(rank, rank - 2, rank - 1))
     };

@@ -30,6 +30,7 @@ pub(super) struct Factors {
     pub after: ComptimeOption<Factor>,
     /// Which of the factors there are, see [`given`](crate::cube::plan::given).
     #[cube(comptime)]
+    #[allow(dead_code, reason = "it tells kernels apart")]
     pub given: u32,
     /// The sizes of the dimensions.
     pub sizes: Point,

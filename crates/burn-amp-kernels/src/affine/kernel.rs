@@ -60,6 +60,7 @@ struct Others<P: Float, N: Size> {
     plus: ComptimeOption<OwnedBuffer<Vector<P, N>>>,
     /// Which of the factors there are, see [`given`].
     #[cube(comptime)]
+    #[allow(dead_code, reason = "it tells kernels apart")]
     given: u32,
 }
 

@@ -26,6 +26,7 @@ struct Normalized<F: Float, L: Float, N: Size> {
     inverse_std: OwnedBuffer<f32>,
     /// Whether there is a copy, see [`given`].
     #[cube(comptime)]
+    #[allow(dead_code, reason = "it tells kernels apart")]
     given: u32,
 }
 

@@ -25,6 +25,8 @@ use burn_cubecl::{
 };
 
 pub use deferred::{Deferred, Operands, is_worth_deferring, together};
+#[cfg(feature = "cubecl")]
+pub(crate) use kernel::column_sums as column_sums_of;
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;

@@ -6,6 +6,7 @@ mod affine;
 #[cfg(not(burn_0_22))]
 mod attention;
 mod cat;
+mod convolution;
 #[cfg(not(burn_0_22))]
 mod cross_entropy;
 mod finite;

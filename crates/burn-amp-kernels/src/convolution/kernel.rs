@@ -1,0 +1,95 @@
+//! The weight gradient as a product whose rows are split into parts.
+
+use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
+use burn_cubecl::{
+    CubeRuntime,
+    kernel::{
+        cast, into_contiguous,
+        matmul::{MatmulStrategy, matmul},
+    },
+    ops::{permute, reshape},
+    tensor::CubeTensor,
+};
+
+use super::windows::windows;
+use crate::weight_product::column_sums_of;
+
+/// The fewest rows for which parts pay: with fewer, a kernel takes microseconds either way.
+const FEWEST_ROWS: usize = 4096;
+/// The tiles of results, of all parts together, that keep every multiprocessor of a large device busy.
+const TILES: usize = 512;
+/// The tiles above which a product needs no parts.
+const ENOUGH_TILES: usize = 128;
+/// The length and the width of a tile.
+const TILE: usize = 64;
+/// The most parts: their sums are read at once.
+const MOST_PARTS: usize = 4096;
+
+/// Returns the gradient, or `None` if its rows need no parts or its dtype is none for a product in low precision.
+pub(super) fn weight_gradient<R: CubeRuntime>(
+    x: &CubeTensor<R>,
+    weight: &Shape,
+    grad: &CubeTensor<R>,
+    options: &ConvOptions<2>,
+) -> Option<CubeTensor<R>> {
+    let dtype = grad.dtype;
+    if options.groups != 1 || dtype != x.dtype || !matches!(dtype, DType::F16 | DType::BF16) {
+        return None;
+    }
+    let [filters, channels, height, width] = weight.dims();
+    let [batch, _, rows, columns] = grad.shape().dims();
+    let (places, window) = (rows * columns, height * width * channels);
+    let parts = parts(batch, places, [filters, window])?;
+
+    let is_one_element = height * width == 1
+        && options.stride == [1, 1]
+        && x.shape().as_slice()[2..] == [rows, columns];
+    let x = match is_one_element {
+        true => channels_last(x),
+        false => windows(&channels_last(x), [height, width], [rows, columns], options),
+    };
+    let length = batch * places / parts;
+    let x = reshape(x, Shape::new([parts, length, window]));
+    let grad = reshape(channels_last(grad), Shape::new([parts, length, filters]));
+    let grad = permute(grad, &[0, 2, 1]);
+    let sums = matmul(grad, x, None, MatmulStrategy::default(), DType::F32).ok()?;
+    let sums = column_sums_of(&reshape(sums, Shape::new([parts, filters * window])))?;
+    let gradient = reshape(
+        cast(sums, dtype),
+        Shape::new([filters, height, width, channels]),
+    );
+    Some(permute(gradient, &[0, 3, 1, 2]))
+}
+
+/// The number of parts: whole images each, as few as fill a device; `None` if one is enough.
+fn parts(batch: usize, places: usize, [filters, window]: [usize; 2]) -> Option<usize> {
+    let tiles = filters.div_ceil(TILE) * window.div_ceil(TILE);
+    if batch * places < FEWEST_ROWS || tiles >= ENOUGH_TILES {
+        return None;
+    }
+    let divisors = (2..=batch.min(MOST_PARTS)).filter(|parts| batch.is_multiple_of(*parts));
+    let (enough, fewer): (Vec<_>, Vec<_>) = divisors.partition(|parts| parts * tiles >= TILES);
+    enough.first().or(fewer.last()).copied()
+}
+
+/// The images with their channels last in memory, as `[batch, height, width, channels]`.
+fn channels_last<R: CubeRuntime>(images: &CubeTensor<R>) -> CubeTensor<R> {
+    into_contiguous(permute(images.clone(), &[0, 2, 3, 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn parts_are_whole_images_and_as_few_as_fill_a_device() {
+        // The layers of ResNet-50 at a batch of 128: 64 filters of 1 × 1 over 256 channels; 3 × 3; the last ones.
+        assert_eq!(parts(128, 56 * 56, [64, 256]), Some(128));
+        assert_eq!(parts(128, 28 * 28, [128, 9 * 128]), Some(16));
+        assert_eq!(parts(128, 14 * 14, [256, 1024]), Some(8));
+        assert_eq!(parts(128, 7 * 7, [512, 2048]), None);
+        assert_eq!(parts(1, 1000 * 1000, [64, 64]), None);
+        assert_eq!(parts(8, 16 * 16, [64, 64]), None);
+        assert_eq!(parts(7, 1000, [1, 1]), Some(7));
+    }
+}
