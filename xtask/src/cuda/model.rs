@@ -151,7 +151,7 @@ mod tests {
     fn the_figures_of_the_repository_are_complete() {
         assert_eq!(Device::read("h200").unwrap().name, "H200 SXM");
         let text = fs::read_to_string(workspace::root().join(DEVICES)).unwrap();
-        let error = Device::parse(&text.replace("\"cast\" = 0.85", ""), "h200").unwrap_err();
+        let error = Device::parse(&text.replace("\"cast\" = 0.15", ""), "h200").unwrap_err();
         assert_eq!(error.to_string(), "`cast` is missing");
     }
 
