@@ -3,6 +3,7 @@
 pub use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use burn::{
+    backend::{Autodiff, Flex, autodiff::checkpoint::strategy},
     grad_clipping::GradientClippingConfig,
     module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param},
     nn::{
@@ -40,7 +41,7 @@ pub use burn_amp::{
         OptimizerConfig,
     },
     scaling::{Outcome, name_parameters},
-    storage_dtype,
+    storage_dtype, thresholds,
 };
 pub use burn_backend::{
     BoolDType, IntDType, Scalar, Slice, get_device_settings, read_sync,

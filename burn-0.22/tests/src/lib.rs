@@ -4,21 +4,32 @@
 pub mod cases;
 
 pub mod computed;
+#[cfg(not(cube_kernels))]
+#[path = "random/few.rs"]
+pub mod few;
 pub mod near;
+#[cfg(not(cube_kernels))]
+#[path = "../../../tests/src/random/mod.rs"]
+pub mod random;
 
 /// What the cases and the tests of kernels name.
 pub mod prelude {
     pub use std::panic::{AssertUnwindSafe, catch_unwind};
 
     pub use burn_amp::config::DynamicLossScale;
-    pub use burn_amp_core::{Op, Outcome, Precision};
+    pub use burn_amp_core::{Class, Op, Outcome, Precision};
+    #[cfg(not(cube_kernels))]
+    pub use burn_amp_decorator::thresholds;
     pub use burn_amp_kernels::AmpBackend;
+    pub use burn_autodiff::{Autodiff, checkpoint::strategy};
     pub use burn_backend::ops::{BoolTensorOps, FloatTensorOps};
     pub use burn_backend::{
-        AutodiffBackend, Backend, BoolDType, DType, FloatDType, IntDType, Scalar, Shape, Slice,
-        TensorData, TensorMetadata, get_device_settings, read_sync,
+        AutodiffBackend, Backend, BoolDType, DType, Distribution, FloatDType, IntDType, Scalar,
+        Shape, Slice, TensorData, TensorMetadata, get_device_settings, read_sync,
         tensor::{BoolTensor, Device, FloatTensor, IndexingUpdateOp, IntTensor, QuantizedTensor},
     };
+    #[cfg(not(cube_kernels))]
+    pub use burn_flex::Flex;
 
     pub use crate::{
         AmpAutodiff, Plain, PlainAutodiff, References,

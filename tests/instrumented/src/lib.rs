@@ -10,6 +10,7 @@ mod ops;
 
 use std::{fmt::Debug, marker::PhantomData};
 
+#[cfg(not(burn_0_22))]
 use burn_amp::extend::{AmpTensor, Amped};
 use burn_amp_core::Op;
 use burn_amp_kernels::{
@@ -89,12 +90,17 @@ pub struct Instrumented<B, I>(PhantomData<(B, I)>);
 impl<B: AmpBackend, I: Instrument<B>> BackendTypes for Instrumented<B, I> {
     type Device = B::Device;
     type FloatTensorPrimitive = B::FloatTensorPrimitive;
-    type FloatElem = B::FloatElem;
     type IntTensorPrimitive = B::IntTensorPrimitive;
-    type IntElem = B::IntElem;
     type BoolTensorPrimitive = B::BoolTensorPrimitive;
-    type BoolElem = B::BoolElem;
     type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
+    #[cfg(not(burn_0_22))]
+    type FloatElem = B::FloatElem;
+    #[cfg(not(burn_0_22))]
+    type IntElem = B::IntElem;
+    #[cfg(not(burn_0_22))]
+    type BoolElem = B::BoolElem;
+    #[cfg(burn_0_22)]
+    type GraphPrimitive = B::GraphPrimitive;
 }
 
 impl<B: AmpBackend, I: Instrument<B>> Backend for Instrumented<B, I> {
@@ -117,6 +123,18 @@ impl<B: AmpBackend, I: Instrument<B>> Backend for Instrumented<B, I> {
     fn device_count(type_id: u16) -> usize {
         B::device_count(type_id)
     }
+
+    #[cfg(burn_0_22)]
+    fn flush(device: &Self::Device) -> Result<(), burn_backend::ExecutionError> {
+        B::flush(device)
+    }
+}
+
+/// With the provided methods: no test trains on several devices.
+#[cfg(burn_0_22)]
+impl<B: AmpBackend, I: Instrument<B>> burn_backend::distributed::DistributedOps<Self>
+    for Instrumented<B, I>
+{
 }
 
 /// An instrument sees ops one by one, so that none of them is fused as far as `Amp` knows.
@@ -143,6 +161,7 @@ impl<B: AmpBackend, I: Instrument<B>> AmpBackend for Instrumented<B, I> {
 }
 
 /// Over `Amp`, so that it can name parameters.
+#[cfg(not(burn_0_22))]
 impl<B, I> Amped for Instrumented<B, I>
 where
     B: Amped + AmpBackend + Backend<FloatTensorPrimitive = AmpTensor<B::Plain, B::Graph>>,

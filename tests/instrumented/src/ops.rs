@@ -100,7 +100,11 @@ macro_rules! values {
 /// Converts an operand to the type that the inner backend expects. A macro for the same reason as [`values!`].
 macro_rules! inner {
     ([QuantizationParametersPrimitive], $x:ident) => {
-        QuantizationParametersPrimitive { scales: $x.scales }
+        QuantizationParametersPrimitive {
+            scales: $x.scales,
+            #[cfg(burn_0_22)]
+            global: $x.global,
+        }
     };
     ($kind:tt, $x:ident) => {
         $x

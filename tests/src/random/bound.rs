@@ -253,7 +253,7 @@ fn larger(x: f64, y: f64) -> f64 {
 
 /// The distance of two tensors: the root of the sum of squares, and the largest.
 fn distance(found: &TensorData, exact: &TensorData) -> [f64; 2] {
-    if found.shape != exact.shape {
+    if shape_of(found) != shape_of(exact) {
         return [f64::NAN; 2];
     }
     norm(

@@ -3,8 +3,6 @@
 //! A program grows step by step. A step is proposed at random, and kept if its operands fit and its exact values stay
 //! in a range in which F16 makes sense: they are computed in F64 as the program grows.
 
-use burn::backend::Autodiff;
-
 use super::all::*;
 use super::{by_hand::ByHand, motif, propose};
 

@@ -4,6 +4,7 @@
     reason = "a program has a few layers, and `Module` is not derived for boxes"
 )]
 
+#[cfg(not(burn_0_22))]
 use burn::nn::{
     self,
     conv::{
@@ -14,6 +15,12 @@ use burn::nn::{
 
 use super::all::*;
 use super::shape::windows;
+
+#[cfg(burn_0_22)]
+#[path = "../../../burn-0.22/tests/src/random/layers.rs"]
+mod composed;
+#[cfg(burn_0_22)]
+pub use composed::Layer;
 
 /// Declares the layers from rows `Name [sizes] { other numbers } [ranks] shape => module = configuration => result`.
 ///
@@ -37,6 +44,7 @@ macro_rules! layers {
         }
 
         /// A layer. The variants are those of [`LayerSpec`].
+        #[cfg(not(burn_0_22))]
         #[derive(Module, Debug)]
         pub enum Layer<B: Backend> {
             $($name($module),)*
@@ -55,6 +63,17 @@ macro_rules! layers {
                 }
             }
 
+            /// The sizes of tensors.
+            pub fn sizes(&mut self) -> Vec<&mut usize> {
+                match self {
+                    $(Self::$name { $($size,)* .. } => vec![$($size),*],)*
+                }
+            }
+        }
+
+        #[cfg(not(burn_0_22))]
+        #[allow(unused_variables, reason = "no layer needs all its numbers everywhere")]
+        impl LayerSpec {
             /// Makes the layer; its parameters are drawn with `seed`.
             pub fn init<B: Backend>(self, to: &Setting<B>, seed: u64) -> Layer<B> {
                 // Burn draws parameters before they are replaced.
@@ -64,20 +83,14 @@ macro_rules! layers {
                         Layer::$name($config.init(&to.device))
                     })*
                 };
-                layer.map(&mut Draw {
+                layer.map(&mut super::draw::Draw {
                     rng: Rng::new(seed),
                     to: to.clone(),
                 })
             }
-
-            /// The sizes of tensors.
-            pub fn sizes(&mut self) -> Vec<&mut usize> {
-                match self {
-                    $(Self::$name { $($size,)* .. } => vec![$($size),*],)*
-                }
-            }
         }
 
+        #[cfg(not(burn_0_22))]
         impl<B: AutodiffBackend> Layer<B> {
             /// Runs the layer.
             pub fn forward(&self, $x: FloatTensor<B>) -> FloatTensor<B> {

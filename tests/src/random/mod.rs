@@ -23,12 +23,14 @@
 
 pub mod bound;
 pub mod by_hand;
+#[cfg(not(burn_0_22))]
 mod draw;
 pub mod elementwise;
 pub mod generate;
 pub mod layers;
 pub mod limits;
 pub mod literal;
+#[cfg_attr(burn_0_22, path = "../../../burn-0.22/tests/src/random/model.rs")]
 pub mod model;
 mod motif;
 pub mod movement;
@@ -44,6 +46,7 @@ pub mod run;
 pub mod setting;
 pub mod shape;
 pub mod shrink;
+#[cfg_attr(burn_0_22, path = "../../../burn-0.22/tests/src/random/subject.rs")]
 pub mod subject;
 pub mod table;
 mod uses;
@@ -53,15 +56,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What most of these files name.
 mod all {
     pub(super) use super::{
-        draw::Draw,
         elementwise::Elementwise,
         generate::Growing,
         layers::{Layer, LayerSpec},
         limits::Limits,
         literal::Literal,
-        model::{
-            LEARNING_RATE, Model, Reader, Renewed, Stepper, Unscale, leaf_seed, stepper, values,
-        },
+        model::{LEARNING_RATE, Model, Stepper, leaf_seed, values},
         movement::Movement,
         oracle::{Failure, Verdict, caught},
         outcome::{Circumstances, Outcome},
@@ -75,6 +75,8 @@ mod all {
         table::{Text, table},
         uses::{is_last, last_uses},
     };
+    pub(super) use burn_amp_kernels::names::{self, shape_of};
+
     pub(super) use crate::prelude::*;
 }
 

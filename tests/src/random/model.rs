@@ -77,11 +77,27 @@ fn parameters<B: Backend, const D: usize>(
     leaves.map(parameter).collect()
 }
 
-/// The gradients of a module's parameters, or their values.
-pub struct Reader<'a, B: AutodiffBackend> {
-    /// The gradients to read; `None` reads the values.
-    pub grads: Option<&'a B::Gradients>,
-    pub data: Vec<Option<TensorData>>,
+impl<B: AutodiffBackend> Model<B> {
+    /// The gradients of all parameters, or their values if no gradients are given.
+    pub fn parameters(&self, grads: Option<&B::Gradients>) -> Vec<Option<TensorData>> {
+        let mut reader = Reader::<B> {
+            grads,
+            data: vec![],
+        };
+        self.visit(&mut reader);
+        reader.data
+    }
+
+    /// The same values as new leaves.
+    pub fn renewed(self) -> Self {
+        self.map(&mut Renewed)
+    }
+}
+
+/// Reads the gradients of a module's parameters, or their values.
+struct Reader<'a, B: AutodiffBackend> {
+    grads: Option<&'a B::Gradients>,
+    data: Vec<Option<TensorData>>,
 }
 
 impl<B: AutodiffBackend> ModuleVisitor<B> for Reader<'_, B> {
@@ -97,7 +113,7 @@ impl<B: AutodiffBackend> ModuleVisitor<B> for Reader<'_, B> {
 }
 
 /// Makes new leaves of a module's parameters.
-pub struct Renewed;
+struct Renewed;
 
 impl<B: AutodiffBackend> ModuleMapper<B> for Renewed {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {

@@ -1,8 +1,6 @@
 //! Groups of steps that programs often have, and of which burn-amp defers a part: norms by hand, scaled and masked
 //! softmaxes, chains of factors, residual sums.
 
-use burn_amp::thresholds::LONGEST;
-
 use super::all::*;
 use super::{
     elementwise::Elementwise as E,
@@ -96,7 +94,9 @@ fn factor(growing: &mut Growing, x: usize) -> Option<usize> {
 /// `(x - m) * s / t + b`, with a ReLU or not, of any length up to more than is recomputed.
 fn chain(growing: &mut Growing) -> Option<usize> {
     let mut x = low(growing)?;
-    let length = growing.rng.pick(&[1, 1, 2, 3, 4, usize::from(LONGEST) + 1]);
+    let length = growing
+        .rng
+        .pick(&[1, 1, 2, 3, 4, usize::from(thresholds::LONGEST) + 1]);
     for _ in 0..length {
         let value = scalar(&mut growing.rng);
         let op = growing.rng.pick(&[

@@ -85,7 +85,7 @@ table! {
     };
     SelectAdd [x, y] (dim: usize, seed: u64) other_dims(x, y, dim) => {
         let indices = to.indices(vec![y.shape()[dim]], x.shape()[dim], seed);
-        B::float_select_add(x, dim, indices, y)
+        names::select_add::<B>(x, dim, indices, y)
     };
     Gather [x] (dim: usize, len: usize, seed: u64) resized(&along(x, dim)?, dim, len) => {
         let mut shape = x.shape().to_vec();
@@ -94,7 +94,7 @@ table! {
     };
     ScatterAdd [x, y] (dim: usize, seed: u64) other_dims(x, y, dim) => {
         let indices = to.indices(y.shape().to_vec(), x.shape()[dim], seed);
-        B::float_scatter_add(dim, x, indices, y)
+        names::scatter_add::<B>(dim, x, indices, y)
     };
     ScatterNd [x, y] (seed: u64) other_dims(x, y, 0) => {
         // Different places, because Burn adds to one place in any order.

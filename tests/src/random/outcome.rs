@@ -1,6 +1,6 @@
 //! What a program computed, and what may differ between two runs.
 
-use burn::tensor::TensorData;
+use burn_backend::TensorData;
 
 /// What a program computed: each value that it read, the gradients and the parameters, with their names.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,7 @@
 //! What a printed program uses.
 
 pub use burn_amp::full_precision;
+pub use burn_amp_kernels::names;
 pub use burn_backend::{
     Distribution, FloatDType, Scalar, Shape, Slice, TensorMetadata,
     backend::AutodiffBackend,

@@ -1,9 +1,12 @@
 //! Runs a program on a backend.
 
-use burn::tensor::Transaction;
+use burn_backend::ops::{TransactionOps, TransactionPrimitive};
 
 use super::all::*;
-use super::by_hand::{Scope, within};
+use super::{
+    by_hand::{Scope, within},
+    subject::in_full_precision,
+};
 
 /// The passes whose gradients may overflow in a row before a run gives up.
 const MOST_OVERFLOWS: usize = 40;
@@ -37,7 +40,7 @@ pub fn run<S: Subject>(program: &Program, circumstances: &Circumstances) -> Outc
                 break passed;
             }
             // In Burn 0.21.0, the second loss of two that share a parameter has no graph if both had passes before.
-            model = model.map(&mut Renewed);
+            model = model.renewed();
             overflows += 1;
             if overflows == MOST_OVERFLOWS {
                 outcome.overflowed = true;
@@ -73,7 +76,7 @@ impl<S: Subject> Pass<'_, S> {
     fn run(
         mut self,
         mut model: Model<S::B>,
-        optimizer: &mut Option<super::model::Stepper<S::B>>,
+        optimizer: &mut Option<Stepper<S::B>>,
     ) -> (Model<S::B>, Option<Outcome>) {
         let (leaves, mut values) = self.forward(&model);
         let mut passes = Vec::new();
@@ -101,12 +104,7 @@ impl<S: Subject> Pass<'_, S> {
                 let grads = S::parameters(grads, &old, *scale);
                 model = S::step(step, model, grads);
             }
-            let mut reader = Reader::<S::B> {
-                grads: None,
-                data: vec![],
-            };
-            model.visit(&mut reader);
-            for (i, data) in reader.data.into_iter().enumerate() {
+            for (i, data) in model.parameters(None).into_iter().enumerate() {
                 if let Some(data) = data {
                     self.note(format!("parameter {i} after the step"), data);
                 }
@@ -157,7 +155,7 @@ impl<S: Subject> Pass<'_, S> {
             let operands = operands.collect();
             let call = || step.op.call(&model.layers, operands, &self.to);
             let value = if step.full_precision {
-                burn_amp::full_precision(|| within(Scope::Exact, call))
+                in_full_precision(|| within(Scope::Exact, call))
             } else {
                 call()
             };
@@ -199,12 +197,7 @@ impl<S: Subject> Pass<'_, S> {
                 gradient,
             ));
         }
-        let mut reader = Reader::<S::B> {
-            grads: Some(grads),
-            data: vec![],
-        };
-        model.visit(&mut reader);
-        for (i, gradient) in reader.data.into_iter().enumerate() {
+        for (i, gradient) in model.parameters(Some(grads)).into_iter().enumerate() {
             all.push((
                 format!("gradient of parameter {i} by root {root}"),
                 gradient,
@@ -219,7 +212,7 @@ impl<S: Subject> Pass<'_, S> {
                         .iter::<f64>()
                         .map(|x| x / scale)
                         .collect::<Vec<_>>();
-                    TensorData::new(values, gradient.shape)
+                    TensorData::new(values, shape_of(&gradient))
                 }
                 None => TensorData::new(Vec::<f32>::new(), [0]),
             };
@@ -228,8 +221,7 @@ impl<S: Subject> Pass<'_, S> {
     }
 
     fn read_late(&mut self, values: &mut Values<S::B>) {
-        let mut together = Vec::new();
-        let mut transaction = Transaction::<S::B>::default();
+        let (mut together, mut read) = (Vec::new(), Vec::new());
         for (place, step) in self.program.steps.iter().enumerate() {
             let number = self.program.leaves.len() + place;
             match step.read {
@@ -241,12 +233,14 @@ impl<S: Subject> Pass<'_, S> {
                 Read::Together => {
                     let value = values[number].take().expect("a value that is read is kept");
                     together.push(self.program.value_name(number));
-                    transaction = transaction.register(tensor::<S::B>(value));
+                    read.push(value);
                 }
             }
         }
         if !together.is_empty() {
-            for (name, data) in together.into_iter().zip(transaction.execute()) {
+            let read = TransactionPrimitive::<S::B>::new(read, vec![], vec![], vec![]);
+            let read = read_sync(S::B::tr_execute(read)).expect("the backend computes");
+            for (name, data) in together.into_iter().zip(read.read_floats) {
                 self.note(name, data);
             }
         }
@@ -277,11 +271,7 @@ fn disturb<B: AutodiffBackend>(to: &Setting<B>) {
     B::grad(&x, &grads).map(data::<B::InnerBackend>);
 }
 
-fn tensor<B: Backend>(x: FloatTensor<B>) -> Tensor<B, 1> {
-    Tensor::from_primitive(TensorPrimitive::Float(x))
-}
-
 /// Reads a tensor.
 pub fn data<B: Backend>(x: FloatTensor<B>) -> TensorData {
-    tensor::<B>(x).into_data()
+    read_sync(B::float_into_data(x)).expect("the backend computes")
 }

@@ -2,17 +2,18 @@
 
 use std::marker::PhantomData;
 
-use burn::backend::{
-    Autodiff,
-    autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing},
-};
 use burn_amp::{
     Amp,
     scaling::{Gradients, Outcome as PassOutcome, own_loss_scale},
 };
 
+use strategy::{BalancedCheckpointing, CheckpointStrategy, NoCheckpointing};
+
 use super::all::*;
-use super::by_hand::{self, Scope, Uses};
+use super::{
+    by_hand::{self, Scope, Uses},
+    model::{Unscale, stepper},
+};
 
 /// A backend, and what is particular about it.
 pub trait Subject {
@@ -176,6 +177,11 @@ pub trait Tested: ConfigSource + Clone + std::fmt::Debug + Default {
 
     /// Whether the optimizer steps all parameters together.
     const STEPS_TOGETHER: bool = true;
+
+    /// Whether programs of this process can run under the policy.
+    fn is_in_force() -> bool {
+        true
+    }
 }
 
 /// F16 with a loss scale that starts at once, so that a run does not depend on those before it.
@@ -225,6 +231,11 @@ impl Tested for Bf16 {}
 impl Tested for F16 {}
 impl Tested for F16OnDevice {
     const CHECKS_LATE: bool = true;
+}
+
+/// Runs a function in which all ops compute in F32.
+pub fn in_full_precision<T>(function: impl FnOnce() -> T) -> T {
+    burn_amp::full_precision(function)
 }
 
 /// The strategy under which a checkpointed program runs.

@@ -1,7 +1,7 @@
 //! One call of an op: what the policy needs to know about the operands, and the dtypes that it decides.
 
-use burn::backend::Flex;
 use burn_amp_core::{Casts, Operands, scalar};
+use burn_amp_kernels::names::shape_of;
 
 use crate::prelude::*;
 
@@ -152,7 +152,10 @@ pub(super) fn with_errors(
     };
     let values = exact.iter().zip(in_low.iter()).map(with_error);
     let values: Vec<f64> = values.collect();
-    Flex::float_from_data(TensorData::new(values, exact.shape), &Default::default())
+    Flex::float_from_data(
+        TensorData::new(values, shape_of(&exact)),
+        &Default::default(),
+    )
 }
 
 /// The result of an op, rounded to the dtype in which the policy stores it.

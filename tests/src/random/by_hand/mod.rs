@@ -20,8 +20,8 @@ mod uses;
 
 use std::{cell::RefCell, cmp::Ordering};
 
-use burn::backend::Flex;
 use burn_amp_core::{Policy, scalar};
+use burn_amp_kernels::names::shape_of;
 use burn_backend::{BackendTypes, DTypeUsageSet};
 
 use crate::prelude::*;
@@ -162,17 +162,35 @@ impl TensorMetadata for Rounded {
     fn rank(&self) -> usize {
         self.values.rank()
     }
+
+    #[cfg(burn_0_22)]
+    type Device = <Flex as BackendTypes>::Device;
+
+    #[cfg(burn_0_22)]
+    fn device(&self) -> Self::Device {
+        self.values.device()
+    }
+
+    #[cfg(burn_0_22)]
+    fn can_mut(&self) -> bool {
+        self.values.can_mut()
+    }
 }
 
 impl BackendTypes for ByHand {
     type Device = <Flex as BackendTypes>::Device;
     type FloatTensorPrimitive = Rounded;
-    type FloatElem = f32;
     type IntTensorPrimitive = IntTensor<Flex>;
-    type IntElem = <Flex as BackendTypes>::IntElem;
     type BoolTensorPrimitive = BoolTensor<Flex>;
-    type BoolElem = <Flex as BackendTypes>::BoolElem;
     type QuantizedTensorPrimitive = QuantizedTensor<Flex>;
+    #[cfg(not(burn_0_22))]
+    type FloatElem = f32;
+    #[cfg(not(burn_0_22))]
+    type IntElem = <Flex as BackendTypes>::IntElem;
+    #[cfg(not(burn_0_22))]
+    type BoolElem = <Flex as BackendTypes>::BoolElem;
+    #[cfg(burn_0_22)]
+    type GraphPrimitive = <Flex as BackendTypes>::GraphPrimitive;
 }
 
 impl Backend for ByHand {
@@ -191,7 +209,16 @@ impl Backend for ByHand {
     fn device_count(type_id: u16) -> usize {
         Flex::device_count(type_id)
     }
+
+    #[cfg(burn_0_22)]
+    fn flush(device: &Self::Device) -> Result<(), burn_backend::ExecutionError> {
+        Flex::flush(device)
+    }
 }
+
+/// With the provided methods: a program has one device.
+#[cfg(burn_0_22)]
+impl burn_backend::distributed::DistributedOps<Self> for ByHand {}
 
 /// The dtype of the policy as Burn's.
 fn float(dtype: Precision) -> FloatDType {
@@ -271,7 +298,7 @@ fn rounded(values: FloatTensor<Flex>, to: Precision) -> FloatTensor<Flex> {
             return values;
         };
         let data = values.into_data();
-        let (shape, values) = (data.shape.clone(), data.into_vec::<f64>().expect("F64"));
+        let (shape, values) = (shape_of(&data), data.iter::<f64>().collect::<Vec<_>>());
         let round = |x: f64, is_up: bool| {
             if is_up {
                 scalar::ceil(x, to)

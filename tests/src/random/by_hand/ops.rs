@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use burn::backend::Flex;
 use burn_amp_core::{
     activation_ops, bool_tensor_ops, float_tensor_ops, int_tensor_ops, module_ops, q_tensor_ops,
 };
 use burn_backend::{
-    ExecutionError,
+    ExecutionError, TensorPrimitive,
     ops::*,
     quantization::{QuantScheme, QuantizationParametersPrimitive},
 };
@@ -144,4 +143,4 @@ impl QTensorOps<Self> for ByHand {
 impl TransactionOps<Self> for ByHand {}
 
 /// With this empty `impl`, the backend uses burn-amp's reference code instead of its kernels.
-impl burn_amp::AmpBackend for ByHand {}
+impl AmpBackend for ByHand {}

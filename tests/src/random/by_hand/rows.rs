@@ -82,6 +82,8 @@ macro_rules! operand {
     ([QuantizationParametersPrimitive], $x:ident, $casts:ident) => {
         QuantizationParametersPrimitive::<Flex> {
             scales: $x.scales.values,
+            #[cfg(burn_0_22)]
+            global: $x.global.map(|x| x.values),
         }
     };
     ($kind:tt, $x:ident, $casts:ident) => {
@@ -106,6 +108,8 @@ macro_rules! in_low {
     ([QuantizationParametersPrimitive], $x:ident, $low:ident) => {
         QuantizationParametersPrimitive::<Flex> {
             scales: $x.scales.clone(),
+            #[cfg(burn_0_22)]
+            global: $x.global.clone(),
         }
     };
     ($kind:tt, $x:ident, $low:ident) => {

@@ -1,7 +1,5 @@
 //! Autodiff over casts by hand, in which each use of a tensor casts it.
 
-use burn::backend::Autodiff;
-
 use crate::prelude::*;
 use instrumented::{Instrument, Instrumented, Value};
 

@@ -6,15 +6,13 @@
 mod moves;
 mod reductions;
 
-use burn_amp::thresholds::{SMALL, WORTH_WAITING};
-
 use super::{elementwise::Elementwise as E, movement::Movement as M, reduction::Reduction as R};
 use crate::random::all::*;
 
 /// The sizes from which the shapes of a program are made; few, so that shapes fit each other.
 pub fn sizes(rng: &mut Rng, limits: Limits) -> Vec<usize> {
     // A square of this size may just wait for its readers.
-    let square = WORTH_WAITING.isqrt();
+    let square = thresholds::WORTH_WAITING.isqrt();
     let main = rng.pick(&[
         8,
         square / 2,
@@ -29,9 +27,9 @@ pub fn sizes(rng: &mut Rng, limits: Limits) -> Vec<usize> {
         square - 1,
         square,
         square + 1,
-        SMALL - 1,
-        SMALL,
-        SMALL + 1,
+        thresholds::SMALL - 1,
+        thresholds::SMALL,
+        thresholds::SMALL + 1,
         2 * square,
     ];
     let all: Vec<usize> = [1, 2, 3, 4, 7, 8, 12].into_iter().chain(around).collect();
