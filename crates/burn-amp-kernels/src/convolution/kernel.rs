@@ -1,17 +1,20 @@
 //! The weight gradient as a product whose rows are split into parts.
 
-use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
+use std::ops::Range;
+
+use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{
     CubeRuntime,
     kernel::{
         cast, into_contiguous,
         matmul::{MatmulStrategy, matmul},
+        slice,
     },
-    ops::{permute, reshape},
+    ops::{numeric::add, permute, reshape},
     tensor::CubeTensor,
 };
 
-use super::windows::windows;
+use super::{WeightGradient, windows::windows};
 use crate::weight_product::column_sums_of;
 
 /// The fewest rows for which parts pay: with fewer, a kernel takes microseconds either way.
@@ -30,7 +33,10 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     x: &CubeTensor<R>,
     weight: &Shape,
     grad: &CubeTensor<R>,
-    options: &ConvOptions<2>,
+    WeightGradient {
+        options,
+        window_bytes,
+    }: &WeightGradient,
 ) -> Option<CubeTensor<R>> {
     let dtype = grad.dtype;
     if options.groups != 1 || dtype != x.dtype || !matches!(dtype, DType::F16 | DType::BF16) {
@@ -40,25 +46,62 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     let [batch, _, rows, columns] = grad.shape().dims();
     let (places, window) = (rows * columns, height * width * channels);
     let parts = parts(batch, places, [filters, window])?;
-
     let is_one_element = height * width == 1
         && options.stride == [1, 1]
         && x.shape().as_slice()[2..] == [rows, columns];
-    let x = match is_one_element {
-        true => channels_last(x),
-        false => windows(&channels_last(x), [height, width], [rows, columns], options),
+    let chunks = match is_one_element {
+        true => 1,
+        false => chunks(parts, batch * places * window * dtype.size(), *window_bytes),
     };
+
+    let (images, grad) = (channels_last(x), channels_last(grad));
+    let [_, image_height, image_width, _] = images.shape().dims();
     let length = batch * places / parts;
-    let x = reshape(x, Shape::new([parts, length, window]));
-    let grad = reshape(channels_last(grad), Shape::new([parts, length, filters]));
-    let grad = permute(grad, &[0, 2, 1]);
-    let sums = matmul(grad, x, None, MatmulStrategy::default(), DType::F32).ok()?;
-    let sums = column_sums_of(&reshape(sums, Shape::new([parts, filters * window])))?;
-    let gradient = reshape(
-        cast(sums, dtype),
-        Shape::new([filters, height, width, channels]),
-    );
+    let mut total = None;
+    for chunk in 0..chunks {
+        let of = chunk * batch / chunks..(chunk + 1) * batch / chunks;
+        let image = [0..image_height, 0..image_width, 0..channels];
+        // A slice that does not begin where a device can address it is a copy, with rows as the device likes them.
+        let images = slice(images.clone(), &with_first(of.clone(), image));
+        let images = into_contiguous(images);
+        let x = match is_one_element {
+            true => images,
+            false => windows(&images, [height, width], [rows, columns], options),
+        };
+        let grad = slice(
+            grad.clone(),
+            &with_first(of, [0..rows, 0..columns, 0..filters]),
+        );
+        let in_parts = |tensor, row| reshape(tensor, Shape::new([parts / chunks, length, row]));
+        let grad = permute(in_parts(grad, filters), &[0, 2, 1]);
+        let sums = matmul(
+            grad,
+            in_parts(x, window),
+            None,
+            MatmulStrategy::default(),
+            DType::F32,
+        );
+        let sums = reshape(sums.ok()?, Shape::new([parts / chunks, filters * window]));
+        let sums = column_sums_of(&sums)?;
+        total = Some(match total {
+            Some(total) => add(total, sums),
+            None => sums,
+        });
+    }
+    let shape = Shape::new([filters, height, width, channels]);
+    let gradient = reshape(cast(total?, dtype), shape);
     Some(permute(gradient, &[0, 3, 1, 2]))
+}
+
+fn with_first(first: Range<usize>, [a, b, c]: [Range<usize>; 3]) -> [Range<usize>; 4] {
+    [first, a, b, c]
+}
+
+/// The number of chunks in which windows of so many bytes are written: whole parts each.
+fn chunks(parts: usize, bytes: usize, most: usize) -> usize {
+    let divisors = (1..=parts).filter(|chunks| parts.is_multiple_of(*chunks));
+    let mut enough = divisors.filter(|chunks| bytes / chunks <= most);
+    enough.next().unwrap_or(parts)
 }
 
 /// The number of parts: whole images each, as few as fill a device; `None` if one is enough.
@@ -79,7 +122,7 @@ fn channels_last<R: CubeRuntime>(images: &CubeTensor<R>) -> CubeTensor<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::parts;
+    use super::{chunks, parts};
 
     #[test]
     fn parts_are_whole_images_and_as_few_as_fill_a_device() {
@@ -91,5 +134,14 @@ mod tests {
         assert_eq!(parts(1, 1000 * 1000, [64, 64]), None);
         assert_eq!(parts(8, 16 * 16, [64, 64]), None);
         assert_eq!(parts(7, 1000, [1, 1]), Some(7));
+    }
+
+    #[test]
+    fn chunks_are_whole_parts_that_take_at_most_so_many_bytes() {
+        assert_eq!(chunks(16, 1000, 1000), 1);
+        assert_eq!(chunks(16, 1000, 400), 4);
+        assert_eq!(chunks(6, 1000, 400), 3);
+        assert_eq!(chunks(7, 1000, 400), 7);
+        assert_eq!(chunks(2, 1000, 4), 2);
     }
 }

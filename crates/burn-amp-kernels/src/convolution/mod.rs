@@ -7,7 +7,8 @@
 //! each part is a product of its own, in F32, and the sums of all parts are rounded once.
 //!
 //! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows,
-//! `H W` times the bytes of the input. On other backends, and for gradients with enough tiles, it is Burn's.
+//! `H W` times the bytes of the input, for so many images at a time that they take at most [`WINDOW_BYTES`]. On other
+//! backends, and for gradients with enough tiles, it is Burn's.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
@@ -17,6 +18,9 @@ mod windows;
 use burn_backend::ops::ConvOptions;
 
 use crate::{graph::values, prelude::*};
+
+/// The most bytes of windows at a time, 256 MiB, unless those of one part take more.
+pub const WINDOW_BYTES: usize = 1 << 28;
 
 /// Computes a convolution of images `[batch, channels, height, width]` with a weight `[filters, channels, height, width]`. On
 /// Burn's `Autodiff` it is one node.
@@ -36,7 +40,23 @@ pub fn weight_gradient<B: AmpBackend>(
     grad: FloatTensor<B>,
     options: ConvOptions<2>,
 ) -> FloatTensor<B> {
-    B::run(WeightGradient { options }, [x, weight, grad].into()).one()
+    weight_gradient_within::<B>(x, weight, grad, options, WINDOW_BYTES)
+}
+
+/// The same with so many bytes of windows at a time.
+#[doc(hidden)]
+pub fn weight_gradient_within<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    options: ConvOptions<2>,
+    window_bytes: usize,
+) -> FloatTensor<B> {
+    let gradient = WeightGradient {
+        options,
+        window_bytes,
+    };
+    B::run(gradient, [x, weight, grad].into()).one()
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +113,7 @@ impl<B: AmpBackend> Node<B> for Convolution {
 #[derive(Clone, Debug)]
 struct WeightGradient {
     options: ConvOptions<2>,
+    window_bytes: usize,
 }
 
 impl Kernel for WeightGradient {
@@ -125,7 +146,7 @@ impl Kernel for WeightGradient {
             let [x, weight, grad] = &operands.floats[..] else {
                 unreachable!("the op has three operands");
             };
-            kernel::weight_gradient(x, &weight.shape(), grad, &self.options)
+            kernel::weight_gradient(x, &weight.shape(), grad, self)
         };
         match gradient {
             Some(gradient) => Ok([gradient].into()),

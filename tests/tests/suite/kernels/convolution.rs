@@ -67,6 +67,12 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
+    fn window_bytes(&self, dtype: DType) -> usize {
+        let [batch, _, height, width] = self.output();
+        let window: usize = self.weight()[1..].iter().product();
+        batch * height * width * window * dtype.size()
+    }
+
     /// Whether the gradient is not Burn's own.
     fn has_kernel(&self) -> bool {
         let [batch, _, height, width] = self.output();
@@ -148,15 +154,24 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
             let (images, grad) = (drawn(case.images, 1), drawn(case.output(), 2));
             let (expected, sizes) = case.on_host(&images, &grad);
             let weight = || Plain::float_zeros(case.weight().into(), &here(), dtype.into());
-            for is_last in [false, true] {
+            // In one piece, and two images at a time.
+            let bytes = case.window_bytes(dtype);
+            let at_a_time = [convolution::WINDOW_BYTES, 2 * bytes / case.images[0]];
+            for (is_last, window_bytes) in [false, true].into_iter().zip(at_a_time) {
                 let made = |values: &[f64], shape: [usize; 4]| match is_last {
                     false => tensor(values, &shape, dtype),
                     true => channels_last(values, shape, dtype),
                 };
                 let x = made(&images, case.images);
                 let grad = made(&grad, case.output());
-                let found =
-                    convolution::weight_gradient::<Plain>(x, weight(), grad, case.options());
+                let options = case.options();
+                let found = convolution::weight_gradient_within::<Plain>(
+                    x,
+                    weight(),
+                    grad,
+                    options,
+                    window_bytes,
+                );
                 let what = format!("case {number}, channels last {is_last}, {dtype:?}");
                 assert_eq!(found.dtype(), dtype, "{what}");
                 assert_eq!(found.shape().as_slice(), case.weight(), "{what}");
