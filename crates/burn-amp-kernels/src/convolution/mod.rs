@@ -113,6 +113,7 @@ impl<B: AmpBackend> Node<B> for Convolution {
 #[derive(Clone, Debug)]
 struct WeightGradient {
     options: ConvOptions<2>,
+    #[cfg_attr(not(feature = "cubecl"), allow(dead_code, reason = "for the kernel"))]
     window_bytes: usize,
 }
 

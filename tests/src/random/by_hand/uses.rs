@@ -27,7 +27,9 @@ impl Instrument<Inner> for Use {
     fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, Inner>>) -> Option<Decided> {
         let is_composed = matches!(op, Op::prelu | Op::softmax | Op::layer_norm);
         let mut decided = None;
-        for operand in operands.filter_map(Value::float) {
+        let mut operands: Vec<_> = operands.filter_map(Value::float).collect();
+        let plus_bias = is_product_plus_bias(op, &operands);
+        for operand in &mut operands {
             if is_composed && decided.is_none() {
                 let mut call = Call::new(op);
                 call.float(&operand.primitive);
@@ -35,7 +37,14 @@ impl Instrument<Inner> for Use {
             }
             let cast = decided.as_ref().and_then(|decided| decided.casts.operands);
             let low = cast.filter(|dtype| dtype.is_low()).map(float);
-            *operand = used(operand.clone(), low);
+            **operand = used(operand.clone(), low);
+        }
+        if plus_bias {
+            let mut call = Call::new(Op::float_matmul);
+            operands
+                .iter()
+                .for_each(|operand| call.float(&operand.primitive));
+            decided = Some(call.decide());
         }
         decided
     }
@@ -47,6 +56,22 @@ impl Instrument<Inner> for Use {
             }
         }
     }
+}
+
+/// Whether Burn 0.22 composes `linear` of a product with a weight and this sum, which burn-amp stores as the product is: that of
+/// a tensor in low precision and a row in F32. A sum of other tensors, with the same shapes, may be rounded as well then.
+fn is_product_plus_bias(op: Op, operands: &[&mut FloatTensor<Uses>]) -> bool {
+    let [product, bias] = operands else {
+        return false;
+    };
+    let (sizes, row) = (product.primitive.shape(), bias.primitive.shape());
+    cfg!(burn_0_22)
+        && op == Op::float_add
+        && product.primitive.low().is_some()
+        && bias.primitive.stored == Precision::F32
+        && row.num_dims() == sizes.num_dims()
+        && row.as_slice().last() == sizes.as_slice().last()
+        && Some(&row.num_elements()) == row.as_slice().last()
 }
 
 /// What an op reads of an operand, which it may cast to a dtype in low precision.
