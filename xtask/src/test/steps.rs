@@ -142,7 +142,7 @@ pub const REST: &[Step] = &[
     ),
     Step::new(
         "burn-0.22",
-        "every op of Burn 0.22, and a program, has its own bits through burn-amp at `o0` and is near in BF16 and F16; a program without the patch is told",
+        "every op of Burn 0.22, and a program, has its own bits through burn-amp at `o0` and is near in BF16 and F16; random programs compute what casts by hand compute; a program without the patch is told",
         Task::Check(
             "the tests of burn-0.22, and programs as they are and patched",
             burn_0_22::check,
