@@ -14,18 +14,6 @@ pub struct Model<B: Backend> {
     pub layers: Vec<Layer<B>>,
 }
 
-/// The values of a leaf.
-pub fn values<B: Backend>(leaf: &Leaf, seed: u64, to: &Setting<B>) -> FloatTensor<B> {
-    let noise = to.noise(leaf.shape.clone(), seed);
-    let scaled = B::float_mul_scalar(noise, leaf.scale.into());
-    B::float_add_scalar(scaled, leaf.offset.into())
-}
-
-/// The seed of the leaf of this number.
-pub fn leaf_seed(program: u64, number: usize) -> u64 {
-    Rng::new(program ^ (number as u64 + 1) << 32).bits()
-}
-
 impl<B: Backend> Model<B> {
     /// Makes the parameters of a program.
     pub fn new(program: &Program, to: &Setting<B>) -> Self {

@@ -14,8 +14,7 @@ pub use super::{
     setting::{Mask, Setting},
 };
 use super::{
-    model::values,
-    program::{Leaf, LeafKind},
+    program::{Leaf, LeafKind, values},
     run::data,
 };
 use burn_backend::TensorData;

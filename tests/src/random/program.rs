@@ -29,6 +29,18 @@ pub struct Leaf {
     pub kind: LeafKind,
 }
 
+/// The values of a leaf.
+pub fn values<B: Backend>(leaf: &Leaf, seed: u64, to: &Setting<B>) -> FloatTensor<B> {
+    let noise = to.noise(leaf.shape.clone(), seed);
+    let scaled = B::float_mul_scalar(noise, leaf.scale.into());
+    B::float_add_scalar(scaled, leaf.offset.into())
+}
+
+/// The seed of the leaf of this number.
+pub fn leaf_seed(program: u64, number: usize) -> u64 {
+    Rng::new(program ^ (number as u64 + 1) << 32).bits()
+}
+
 /// What a leaf is for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
