@@ -42,7 +42,7 @@ class Suite:
         end = Clock(min(context.suite_seconds, context.clock.left))
         left = self.left(context)
         # Neighbours share kernels.
-        share = -(-len(left) // self.processes)
+        share = -(-len(left) // self.processes) or 1
         shares = [left[start:start + share] for start in range(0, len(left), share)]
         with ThreadPoolExecutor(self.processes) as pool:
             for _ in pool.map(lambda process: self._run(context, end, process, shares[process]), range(len(shares))):

@@ -6,7 +6,8 @@
 //!
 //! * [`table`], [`elementwise`], [`movement`], [`reduction`]: the ops, each with its shape rule ([`shape`]) and its
 //!   code
-//! * [`layers`], `draw`: layers of burn-nn; [`model`]: the parameters of a program as a module
+//! * [`layers`], `draw`: layers of burn-nn; [`model`]: the parameters of a program as a module. For Burn 0.22, whose modules have
+//!   no backend type, `burn-0.22/tests/src/random` has both, and [`subject`], in its own way
 //! * `propose`, `motif`: what the generator chooses from; [`limits`]: how large programs may be
 //! * [`subject`]: the backends; [`by_hand`]: the one that rounds where the policy casts
 //! * [`outcome`], [`bound`]: what a program computed, and by how much it may be off

@@ -105,9 +105,7 @@ pub fn run(options: &Options) -> Result<()> {
         let mut command = binary.command();
         let process = processes.fetch_add(1, Ordering::Relaxed);
         let cache = caches.path().join(process.to_string());
-        if let Err(error) = with_cache(&mut command, &cache) {
-            println!("without a cache of CubeCL's: {error:#}");
-        }
+        with_cache(&mut command, &cache).expect("the folder was just created");
         stand_in.run_kernels_under(&mut command, &kernels, &log(process));
         command
     };

@@ -36,6 +36,7 @@ pub fn check<P: Tested>() {
             }
         }
     }
+    // 21 of the 200 are.
     assert!(
         8 * unfit < programs,
         "{unfit} of {programs} programs are out of range"

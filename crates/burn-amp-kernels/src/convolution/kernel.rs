@@ -1,7 +1,5 @@
 //! The weight gradient as a product whose rows are split into parts.
 
-use std::ops::Range;
-
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_cubecl::{
     CubeRuntime,
@@ -25,7 +23,7 @@ const TILES: usize = 512;
 const ENOUGH_TILES: usize = 128;
 /// The length and the width of a tile.
 const TILE: usize = 64;
-/// The most parts: their sums are read at once.
+/// The most parts: every device adds the sums of so many in one launch.
 const MOST_PARTS: usize = 4096;
 
 /// Returns the gradient, or `None` if its rows need no parts or its dtype is none for a product in low precision.
@@ -59,19 +57,15 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     let length = batch * places / parts;
     let mut total = None;
     for chunk in 0..chunks {
-        let of = chunk * batch / chunks..(chunk + 1) * batch / chunks;
-        let image = [0..image_height, 0..image_width, 0..channels];
+        let of = || chunk * batch / chunks..(chunk + 1) * batch / chunks;
+        let whole = [of(), 0..image_height, 0..image_width, 0..channels];
         // A slice that does not begin where a device can address it is a copy, with rows as the device likes them.
-        let images = slice(images.clone(), &with_first(of.clone(), image));
-        let images = into_contiguous(images);
+        let images = into_contiguous(slice(images.clone(), &whole));
         let x = match is_one_element {
             true => images,
             false => windows(&images, [height, width], [rows, columns], options),
         };
-        let grad = slice(
-            grad.clone(),
-            &with_first(of, [0..rows, 0..columns, 0..filters]),
-        );
+        let grad = slice(grad.clone(), &[of(), 0..rows, 0..columns, 0..filters]);
         let in_parts = |tensor, row| reshape(tensor, Shape::new([parts / chunks, length, row]));
         let grad = permute(in_parts(grad, filters), &[0, 2, 1]);
         let sums = matmul(
@@ -91,10 +85,6 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     let shape = Shape::new([filters, height, width, channels]);
     let gradient = reshape(cast(total?, dtype), shape);
     Some(permute(gradient, &[0, 3, 1, 2]))
-}
-
-fn with_first(first: Range<usize>, [a, b, c]: [Range<usize>; 3]) -> [Range<usize>; 4] {
-    [first, a, b, c]
 }
 
 /// The number of chunks in which windows of so many bytes are written: whole parts each.
