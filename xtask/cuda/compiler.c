@@ -26,8 +26,9 @@ struct program {
     char log[4096];
 };
 
-// The bytes of a type as CubeCL names it, `float`, `uint32` or `__nv_bfloat16`.
+// The bytes of a type as CubeCL names it: `float`, `__nv_bfloat16`, and `uint32`, which is `uint32_t` in CubeCL 0.11.
 static size_t size_of(const char *type, size_t length) {
+    if (length > 2 && !strncmp(type + length - 2, "_t", 2)) length -= 2;
     static const struct { const char *name; size_t size; } types[] = {
         {"float", 4}, {"double", 8}, {"int", 4}, {"uint", 4}, {"int8", 1}, {"uint8", 1}, {"bool", 1}, {"int16", 2}, {"uint16", 2},
         {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8}, {"__half", 2}, {"__nv_bfloat16", 2},

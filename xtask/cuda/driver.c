@@ -94,6 +94,11 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetUuid_v2(char *uuid, CUdevice device) { (void)device; memset(uuid, 0, 16); return CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device) {
+    (void)device;
+    snprintf(id, (size_t)size, "0000:00:00.0");
+    return CUDA_SUCCESS;
+}
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { (void)device; *bytes = DEVICE_BYTES; return CUDA_SUCCESS; }
 EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     *total = DEVICE_BYTES;
@@ -128,20 +133,27 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name) { (void)error;
 EXPORT CUresult cuGetErrorString(CUresult error, const char **text) { (void)error; *text = "refused by the stand-in driver"; return CUDA_SUCCESS; }
 
 EXPORT CUresult cuStreamCreate(CUhandle *stream, unsigned flags) { (void)flags; *stream = new_handle(); return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamCreateWithPriority(CUhandle *stream, unsigned flags, int priority) { (void)priority; return cuStreamCreate(stream, flags); }
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = *greatest = 0; return CUDA_SUCCESS; }
 EXPORT CUresult cuStreamDestroy_v2(CUhandle stream) { (void)stream; return CUDA_SUCCESS; }
 EXPORT CUresult cuStreamSynchronize(CUhandle stream) { (void)stream; log_line(false, "wait 0"); return CUDA_SUCCESS; }
 EXPORT CUresult cuStreamWaitEvent(CUhandle stream, CUhandle event, unsigned flags) { (void)stream, (void)event, (void)flags; return CUDA_SUCCESS; }
 
-// An event knows how many kernels had been launched when it was recorded.
+// An event knows how many kernels had been launched when it was recorded, and the time that the slow ones took.
 static atomic_ulong launches;
 struct event {
     unsigned long launches;
+    uint64_t nanoseconds;
 };
 
 EXPORT CUresult cuEventCreate(CUhandle *event, unsigned flags) { (void)flags; *event = calloc(1, sizeof(struct event)); return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUhandle event, CUhandle stream) {
     (void)stream;
-    ((struct event *)event)->launches = atomic_load(&launches);
+    *(struct event *)event = (struct event){atomic_load(&launches), clock_of_slow_kernels()};
+    return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUhandle start, CUhandle end) {
+    *milliseconds = (float)(((struct event *)end)->nanoseconds - ((struct event *)start)->nanoseconds) / 1e6f;
     return CUDA_SUCCESS;
 }
 EXPORT CUresult cuEventQuery(CUhandle event) { (void)event; return CUDA_SUCCESS; }

@@ -1,5 +1,6 @@
 //! Law: with Burn 0.22 the graph of an encoder, a residual block, an LSTM and an attention keeps at most 0.44 of the bytes
-//! that it keeps in F32. The heap of the CPU backend is measured.
+//! that it keeps in F32. Of further batches the graph of a model of the zoo keeps at most what it keeps on Burn 0.21, within 5 %. The
+//! heap of the CPU backend is measured.
 
 use std::{env, process::Command};
 
@@ -12,6 +13,7 @@ use burn::{
     tensor::{Device, Distribution, Tensor, activation::relu, module::attention},
 };
 use peak_alloc::PeakAlloc;
+use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -79,10 +81,53 @@ fn bytes() {
     println!("attention: {}", kept([2, 256, 64], attend));
 }
 
-/// The names of the blocks, and the bytes that they keep under a policy.
-fn measured(variable: &str, value: &str) -> Vec<(String, f64)> {
+/// The bytes that the graph of a model keeps after a forward pass, with its batch: the model's own batch so many times.
+struct Kept {
+    batches: usize,
+}
+
+impl Visitor for Kept {
+    type Output = usize;
+
+    fn visit<M: ZooModel>(self, entry: &'static Entry, model: M) -> usize {
+        let device = Device::flex().autodiff();
+        let net = M::TrainNet::init(&model, &device);
+        let draw = Draw::train(self.batches * entry.batch_size(Size::Tiny), 0);
+        let loss = || net.loss(&model.batch(draw, &device));
+        // The first has the low copies of the parameters.
+        let first = loss();
+        let before = HEAP.current_usage();
+        let second = loss();
+        let kept = HEAP.current_usage() - before;
+        drop((first, second));
+        kept
+    }
+}
+
+fn print_bytes_of_the_zoo(batches: usize) {
+    println!();
+    for Entry { name, .. } in ZOO {
+        let kept = zoo::visit(name, Size::Tiny, Kept { batches }).unwrap();
+        println!("{name}: {kept}");
+    }
+}
+
+#[test]
+#[ignore = "the other test runs it, in a process for each policy"]
+fn bytes_of_eight_batches() {
+    print_bytes_of_the_zoo(8);
+}
+
+#[test]
+#[ignore = "the other test runs it, in a process for each policy"]
+fn bytes_of_sixteen_batches() {
+    print_bytes_of_the_zoo(16);
+}
+
+/// The names of blocks or models, and the bytes that they keep under a policy.
+fn measured(test: &str, variable: &str, value: &str) -> Vec<(String, f64)> {
     let output = Command::new(env::current_exe().unwrap())
-        .args(["bytes", "--exact", "--ignored", "--nocapture"])
+        .args([test, "--exact", "--ignored", "--nocapture"])
         .env(variable, value)
         .output()
         .unwrap();
@@ -94,12 +139,49 @@ fn measured(variable: &str, value: &str) -> Vec<(String, f64)> {
 
 #[test]
 fn blocks_keep_half_of_what_they_keep_in_f32() {
-    let f32 = measured("BURN_AMP_PRESET", "o0");
-    let bf16 = measured("BURN_AMP_COMPUTE", "bf16");
+    let f32 = measured("bytes", "BURN_AMP_PRESET", "o0");
+    let bf16 = measured("bytes", "BURN_AMP_COMPUTE", "bf16");
     assert_eq!((bf16.len(), f32.len()), (GOALS.len(), GOALS.len()));
     for (((name, low), (same, full)), (block, goal)) in bf16.into_iter().zip(f32).zip(GOALS) {
         assert_eq!([name.as_str(), same.as_str()], [block; 2]);
         println!("{name}: {low} bytes, {:.2} of F32's", low / full);
         assert!(low <= goal * full, "{name}: {:.2}", low / full);
+    }
+}
+
+/// The bytes that the graph of each model keeps of eight further batches: tensors alone, for the nodes are as many. In
+/// processes of their own, since the graph's tables grow with all that a process computes.
+fn of_further_batches(variable: &str, value: &str) -> Vec<(String, f64)> {
+    let [eight, sixteen] = ["bytes_of_eight_batches", "bytes_of_sixteen_batches"]
+        .map(|test| measured(test, variable, value));
+    assert_eq!([eight.len(), sixteen.len()], [ZOO.len(); 2]);
+    let models = sixteen.into_iter().zip(eight);
+    models
+        .map(|((model, sixteen), (_, eight))| (model, sixteen - eight))
+        .collect()
+}
+
+/// The same on Burn 0.21 in BF16, from the page, which rounds to a KiB.
+fn on_burn_0_21(model: &str) -> f64 {
+    let page = include_str!("../../../book/src/footprint.md");
+    let (_, table) = page.split_once("## Kept of each further batch").unwrap();
+    let mut rows = table.lines().map(|line| line.split('|').map(str::trim));
+    let mut row = rows.find(|row| row.clone().nth(1) == Some(model)).unwrap();
+    // After the name, F32 and PyTorch's.
+    let bf16: f64 = row.nth(4).unwrap().parse().unwrap();
+    1024.0 * bf16
+}
+
+#[test]
+fn models_keep_of_further_batches_what_they_keep_on_burn_0_21() {
+    let f32 = of_further_batches("BURN_AMP_PRESET", "o0");
+    let bf16 = of_further_batches("BURN_AMP_COMPUTE", "bf16");
+    for ((model, low), (_, full)) in bf16.into_iter().zip(f32) {
+        let (of_full, there) = (low / full, on_burn_0_21(&model));
+        println!(
+            "{model}: {low} bytes, {of_full:.2} of F32's, {:.3} of those on Burn 0.21",
+            low / there
+        );
+        assert!(low <= 1.05 * there + 512.0, "{model}: {low}, {there}");
     }
 }

@@ -178,7 +178,10 @@ fn configure(folder: &Path) -> Result<()> {
     }
     fs::create_dir_all(folder)?;
     let cache = folder.join("cache");
-    let text = format!("[autotune]\nlevel = \"minimal\"\ncache = {{ file = {cache:?} }}\n");
+    // What CubeCL 0.11 understands besides: it would take samples until their times differ, which they never do.
+    let samples = "[autotune.bench]\nadaptive = false\nmax_samples = 1\n";
+    let text =
+        format!("[autotune]\nlevel = \"minimal\"\ncache = {{ file = {cache:?} }}\n\n{samples}");
     fs::write(folder.join("cubecl.toml"), text)?;
     Ok(())
 }

@@ -58,17 +58,22 @@ impl Kernel {
             lengths: None,
             scalars: None,
         };
-        let parameters = signature.split_once("(\n").context("no parameters")?.1;
+        let parameters = signature.rsplit_once('(').context("no parameters")?.1;
         for parameter in parameters.split(',') {
+            let name = parameter
+                .split([' ', '\n', ')'])
+                .rfind(|word| !word.is_empty());
+            let name = name.unwrap_or_default();
             if parameter.contains("CUtensorMap") {
                 kernel.descriptors += 1;
-            } else if let Some((_, name)) = parameter.split_once("buffer_") {
-                let buffer = format!("buffer_{}", name.trim());
-                let (scalar, width) = scalar_and_width(parameter)?;
+            } else if let Some((pointer, _)) = parameter.split_once('*')
+                && !name.starts_with("dynamic_meta")
+            {
+                let (scalar, width) = scalar_and_width(pointer)?;
                 kernel.buffers.push(Buffer {
                     unit: scalar * width,
                     scalar,
-                    access: access(parameter, body, &buffer),
+                    access: access(pointer, body, name),
                 });
             }
         }
@@ -83,11 +88,11 @@ impl Kernel {
     }
 }
 
-/// What a parameter such as `const float_4* __restrict__ buffer_0` points to: the bytes of a scalar, and their number in a
-/// vector.
-fn scalar_and_width(parameter: &str) -> Result<(u64, u64)> {
-    let pointer = parameter.split('*').next().unwrap_or_default();
-    let name = pointer.split_whitespace().last().unwrap_or_default();
+/// What a parameter such as `const float_4* __restrict__ buffer_0`, or `float_4 const* const __restrict__ v1` in CubeCL 0.11,
+/// points to: the bytes of a scalar, and their number in a vector.
+fn scalar_and_width(pointer: &str) -> Result<(u64, u64)> {
+    let mut words = pointer.split_whitespace();
+    let name = words.rfind(|word| *word != "const").unwrap_or_default();
     let (scalar, width) = match name.rsplit_once('_') {
         Some((scalar, width)) if width.chars().all(|c| c.is_ascii_digit()) => {
             (scalar, width.parse().unwrap_or(1))
@@ -97,9 +102,9 @@ fn scalar_and_width(parameter: &str) -> Result<(u64, u64)> {
     Ok((scalar_bytes(scalar)? as u64, width))
 }
 
-/// The bytes of a scalar by CubeCL's name for it.
+/// The bytes of a scalar by CubeCL's name for it. That of CubeCL 0.11 ends in `_t`.
 fn scalar_bytes(name: &str) -> Result<usize> {
-    Ok(match name {
+    Ok(match name.strip_suffix("_t").unwrap_or(name) {
         "bool" | "int8" | "uint8" => 1,
         "__half" | "__nv_bfloat16" | "int16" | "uint16" => 2,
         "float" | "int" | "uint" | "int32" | "uint32" | "tf32" | "__half2" | "__nv_bfloat162" => 4,
@@ -109,15 +114,22 @@ fn scalar_bytes(name: &str) -> Result<usize> {
 }
 
 /// What a kernel does with a buffer. A buffer that is not `const` and whose elements are read only through its address is
-/// an output.
-fn access(parameter: &str, body: &str, buffer: &str) -> Access {
-    if parameter.contains("const ") {
+/// an output. CubeCL 0.11 takes the address of each element, and reads or writes by that.
+fn access(pointer: &str, body: &str, buffer: &str) -> Access {
+    if pointer.split_whitespace().any(|word| word == "const") {
         return Access::Read;
     }
     let (mut reads, mut writes) = (false, false);
     for (at, _) in body.match_indices(buffer) {
         let rest = &body[at + buffer.len()..];
         if !rest.starts_with('[') {
+            continue;
+        }
+        if let Some(declaration) = body[..at].strip_suffix(" = &")
+            && let Some(element) = declaration.split_whitespace().next_back()
+        {
+            writes |= body.contains(&format!("*{element} = "));
+            reads |= body.contains(&format!("= *{element};"));
             continue;
         }
         let is_address = body[..at].ends_with('&');
@@ -219,6 +231,37 @@ buffer_2[idx] = 1.0;
             }),
         };
         assert_eq!(Kernel::parse(ADD).unwrap(), expected);
+    }
+
+    /// The same in CubeCL 0.11.
+    const SCALE: &str = "
+struct info_st {
+    uint32_t scalars_usize[6];uint32_t static_meta[6];
+};
+extern \"C\" __global__ void __launch_bounds__(256)  scale_924b5d82(float_4 * const __restrict__ v2, float const* const __restrict__ v7, __half * const __restrict__ v9, uint32_t const* const __restrict__ dynamic_meta_v131, __grid_constant__ info_st const info_v32) {
+float_4 * const v24 = &v2[v74];
+float_4 const v25 = *v24;
+*v24 = v51;
+__half * const v26 = &v9[v74];
+*v26 = v52;
+}";
+
+    #[test]
+    fn the_source_of_cubecl_0_11_is_read_as_well() {
+        let kernel = Kernel::parse(SCALE).unwrap();
+        let found = kernel.buffers.iter().map(|it| (it.unit, it.access));
+        let expected = [
+            (16, Access::ReadWrite),
+            (4, Access::Read),
+            (2, Access::Write),
+        ];
+        assert!(found.eq(expected), "{kernel:?}");
+        let lengths = Field {
+            offset: 24,
+            element: 4,
+            count: 6,
+        };
+        assert_eq!(kernel.lengths, Some(lengths));
     }
 
     #[test]

@@ -74,6 +74,16 @@ fn event(line: &str) -> Result<Line> {
     }))
 }
 
+/// The name of a kernel without the eight digits that CubeCL 0.11 appends.
+fn without_fingerprint(entry: &str) -> &str {
+    match entry.rsplit_once('_') {
+        Some((name, digits)) if digits.len() == 8 && u32::from_str_radix(digits, 16).is_ok() => {
+            name
+        }
+        _ => entry,
+    }
+}
+
 fn launch(line: &str) -> Result<Launch> {
     let words: Vec<&str> = line.split(' ').collect();
     let [_, hash, entry, _grid, _block, _shared, arguments @ ..] = words.as_slice() else {
@@ -81,7 +91,7 @@ fn launch(line: &str) -> Result<Launch> {
     };
     let mut launch = Launch {
         hash: (*hash).to_owned(),
-        entry: (*entry).to_owned(),
+        entry: without_fingerprint(entry).to_owned(),
         pointers: Vec::new(),
         words: Vec::new(),
     };

@@ -166,10 +166,7 @@ impl<B: AmpBackend> Backward<B, 1> for CastOperand {
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let [tensor] = ops.parents;
-        if let Some(tensor) = tensor {
-            affine::pass_on::<B>(grad, tensor.id, ops.state, grads);
-        }
+        affine::pass_on::<B, _, 1>(grad, &ops, ops.state, grads);
     }
 }
 

@@ -70,7 +70,13 @@ pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
             let relu = lazy.relu()?;
             Some(if relu.is_sum() {
                 // Other blocks read it in F32, and products in low precision: it is computed once, for both.
-                call.stored(call.as_stored(call.lazy(relu)))
+                let low = call.low_copy(x);
+                let (values, copy) = relu.in_f32_with_copy(low);
+                let result = call.stored(values);
+                if let (Some(low), Some(copy)) = (low, copy) {
+                    result.recorded.add_low(low, G::values(&copy));
+                }
+                result
             } else {
                 call.lazy(relu)
             })

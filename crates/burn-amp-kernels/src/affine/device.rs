@@ -1,6 +1,6 @@
 //! The chain inside a kernel.
 
-use crate::cube::names::{OwnedBuffer, are_at_most, with_element};
+use crate::cube::names::{OwnedBuffer, are_at_most};
 use cubecl::prelude::*;
 
 /// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
@@ -14,20 +14,23 @@ pub(super) struct Point {
 
 /// A tensor that varies along some of the dimensions only.
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Factor {
-    values: OwnedBuffer<f32>,
-    /// These dimensions, as bits.
+pub(super) struct Factor<N: Size> {
+    /// The values if they vary along the last dimension.
+    vectors: ComptimeOption<OwnedBuffer<Vector<f32, N>>>,
+    /// The values if they do not.
+    scalars: ComptimeOption<OwnedBuffer<f32>>,
+    /// The dimensions along which they vary, as bits.
     #[cube(comptime)]
     varies: u32,
 }
 
 /// A chain: its factors, and how they lie in the four dimensions.
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Factors {
-    pub before: ComptimeOption<Factor>,
-    pub scale: ComptimeOption<Factor>,
-    pub rescale: ComptimeOption<Factor>,
-    pub after: ComptimeOption<Factor>,
+pub(super) struct Factors<N: Size> {
+    pub before: ComptimeOption<Factor<N>>,
+    pub scale: ComptimeOption<Factor<N>>,
+    pub rescale: ComptimeOption<Factor<N>>,
+    pub after: ComptimeOption<Factor<N>>,
     /// Which of the factors there are, see [`given`](crate::cube::plan::given).
     #[cube(comptime)]
     #[allow(dead_code, reason = "it tells kernels apart")]
@@ -42,9 +45,9 @@ pub(super) struct Factors {
 }
 
 #[cube]
-impl Factors {
+impl<N: Size> Factors<N> {
     /// The place of a vector.
-    pub fn point<N: Size>(&self, vector: usize) -> Point {
+    pub fn point(&self, vector: usize) -> Point {
         let sizes = self.sizes;
         let element = vector * N::value();
         let d = element % sizes.d;
@@ -60,16 +63,16 @@ impl Factors {
     }
 
     /// `x + before`
-    pub fn centered<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+    pub fn centered(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         plus::<N>(x, &self.before, at, self.sizes)
     }
 
     /// `x · scale`, or `x / scale`.
-    pub fn scaled<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+    pub fn scaled(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         #[comptime]
         match &self.scale {
             ComptimeOption::Some(scale) => {
-                let scale = scale.at::<N>(at, self.sizes);
+                let scale = scale.at(at, self.sizes);
                 if comptime!(self.divides) {
                     x / scale
                 } else {
@@ -81,30 +84,30 @@ impl Factors {
     }
 
     /// `x · rescale`
-    pub fn rescaled<N: Size>(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+    pub fn rescaled(&self, x: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         #[comptime]
         match &self.rescale {
-            ComptimeOption::Some(rescale) => x * rescale.at::<N>(at, self.sizes),
+            ComptimeOption::Some(rescale) => x * rescale.at(at, self.sizes),
             ComptimeOption::None => x,
         }
     }
 
     /// The chain without its ReLU, from `x + before`.
-    pub fn chain<N: Size>(&self, centered: Vector<f32, N>, at: Point) -> Vector<f32, N> {
-        let y = self.scaled::<N>(centered, at);
-        let y = self.rescaled::<N>(y, at);
+    pub fn chain(&self, centered: Vector<f32, N>, at: Point) -> Vector<f32, N> {
+        let y = self.scaled(centered, at);
+        let y = self.rescaled(y, at);
         plus::<N>(y, &self.after, at, self.sizes)
     }
 
     /// The gradient of the result, where the ReLU let it pass.
-    pub fn passed<N: Size>(
+    pub fn passed(
         &self,
         grad: Vector<f32, N>,
         centered: Vector<f32, N>,
         at: Point,
     ) -> Vector<f32, N> {
         if comptime!(self.relu) {
-            let y = self.chain::<N>(centered, at);
+            let y = self.chain(centered, at);
             select_many(
                 are_at_most::<N>(y, Vector::new(0.0)),
                 Vector::new(0.0),
@@ -136,20 +139,19 @@ fn index(point: Point, sizes: Point, #[comptime] varies: u32) -> usize {
 }
 
 #[cube]
-impl Factor {
+impl<N: Size> Factor<N> {
     /// The values for one vector.
-    pub fn at<N: Size>(&self, point: Point, sizes: Point) -> Vector<f32, N> {
-        let varies = comptime!(self.varies);
-        let first = index(point, sizes, varies);
-        if comptime!(varies & 8 != 0) {
-            let mut values = Vector::<f32, N>::zeroed();
-            #[unroll]
-            for i in 0..N::value() {
-                values = with_element::<f32, N>(values, i, self.values[first + i]);
-            }
-            values
-        } else {
-            Vector::new(self.values[first])
+    pub fn at(&self, point: Point, sizes: Point) -> Vector<f32, N> {
+        let first = index(point, sizes, comptime!(self.varies));
+        #[comptime]
+        let scalar = match &self.scalars {
+            ComptimeOption::Some(scalars) => Vector::new(scalars[first]),
+            ComptimeOption::None => Vector::zeroed(),
+        };
+        #[comptime]
+        match &self.vectors {
+            ComptimeOption::Some(vectors) => vectors[first / N::value()],
+            ComptimeOption::None => scalar,
         }
     }
 }
@@ -157,13 +159,13 @@ impl Factor {
 #[cube]
 pub(super) fn plus<N: Size>(
     x: Vector<f32, N>,
-    summand: &ComptimeOption<Factor>,
+    summand: &ComptimeOption<Factor<N>>,
     point: Point,
     sizes: Point,
 ) -> Vector<f32, N> {
     #[comptime]
     match summand {
-        ComptimeOption::Some(summand) => x + summand.at::<N>(point, sizes),
+        ComptimeOption::Some(summand) => x + summand.at(point, sizes),
         ComptimeOption::None => x,
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{mem, sync::Arc};
 
-use burn_autodiff::{NodeId, grads::Gradients};
+use burn_autodiff::{NodeId, grads::Gradients, ops::Ops};
 use burn_backend::ops::FloatTensorOps as _;
 
-use super::term::Term;
+use super::term::{Term, has_layout};
 use crate::{graph::AtNode, prelude::*};
 
 /// What waits for the backward pass of its node.
@@ -76,18 +76,33 @@ pub fn joined<B: AmpBackend, C: CheckpointStrategy>(
     joined
 }
 
-/// Hands a gradient in any dtype to the node of a tensor, in the tensor's `dtype`: when all gradients are known if the node
-/// is a [`joined`] one.
-pub fn pass_on<B: AmpBackend>(
+/// Hands a gradient in any dtype to the first operand of a node, in the operand's `dtype`: when all gradients are known if that
+/// is a [`joined`] one. A gradient of images is added to those that are known in one pass, in its own order of memory.
+pub fn pass_on<B: AmpBackend, S, const N: usize>(
     gradient: FloatTensor<B>,
-    to: NodeId,
+    ops: &Ops<S, N>,
     dtype: FloatDType,
     grads: &mut Gradients,
 ) {
-    match Waiting::<B>::find(to) {
-        Some(waiting) => waiting.lock().push(gradient),
-        None => grads.register::<B>(to, seen::<B>(cast::<B>(gradient, dtype.into()))),
+    let Some(parent) = &ops.parents[0] else {
+        return;
+    };
+    if let Some(waiting) = Waiting::<B>::find(parent.id) {
+        return waiting.lock().push(gradient);
     }
+    let gradient = if has_layout(&gradient) {
+        let mut to = placeholder::<B>(&device_of::<B>(&gradient));
+        to.node = parent.clone();
+        let known = grads.remove::<B>(&to);
+        Term::<B>::sum(
+            known.into_iter().chain([gradient]).collect(),
+            Vec::new(),
+            dtype,
+        )
+    } else {
+        cast::<B>(gradient, dtype.into())
+    };
+    grads.register::<B>(parent.id, seen::<B>(gradient));
 }
 
 /// What a node saves that waits for the gradients of its result's readers in other dtypes, and for their terms.
@@ -134,8 +149,6 @@ impl<B: AmpBackend> Joint<B> {
 impl<B: AmpBackend> Node<B> for Joint<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let sum = self.gradient(&mut pass);
-        if let Some(parent) = pass.parent(0) {
-            pass_on::<B>(sum, parent, self.dtype, pass.grads);
-        }
+        pass_on::<B, _, N>(sum, &pass.ops, self.dtype, pass.grads);
     }
 }

@@ -13,29 +13,44 @@ use crate::cube::{
     plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
 };
 
+/// The chain, and perhaps a copy of it.
+#[derive(CubeType, CubeLaunch)]
+struct Written<O: Float, L: Float, N: Size> {
+    output: OwnedBuffer<Vector<O, N>>,
+    copy: ComptimeOption<OwnedBuffer<Vector<L, N>>>,
+    /// Whether there is a copy, see [`given`].
+    #[cube(comptime)]
+    #[allow(dead_code, reason = "it tells kernels apart")]
+    given: u32,
+}
+
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
-fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
+fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
-    factors: &Factors,
+    factors: &Factors<N>,
     summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
-    output: &mut Buffer<Vector<O, N>>,
-    #[define(X, P, O)] _dtypes: [StorageType; 3],
+    written: &mut Written<O, L, N>,
+    #[define(X, P, O, L)] _dtypes: [StorageType; 4],
 ) {
-    if ABSOLUTE_POS >= output.len() {
+    if ABSOLUTE_POS >= x.len() {
         terminate!();
     }
     let is_relu = comptime!(factors.relu);
-    let at = factors.point::<N>(ABSOLUTE_POS);
+    let at = factors.point(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let y = factors.chain::<N>(factors.centered::<N>(x, at), at);
+    let y = factors.chain(factors.centered(x, at), at);
     let y = plus_tensor::<P, N>(y, summand);
     let y = if comptime!(is_relu) {
         select_many(are_less::<N>(y, Vector::new(0.0)), Vector::new(0.0), y)
     } else {
         y
     };
-    output[ABSOLUTE_POS] = Vector::cast_from(y);
+    written.output[ABSOLUTE_POS] = Vector::cast_from(y);
+    #[comptime]
+    if let ComptimeOption::Some(copy) = &mut written.copy {
+        copy[ABSOLUTE_POS] = Vector::cast_from(y);
+    }
 }
 
 /// Adds this unit's vector of a tensor, if there is one.
@@ -54,9 +69,9 @@ fn plus_tensor<P: Float, N: Size>(
 /// The gradients of other readers of `x`, as [`Rest`] says.
 #[derive(CubeType, CubeLaunch)]
 struct Others<P: Float, N: Size> {
-    before: ComptimeOption<Factor>,
-    of_squares: ComptimeOption<Factor>,
-    of_sum: ComptimeOption<Factor>,
+    before: ComptimeOption<Factor<N>>,
+    of_squares: ComptimeOption<Factor<N>>,
+    of_sum: ComptimeOption<Factor<N>>,
     plus: ComptimeOption<OwnedBuffer<Vector<P, N>>>,
     /// Which of the factors there are, see [`given`].
     #[cube(comptime)]
@@ -68,7 +83,7 @@ struct Others<P: Float, N: Size> {
 #[cube(launch, address_type = "dynamic")]
 fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
-    factors: &Factors,
+    factors: &Factors<N>,
     grad: &Buffer<Vector<G, N>>,
     others: &Others<P, N>,
     dx: &mut Buffer<Vector<O, N>>,
@@ -78,16 +93,16 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
         terminate!();
     }
     let sizes = factors.sizes;
-    let at = factors.point::<N>(ABSOLUTE_POS);
+    let at = factors.point(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
-    let grad = factors.passed::<N>(grad, factors.centered::<N>(x, at), at);
-    let grad = factors.rescaled::<N>(factors.scaled::<N>(grad, at), at);
+    let grad = factors.passed(grad, factors.centered(x, at), at);
+    let grad = factors.rescaled(factors.scaled(grad, at), at);
     #[comptime]
     let grad = match &others.of_squares {
         ComptimeOption::Some(by) => {
             let x = plus::<N>(x, &others.before, at, sizes);
-            grad + x * by.at::<N>(at, sizes)
+            grad + x * by.at(at, sizes)
         }
         ComptimeOption::None => grad,
     };
@@ -135,16 +150,21 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     }
 
     /// Passes a factor to a kernel, if there is one.
-    fn factor(&self, factor: Option<&CubeTensor<R>>) -> ComptimeOptionArgs<Factor, R> {
+    fn factor<N: Size>(&self, factor: Option<&CubeTensor<R>>) -> ComptimeOptionArgs<Factor<N>, R> {
         let factor = factor.map(|factor| {
-            let values = in_order(factor.clone(), &self.layout.grid_order);
-            FactorLaunch::new(values.into_array_arg(), self.layout.varies(&factor.shape()))
+            let varies = self.layout.varies(&factor.shape());
+            let values = in_order(factor.clone(), &self.layout.grid_order).into_array_arg();
+            let (vectors, scalars) = match varies & 1 << (DIMS - 1) {
+                0 => (None, Some(values)),
+                _ => (Some(values), None),
+            };
+            FactorLaunch::new(vectors.into(), scalars.into(), varies)
         });
         factor.into()
     }
 
     /// Passes the chain to a kernel.
-    pub(super) fn factors(&self) -> FactorsLaunch<R> {
+    pub(super) fn factors<N: Size>(&self) -> FactorsLaunch<N, R> {
         let factors = self.affine.factors();
         let are_there = given(factors.map(|factor| factor.is_some()));
         let [before, scale, rescale, after] = factors.map(|factor| self.factor(factor));
@@ -163,16 +183,20 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     }
 }
 
-/// Launches the chain; `None` if the kernel cannot compute it.
+/// Launches the chain, and perhaps writes a copy; `None` if the kernel cannot compute it.
 pub(crate) fn affine<R: CubeRuntime>(
     x: &CubeTensor<R>,
     affine: &Affine<CubeTensor<R>>,
     plus: Option<&CubeTensor<R>>,
     dtype: DType,
-) -> Option<CubeTensor<R>> {
-    let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
-    let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
-    let output = empty_on_device_of(x, permuted(&x.shape(), &launch.layout.order), dtype);
+    copy: Option<DType>,
+) -> Option<([CubeTensor<R>; 1], Option<CubeTensor<R>>)> {
+    let plus_dtype = plus.map_or(dtype, |plus| plus.dtype);
+    let copy_dtype = copy.unwrap_or(dtype);
+    let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype, copy_dtype])?;
+    let shape = permuted(&x.shape(), &launch.layout.order);
+    let output = empty_on_device_of(x, shape.clone(), dtype);
+    let copy = copy.map(|dtype| empty_on_device_of(x, shape, dtype));
     let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
     affine_kernel::launch::<R>(
         &x.client,
@@ -183,10 +207,15 @@ pub(crate) fn affine<R: CubeRuntime>(
         launch.arg(x),
         launch.factors(),
         plus.map(|plus| launch.arg(plus)).into(),
-        output.clone().into_array_arg(),
-        [x.dtype, plus_dtype, dtype].map(storage),
+        WrittenLaunch::new(
+            output.clone().into_array_arg(),
+            copy.clone().map(|copy| copy.into_array_arg()).into(),
+            given([copy.is_some()]),
+        ),
+        [x.dtype, plus_dtype, dtype, copy_dtype].map(storage),
     );
-    Some(out_of_order(output, &launch.layout.order))
+    let out_of_order = |tensor| out_of_order(tensor, &launch.layout.order);
+    Some(([out_of_order(output)], copy.map(out_of_order)))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.
@@ -200,7 +229,7 @@ pub(crate) fn affine_backward<R: CubeRuntime>(
     let before = rest.before.as_ref().filter(|_| rest.of_squares.is_some());
     let small = [before, rest.of_squares.as_ref(), rest.of_sum.as_ref()];
     let plus = rest.plus.as_ref();
-    let plus_dtype = plus.map_or(DType::F32, |plus| plus.dtype);
+    let plus_dtype = plus.map_or(dtype, |plus| plus.dtype);
     let shapes: Vec<_> = small
         .into_iter()
         .flatten()

@@ -6,7 +6,7 @@
 //!
 //! | op | computes | shape and dtype |
 //! |---|---|---|
-//! | [`forward`] | the chain, with an optional tensor added before the ReLU | of `x`; any dtype |
+//! | [`forward`], [`with_copy`] | the chain, with an optional tensor added before the ReLU | of `x`; any dtype, or two |
 //! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`moment`] | the sum of `x + before` or of its square, or the mean | what is kept; F32 |
@@ -39,7 +39,7 @@ mod term;
 
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
-pub use op::{backward, forward, in_order_of};
+pub use op::{backward, forward, in_order_of, with_copy};
 pub use sum_node::{MomentOf, moment};
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;

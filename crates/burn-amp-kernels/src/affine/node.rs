@@ -7,7 +7,7 @@ use burn_backend::ops::{ActivationOps, FloatTensorOps};
 use super::{
     Affine, Group, Rest, SMALL, Sums,
     joint::contribute,
-    op::{forward, in_order_of},
+    op::{forward, in_order_of, with_copy},
     reference::summed,
     sums::sums,
     term::{ChainTerm, Term},
@@ -18,24 +18,26 @@ use crate::{
 };
 
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its
-/// ReLU, one bit per element.
+/// ReLU, one bit per element. The copy is in no graph.
 pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: Tracked<B, C>,
     affine: Affine<Tracked<B, C>>,
     plus: Option<Tracked<B, C>>,
     dtype: FloatDType,
-) -> Tracked<B, C> {
+    copy: Option<FloatDType>,
+) -> ([Tracked<B, C>; 1], Option<Tracked<B, C>>) {
     if plus.is_some() && recomputes::<C>() {
-        return op_by_op::<B, C>(x, affine, plus, dtype);
+        return ([op_by_op::<B, C>(x, affine, plus, dtype)], None);
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
-    let output = forward::<B>(x.primitive.clone(), values.clone(), summand, dtype);
+    let (output, copy) = with_copy::<B>(x.primitive.clone(), values.clone(), summand, dtype, copy);
+    let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let is_sum = plus.is_some();
     let has_mask = is_sum && mem::take(&mut values.relu);
     let parents = parents::<B, C>(&x, &affine, plus);
     if parents.is_empty() {
-        return untracked::<B, C>(&x, output);
+        return ([untracked::<B, C>(&x, output)], copy);
     }
     // Without a ReLU, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
     // of it.
@@ -59,7 +61,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     // The first parent is `x`, if that is tracked.
     let is_read = |at| at == 0 && reads_x && x.is_tracked();
     let own_x = (!x.is_tracked()).then(|| x.primitive.clone());
-    by_length!(parents, 1 2 3 4 5 6; N => {
+    let output = by_length!(parents, 1 2 3 4 5 6; N => {
         let operands = std::array::from_fn(|at| &parents[at].1);
         // The graph would keep what was added to compute a sum again.
         let node = if reads_x && !is_sum {
@@ -72,7 +74,8 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
             Recording::<B, C, _, N>::new(operands, is_read)
         };
         node.finish(output, keep)
-    })
+    });
+    ([output], copy)
 }
 
 /// The operands that are tracked, each with its role.
@@ -98,7 +101,7 @@ fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
     dtype: FloatDType,
 ) -> Tracked<B, C> {
     let relu = mem::take(&mut affine.relu);
-    let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32);
+    let ([mut sum], _) = recorded::<B, C>(x, affine, None, FloatDType::F32, None);
     if let Some(plus) = plus {
         sum = Autodiff::<B, C>::float_add(sum, cast::<Autodiff<B, C>>(plus, DType::F32));
     }

@@ -18,10 +18,24 @@ pub fn forward<B: AmpBackend>(
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
+    with_copy::<B>(x, affine, plus, dtype, None).0
+}
+
+/// The same, and a copy in another dtype that is in no graph. Both lie in the order of memory of `x`, where a cast of Burn's
+/// brings a tensor into the order of its dimensions.
+pub fn with_copy<B: AmpBackend>(
+    x: FloatTensor<B>,
+    affine: Affine<FloatTensor<B>>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+    copy: Option<FloatDType>,
+) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
     let mut tensors = vec![x];
     let chain = taken(affine, &mut tensors);
     tensors.extend(plus);
-    B::run(ChainForward { chain, dtype }, tensors.into()).one()
+    let results = B::run(ChainForward { chain, dtype, copy }, tensors.into());
+    let ([output], copy) = results.and_maybe();
+    (output, copy)
 }
 
 /// Computes the gradient of a [chain](forward) with respect to `x`, plus the gradients of its other readers, rounded to
@@ -75,6 +89,7 @@ pub(super) fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
 pub(super) struct ChainForward {
     chain: Affine<()>,
     dtype: FloatDType,
+    copy: Option<FloatDType>,
 }
 
 impl ChainForward {
@@ -90,7 +105,8 @@ impl Kernel for ChainForward {
     const NAME: &'static str = "burn_amp::affine";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
-        [(operands.floats[0].0.clone(), self.dtype.into())].into()
+        let result = |dtype: FloatDType| (operands.floats[0].0.clone(), dtype.into());
+        ([result(self.dtype)], self.copy.map(result)).into()
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
@@ -101,19 +117,21 @@ impl Kernel for ChainForward {
         if affine.relu {
             y = B::relu(y);
         }
-        [cast::<B>(y, self.dtype.into())].into()
+        let copy = self.copy.map(|dtype| cast::<B>(y.clone(), dtype.into()));
+        ([cast::<B>(y, self.dtype.into())], copy).into()
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let (x, affine, plus) = self.parts(operands.clone());
-        let output = kernel::affine(&x, &affine, plus.as_ref(), self.dtype.into());
-        Ok([output.ok_or(operands)?].into())
+        let copy = self.copy.map(Into::into);
+        let results = kernel::affine(&x, &affine, plus.as_ref(), self.dtype.into(), copy);
+        Ok(results.ok_or(operands)?.into())
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let (x, affine, plus) = self.parts(operands);
-        [node::recorded::<B, C>(x, affine, plus, self.dtype)].into()
+        node::recorded::<B, C>(x, affine, plus, self.dtype, self.copy).into()
     }
 }
 

@@ -79,7 +79,7 @@ fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
 fn summands<X: Float, G: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
     grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
-    factors: &Factors,
+    factors: &Factors<N>,
     place: Point,
     #[comptime] summands: Summands,
 ) -> (Vector<f32, N>, Vector<f32, N>) {
@@ -92,21 +92,19 @@ fn summands<X: Float, G: Float, N: Size>(
         c: place.c,
         d: place.d * N::value(),
     };
-    let centered = factors.centered::<N>(Vector::cast_from(x[at]), point);
+    let centered = factors.centered(Vector::cast_from(x[at]), point);
     #[comptime]
     let grad = match grad {
-        ComptimeOption::Some(grad) => {
-            factors.passed::<N>(Vector::cast_from(grad[at]), centered, point)
-        }
+        ComptimeOption::Some(grad) => factors.passed(Vector::cast_from(grad[at]), centered, point),
         ComptimeOption::None => centered,
     };
     match summands {
         Summands::Moments => (grad, grad * centered),
         Summands::Of(Group::First) => {
-            let grad = factors.rescaled::<N>(grad, point);
+            let grad = factors.rescaled(grad, point);
             (grad, grad * centered)
         }
-        Summands::Of(Group::Second) => (grad, grad * factors.scaled::<N>(centered, point)),
+        Summands::Of(Group::Second) => (grad, grad * factors.scaled(centered, point)),
         Summands::Of(Group::All) => (grad, grad * centered),
     }
 }
@@ -117,7 +115,7 @@ fn summands<X: Float, G: Float, N: Size>(
 pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
     grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
-    factors: &Factors,
+    factors: &Factors<N>,
     sums: &mut Sequence<OwnedBuffer<f32>>,
     division: Division,
     #[define(X, G)] _dtypes: [StorageType; 2],

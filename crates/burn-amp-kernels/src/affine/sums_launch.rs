@@ -17,8 +17,8 @@ use crate::cube::{
     team::Team,
 };
 
-/// The number of units to keep busy.
-const UNITS: usize = 65536;
+/// The number of units to keep busy: half of those of a large device, each of which has several loads under way.
+const UNITS: usize = 1 << 17;
 /// The fewest vectors that a unit adds, so that there are few partial sums.
 const VECTORS: usize = 16;
 
@@ -52,7 +52,7 @@ fn launch<R: CubeRuntime>(
     what: Summands,
     divisor: f32,
 ) -> Option<[CubeTensor<R>; 2]> {
-    let grad_dtype = grad.map_or(DType::F32, |grad| grad.dtype);
+    let grad_dtype = grad.map_or(x.dtype, |grad| grad.dtype);
     let launch = Launch::new(x, affine, std::slice::from_ref(kept_shape), &[grad_dtype])?;
     let (layout, vector_size) = (&launch.layout, launch.vector_size);
     let bits = layout.varies(kept_shape);

@@ -33,6 +33,12 @@ pub(super) struct MomentsTerm<B: AmpBackend> {
     pub rest: Rest<FloatTensor<B>>,
 }
 
+/// Whether a tensor is a batch of images. Convolutions write them with their channels last, where a backend that fuses brings
+/// them into the order of their dimensions.
+pub(super) fn has_layout(tensor: &impl TensorMetadata) -> bool {
+    tensor.shape().num_dims() == 4
+}
+
 impl<B: AmpBackend> Term<B> {
     /// Computes the sum of gradients and terms in F32, in as few passes as possible: one for a chain with the moments of the
     /// same grid, and one for two gradients. Only the last pass rounds to `dtype`.
@@ -91,7 +97,8 @@ impl<B: AmpBackend> Term<B> {
 fn plus_gradient<B: AmpBackend>(sum: FloatTensor<B>, gradient: FloatTensor<B>) -> FloatTensor<B> {
     let dtype = wide_dtype(sum.dtype());
     // A backend that fuses makes one kernel of all casts and sums.
-    if B::fuses_elementwise() || gradient.dtype() == dtype {
+    let fuses = B::fuses_elementwise() && !has_layout(&gradient);
+    if fuses || gradient.dtype() == dtype {
         return B::float_add(cast::<B>(sum, dtype), cast::<B>(gradient, dtype));
     }
     let same = Affine::identity(gradient.shape());

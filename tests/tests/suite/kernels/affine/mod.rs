@@ -95,7 +95,7 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
         let plus = noise(operands.values.len(), 9);
         let shape = operands.x.shape();
         let plus_tensor = tensor(&plus, shape.as_slice(), DType::F32);
-        for to in [dtype, DType::F32] {
+        for (to, copy) in [(dtype, None), (DType::F32, Some(dtype))] {
             for summand in [None, Some(plus_tensor.clone())] {
                 let expected: Vec<f64> = (0..plus.len())
                     .map(|at| {
@@ -107,13 +107,16 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                     })
                     .collect();
                 let (x, affine) = (operands.x.clone(), operands.affine.clone());
-                let found = affine::forward::<Plain>(x, affine, summand, FloatDType::from(to));
-                assert_eq!(
-                    (found.dtype(), found.shape()),
-                    (to, shape.clone()),
-                    "{what}"
-                );
-                assert_near(found, &expected, 1, what);
+                let copy_to = copy.map(FloatDType::from);
+                let (found, found_copy) =
+                    affine::with_copy::<Plain>(x, affine, summand, to.into(), copy_to);
+                assert_eq!(found_copy.is_some(), copy.is_some(), "{what}");
+                for (found, to) in [(Some(found), Some(to)), (found_copy, copy)] {
+                    let Some(found) = found else { continue };
+                    let is = (Some(found.dtype()), found.shape());
+                    assert_eq!(is, (to, shape.clone()), "{what}");
+                    assert_near(found, &expected, 1, what);
+                }
             }
         }
     });

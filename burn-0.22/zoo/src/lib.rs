@@ -1,0 +1,7 @@
+//! The models people train, for Burn 0.22: the sources of `examples/zoo`, from which `build.rs` takes the backend. They are
+//! not loaded from files of PyTorch here.
+
+mod example;
+pub mod weights;
+
+include!(concat!(env!("OUT_DIR"), "/src/root.rs"));
