@@ -67,7 +67,7 @@ EXPORT CUresult cuProfilerStop(void) {
 
 // The device ------------------------------------------------------------------------------------------------------------
 
-enum { MAX_BLOCK = 1024, MAX_GRID_YZ = 65535, SHARED_BYTES = 232448, DRIVER_VERSION = 13000 };
+enum { COMPUTE_CAPABILITY = 75, MAX_BLOCK = 1024, MAX_GRID_YZ = 65535, SHARED_BYTES = 232448, DRIVER_VERSION = 13000 };
 
 // CUdevice_attribute and its value on an H200, sm_90.
 static const int attributes[][2] = {
@@ -77,7 +77,7 @@ static const int attributes[][2] = {
     {10, 32}, {12, 65536}, {82, 65536},                              // warp; registers of a block and a multiprocessor
     {13, 1980000}, {36, 3201000}, {37, 6144}, {38, 62914560},        // kHz of cores and memory, bits of the bus, L2
     {16, 132}, {39, 2048},                                           // multiprocessors, units on each
-    {75, 9}, {76, 0},                                                // compute capability
+    {COMPUTE_CAPABILITY, 9}, {76, 0},                                // compute capability
     {115, 1},                                                        // memory pools
 };
 
@@ -110,6 +110,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
         if (attributes[i][0] != attribute) continue;
         *value = attributes[i][1];
+        // The major number of another compute capability, for programs that are to do without what came after it.
+        if (attribute == COMPUTE_CAPABILITY && getenv("STAND_IN_COMPUTE")) *value = atoi(getenv("STAND_IN_COMPUTE"));
         return CUDA_SUCCESS;
     }
     log_line(true, "refused attribute %d, which the stand-in does not know", attribute);

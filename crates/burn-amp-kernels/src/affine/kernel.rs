@@ -7,10 +7,13 @@ use super::{
     device::{Factor, FactorLaunch, Factors, FactorsLaunch, PointLaunch, plus},
     layout::{DIMS, Layout},
 };
-use crate::cube::{
-    layout::{in_order, out_of_order, permuted},
-    names::{Buffer, OwnedBuffer, are_less},
-    plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
+use crate::{
+    cube::{
+        layout::{in_order, out_of_order, permuted},
+        names::{Buffer, OwnedBuffer, are_less},
+        plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
+    },
+    tensors::CubeTensors,
 };
 
 /// The chain, and perhaps a copy of it.
@@ -190,7 +193,7 @@ pub(crate) fn affine<R: CubeRuntime>(
     plus: Option<&CubeTensor<R>>,
     dtype: DType,
     copy: Option<DType>,
-) -> Option<([CubeTensor<R>; 1], Option<CubeTensor<R>>)> {
+) -> Option<CubeTensors<R>> {
     let plus_dtype = plus.map_or(dtype, |plus| plus.dtype);
     let copy_dtype = copy.unwrap_or(dtype);
     let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype, copy_dtype])?;
@@ -215,7 +218,7 @@ pub(crate) fn affine<R: CubeRuntime>(
         [x.dtype, plus_dtype, dtype, copy_dtype].map(storage),
     );
     let out_of_order = |tensor| out_of_order(tensor, &launch.layout.order);
-    Some(([out_of_order(output)], copy.map(out_of_order)))
+    Some(([out_of_order(output)], copy.map(out_of_order)).into())
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.

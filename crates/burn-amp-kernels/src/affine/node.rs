@@ -25,9 +25,9 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     plus: Option<Tracked<B, C>>,
     dtype: FloatDType,
     copy: Option<FloatDType>,
-) -> ([Tracked<B, C>; 1], Option<Tracked<B, C>>) {
+) -> Graph<B, C> {
     if plus.is_some() && recomputes::<C>() {
-        return ([op_by_op::<B, C>(x, affine, plus, dtype)], None);
+        return [op_by_op::<B, C>(x, affine, plus, dtype)].into();
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
@@ -37,7 +37,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let has_mask = is_sum && mem::take(&mut values.relu);
     let parents = parents::<B, C>(&x, &affine, plus);
     if parents.is_empty() {
-        return ([untracked::<B, C>(&x, output)], copy);
+        return ([untracked::<B, C>(&x, output)], copy).into();
     }
     // Without a ReLU, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
     // of it.
@@ -75,7 +75,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         };
         node.finish(output, keep)
     });
-    ([output], copy)
+    ([output], copy).into()
 }
 
 /// The operands that are tracked, each with its role.
@@ -101,7 +101,7 @@ fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
     dtype: FloatDType,
 ) -> Tracked<B, C> {
     let relu = mem::take(&mut affine.relu);
-    let ([mut sum], _) = recorded::<B, C>(x, affine, None, FloatDType::F32, None);
+    let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32, None).one();
     if let Some(plus) = plus {
         sum = Autodiff::<B, C>::float_add(sum, cast::<Autodiff<B, C>>(plus, DType::F32));
     }

@@ -126,12 +126,12 @@ impl Kernel for ChainForward {
         let (x, affine, plus) = self.parts(operands.clone());
         let copy = self.copy.map(Into::into);
         let results = kernel::affine(&x, &affine, plus.as_ref(), self.dtype.into(), copy);
-        Ok(results.ok_or(operands)?.into())
+        results.ok_or(operands)
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let (x, affine, plus) = self.parts(operands);
-        node::recorded::<B, C>(x, affine, plus, self.dtype, self.copy).into()
+        node::recorded::<B, C>(x, affine, plus, self.dtype, self.copy)
     }
 }
 
