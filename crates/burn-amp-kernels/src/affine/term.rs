@@ -33,10 +33,10 @@ pub(super) struct MomentsTerm<B: AmpBackend> {
     pub rest: Rest<FloatTensor<B>>,
 }
 
-/// Whether a tensor is a batch of images. Convolutions write them with their channels last, where a backend that fuses brings
-/// them into the order of their dimensions.
+/// Whether a tensor may be a batch of images or volumes. Convolutions write them with their channels last, where a backend that
+/// fuses brings them into the order of their dimensions.
 pub(super) fn has_layout(tensor: &impl TensorMetadata) -> bool {
-    tensor.shape().num_dims() == 4
+    tensor.shape().num_dims() >= 4
 }
 
 impl<B: AmpBackend> Term<B> {
