@@ -53,7 +53,9 @@ fn launch<R: CubeRuntime>(
     divisor: f32,
 ) -> Option<[CubeTensor<R>; 2]> {
     let grad_dtype = grad.map_or(x.dtype, |grad| grad.dtype);
-    let launch = Launch::new(x, affine, std::slice::from_ref(kept_shape), &[grad_dtype])?;
+    // Eight of each factor, and of both sums, do not fit into the registers of a unit.
+    let widest = grad.map_or(x.dtype, |_| DType::F32);
+    let launch = Launch::new(x, affine, std::slice::from_ref(kept_shape), &[widest])?;
     let (layout, vector_size) = (&launch.layout, launch.vector_size);
     let bits = layout.varies(kept_shape);
     let kept = kept_shape.num_elements();
