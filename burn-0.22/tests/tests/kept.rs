@@ -27,20 +27,23 @@ const GOALS: [(&str, f64); 4] = [
     ("attention", 0.045),
 ];
 
-/// The bytes that the graph of a block keeps, with its input, after the second forward pass, when its parameters have their
-/// low copies.
-fn kept<const D: usize, const E: usize>(
+/// The bytes that a graph keeps, with its input, after the second forward pass, when the parameters have their low copies.
+fn kept<T>(forward: impl Fn() -> T) -> usize {
+    let first = forward();
+    let before = HEAP.current_usage();
+    let second = forward();
+    let kept = HEAP.current_usage() - before;
+    drop((first, second));
+    kept
+}
+
+/// The same of a block and a random input of a shape.
+fn kept_by_block<const D: usize, const E: usize>(
     shape: [usize; D],
     block: impl Fn(Tensor<D>) -> Tensor<E>,
 ) -> usize {
     let device = Device::flex().autodiff();
-    let loss = || block(Tensor::random(shape, Distribution::Default, &device)).sum();
-    let first = loss();
-    let before = HEAP.current_usage();
-    let second = loss();
-    let kept = HEAP.current_usage() - before;
-    drop((first, second));
-    kept
+    kept(|| block(Tensor::random(shape, Distribution::Default, &device)).sum())
 }
 
 #[test]
@@ -51,7 +54,7 @@ fn bytes() {
     let device = Device::flex().autodiff();
     let encoder = TransformerEncoderConfig::new(192, 768, 3, 1).init(&device);
     let encode = |x| encoder.forward(TransformerEncoderInput::new(x));
-    println!("encoder: {}", kept([1, 256, 192], encode));
+    println!("encoder: {}", kept_by_block([1, 256, 192], encode));
 
     let layer = || {
         let conv = Conv2dConfig::new([16, 16], [3, 3])
@@ -64,10 +67,13 @@ fn bytes() {
         let y = relu(first.1.forward(first.0.forward(x.clone())));
         relu(second.1.forward(second.0.forward(y)) + x)
     };
-    println!("residual: {}", kept([8, 16, 16, 16], residual));
+    println!("residual: {}", kept_by_block([8, 16, 16, 16], residual));
 
     let lstm = LstmConfig::new(64, 128, true).init(&device);
-    println!("lstm: {}", kept([256, 8, 64], |x| lstm.forward(x, None).0));
+    println!(
+        "lstm: {}",
+        kept_by_block([256, 8, 64], |x| lstm.forward(x, None).0)
+    );
 
     let linear = || LinearConfig::new(64, 64).init(&device);
     let layers = [linear(), linear(), linear()];
@@ -78,7 +84,7 @@ fn bytes() {
         });
         attention(query, key, value, None, None, Default::default())
     };
-    println!("attention: {}", kept([2, 256, 64], attend));
+    println!("attention: {}", kept_by_block([2, 256, 64], attend));
 }
 
 /// The bytes that the graph of a model keeps after a forward pass, with its batch: the model's own batch so many times.
@@ -93,14 +99,7 @@ impl Visitor for Kept {
         let device = Device::flex().autodiff();
         let net = M::TrainNet::init(&model, &device);
         let draw = Draw::train(self.batches * entry.batch_size(Size::Tiny), 0);
-        let loss = || net.loss(&model.batch(draw, &device));
-        // The first has the low copies of the parameters.
-        let first = loss();
-        let before = HEAP.current_usage();
-        let second = loss();
-        let kept = HEAP.current_usage() - before;
-        drop((first, second));
-        kept
+        kept(|| net.loss(&model.batch(draw, &device)))
     }
 }
 
@@ -113,13 +112,13 @@ fn print_bytes_of_the_zoo(batches: usize) {
 }
 
 #[test]
-#[ignore = "the other test runs it, in a process for each policy"]
+#[ignore = "the last test runs it, in a process of its own"]
 fn bytes_of_eight_batches() {
     print_bytes_of_the_zoo(8);
 }
 
 #[test]
-#[ignore = "the other test runs it, in a process for each policy"]
+#[ignore = "the last test runs it, in a process of its own"]
 fn bytes_of_sixteen_batches() {
     print_bytes_of_the_zoo(16);
 }

@@ -13,47 +13,24 @@
 //!
 //! The output is one line of JSON, [`Outcome`].
 //!
-//! * [`precision`]: plain Burn and the policies; [`training`]: the steps
+//! * [`precision`]: plain Burn and the policies; [`training`]: the steps; [`marks`]: the marks; [`args`]: the command line
 
+mod args;
+mod marks;
 mod precision;
 mod training;
 
 use anyhow::Result;
 use burn_cubecl::{CubeBackend, cubecl::cuda::CudaRuntime};
 use clap::Parser;
-use lab::{choice::Choice, machine::cube};
+use lab::{choice, machine::cube};
 use serde::Serialize;
-use zoo::Size;
 
-use crate::precision::Precision;
+use crate::args::Args;
 
 /// Burn's CUDA backend without Fusion, and under it.
 type Unfused = CubeBackend<CudaRuntime, f32, i32, u8>;
 type Fused = burn::backend::Cuda;
-
-/// Takes training steps on CUDA and marks two of them for a profiler.
-#[derive(Parser)]
-pub struct Args {
-    /// The model, its numbers replaced if you like: `bert:seq_len=512,batch_size=16`.
-    #[arg(value_name = "NAME[:FIELD=NUMBER,..]")]
-    model: Choice,
-
-    /// The precision to train in.
-    #[arg(long, value_enum, default_value = "f32")]
-    precision: Precision,
-
-    /// Trains under Fusion.
-    #[arg(long)]
-    fusion: bool,
-
-    /// The size of the model: `full` as published, `tiny` to train on a CPU in seconds.
-    #[arg(long, default_value_t = Size::Full)]
-    size: Size,
-
-    /// The number of steps before the marked ones.
-    #[arg(long, default_value_t = 2)]
-    warmup: usize,
-}
 
 /// What the program knows by itself; the rest is in the driver's log.
 #[derive(Serialize)]

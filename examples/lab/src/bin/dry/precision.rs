@@ -23,7 +23,7 @@ use lab::{
     recipe::{Recipe, StoredInF32},
 };
 
-use crate::{Args, Outcome, training::Train};
+use crate::{Outcome, args::Args, training::Train};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Precision {

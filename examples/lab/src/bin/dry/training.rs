@@ -4,17 +4,13 @@ use std::marker::PhantomData;
 
 use anyhow::{Context, Result};
 use burn::{module::Module, tensor::backend::AutodiffBackend};
-use cudarc::driver::sys::{CUresult, cuProfilerStart, cuProfilerStop};
 use lab::{choice::Choice, machine::Machine, recipe::Recipe};
 use zoo::{Draw, LEARNING_RATE, Net, Size, Visitor, ZooModel};
 
-use crate::{Args, Outcome};
+use crate::{Outcome, args::Args, marks::take_marked};
 
 /// The seed of the weights and of the batch.
 const SEED: u64 = 0;
-
-/// The number of marked steps. What the first one leaves in memory for later is what the second one reads.
-const MARKED: usize = 2;
 
 /// A visitor that trains a model on the backend `B` by the recipe `R`.
 pub struct Train<'a, B, R> {
@@ -61,12 +57,7 @@ impl<B: AutodiffBackend, R: Recipe<B>> Visitor for Train<'_, B, R> {
         for _ in 0..self.warmup {
             step()?;
         }
-        for _ in 0..MARKED {
-            // SAFETY: both have no preconditions; the driver is there, since it has computed.
-            accepted(unsafe { cuProfilerStart() })?;
-            step()?;
-            accepted(unsafe { cuProfilerStop() })?;
-        }
+        take_marked(&mut step)?;
         let (peak_bytes, outcome) = self.machine.meter.peak_during(&mut step);
         outcome?;
         Ok(Outcome {
@@ -74,10 +65,4 @@ impl<B: AutodiffBackend, R: Recipe<B>> Visitor for Train<'_, B, R> {
             peak_bytes,
         })
     }
-}
-
-fn accepted(result: CUresult) -> Result<()> {
-    result
-        .result()
-        .context("the driver does not mark a step for profilers")
 }
