@@ -5,17 +5,22 @@
 mod rewritten;
 
 /// What stands in the sources, and what is there instead, in the order in which it is replaced.
-const CHANGES: [(&str, &str); 22] = [
+const CHANGES: [(&str, &str); 21] = [
     // A module and its optimizer.
     (
         ": Net<B, Model = Self>\n        + AutodiffModule<B, InnerModule = Self::Net<B::InnerBackend>>;",
         ": Net<Model = Self>;",
     ),
     ("{AutodiffModule, Module}", "Module"),
-    (", O: Optimizer<Self::TrainNet<B>, B>>", ">"),
-    (", O: Optimizer<Wgan<B>, B>>", ">"),
-    ("optimizer: &mut O,", "optimizer: &mut ModuleOptimizer,"),
-    ("LearningRate, Optimizer}", "LearningRate, ModuleOptimizer}"),
+    (
+        "<B: AutodiffBackend, O: Optimizer<Self::TrainNet<B>, B>>",
+        "<O: crate::Steps>",
+    ),
+    (
+        "<B: AutodiffBackend, O: Optimizer<Wgan<B>, B>>",
+        "<O: crate::Steps>",
+    ),
+    ("LearningRate, Optimizer}", "LearningRate}"),
     // The trait of backends that train.
     ("    tensor::backend::AutodiffBackend,\n", ""),
     (

@@ -60,6 +60,12 @@ pub enum Error {
          `burn-autodiff = {{ path = \"…/burn-amp/burn-0.22/burn-autodiff\" }}`; `burn-amp doctor` says more"
     )]
     NotPatched,
+    /// An optimizer that sees one parameter at a time is to do something with all of them.
+    #[error(
+        "an optimizer for a `Learner` steps one parameter after the other, so it cannot clip or measure the gradients of all together: \
+         use `AmpOptimizer::init` in a loop of your own, or leave out `with_clipping` and `with_gradient_norm`"
+    )]
+    OneByOne,
     /// The configuration cannot be put in force.
     #[error(transparent)]
     Setup(#[from] SetupError),

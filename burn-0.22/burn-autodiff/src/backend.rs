@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use burn_amp_decorator::{Amp, AmpTensor, Context, FromFile, NoGraph, Tape, device_policy};
+use burn_amp_decorator::{
+    Amp, AmpTensor, Context, FromFile, NoGraph, Tape, device_policy, optimizer::erased,
+};
 use burn_autodiff_engine::{
     Autodiff as Recorded,
     checkpoint::strategy::{CheckpointStrategy, NoCheckpointing},
@@ -184,7 +186,8 @@ impl<B: Backend, C: CheckpointStrategy> AutodiffBackend for Autodiff<B, C> {
     }
 
     fn from_inner(tensor: FloatTensor<B>) -> FloatTensor<Self> {
-        AutodiffTensor::of(Amped::<B>::from_inner(without_graph::<B>(tensor)))
+        let tensor = erased::enters().unwrap_or_else(|| without_graph::<B>(tensor));
+        AutodiffTensor::of(Amped::<B>::from_inner(tensor))
     }
 
     fn int_inner(tensor: IntTensor<Self>) -> IntTensor<B> {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use burn_amp_decorator::{AmpTensor, Facts, Tape};
+use burn_amp_decorator::{AmpTensor, Facts, Tape, optimizer::erased};
 use burn_autodiff_engine::{
     Autodiff as Recorded, NodeId, chosen::Chosen, grads::Gradients, ops::NodeGuard,
 };
@@ -11,7 +11,10 @@ use burn_backend::{
     distributed::DistributedParamId, tensor::FloatTensor,
 };
 
-use crate::{backend::Autodiff, known::Known};
+use crate::{
+    backend::{Amped, Autodiff},
+    known::Known,
+};
 
 /// The tensor as burn-amp has it.
 pub(crate) type Tracked<B> = AmpTensor<Known<B>, Tape<Chosen>>;
@@ -124,9 +127,11 @@ impl<B: Backend> AutodiffTensor<B> {
         Autodiff::<B>::set_distributed_params(self, id)
     }
 
-    /// Returns the values.
+    /// Returns the values. burn-dispatch takes a tensor out of its graph so.
     pub fn into_primitive(self) -> FloatTensor<B> {
-        self.tracked().into_primitive()
+        let tensor = self.tracked();
+        erased::leaves(|| (Amped::<B>::inner(tensor.clone()), tensor.passes()));
+        tensor.into_primitive()
     }
 
     /// Returns the values and the node.

@@ -13,9 +13,14 @@ mod marks;
 mod precision;
 
 use anyhow::{Context, Result, ensure};
-use burn::{module::Module, tensor::Device};
+use burn::{
+    module::Module,
+    optim::{GradientsParams, LearningRate},
+    tensor::Device,
+};
+use burn_amp::optim::{AmpModuleOptimizer, AmpOptimizer};
 use clap::Parser;
-use zoo::{Draw, Entry, LEARNING_RATE, Net, Visitor, ZooModel, adamw};
+use zoo::{Draw, Entry, LEARNING_RATE, Net, Steps, Visitor, ZooModel, adamw};
 
 use crate::{args::Args, marks::take_marked};
 
@@ -39,6 +44,15 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// burn-amp's optimizer, for the zoo.
+struct Together(AmpModuleOptimizer);
+
+impl Steps for Together {
+    fn step<M: Module>(&mut self, lr: LearningRate, module: M, gradients: GradientsParams) -> M {
+        self.0.step(lr, module, gradients)
+    }
+}
+
 /// A visitor that trains a model and returns the number of its parameters.
 struct Train<'a> {
     args: &'a Args,
@@ -56,7 +70,7 @@ impl Visitor for Train<'_> {
         let net = M::TrainNet::init(&model, &device);
         let parameters = net.num_params(); // draws the parameters, which are lazy
         let mut net = Some(net);
-        let mut optimizer = adamw().init();
+        let mut optimizer = Together(AmpOptimizer::new(adamw()).init()?);
         let mut losses = Vec::new(); // as a program that logs them keeps them
         let mut step = || -> Result<()> {
             let before = net.take().context("a step failed before")?;

@@ -9,8 +9,12 @@ pub mod computed;
 pub mod few;
 pub mod near;
 #[cfg(not(cube_kernels))]
+pub mod net;
+#[cfg(not(cube_kernels))]
 #[path = "../../../tests/src/random/mod.rs"]
 pub mod random;
+#[cfg(not(cube_kernels))]
+pub mod skips;
 
 /// What the cases and the tests of kernels name.
 pub mod prelude {

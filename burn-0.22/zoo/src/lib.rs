@@ -2,6 +2,9 @@
 //! not loaded from files of PyTorch here.
 
 mod example;
+mod steps;
 pub mod weights;
+
+pub use steps::Steps;
 
 include!(concat!(env!("OUT_DIR"), "/src/root.rs"));

@@ -20,6 +20,7 @@ mod distributed;
 mod graph;
 mod loss_scale;
 mod ops;
+pub mod optimizer;
 mod param_name;
 mod policy;
 #[doc(hidden)]

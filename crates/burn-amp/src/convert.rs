@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp_core::{Precision, Preset};
 
-use crate::names::name_parameters;
+use crate::{modules::Modules, names::name_parameters};
 use burn_amp_decorator::{Amped, Context, precision, warn};
 
 /// Stores a model's parameters in the dtypes of the preset in force on its device.
@@ -72,31 +72,6 @@ pub fn cast_params_to<B: Backend, M: Module<B>>(model: M, preset: Preset, comput
         others: precision::to_float(others),
         modules: Modules::default(),
     })
-}
-
-/// The modules around a parameter, as Burn names their types to visitors, the innermost last.
-#[derive(Default)]
-pub(crate) struct Modules(Vec<String>);
-
-impl Modules {
-    pub(crate) fn enter(&mut self, container_type: &str) {
-        self.0.push(container_type.to_owned());
-    }
-
-    pub(crate) fn exit(&mut self) {
-        self.0.pop();
-    }
-
-    /// Whether the innermost module is a norm.
-    pub(crate) fn is_norm(&self) -> bool {
-        self.0.last().is_some_and(|module| module.ends_with("Norm"))
-    }
-
-    /// Whether the optimizer keeps more bytes for the parameters directly inside it: it is a norm or an embedding.
-    pub(crate) fn keeps_more(&self) -> bool {
-        let innermost = self.0.last();
-        self.is_norm() || innermost.is_some_and(|module| module.ends_with("Embedding"))
-    }
 }
 
 struct CastParams {

@@ -63,6 +63,7 @@ mod gradients;
 pub mod memory;
 #[cfg(feature = "train")]
 pub mod metric;
+mod modules;
 mod names;
 pub mod optim;
 mod storage;

@@ -11,7 +11,7 @@ use burn::{
 use burn_amp_core::Preset;
 
 use crate::{
-    convert::Modules,
+    modules::Modules,
     optim::{Masters, OptimizerConfig},
 };
 

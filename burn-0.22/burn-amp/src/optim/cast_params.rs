@@ -5,6 +5,7 @@ use burn::{
     tensor::{DType, Tensor},
 };
 
+use super::modules::Modules;
 use crate::{
     Error,
     config::{Compute, Preset},
@@ -35,7 +36,7 @@ pub fn cast_params<M: Module>(model: M) -> Result<M, Error> {
         preset @ (Preset::O2 | Preset::O3) => model.map(&mut CastParams {
             low,
             casts_norms: preset == Preset::O3,
-            modules: Vec::new(),
+            modules: Modules::default(),
         }),
     })
 }
@@ -44,25 +45,20 @@ pub fn cast_params<M: Module>(model: M) -> Result<M, Error> {
 struct CastParams {
     low: DType,
     casts_norms: bool,
-    /// The types of the modules around the parameter, the innermost last.
-    modules: Vec<String>,
+    modules: Modules,
 }
 
 impl ModuleMapper for CastParams {
     fn enter_module(&mut self, _: &str, container_type: &str) {
-        self.modules.push(container_type.to_owned());
+        self.modules.enter(container_type);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
-        self.modules.pop();
+        self.modules.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let is_norm = self
-            .modules
-            .last()
-            .is_some_and(|module| module.ends_with("Norm"));
-        if is_norm && !self.casts_norms {
+        if self.modules.is_norm() && !self.casts_norms {
             return param;
         }
         let to = self.low;

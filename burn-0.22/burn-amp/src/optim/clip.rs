@@ -5,19 +5,7 @@ use burn::{
     optim::GradientsParams,
     tensor::{DType, Tensor},
 };
-
-/// A way to clip the gradients of all parameters.
-///
-/// It differs from Burn's own `GradientClippingConfig::Norm`, which clips the norm of each parameter's gradient separately.
-#[doc(alias("clip_grad_norm_", "clip_grad_value_"))]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Clipping {
-    /// Clamps each element to at most this magnitude.
-    Value(f32),
-    /// Multiplies all gradients by one factor, `min(1, max / (norm + 1e-6))`, so that their common L2 norm is at most
-    /// `max`, as PyTorch's `clip_grad_norm_` does.
-    GlobalNorm(f32),
-}
+use burn_amp_decorator::optimizer::Clipping;
 
 /// Returns the L2 norm of all gradients of a model together: one F32 element, on the device of the first gradient.
 ///

@@ -10,10 +10,7 @@ use crate::{graph::Graph, tensor::AmpTensor};
 pub(super) fn class_of_readers<B: AmpBackend, G: Graph<B>>(
     tensor: &AmpTensor<B, G>,
 ) -> Option<Class> {
-    match tensor.role.origin() {
-        Some(origin) => origin.class(&tensor.context.config.parameters),
-        None => tensor.recorded.class,
-    }
+    tensor.parameter()?.class(&tensor.context.config.parameters)
 }
 
 /// The class of a call that reads two parameters: `full` if one says so, else that of the first.

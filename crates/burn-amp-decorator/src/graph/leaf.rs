@@ -7,6 +7,8 @@ use burn_backend::{Backend, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::Origin;
+#[cfg(burn_0_22)]
+use crate::loss_scale::Passes;
 use crate::precision;
 
 /// A leaf of the graph: a tensor that requires a gradient itself. All clones of the tensor share it.
@@ -23,6 +25,10 @@ struct Uses<B: Backend> {
     cast: Option<(Precision, FloatTensor<B>)>,
     /// The graph level of the cast for the last use; `None` if a backward pass has reached the leaf since then.
     last: Option<usize>,
+    /// The passes whose outcome may be on the device, and from which the program has taken a gradient of the leaf. In Burn
+    /// 0.21 the gradient carries them.
+    #[cfg(burn_0_22)]
+    passes: Passes<B>,
 }
 
 impl<B: Backend> Leaf<B> {
@@ -32,6 +38,8 @@ impl<B: Backend> Leaf<B> {
             uses: Mutex::new(Uses {
                 cast: None,
                 last: None,
+                #[cfg(burn_0_22)]
+                passes: Passes::none(),
             }),
         }
     }
@@ -63,6 +71,12 @@ impl<B: Backend> Leaf<B> {
         matches!(&uses.cast, Some((dtype, _)) if *dtype == to)
     }
 
+    /// Returns the values in the low dtype that they were cast to last, if they are there.
+    pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
+        let cast = self.uses.lock().cast.clone();
+        cast.filter(|(dtype, _)| dtype.is_low())
+    }
+
     /// Takes values that somebody has already cast to dtype `to`, as the step of an optimizer does on its way.
     pub(crate) fn take_cast(&self, to: Precision, values: FloatTensor<B>) {
         self.origin.lower(to);
@@ -72,10 +86,21 @@ impl<B: Backend> Leaf<B> {
     /// Ends the forward pass, since a backward pass has reached a use: forgets the cast values, which graphs hold for the
     /// uses that are left, and where the last use is.
     pub(super) fn reached(&self) {
-        *self.uses.lock() = Uses {
-            cast: None,
-            last: None,
-        };
+        let mut uses = self.uses.lock();
+        uses.cast = None;
+        uses.last = None;
+    }
+
+    /// Records that the program takes a gradient that was computed in `passes`.
+    #[cfg(burn_0_22)]
+    pub(crate) fn give(&self, passes: &Passes<B>) {
+        self.uses.lock().passes.join(passes);
+    }
+
+    /// The passes from which the program has taken a gradient, as far as their outcome may be on the device.
+    #[cfg(burn_0_22)]
+    pub(crate) fn passes(&self) -> Passes<B> {
+        self.uses.lock().passes.clone()
     }
 
     /// Whether an op has read a cast of the leaf in this forward pass. Passes of other leaves, such as those of other

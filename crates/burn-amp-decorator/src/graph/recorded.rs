@@ -3,11 +3,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use burn_amp_core::{Class, Precision};
+use burn_amp_core::Precision;
 use burn_autodiff::Autodiff;
 use burn_backend::{Backend, tensor::FloatTensor};
 
-use super::Stepped;
+use super::{Origin, Stepped};
 use crate::precision;
 
 /// What is known about a tensor besides its values and its node. All clones of the tensor share it.
@@ -15,8 +15,8 @@ use crate::precision;
 pub struct Recorded<B: Backend> {
     /// How many ops in a row a backward pass computes again to get the values; 0 if the graph keeps them.
     pub(crate) chain: u8,
-    /// The class that `[parameters]` gives to the ops that read the tensor, if it is a view of a parameter.
-    pub(crate) class: Option<Class>,
+    /// The parameter of which the tensor is a view.
+    pub(crate) parameter: Option<Arc<Origin>>,
     /// Whether the tensor repeats the values of a smaller one, as far as somebody watches.
     pub(crate) expanded: bool,
     /// Whether the tensor is a product of matrices, which attention scales and masks.
@@ -42,6 +42,7 @@ impl<B: Backend> Clone for Recorded<B> {
                 Some(casts) => OnceLock::from(casts.clone()),
                 None => OnceLock::new(),
             },
+            parameter: self.parameter.clone(),
             ..*self
         }
     }
@@ -67,7 +68,7 @@ impl<B: Backend> Recorded<B> {
     pub const fn nothing() -> Self {
         Self {
             chain: 0,
-            class: None,
+            parameter: None,
             expanded: false,
             is_product: false,
             #[cfg(burn_0_22)]
@@ -94,7 +95,7 @@ impl<B: Backend> Recorded<B> {
     pub(crate) const fn is_nothing(&self) -> bool {
         let Self {
             chain,
-            class,
+            parameter,
             expanded,
             is_product,
             #[cfg(burn_0_22)]
@@ -105,7 +106,7 @@ impl<B: Backend> Recorded<B> {
             casts: _,
         } = self;
         let has_flag = *expanded || *is_product || *shares;
-        *chain == 0 && class.is_none() && !has_flag && *id == 0 && stepped.is_none()
+        *chain == 0 && parameter.is_none() && !has_flag && *id == 0 && stepped.is_none()
     }
 
     /// The casts that the uses of the tensor share.
@@ -176,6 +177,9 @@ impl<B: Backend> Recorded<B> {
     pub(super) fn low(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
         if precision::of(&tensor) == to {
             return tensor;
+        }
+        if let Some(parameter) = &self.parameter {
+            parameter.lower(to);
         }
         let Some(casts) = self.casts() else {
             return precision::cast::<B>(tensor, to);

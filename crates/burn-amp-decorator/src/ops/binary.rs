@@ -87,9 +87,7 @@ fn with_bias<B: AmpBackend, G: Graph<B>>(
     if !is_linear || !is_row || !call.stays_in_f32() || bias.stored() != Precision::F32 {
         return None;
     }
-    // The gradient of the sum is F32, and that of the product is rounded once.
     let values = call.as_stored(product.clone());
-    let values = G::with_f32_gradient(values, &product.recorded);
     let sum = kernels::weight_product::plus_bias::<G::Inner>(values, call.cast(bias.clone()));
     Some(call.stored(sum))
 }

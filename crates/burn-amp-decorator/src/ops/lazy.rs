@@ -127,15 +127,40 @@ pub(super) fn reduced<B: AmpBackend, G: Graph<B>>(
     }))
 }
 
-/// A chain with its dimensions in another order.
+/// A chain, or a tensor whose values are there in low precision as well, with its dimensions in another order.
 pub(super) fn permuted<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
     axes: impl FnOnce(usize) -> Vec<usize>,
 ) -> Option<AmpTensor<B, G>> {
-    let permute = || chained(x, |lazy| lazy.permuted(&axes(x.rank())));
-    let lazy = call.keeps().then(permute).flatten()?;
+    if !call.keeps() {
+        return None;
+    }
+    if let Some(low) = lowered(x) {
+        let axes = axes(x.rank());
+        let x = G::Inner::float_permute(call.as_stored(x.clone()), &axes);
+        return Some(with_low(call, x, low, |low| B::float_permute(low, &axes)));
+    }
+    let lazy = chained(x, |lazy| lazy.permuted(&axes(x.rank())))?;
     Some(call.lazy(lazy))
+}
+
+/// The values of an F32 tensor in low precision, if they are there: its view has those, too.
+fn lowered<B: AmpBackend, G: Graph<B>>(x: &AmpTensor<B, G>) -> Option<(Precision, FloatTensor<B>)> {
+    let is_plain = x.recipe().is_none() && x.stored() == Precision::F32;
+    is_plain.then(|| x.lowered()).flatten()
+}
+
+/// The result of a view, with that of the values in low precision.
+fn with_low<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    result: FloatTensor<G::Inner>,
+    (to, low): (Precision, FloatTensor<B>),
+    view: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+) -> AmpTensor<B, G> {
+    let result = call.stored(result);
+    result.recorded.add_low(to, view(low));
+    result
 }
 
 /// The order of the dimensions after two of them were swapped.
@@ -145,14 +170,22 @@ pub(super) fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
     axes
 }
 
-/// A chain in another shape. A tensor of which no view is known is reshaped at once: that copies nothing.
+/// A chain, or a tensor whose values are there in low precision as well, in another shape. Another tensor is reshaped at once: that
+/// copies nothing.
 pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
     shape: &Shape,
 ) -> Option<AmpTensor<B, G>> {
-    match x.chain() {
-        Some(lazy) if call.keeps() => Some(call.lazy(lazy.reshaped(shape)?)),
-        _ => None,
+    if !call.keeps() {
+        return None;
     }
+    if let Some(lazy) = x.chain() {
+        return Some(call.lazy(lazy.reshaped(shape)?));
+    }
+    let low = lowered(x)?;
+    let x = G::Inner::float_reshape(call.as_stored(x.clone()), shape.clone());
+    Some(with_low(call, x, low, |low| {
+        B::float_reshape(low, shape.clone())
+    }))
 }

@@ -70,6 +70,10 @@ impl<B: AmpBackend> Pass<B> {
         if let (None, Some(origin)) = (&gradient, tensor.role.origin()) {
             origin.withhold();
         }
+        #[cfg(burn_0_22)]
+        if let (Role::Leaf(leaf), Self::Deferred(pass)) = (&tensor.role, self) {
+            leaf.give(&Passes::of(pass.clone()));
+        }
         gradient
     }
 

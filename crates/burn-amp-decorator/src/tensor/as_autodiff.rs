@@ -8,9 +8,10 @@ use burn_amp_kernels::AmpBackend;
 use burn_autodiff::{Autodiff, NodeId, checkpoint::strategy::CheckpointStrategy, ops::NodeGuard};
 use burn_backend::{DType, Shape, tensor::FloatTensor};
 
-use super::{AmpTensor, Facts, Recipe};
+use super::{AmpTensor, Facts, Recipe, Role};
 use crate::{
     graph::{Graph, Tape},
+    loss_scale::Passes,
     precision,
 };
 
@@ -45,6 +46,14 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpTensor<B, Tape<C>> {
     #[inline(always)]
     pub fn of_values_and_facts(values: FloatTensor<Autodiff<B, C>>, facts: Arc<Facts<B>>) -> Self {
         Self::with_facts(values, facts)
+    }
+
+    /// The passes from which the program has taken a gradient of the tensor, as far as their outcome may be on the device.
+    pub fn passes(&self) -> Passes<B> {
+        match &self.role {
+            Role::Leaf(leaf) => leaf.passes(),
+            _ => Passes::none(),
+        }
     }
 
     /// Returns the values.

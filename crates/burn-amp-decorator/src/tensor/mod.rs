@@ -242,6 +242,20 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         device_of::<G::Inner>(&self.inner)
     }
 
+    /// The parameter that the tensor is, or is a view of.
+    #[inline]
+    pub(crate) fn parameter(&self) -> Option<&Arc<Origin>> {
+        self.role.origin().or(self.recorded.parameter.as_ref())
+    }
+
+    /// The values of a parameter in low precision, if they are there.
+    pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
+        match &self.role {
+            Role::Leaf(leaf) => leaf.lowered(),
+            _ => self.recorded.lowered(),
+        }
+    }
+
     /// Whether the tensor stands for values that have not been computed.
     #[inline]
     pub(crate) fn waits(&self) -> bool {

@@ -46,19 +46,9 @@ pub fn forward<B: AmpBackend>(
 }
 
 /// Adds an F32 bias to a product in low precision: a row, which has the rank of the product. The sum is computed in F32 and
-/// stored as the product is.
+/// stored as the product is. On Burn's `Autodiff` it is one node.
 pub fn plus_bias<B: AmpBackend>(product: FloatTensor<B>, bias: FloatTensor<B>) -> FloatTensor<B> {
-    let dtype = FloatDType::from(product.dtype());
-    // A backend that fuses makes one kernel of the sum and what follows.
-    if B::fuses_elementwise() {
-        let sum = B::float_add(widen::<B>(product), bias);
-        return B::float_cast(sum, dtype);
-    }
-    let plus_bias = Affine {
-        after: Some(bias),
-        ..Affine::identity(product.shape())
-    };
-    affine::forward::<B>(product, plus_bias, None, dtype)
+    B::run(PlusBias, [product, bias].into()).one()
 }
 
 /// Computes the product of two matrices in low precision, in F32.
@@ -128,6 +118,63 @@ impl Kernel for ColumnSums {
         };
         let [sum, _] = sums.launch::<R>([x].into())?.exactly();
         Ok([reshape(sum, Shape::new([columns]))].into())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PlusBias;
+
+impl Kernel for PlusBias {
+    const NAME: &'static str = "burn_amp::plus_bias";
+    const IS_COMPOSED: bool = true;
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let [product, bias] = operands.exactly();
+        let dtype = FloatDType::from(product.dtype());
+        // A backend that fuses makes one kernel of the sum and what follows.
+        [if B::fuses_elementwise() {
+            let sum = B::float_add(widen::<B>(product), bias);
+            B::float_cast(sum, dtype)
+        } else {
+            let plus_bias = Affine {
+                after: Some(bias),
+                ..Affine::identity(product.shape())
+            };
+            affine::forward::<B>(product, plus_bias, None, dtype)
+        }]
+        .into()
+    }
+
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let operands = operands.floats;
+        let sum = B::run(self, values::<B, C>(&operands).into()).one();
+        let bias = PlusBiasSaved {
+            row: operands[1].primitive.shape(),
+        };
+        let operands = [&operands[0], &operands[1]];
+        [Recording::<B, C, _, 2>::new(operands, |_| false).finish(sum, |_| bias)].into()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct PlusBiasSaved {
+    /// The shape of the bias.
+    row: Shape,
+}
+
+impl<B: AmpBackend> Node<B> for PlusBiasSaved {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let grad = pass.gradient();
+        // The first op, as in the node of a whole product.
+        if let Some(bias) = pass.parent(1) {
+            let columns = self.row.num_elements();
+            let rows = grad.shape().num_elements() / columns.max(1);
+            let matrix = B::float_reshape(seen::<B>(grad.clone()), Shape::new([rows, columns]));
+            let sums = column_sums::<B>(matrix);
+            let sums = B::float_reshape(sums, self.row);
+            pass.grads.register::<B>(bias, sums);
+        }
+        pass.register(0, grad);
     }
 }
 

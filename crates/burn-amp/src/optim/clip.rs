@@ -12,20 +12,10 @@ use burn_amp_core::Precision;
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps};
 
 use super::gradients::{each, replace_each};
-use burn_amp_decorator::precision;
-
-/// A way to clip the gradients of all parameters.
-///
-/// It differs from Burn's own `GradientClipping::Norm`, which clips the norm of each parameter's gradient separately.
-#[doc(alias("clip_grad_norm_", "clip_grad_value_"))]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Clipping {
-    /// Clamps each element to at most this magnitude.
-    Value(f32),
-    /// Multiplies all gradients by one factor, `min(1, max / (norm + 1e-6))`, so that their common L2 norm is at most
-    /// `max`, as PyTorch's `clip_grad_norm_` does.
-    GlobalNorm(f32),
-}
+use burn_amp_decorator::{
+    optimizer::{Clipping, norm_factor},
+    precision,
+};
 
 /// Returns the L2 norm of all gradients of a model together: one F32 element, on the device of the first gradient.
 ///
@@ -45,7 +35,7 @@ pub fn global_norm<B: AutodiffBackend, M: AutodiffModule<B>>(
 }
 
 /// Adds a number to a sum, on the device of the first.
-pub(super) fn add<B: Backend>(sum: &mut Option<Tensor<B, 1>>, number: B::FloatTensorPrimitive) {
+fn add<B: Backend>(sum: &mut Option<Tensor<B, 1>>, number: B::FloatTensorPrimitive) {
     let number = Tensor::from_primitive(TensorPrimitive::Float(number));
     *sum = Some(match sum.take() {
         Some(sum) => {
@@ -75,7 +65,8 @@ pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
         }
         Clipping::GlobalNorm(max) => {
             let norm = global_norm::<B, M>(grads, model)?;
-            let factor = norm_factor(norm.clone(), max).into_primitive().tensor();
+            let factor =
+                norm_factor::<B::InnerBackend>(norm.clone().into_primitive().tensor(), max);
             replace_each::<B, M>(grads, model, |grad| {
                 let device = B::InnerBackend::float_device(&grad);
                 let factor = B::InnerBackend::float_to_device(factor.clone(), &device);
@@ -87,9 +78,4 @@ pub fn clip<B: AutodiffBackend, M: AutodiffModule<B>>(
             Some(norm)
         }
     }
-}
-
-/// Returns the factor that brings gradients of this norm to a norm of at most `max`.
-pub(super) fn norm_factor<B: Backend>(norm: Tensor<B, 1>, max: f32) -> Tensor<B, 1> {
-    (norm + 1e-6).recip().mul_scalar(max).clamp_max(1.0)
 }

@@ -1,7 +1,6 @@
 //! The trait that Burn's optimizer configurations and the wrappers around them have in common.
 
 use burn::{
-    config::Config,
     grad_clipping::{GradientClipping, GradientClippingConfig},
     module::AutodiffModule,
     optim::{
@@ -9,14 +8,18 @@ use burn::{
         MuonConfig, RmsProp, RmsPropConfig, Sgd, SgdConfig, SimpleOptimizer,
         adaptor::OptimizerAdaptor,
     },
-    tensor::backend::{AutodiffBackend, Backend},
+    tensor::{
+        ElementConversion,
+        backend::{AutodiffBackend, Backend},
+    },
 };
 use burn_amp_kernels::optimizer::Rule;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 
 use super::{
     Masters,
-    list::rules::{BurnState, adam, adam_w, sgd},
+    list::states::{BurnState, adam, adam_w, sgd},
+    rule::{self, fields},
 };
 
 /// A configuration that makes a [`SimpleOptimizer`] for tensors of the backend `B`.
@@ -86,12 +89,6 @@ pub trait OptimizerConfig<B: Backend> {
     }
 }
 
-/// Reads a configuration of Burn's, whose fields are private, by their names.
-pub(super) fn fields<T: DeserializeOwned>(config: &impl Config) -> T {
-    let fields = serde_json::to_value(config).and_then(serde_json::from_value);
-    fields.expect("Burn 0.21.0's configurations have these fields")
-}
-
 /// The clipping in a configuration. Muon has none.
 #[derive(Deserialize)]
 struct GradClipping {
@@ -101,7 +98,7 @@ struct GradClipping {
 
 /// Implements [`OptimizerConfig`]. A macro, because Burn's configurations have the same methods but share no trait.
 macro_rules! optimizer_config {
-    ($($Config:ty => $Optimizer:ident $(<$B:ident>)? $(by $rules:ident)?;)+) => {
+    ($($Config:ty => $Optimizer:ident $(<$B:ident>)? $(by $rule:expr, $states:ident)?;)+) => {
         $(impl<B: Backend> OptimizerConfig<B> for $Config {
             type Optimizer = $Optimizer $(<$B>)?;
 
@@ -116,19 +113,19 @@ macro_rules! optimizer_config {
 
             $(
                 fn rule(&self) -> Option<Rule> {
-                    Some($rules::rule::<B>(self))
+                    Some($rule(self))
                 }
 
                 fn state_of<const D: usize>(
                     parts: BurnState<B, D>,
                 ) -> Option<<Self::Optimizer as SimpleOptimizer<B>>::State<D>> {
-                    $rules::state(parts)
+                    $states::state(parts)
                 }
 
                 fn parts_of<const D: usize>(
                     state: <Self::Optimizer as SimpleOptimizer<B>>::State<D>,
                 ) -> Option<BurnState<B, D>> {
-                    Some($rules::parts(state))
+                    Some($states::parts(state))
                 }
             )?
         })+
@@ -136,9 +133,9 @@ macro_rules! optimizer_config {
 }
 
 optimizer_config! {
-    SgdConfig => Sgd<B> by sgd;
-    AdamConfig => Adam by adam;
-    AdamWConfig => AdamW by adam_w;
+    SgdConfig => Sgd<B> by |config| rule::sgd(config, |momentum| momentum.elem::<B::FloatElem>().elem()), sgd;
+    AdamConfig => Adam by rule::adam, adam;
+    AdamWConfig => AdamW by rule::adam_w, adam_w;
     AdanConfig => Adan;
     AdaGradConfig => AdaGrad;
     RmsPropConfig => RmsProp;

@@ -3,16 +3,13 @@
 use burn::{
     module::{AutodiffModule, Module},
     optim::{GradientsParams, LearningRate, MultiGradientsParams, Optimizer},
-    tensor::backend::AutodiffBackend,
+    tensor::{ElementConversion, backend::AutodiffBackend},
 };
+use burn_amp_core::NormGuard;
 
 use super::{
-    Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel,
-    clip::clip,
-    effective_batch::EffectiveBatch,
-    list,
-    merge::merged,
-    outliers::{self, Outliers},
+    Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel, clip::clip,
+    effective_batch::EffectiveBatch, list, merge::merged, outliers::Outliers,
 };
 use crate::names::Names;
 use burn_amp_decorator::{Amped, Context, Trains, full_precision};
@@ -141,7 +138,7 @@ impl<O> LossScaleOptimizer<O> {
         {
             return false;
         }
-        let guard = outliers::guard::<B>();
+        let guard = guard::<B>();
         let before = match self.clipping {
             Some(Clipping::GlobalNorm(max)) => list::clip::clip::<B, M>(grads, module, max),
             Some(Clipping::Value(_)) | None if self.norm.is_some() || guard.is_some() => {
@@ -150,7 +147,9 @@ impl<O> LossScaleOptimizer<O> {
             Some(Clipping::Value(_)) | None => None,
         };
         if let (Some(guard), Some(norm)) = (guard, &before)
-            && self.outliers.skips(guard, norm.clone())
+            && self
+                .outliers
+                .skips(guard, norm.clone().into_scalar().elem())
         {
             return false;
         }
@@ -158,10 +157,19 @@ impl<O> LossScaleOptimizer<O> {
             clip::<B, M>(grads, module, clipping);
         }
         if let (Some(norm), Some(value)) = (&self.norm, before) {
-            norm.set(value);
+            norm.set(move || value.into_scalar().elem());
         }
         true
     }
+}
+
+/// Returns the rule by which steps are outliers, if the configuration of backend `B` has one.
+fn guard<B: Amped>() -> Option<NormGuard> {
+    let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
+    let mut guards = contexts
+        .iter()
+        .map(|(_, context)| context.config.gradients.guard());
+    guards.find_map(|guard| guard)
 }
 
 impl<O: Optimizer<M, B>, M: AutodiffModule<B>, B: Amped + Trains> Optimizer<M, B>

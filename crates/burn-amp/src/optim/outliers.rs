@@ -1,9 +1,8 @@
 //! Steps that are skipped because the norm of their gradients is an outlier (`gradients.max_norm_ratio`).
 
-use burn::tensor::{ElementConversion, Tensor, backend::Backend};
 use burn_amp_core::{NormGuard, RecentNorms};
 
-use burn_amp_decorator::{Amped, Context, warn::Warning};
+use burn_amp_decorator::warn::Warning;
 
 /// The norms of an optimizer's latest steps, and the number of steps that were skipped by their norms.
 ///
@@ -14,26 +13,16 @@ pub(super) struct Outliers {
     skipped: u64,
 }
 
-/// Returns the rule of the configuration source of backend `B`, if it has one.
-pub(super) fn guard<B: Amped>() -> Option<NormGuard> {
-    let contexts = Context::<B::Plain>::on_all_devices::<B::Source>();
-    let mut guards = contexts
-        .iter()
-        .map(|(_, context)| context.config.gradients.guard());
-    guards.find_map(|guard| guard)
-}
-
 impl Outliers {
     /// The number of steps that were skipped.
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Whether a step with gradients of this norm is skipped. Incurs a device-to-host read.
-    pub(super) fn skips<B: Backend>(&mut self, guard: NormGuard, norm: Tensor<B, 1>) -> bool {
+    /// Whether a step with gradients of this norm is skipped.
+    pub(super) fn skips(&mut self, guard: NormGuard, norm: f32) -> bool {
         static FIRST: Warning = Warning::new("gradients-that-are-outliers");
 
-        let norm: f32 = norm.into_scalar().elem();
         let recent = std::mem::take(&mut self.recent);
         let is_outlier = guard.is_outlier(&recent, norm);
         if is_outlier {

@@ -12,7 +12,7 @@
 
 mod decided;
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, sync::Arc};
 
 use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
 use burn_amp_kernels::AmpBackend;
@@ -23,7 +23,7 @@ use burn_backend::{
 
 use super::{callee::Callee, parameters, recompute::Chain, scope, watch::Watch};
 use crate::{
-    graph::Graph,
+    graph::{Graph, Origin},
     loss_scale::Passes,
     policy::{ConfigSource, Context},
     tensor::AmpTensor,
@@ -49,6 +49,8 @@ pub(crate) struct Call<B: AmpBackend> {
     rounds_scalar: bool,
     /// The class that `[parameters]` gives to the call, by a parameter among the operands.
     class_by_parameter: Option<Class>,
+    /// The parameter of which the result is a view.
+    view_of: Option<Arc<Origin>>,
     /// The policy of the operands; `None` as long as no float operand or device is known.
     context: Option<&'static Context<B>>,
     /// Sees the call, if somebody watches.
@@ -80,6 +82,7 @@ impl<B: AmpBackend> Call<B> {
             chain: Chain::default(),
             rounds_scalar: false,
             class_by_parameter: None,
+            view_of: None,
             context: None,
             watch: Watch::begin(callee),
         }
@@ -138,6 +141,9 @@ impl<B: AmpBackend> Call<B> {
         self.level = self.level.max(tensor.level());
         if G::RECORDS {
             self.chain.add(tensor);
+        }
+        if self.callee.op().is_some_and(parameters::is_view) {
+            self.view_of = tensor.parameter().cloned();
         }
         if !tensor.context.config.parameters.is_empty() {
             self.class_by_parameter = parameters::joined(

@@ -1,52 +1,26 @@
-//! Clipping by the global norm without reading a gradient twice: the norm is one op over all gradients, and the factor
-//! waits in each of them for the step.
+//! Clipping of the gradients of a model by their global norm, which is one op over all of them.
 
 use std::sync::Arc;
 
-use burn::{module::AutodiffModule, optim::GradientsParams, tensor::Tensor};
-use burn_amp_kernels::{self as kernels, AmpBackend, squares::Squares};
-use burn_backend::{
-    ops::FloatTensorOps,
-    tensor::{Device, FloatTensor},
+use burn::{
+    module::AutodiffModule,
+    optim::GradientsParams,
+    tensor::{Tensor, TensorPrimitive},
 };
+use burn_backend::tensor::FloatTensor;
 
 use super::{
-    super::{
-        clip::{add, norm_factor},
-        gradients::{each, replace_each},
-    },
+    super::gradients::{each, replace_each},
     PlainOf,
 };
-use burn_amp_decorator::{Trains, internal::DeferredPass};
+use burn_amp_decorator::{Trains, optimizer};
 
 /// Returns the L2 norm of all gradients together, as one F32 element on the device of the first; `None` if there are none.
 pub(in crate::optim) fn norm<B: Trains, M: AutodiffModule<B>>(
     grads: &GradientsParams,
     module: &M,
 ) -> Option<Tensor<PlainOf<B>, 1>> {
-    let mut lists: Vec<GradientList<PlainOf<B>>> = Vec::new();
-    each::<B, M>(grads, module, |_, grad| {
-        let (values, factors) = grad.unclipped().into_unscaled();
-        let device = PlainOf::<B>::float_device(&values);
-        let pass = factors.pass.as_ref().map(Arc::as_ptr);
-        let tensor = (values, factors.unscale);
-        match lists.iter_mut().find(|list| list.takes(&device, pass)) {
-            Some(list) => list.tensors.push(tensor),
-            None => lists.push(GradientList {
-                device,
-                pass: factors.pass,
-                tensors: vec![tensor],
-            }),
-        }
-    });
-    let mut sum = None;
-    for list in lists {
-        add(
-            &mut sum,
-            kernels::squares::sum::<PlainOf<B>>(list.squares()),
-        );
-    }
-    sum.map(Tensor::sqrt)
+    plain_norm::<B, M>(grads, module).map(number::<B>)
 }
 
 /// Clips all gradients together to a norm of at most `max`; returns their norm before.
@@ -55,33 +29,22 @@ pub(in crate::optim) fn clip<B: Trains, M: AutodiffModule<B>>(
     module: &M,
     max: f32,
 ) -> Option<Tensor<PlainOf<B>, 1>> {
-    let norm = norm::<B, M>(grads, module)?;
-    let factor = norm_factor(norm.clone(), max);
-    let factor = Arc::new(factor.into_primitive().tensor());
+    let norm = plain_norm::<B, M>(grads, module)?;
+    let factor = Arc::new(optimizer::norm_factor::<PlainOf<B>>(norm.clone(), max));
     // The multiplication is left to the readers of the gradients.
     replace_each::<B, M>(grads, module, |grad| grad.clipped_by(factor.clone()));
-    Some(norm)
+    Some(number::<B>(norm))
 }
 
-/// Gradients of one device and one backward pass.
-struct GradientList<P: AmpBackend> {
-    device: Device<P>,
-    pass: Option<Arc<DeferredPass<P>>>,
-    tensors: Vec<(FloatTensor<P>, f32)>,
+fn plain_norm<B: Trains, M: AutodiffModule<B>>(
+    grads: &GradientsParams,
+    module: &M,
+) -> Option<FloatTensor<PlainOf<B>>> {
+    let mut gradients = Vec::new();
+    each::<B, M>(grads, module, |_, grad| gradients.push(grad));
+    optimizer::norm(gradients)
 }
 
-impl<P: AmpBackend> GradientList<P> {
-    fn takes(&self, device: &Device<P>, pass: Option<*const DeferredPass<P>>) -> bool {
-        self.device == *device && self.pass.as_ref().map(Arc::as_ptr) == pass
-    }
-
-    fn squares(self) -> Squares<P> {
-        let here = |state: &FloatTensor<P>| P::float_to_device(state.clone(), &self.device);
-        Squares {
-            scaled_by: self
-                .pass
-                .map(|pass| [here(&pass.before), here(&pass.after)]),
-            tensors: self.tensors,
-        }
-    }
+fn number<B: Trains>(norm: FloatTensor<PlainOf<B>>) -> Tensor<PlainOf<B>, 1> {
+    Tensor::from_primitive(TensorPrimitive::Float(norm))
 }

@@ -1,24 +1,20 @@
-//! The optimizer that steps all parameters together.
+//! The optimizer that steps all parameters together, over modules of Burn. Its step is that of
+//! [`burn_amp_decorator::optimizer`].
 //!
 //! * [`clip`]: the global norm of all gradients, and clipping by it
-//! * [`rules`]: the rules of Burn's configurations, and Burn's form of a state
-//! * [`state`]: what is kept for a parameter
+//! * [`states`]: Burn's form of a state
 //! * [`walk`]: taking the parameters and gradients out of a model, and putting the parameters back
-//! * [`step`]: the step of the parameters that were taken, each of which is [`prepared`]
-//! * [`record`]: the states in a file; [`item`]: where Burn has no form for them
+//! * [`record`]: the states in a file
 
 pub(super) mod clip;
-mod item;
-mod prepared;
 mod record;
-pub(super) mod rules;
-mod state;
-mod step;
+pub(super) mod states;
 mod walk;
 
 pub use record::StateRecord;
 
 use burn::{
+    grad_clipping::GradientClipping,
     module::{AutodiffModule, ModuleMapper, Param, ParamId},
     optim::{
         GradientsParams, LearningRate, MultiGradientsParams, Optimizer, adaptor::OptimizerAdaptor,
@@ -26,20 +22,26 @@ use burn::{
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
 use burn_amp_core::Precision;
-use burn_amp_kernels::optimizer::{Master, weights};
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{Master, weights},
+};
 use hashbrown::HashMap;
 
 use self::{
     record::StateRecord as Record,
-    state::ListState,
-    step::ListOptimizer,
-    walk::{put, take},
+    walk::{SteppedParameters, TakenAll, put, take},
 };
 use super::{
     AmpOptimizer, MasterModel, MasterWeights, OptimizerConfig, master_model::replace_low,
     merge::merged,
 };
-use burn_amp_decorator::{AmpTensor, Amped, Trains, internal::Reader, precision};
+use burn_amp_decorator::{
+    AmpTensor, Amped, Trains,
+    internal::Reader,
+    optimizer::{ListOptimizer, ListState},
+    precision,
+};
 
 /// The plain backend below a backend for training.
 pub(super) type PlainOf<B> = <<B as AutodiffBackend>::InnerBackend as Amped>::Plain;
@@ -61,19 +63,54 @@ where
 #[doc(hidden)] // As above.
 enum Way<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> {
     /// Adam, AdamW and SGD. Saves a dozen launches per parameter.
-    Together(ListOptimizer<PlainOf<B>>),
+    Together(List<PlainOf<B>>),
     /// Any other optimizer. Saves whoever trains with one from giving up masters and exact skips.
     OneByOne(OptimizerAdaptor<MasterWeights<C::Optimizer>, M, B>),
+}
+
+/// The optimizer with the states of the parameters.
+#[doc(hidden)] // As above.
+#[derive(Clone)]
+struct List<P: AmpBackend> {
+    optimizer: ListOptimizer,
+    /// The clipping of each parameter's gradient that the configuration asks for.
+    clipping: Option<GradientClipping>,
+    states: HashMap<ParamId, ListState<P>>,
+}
+
+impl<P: AmpBackend> List<P> {
+    fn step(&mut self, lr: LearningRate, taken: TakenAll<P>) -> SteppedParameters<P> {
+        let TakenAll {
+            mut parameters,
+            facts,
+            passes,
+        } = taken;
+        for (parameter, (id, _)) in parameters.iter_mut().zip(&facts) {
+            parameter.state = self.states.remove(id);
+        }
+        let stepped = self.optimizer.step(lr, parameters, &passes);
+        let stepped = stepped.into_iter().zip(facts);
+        stepped
+            .map(|(stepped, (id, facts))| {
+                if let Some(state) = stepped.state {
+                    self.states.insert(id, state);
+                }
+                (id, (stepped.tensor, facts))
+            })
+            .collect()
+    }
 }
 
 impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> AmpAdaptor<C, M, B> {
     pub(super) fn new(optimizer: &AmpOptimizer<C>) -> Self {
         Self(match optimizer.config.rule() {
-            Some(rule) => Way::Together(ListOptimizer {
-                rule,
-                masters: optimizer.masters,
-                moments: optimizer.moments,
-                seed: optimizer.seed,
+            Some(rule) => Way::Together(List {
+                optimizer: ListOptimizer {
+                    rule,
+                    masters: optimizer.masters,
+                    moments: optimizer.moments,
+                    seed: optimizer.seed,
+                },
                 clipping: optimizer.config.clipping(),
                 states: HashMap::new(),
             }),
@@ -142,7 +179,7 @@ impl<C: OptimizerConfig<B::InnerBackend>, M: AutodiffModule<B>, B: Trains> Optim
         Self(match self.0 {
             Way::Together(list) => {
                 let states = record.filter_map(|(id, state)| Some((id, state.into_list()?)));
-                Way::Together(ListOptimizer {
+                Way::Together(List {
                     states: states.collect(),
                     ..list
                 })

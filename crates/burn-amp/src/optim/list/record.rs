@@ -25,10 +25,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use super::{
     super::{MasterState, MasterWeights, OptimizerConfig, foreign},
     PlainOf,
-    item::ListItem,
-    state::ListState,
 };
-use burn_amp_decorator::{AmpTensor, Amped, Context, Trains};
+use burn_amp_decorator::{
+    AmpTensor, Amped, Context, Trains,
+    optimizer::{ListItem, ListState},
+};
 
 type Inner<B> = <B as AutodiffBackend>::InnerBackend;
 type SimpleOf<C, B> = <C as OptimizerConfig<Inner<B>>>::Optimizer;

@@ -12,34 +12,27 @@ use burn::{
     optim::GradientsParams,
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
+use burn_amp_kernels::AmpBackend;
 #[cfg(feature = "distributed")]
 use burn_backend::distributed::DistributedParamId;
 use hashbrown::HashMap;
 
 use super::PlainOf;
-use crate::convert::Modules;
-use burn_amp_decorator::{AmpTensor, Amped, Trains, internal::Passes};
+use crate::modules::Modules;
+use burn_amp_decorator::{AmpTensor, Amped, Trains, internal::Passes, optimizer::Parameter};
 
 /// The parameters that a step changes, and the backward passes that their gradients were computed from.
-pub(super) struct TakenAll<P: burn_amp_kernels::AmpBackend> {
-    pub(super) parameters: Vec<TakenParameter<P>>,
+pub(super) struct TakenAll<P: AmpBackend> {
+    pub(super) parameters: Vec<Parameter<P>>,
+    /// The parameters' facts, in the same order.
+    pub(super) facts: Vec<(ParamId, Facts)>,
     pub(super) passes: Passes<P>,
-}
-
-/// A parameter and its gradient.
-pub(super) struct TakenParameter<P: burn_amp_kernels::AmpBackend> {
-    pub(super) id: ParamId,
-    pub(super) parameter: AmpTensor<P>,
-    pub(super) gradient: AmpTensor<P>,
-    pub(super) facts: Facts,
 }
 
 /// What a parameter is besides its values.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     requires_grad: bool,
-    /// Whether it is one of a norm or an embedding.
-    pub(super) keeps_more: bool,
     #[cfg(feature = "distributed")]
     is_distributed: bool,
 }
@@ -61,6 +54,7 @@ pub(super) fn take<M: AutodiffModule<B>, B: Trains>(
         modules: Modules::default(),
         taken: TakenAll {
             parameters: Vec::new(),
+            facts: Vec::new(),
             passes: Passes::none(),
         },
     };
@@ -91,7 +85,6 @@ impl<B: Trains> ModuleMapper<B> for Take<'_, B> {
         let (id, parameter, mapper) = param.consume();
         let facts = Facts {
             requires_grad: parameter.is_require_grad(),
-            keeps_more: self.modules.keeps_more(),
             #[cfg(feature = "distributed")]
             is_distributed: parameter.is_distributed(),
         };
@@ -110,12 +103,14 @@ impl<B: Trains> ModuleMapper<B> for Take<'_, B> {
             self.taken.passes.join(passes);
         }
         let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
-        self.taken.parameters.push(TakenParameter {
-            id,
-            parameter: parameter.inner().into_primitive().tensor(),
+        self.taken.parameters.push(Parameter {
+            id: id.val(),
+            keeps_more: self.modules.keeps_more(),
+            tensor: parameter.inner().into_primitive().tensor(),
             gradient: grad,
-            facts,
+            state: None,
         });
+        self.taken.facts.push((id, facts));
         Param::from_mapped_value(id, Tensor::from_inner(placeholder), mapper)
     }
 }

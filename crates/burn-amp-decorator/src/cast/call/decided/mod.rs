@@ -8,7 +8,7 @@ use burn_backend::{Scalar, tensor::FloatTensor};
 
 use super::Call;
 use crate::{
-    cast::{observe, parameters},
+    cast::observe,
     graph::Graph,
     policy::Context,
     tensor::{AmpTensor, Reader, Role},
@@ -173,17 +173,6 @@ impl<B: AmpBackend> Decided<B> {
             && !self.call.watch.is_searching()
             && !self.call.operands.exact
             && self.casts.results.is_none()
-    }
-
-    /// The class that `[parameters]` gives to the ops that read the result, if it is a view of a parameter.
-    #[inline]
-    fn view(&self) -> Option<Class> {
-        let class = self.call.class_by_parameter?;
-        self.call
-            .callee
-            .op()
-            .is_some_and(parameters::is_view)
-            .then_some(class)
     }
 
     fn context(&self) -> &'static Context<B> {

@@ -38,7 +38,7 @@ impl<B: AmpBackend> Decided<B> {
         let facts = result.facts_mut();
         facts.logical = logical;
         facts.recorded = AmpTensor::<B, G>::recorded(self.context(), length);
-        facts.recorded.class = self.view();
+        facts.recorded.parameter = self.call.view_of.clone();
         self.call.watch.uncomputed(&result);
         result
     }
@@ -91,7 +91,7 @@ impl<B: AmpBackend> Decided<B> {
             0
         };
         let mut recorded = AmpTensor::<B, G>::recorded(context, chain);
-        recorded.class = self.view();
+        recorded.parameter = self.call.view_of.clone();
         recorded.expanded =
             self.call.watch.is_on() && self.call.callee.op() == Some(Op::float_expand);
         recorded.is_product = self.call.callee.op() == Some(Op::float_matmul);

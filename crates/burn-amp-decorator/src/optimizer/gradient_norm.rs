@@ -2,11 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use burn::tensor::{ElementConversion, Tensor, backend::Backend};
 use parking_lot::Mutex;
 
-/// The global norm of the gradients of the last step, measured by an [`AmpOptimizer`](super::AmpOptimizer) or a
-/// [`LossScaleOptimizer`](super::LossScaleOptimizer). All clones show the same value.
+/// The global norm of the gradients of the last step, measured by an `AmpOptimizer` or a `LossScaleOptimizer`. All clones show the same value.
 #[derive(Clone, Default)]
 pub struct GradientNorm(Arc<Mutex<Norm>>);
 
@@ -35,9 +33,10 @@ impl GradientNorm {
         Some(value)
     }
 
-    pub(super) fn set<B: Backend>(&self, value: Tensor<B, 1>) {
-        let read = Box::new(move || value.into_scalar().elem());
-        *self.0.lock() = Norm::OnDevice(read);
+    /// Sets the norm of a step that was made, which `read` reads from the device.
+    #[doc(hidden)]
+    pub fn set(&self, read: impl FnOnce() -> f64 + Send + 'static) {
+        *self.0.lock() = Norm::OnDevice(Box::new(read));
     }
 }
 

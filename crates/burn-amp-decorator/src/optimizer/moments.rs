@@ -2,7 +2,7 @@
 
 use burn_amp_kernels::optimizer::MomentFormat;
 
-/// The format in which Adam, AdamW and SGD keep their moments inside an [`AmpOptimizer`](super::AmpOptimizer).
+/// The format in which Adam, AdamW and SGD keep their moments inside an `AmpOptimizer`.
 ///
 /// Other optimizers keep theirs as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ const SMALL: usize = 4096;
 impl Moments {
     /// Returns the format of the moments of a parameter with `elements` elements. `keeps_more` says whether it is one of
     /// a norm or an embedding.
-    pub(crate) fn format(self, elements: usize, keeps_more: bool) -> MomentFormat {
+    pub fn format(self, elements: usize, keeps_more: bool) -> MomentFormat {
         if elements < SMALL || keeps_more {
             return MomentFormat::Wide;
         }

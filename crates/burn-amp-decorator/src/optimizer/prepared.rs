@@ -1,32 +1,30 @@
 //! A parameter on its way into the step of all parameters, and out of it.
 
-use burn::module::ParamId;
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
+    names::device_of,
     optimizer::{
         Listed, ListedOf, Master, MasterOf, MomentFormat, Place, Stepped, SteppedOf,
         StoredMomentOf, offset, rounded, rounding::mixed, undefined, weights, widened,
     },
 };
-use burn_backend::{DType, IntDType, TensorMetadata, tensor::FloatTensor};
-
-use super::{
-    super::Masters,
-    state::ListState,
-    step::ListOptimizer,
-    walk::{Facts, TakenParameter},
+use burn_backend::{
+    DType, IntDType, Shape, TensorMetadata,
+    tensor::{Device, FloatTensor},
 };
-use burn_amp_decorator::{
-    AmpTensor, Context,
-    internal::{Factors, Parts, Passes, Reader, Recorded, Role},
+
+use super::{ListOptimizer, Masters, Parameter, SteppedParameter, state::ListState};
+use crate::{
+    graph::Recorded,
+    loss_scale::Passes,
+    policy::Context,
     precision,
+    tensor::{AmpTensor, Factors, Parts, Reader, Role},
 };
 
 /// What is known of a parameter that waits for its step.
 pub(super) struct Waiting<B: AmpBackend> {
-    pub(super) id: ParamId,
-    pub(super) facts: Facts,
     context: &'static Context<B>,
     /// Its state, without what the step takes.
     state: ListState<B>,
@@ -34,34 +32,38 @@ pub(super) struct Waiting<B: AmpBackend> {
     keeps_master: bool,
 }
 
-impl<B: AmpBackend> ListOptimizer<B> {
-    /// Prepares a parameter and its state. Also returns the factors that are left to the step.
-    pub(super) fn prepared(
+impl ListOptimizer {
+    /// Prepares a parameter of a shape, on a device, and its state. Also returns the factors that are left to the step.
+    pub(super) fn prepared<B: AmpBackend>(
         &self,
-        taken: TakenParameter<B>,
-        state: ListState<B>,
+        parameter: Parameter<B>,
+        shape: Shape,
+        device: &Device<B>,
         passes: &Passes<B>,
     ) -> (Waiting<B>, ListedOf<B>, Factors<B>) {
+        let Parameter {
+            id,
+            keeps_more,
+            tensor: parameter,
+            gradient,
+            state,
+        } = parameter;
+        let state = state.and_then(ListState::decided);
+        let state = state.unwrap_or_else(|| ListState::new(shape));
         let ListState {
             time,
             undecided: _,
             master,
             moments,
             shape,
-        } = state;
-        let TakenParameter {
-            id,
-            parameter,
-            gradient,
-            facts,
-        } = taken;
+        } = state.on_device(device);
         let (low, context) = (low_copy(&parameter), parameter.context);
         let dtype = parameter.exact_dtype();
         // The step writes to the parameter in place, since nobody else holds it.
         let parameter = parameter.read(dtype, Reader::Cut);
-        let (parameter, master, keeps_master) = self.weights(parameter, master);
-        let format = self.moments.format(shape.num_elements(), facts.keeps_more);
-        let moments = self.moments_in(format, &parameter, time, moments);
+        let (parameter, master, keeps_master) = self.weights::<B>(parameter, master);
+        let format = self.moments.format(shape.num_elements(), keeps_more);
+        let moments = self.moments_in::<B>(format, &parameter, time, moments);
         let (gradient, factors) = gradient.into_unscaled();
         let time = time + 1;
         let listed = Listed {
@@ -81,8 +83,6 @@ impl<B: AmpBackend> ListOptimizer<B> {
             ..ListState::new(shape)
         };
         let waiting = Waiting {
-            id,
-            facts,
             context,
             state,
             keeps_master,
@@ -91,7 +91,7 @@ impl<B: AmpBackend> ListOptimizer<B> {
     }
 
     /// Returns the parameter that the step reads and writes, its separate master, and whether that is kept.
-    fn weights(
+    fn weights<B: AmpBackend>(
         &self,
         parameter: FloatTensor<B>,
         master: MasterOf<B>,
@@ -101,7 +101,7 @@ impl<B: AmpBackend> ListOptimizer<B> {
                 (parameter, Master::Offset(offset), true)
             }
             (DType::BF16, Masters::Split, Master::Parameter) => {
-                let (shape, device) = (parameter.shape(), B::float_device(&parameter));
+                let (shape, device) = (parameter.shape(), device_of::<B>(&parameter));
                 let offset = B::int_zeros(shape, &device, IntDType::I16);
                 (parameter, Master::Offset(offset), true)
             }
@@ -129,7 +129,7 @@ impl<B: AmpBackend> ListOptimizer<B> {
     }
 
     /// Returns as many moments as the rule has, in a format.
-    fn moments_in(
+    fn moments_in<B: AmpBackend>(
         &self,
         format: MomentFormat,
         parameter: &FloatTensor<B>,
@@ -137,7 +137,7 @@ impl<B: AmpBackend> ListOptimizer<B> {
         moments: Vec<StoredMomentOf<B>>,
     ) -> Vec<StoredMomentOf<B>> {
         let wide = precision::of(parameter).join(Precision::F32);
-        let (shape, device) = (parameter.shape(), B::float_device(parameter));
+        let (shape, device) = (parameter.shape(), device_of::<B>(parameter));
         let mut moments = moments.into_iter();
         let moments = (0..self.rule.moments()).map(|at| {
             let moment = match moments.next() {
@@ -163,8 +163,8 @@ impl<B: AmpBackend> ListOptimizer<B> {
 }
 
 impl<B: AmpBackend> Waiting<B> {
-    /// Returns the parameter after its step, with its copy in low precision, and its state.
-    pub(super) fn ended(self, stepped: SteppedOf<B>) -> (AmpTensor<B>, ListState<B>) {
+    /// Returns the parameter after its step.
+    pub(super) fn ended(self, stepped: SteppedOf<B>) -> SteppedParameter<B> {
         let Stepped {
             parameter,
             master,
@@ -179,7 +179,7 @@ impl<B: AmpBackend> Waiting<B> {
             moments,
             ..self.state
         };
-        let parameter = AmpTensor::of(Parts {
+        let tensor = AmpTensor::of(Parts {
             logical: precision::of(&parameter),
             values: parameter,
             context: self.context,
@@ -189,7 +189,10 @@ impl<B: AmpBackend> Waiting<B> {
                 None => Recorded::nothing(),
             },
         });
-        (parameter, state)
+        SteppedParameter {
+            tensor,
+            state: (!state.is_empty()).then_some(state),
+        }
     }
 }
 
@@ -201,9 +204,9 @@ fn low_copy<B: AmpBackend>(parameter: &AmpTensor<B>) -> Option<Precision> {
 }
 
 /// Returns the key of the random numbers that a parameter draws in a step.
-fn key(seed: u64, id: ParamId, time: usize) -> u32 {
+fn key(seed: u64, id: u64, time: usize) -> u32 {
     let halves = |number: u64| [number as u32, (number >> 32) as u32];
-    let words = [seed, id.val(), time as u64].map(halves);
+    let words = [seed, id, time as u64].map(halves);
     words
         .as_flattened()
         .iter()

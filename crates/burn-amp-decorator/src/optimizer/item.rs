@@ -1,12 +1,12 @@
 //! The state of a parameter in a file, where Burn has no form for it.
 
-use burn::tensor::TensorData;
 use burn_amp_kernels::{
     AmpBackend,
+    names::dtype_of,
     optimizer::{Master, Moment},
 };
 use burn_backend::{
-    DType, Shape, read_sync,
+    DType, Shape, TensorData, read_sync,
     tensor::{Device, FloatTensor, IntTensor},
 };
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,20 @@ use super::state::ListState;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListItem {
-    time: usize,
-    master: Master<TensorData>,
-    moments: Vec<Moment<TensorData>>,
-    shape: Vec<usize>,
+    /// The number of steps.
+    pub time: usize,
+    /// The master.
+    pub master: Master<TensorData>,
+    /// The moments, as many as the rule has.
+    pub moments: Vec<Moment<TensorData>>,
+    /// The shape of the parameter.
+    pub shape: Vec<usize>,
 }
 
-/// A tensor of a state that does not fit its format.
+/// A tensor of a state does not fit its format.
 #[derive(Debug, thiserror::Error)]
 #[error("the {what} of a parameter of shape {shape:?} has {found:?}, and not {expected:?}")]
-pub(super) struct Misfit {
+pub struct Misfit {
     what: &'static str,
     shape: Vec<usize>,
     found: (DType, usize),
@@ -34,7 +38,12 @@ pub(super) struct Misfit {
 }
 
 impl ListItem {
-    pub(super) fn of<B: AmpBackend>(state: ListState<B>) -> Self {
+    /// Reads a state from the device.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the device cannot deliver it, as Burn's records do.
+    pub fn of<B: AmpBackend>(state: ListState<B>) -> Self {
         let ListState {
             time,
             undecided: _,
@@ -53,7 +62,8 @@ impl ListItem {
         }
     }
 
-    pub(super) fn into_state<B: AmpBackend>(self, device: &Device<B>) -> ListState<B> {
+    /// Brings a state to a device.
+    pub fn into_state<B: AmpBackend>(self, device: &Device<B>) -> ListState<B> {
         let Self {
             time,
             master,
@@ -71,11 +81,15 @@ impl ListItem {
         }
     }
 
-    /// Whether the tensors fit the shape.
-    pub(super) fn check(&self) -> Result<(), Misfit> {
+    /// Checks that the tensors fit the shape.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the first that does not.
+    pub fn check(&self) -> Result<(), Misfit> {
         let elements = self.shape.iter().product();
         let check = |what, data: &TensorData, expected| {
-            let found = (data.dtype, data.num_elements());
+            let found = (dtype_of(data), data.num_elements());
             let misfit = || Misfit {
                 what,
                 shape: self.shape.clone(),
@@ -92,7 +106,7 @@ impl ListItem {
         for moment in &self.moments {
             let words = moment.format().words(elements).unwrap_or(elements);
             match moment {
-                Moment::Wide(data) if data.dtype == DType::F64 => {
+                Moment::Wide(data) if dtype_of(data) == DType::F64 => {
                     check("F64 moment", data, (DType::F64, elements))?;
                 }
                 Moment::Wide(data) => check("F32 moment", data, (DType::F32, elements))?,

@@ -1,45 +1,17 @@
-//! The rules of Burn's configurations, and Burn's form of a state.
+//! Burn's form of a state.
 
 use burn::{
-    optim::{decay::WeightDecayConfig, momentum::MomentumConfig},
-    tensor::{ElementConversion, Tensor, backend::Backend},
+    optim::momentum::MomentumConfig,
+    tensor::{Tensor, backend::Backend},
 };
-use burn_amp_kernels::optimizer::{AdamRule, Rule};
-use serde::Deserialize;
-
-use crate::optim::config::fields;
 
 /// The state of an optimizer as Burn keeps it: the number of steps, and the moments.
 pub(in crate::optim) type BurnState<B, const D: usize> = (usize, Vec<Tensor<B, D>>);
 
-/// The penalty of a configuration whose decay is one.
-#[derive(Deserialize)]
-struct Penalty {
-    weight_decay: Option<WeightDecayConfig>,
-}
-
-impl Penalty {
-    fn of(config: &impl burn::config::Config) -> Option<f32> {
-        let decay = fields::<Self>(config).weight_decay;
-        decay.map(|decay| decay.penalty)
-    }
-}
-
 pub(in crate::optim) mod adam {
-    use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState};
+    use burn::optim::{AdamState, AdaptiveMomentumState};
 
     use super::*;
-
-    #[expect(
-        clippy::extra_unused_type_parameters,
-        reason = "one macro calls all rules, and SGD's asks the backend"
-    )]
-    pub fn rule<B: Backend>(config: &AdamConfig) -> Rule {
-        Rule::Adam(AdamRule {
-            penalty: Penalty::of(config),
-            ..fields(config)
-        })
-    }
 
     pub fn state<B: Backend, const D: usize>(parts: BurnState<B, D>) -> Option<AdamState<B, D>> {
         momentum(parts).map(AdamState::new)
@@ -73,17 +45,9 @@ pub(in crate::optim) mod adam {
 }
 
 pub(in crate::optim) mod adam_w {
-    use burn::optim::{AdamWConfig, AdamWState};
+    use burn::optim::AdamWState;
 
     use super::*;
-
-    #[expect(
-        clippy::extra_unused_type_parameters,
-        reason = "one macro calls all rules, and SGD's asks the backend"
-    )]
-    pub fn rule<B: Backend>(config: &AdamWConfig) -> Rule {
-        Rule::AdamW(fields(config), fields(config))
-    }
 
     pub fn state<B: Backend, const D: usize>(parts: BurnState<B, D>) -> Option<AdamWState<B, D>> {
         adam::momentum(parts).map(AdamWState::new)
@@ -96,27 +60,8 @@ pub(in crate::optim) mod adam_w {
 
 pub(in crate::optim) mod sgd {
     use burn::optim::{SgdConfig, SgdState, SimpleOptimizer, momentum::MomentumState};
-    use burn_amp_kernels::optimizer::{SgdMomentum, SgdRule};
 
     use super::*;
-
-    #[derive(Deserialize)]
-    struct Momentum {
-        momentum: Option<MomentumConfig>,
-    }
-
-    pub fn rule<B: Backend>(config: &SgdConfig) -> Rule {
-        let Momentum { momentum } = fields(config);
-        Rule::Sgd(SgdRule {
-            penalty: Penalty::of(config),
-            momentum: momentum.map(|momentum| SgdMomentum {
-                // Burn keeps the momentum, and no other number, as an element of the backend.
-                momentum: momentum.momentum.elem::<B::FloatElem>().elem(),
-                dampening: momentum.dampening,
-                nesterov: momentum.nesterov,
-            }),
-        })
-    }
 
     pub fn state<B: Backend, const D: usize>(
         (_, moments): BurnState<B, D>,

@@ -2,6 +2,7 @@
 
 use burn_amp_kernels::{
     AmpBackend,
+    names::{device_of, int_device_of},
     optimizer::{Master, MasterOf, StoredMomentOf},
 };
 use burn_backend::{
@@ -9,24 +10,27 @@ use burn_backend::{
     tensor::{Device, FloatTensor, IntTensor},
 };
 
-use burn_amp_decorator::internal::Passes;
+use crate::loss_scale::Passes;
 
 /// What is kept for a parameter between two steps.
 #[derive(Clone, Debug)]
 pub struct ListState<B: AmpBackend> {
     /// The number of steps, the last of which is not made if it turns out that one of the passes overflowed. The device
     /// has left the tensors as they were in that case, so this number is all that is undecided.
-    pub(super) time: usize,
-    pub(super) undecided: Passes<B>,
-    pub(super) master: MasterOf<B>,
+    pub time: usize,
+    /// The passes that decide it.
+    pub undecided: Passes<B>,
+    /// The master.
+    pub master: MasterOf<B>,
     /// The moments, as many as the rule has; undefined if `time` is 0.
-    pub(super) moments: Vec<StoredMomentOf<B>>,
+    pub moments: Vec<StoredMomentOf<B>>,
     /// The shape of the parameter.
-    pub(super) shape: Shape,
+    pub shape: Shape,
 }
 
 impl<B: AmpBackend> ListState<B> {
-    pub(super) fn new(shape: Shape) -> Self {
+    /// The state before the first step of a parameter of a shape.
+    pub fn new(shape: Shape) -> Self {
         Self {
             shape,
             time: 0,
@@ -37,12 +41,12 @@ impl<B: AmpBackend> ListState<B> {
     }
 
     /// Whether there is nothing to keep.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.moments.is_empty() && matches!(self.master, Master::Parameter)
     }
 
     /// Decides whether the last step was made; returns `None` if nothing is left to keep. Waits for the device.
-    pub(super) fn decided(mut self) -> Option<Self> {
+    pub fn decided(mut self) -> Option<Self> {
         if std::mem::replace(&mut self.undecided, Passes::none()).overflowed() {
             self.time -= 1;
         }
@@ -52,16 +56,17 @@ impl<B: AmpBackend> ListState<B> {
         (!self.is_empty()).then_some(self)
     }
 
-    pub(super) fn on_device(self, device: &Device<B>) -> Self {
+    /// Moves the state to a device.
+    pub fn on_device(self, device: &Device<B>) -> Self {
         let float = |tensor: FloatTensor<B>| {
-            if B::float_device(&tensor) == *device {
+            if device_of::<B>(&tensor) == *device {
                 tensor
             } else {
                 B::float_to_device(tensor, device)
             }
         };
         let int = |tensor: IntTensor<B>| {
-            if B::int_device(&tensor) == *device {
+            if int_device_of::<B>(&tensor) == *device {
                 tensor
             } else {
                 B::int_to_device(tensor, device)
