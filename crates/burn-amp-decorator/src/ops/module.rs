@@ -91,7 +91,9 @@ fn rows<B: AmpBackend, G: Graph<B>>(
         let bias = bias.map(|bias| call.cast(bias));
         return call.result(G::Inner::linear(x, weight, bias));
     };
-    let is_matrix = shape.num_dims() == 2;
+    // The batch of a product that burn-dispatch has composed stays, so that a backend that fuses ends its kernel with the bias.
+    let keeps_batch = cfg!(burn_0_22) && bias.is_none() && has_f32_gradient;
+    let is_matrix = shape.num_dims() == 2 || keeps_batch;
     let x = if is_matrix {
         x
     } else {

@@ -36,7 +36,8 @@ use crate::{
     prelude::*,
 };
 
-/// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias.
+/// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias. Without a bias it may be a
+/// batch of matrices.
 pub fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
@@ -167,10 +168,7 @@ impl<B: AmpBackend> Node<B> for PlusBiasSaved {
         let grad = pass.gradient();
         // The first op, as in the node of a whole product.
         if let Some(bias) = pass.parent(1) {
-            let columns = self.row.num_elements();
-            let rows = grad.shape().num_elements() / columns.max(1);
-            let matrix = B::float_reshape(seen::<B>(grad.clone()), Shape::new([rows, columns]));
-            let sums = column_sums::<B>(matrix);
+            let sums = column_sums::<B>(matrix::<B>(seen::<B>(grad.clone())));
             let sums = B::float_reshape(sums, self.row);
             pass.grads.register::<B>(bias, sums);
         }
@@ -187,7 +185,15 @@ impl Kernel for WeightProduct {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let ([x, weight], bias) = operands.and_maybe();
-        let product = B::float_matmul(x, weight);
+        let product = match x.rank() {
+            2 => B::float_matmul(x, weight),
+            rank => {
+                let [d_input, d_output] = weight.shape().dims();
+                let mut batch = vec![1; rank];
+                batch[rank - 2..].copy_from_slice(&[d_input, d_output]);
+                B::float_matmul(x, B::float_reshape(weight, batch.into()))
+            }
+        };
         [match bias {
             Some(bias) => {
                 let row = Shape::new([1, product.shape()[1]]);
@@ -223,8 +229,11 @@ struct WeightProductSaved {
 
 impl<B: AmpBackend> Node<B> for WeightProductSaved {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let grad = seen::<B>(pass.gradient());
+        let grad = pass.gradient();
+        let batch = grad.shape();
+        let grad = matrix::<B>(seen::<B>(grad));
         let [x, weight] = [0, 1].map(|at| pass.operand(at));
+        let x = x.map(matrix::<B>);
         let mut bias = pass.parent(2);
         // The gradient of the bias is the first op: a backend that fuses ends the kernel of `grad` there, which else would
         // read the transposed operands of the products.
@@ -243,7 +252,29 @@ impl<B: AmpBackend> Node<B> for WeightProductSaved {
             }
         }
         if let Some(weight) = weight {
-            pass.register(0, B::float_matmul(grad, B::float_transpose(weight)));
+            let grad = B::float_matmul(grad, B::float_transpose(weight));
+            pass.register(0, batched::<B>(grad, batch));
         }
     }
+}
+
+/// A batch of matrices as one, with all their rows.
+fn matrix<B: AmpBackend>(batch: FloatTensor<B>) -> FloatTensor<B> {
+    let shape = batch.shape();
+    let rank = shape.num_dims();
+    if rank == 2 {
+        return batch;
+    }
+    let rows = shape.as_slice()[..rank - 1].iter().product();
+    B::float_reshape(batch, Shape::new([rows, shape[rank - 1]]))
+}
+
+/// A matrix as a batch whose last dimension alone may be another than that of `batch`.
+fn batched<B: AmpBackend>(matrix: FloatTensor<B>, mut batch: Shape) -> FloatTensor<B> {
+    let last = batch.num_dims() - 1;
+    if last == 1 {
+        return matrix;
+    }
+    batch[last] = matrix.shape()[1];
+    B::float_reshape(matrix, batch)
 }
