@@ -56,6 +56,8 @@ pub use tensor::Facts;
 /// What burn-amp's optimizers know of the decorator.
 #[doc(hidden)]
 pub mod internal {
+    #[cfg(not(burn_0_22))]
+    pub use crate::graph::join_graphs;
     pub use crate::{
         graph::{Moment, Recorded},
         loss_scale::{DeferredPass, DeviceLossScale, Passes, is_loss_scale, nearest_loss_scale},

@@ -9,6 +9,7 @@
 //! * [`leaf`]: a parameter, with the cast that all its uses share
 //! * [`origin`]: the identity of a parameter, its name, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
+//! * `join`: one graph for the parameters of a model
 //! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
@@ -19,6 +20,8 @@
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
 mod f32_gradient;
+#[cfg(not(burn_0_22))]
+mod join;
 mod leaf;
 mod leaves;
 mod levels;
@@ -39,6 +42,8 @@ use burn_backend::{BackendTypes, tensor::FloatTensor};
 
 use crate::precision;
 
+#[cfg(not(burn_0_22))]
+pub use join::join_graphs;
 pub use leaf::Leaf;
 pub use leaves::Leaves;
 pub use origin::{Moment, Origin};

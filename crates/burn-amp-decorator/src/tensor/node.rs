@@ -33,7 +33,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     }
 
     /// The node of a leaf without its values, for its gradient.
-    pub(crate) fn handle(&self) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
+    pub fn handle(&self) -> Option<FloatTensor<burn_autodiff::Autodiff<B>>> {
         match &self.role {
             Role::Leaf(_) => G::handle(&self.inner, &self.context.leaves),
             _ => None,

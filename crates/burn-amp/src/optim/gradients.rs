@@ -5,6 +5,7 @@ use burn::{
     optim::GradientsParams,
     tensor::{Tensor, TensorPrimitive, backend::AutodiffBackend},
 };
+use burn_amp_decorator::{Amped, Trains, internal};
 use burn_backend::tensor::FloatTensor;
 
 /// A gradient of a model for training on `B`.
@@ -56,5 +57,22 @@ impl<B: AutodiffBackend, F: FnMut(Gradient<B>) -> Gradient<B>> ModuleVisitor<B>
             let grad = Tensor::<B::InnerBackend, D>::from_primitive(TensorPrimitive::Float(grad));
             self.grads.register(param.id, grad);
         }
+    }
+}
+
+/// Makes the parameters of a model one graph, before its ops do so one by one.
+pub(super) fn join_graphs<B: Amped + Trains, M: AutodiffModule<B>>(model: &M) {
+    let mut nodes = Nodes::<B>(Vec::new());
+    model.visit(&mut nodes);
+    internal::join_graphs::<B::Plain>(&nodes.0);
+}
+
+/// The nodes of parameters.
+struct Nodes<B: Amped>(Vec<FloatTensor<burn_autodiff::Autodiff<B::Plain>>>);
+
+impl<B: Amped + Trains> ModuleVisitor<B> for Nodes<B> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let parameter = param.val().into_primitive().tensor();
+        self.0.extend(parameter.handle());
     }
 }

@@ -9,7 +9,8 @@ use burn_amp_core::NormGuard;
 
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel, clip::clip,
-    effective_batch::EffectiveBatch, list, merge::merged, outliers::Outliers,
+    effective_batch::EffectiveBatch, gradients::join_graphs, list, merge::merged,
+    outliers::Outliers,
 };
 use crate::names::Names;
 use burn_amp_decorator::{Amped, Context, Trains, full_precision};
@@ -184,6 +185,7 @@ impl<O: Optimizer<M, B>, M: AutodiffModule<B>, B: Amped + Trains> Optimizer<M, B
             false => module,
         };
         self.name(&module);
+        join_graphs::<B, M>(&module);
         module
     }
 
