@@ -1,7 +1,7 @@
 //! The backend decorator of [burn-amp](https://docs.rs/burn-amp), which programs use instead of this crate.
 //!
-//! It implements the traits of a Burn backend and of Burn's autodiff, and knows no module, no optimizer and no record of
-//! a model. burn-amp adds those, and exports what a program needs of this crate.
+//! It implements the traits of a Burn backend and of Burn's autodiff, and the step of an optimizer over tensors. It knows no
+//! module and no record of a model. burn-amp adds those, and exports what a program needs of this crate.
 
 #![warn(missing_docs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

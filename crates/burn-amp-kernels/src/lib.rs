@@ -15,7 +15,7 @@
 //! * for the optimizer: [`optimizer`], a step of many parameters in one launch, and [`squares`], the
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
-//!   [`cross_entropy`], [`attention`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
+//!   [`cross_entropy`], [`attention`], [`embedding`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
 //! * for few launches: [`cat`]
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
@@ -36,6 +36,7 @@ pub mod convolution;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;
+pub mod embedding;
 pub mod finite;
 pub mod flushed;
 #[cfg(feature = "fusion")]

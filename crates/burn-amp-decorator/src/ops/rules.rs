@@ -145,7 +145,14 @@ macro_rules! rule {
     (compute $call:ident float_cummin($x:ident, $y:ident)) => { $crate::ops::rules::rule!(summed $x $call float_cummin($x, $y)) };
     (compute $call:ident float_cummax($x:ident, $y:ident)) => { $crate::ops::rules::rule!(summed $x $call float_cummax($x, $y)) };
     (compute $call:ident float_unfold($x:ident, $($y:ident),*)) => { $crate::ops::rules::rule!(summed $x $call float_unfold($x, $($y),*)) };
-    (compute $call:ident embedding($x:ident, $y:ident)) => { $crate::ops::rules::rule!(summed $x $call embedding($x, $y)) };
+    // The gradient of the table is added without a scatter.
+    (compute $call:ident embedding($x:ident, $y:ident)) => {
+        if $call.lowers {
+            $call.result(burn_amp_kernels::embedding::forward::<G::Inner>($x, $y))
+        } else {
+            $crate::ops::rules::rule!(usual $call embedding($x, $y))
+        }
+    };
     (summed $x:ident $call:ident $op:ident($($y:ident),*)) => {
         $call.summed::<G>($x, |$x| $crate::cast::forward::computed!([F], $call, $op($($y),*)))
     };

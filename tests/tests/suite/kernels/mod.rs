@@ -9,6 +9,7 @@ mod cat;
 mod convolution;
 #[cfg(not(burn_0_22))]
 mod cross_entropy;
+mod embedding;
 mod finite;
 mod graph;
 mod law;
