@@ -19,7 +19,7 @@ const SEEN: &str = "seen";
 /// # use burn::lr_scheduler::LrScheduler;
 /// # let device = burn_tensor::Device::default();
 ///
-/// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).init()?;
+/// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).build()?;
 /// let mut scheduler = HoldOnSkip::new(scheduler, burn_amp::loss_scale(&device)?);
 /// assert!(scheduler.step() <= 0.1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
