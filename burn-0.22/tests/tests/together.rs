@@ -2,16 +2,20 @@
 //! on exactly, also Burn's from ours and ours from Burn's; moments in fewer bytes take them.
 
 use burn::{
+    module::{Module, ModuleMapper, Param},
     optim::{
         AdamConfig, AdamWConfig, GradientsAccumulator, GradientsParams, ModuleOptimizer,
         OptimizerRecord, SgdConfig, decay::WeightDecayConfig, momentum::MomentumConfig,
     },
-    tensor::Device,
+    tensor::{DType, Device, Tensor},
 };
 use burn_amp::{
     Error,
     config::{Compute, Config},
-    optim::{AmpModuleOptimizer, AmpOptimizer, Clipping, GradientNorm, ListConfig, Moments, clip},
+    optim::{
+        AmpModuleOptimizer, AmpOptimizer, Clipping, GradientNorm, ListConfig, MasterWeights,
+        Masters, Moments, clip,
+    },
 };
 use burn_amp_tests::net::Net;
 
@@ -237,4 +241,46 @@ fn the_next_pass_casts_no_weight() {
     let ours = AmpOptimizer::new(AdamConfig::new()).init();
     let ours = made(Any::Together(ours.expect("burn-amp is in the tests")));
     assert_eq!(burns - ours, 2, "there are two weights of products");
+}
+
+/// Stores parameters in BF16.
+struct Halve;
+
+impl ModuleMapper for Halve {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|tensor| tensor.detach().cast(DType::BF16).detach().require_grad())
+    }
+}
+
+/// Masters in F32 are those of `MasterWeights`, and all forms go on exactly from their records.
+#[test]
+fn masters_of_bf16_parameters_resume_exactly() {
+    let device = device();
+    let net = Net::new(&device).map(&mut Halve);
+    assert!(net.dtypes().iter().all(|dtype| *dtype == DType::BF16));
+    let mut expected = Any::Burns(MasterWeights::new(AdamConfig::new().build()).into());
+    let expected = expected.train(net.clone(), STEPS, &device).bits();
+    for masters in [
+        Masters::F32,
+        Masters::Split,
+        Masters::Stochastic,
+        Masters::None,
+    ] {
+        let new = || {
+            let optimizer = AmpOptimizer::new(AdamConfig::new()).with_masters(masters);
+            Any::Together(optimizer.init().expect("burn-amp is in the tests"))
+        };
+        let mut optimizer = new();
+        let after = optimizer.train(net.clone(), STEPS, &device);
+        assert!(after.dtypes().iter().all(|dtype| *dtype == DType::BF16));
+        assert_eq!(
+            after.bits() == expected,
+            masters == Masters::F32,
+            "{masters:?}"
+        );
+        let mut resumed = new().load(optimizer.record());
+        let again = resumed.train(after.clone(), STEPS, &device).bits();
+        let on = optimizer.train(after, STEPS, &device).bits();
+        assert!(on == again, "{masters:?}");
+    }
 }

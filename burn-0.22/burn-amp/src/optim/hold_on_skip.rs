@@ -1,7 +1,7 @@
 //! A learning rate scheduler that does not advance on a skipped step.
 
 use burn::{
-    lr_scheduler::{LrScheduler, LrSchedulerRecord},
+    lr_scheduler::{LrScheduler, LrSchedulerRecord, module_lr_scheduler::ModuleLrScheduler},
     optim::LearningRate,
 };
 use burn_amp_decorator::LossScale;
@@ -19,7 +19,7 @@ const SEEN: &str = "seen";
 /// # use burn::lr_scheduler::LrScheduler;
 /// # let device = burn_tensor::Device::default();
 ///
-/// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).build()?;
+/// let scheduler = LinearLrSchedulerConfig::new(0.1, 0.01, 1000).init()?;
 /// let mut scheduler = HoldOnSkip::new(scheduler, burn_amp::loss_scale(&device)?);
 /// assert!(scheduler.step() <= 0.1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -28,9 +28,12 @@ const SEEN: &str = "seen";
 /// A training loop asks for the learning rate before the step, so the scheduler looks at the outcome of the previous
 /// step. With `loss_scale.sync = false` it waits for that outcome. It repeats the rate once, however many backward
 /// passes (micro-batches, devices) overflowed since the last call.
-#[derive(Clone, Debug)]
-pub struct HoldOnSkip<S> {
-    inner: S,
+///
+/// It is a scheduler of one rate, as a `Learner` and `ModuleLrScheduler::with_group` take: the base rate of the one it wraps. Groups of
+/// parameters with rates of their own get one each.
+#[derive(Clone)]
+pub struct HoldOnSkip {
+    inner: ModuleLrScheduler,
     loss_scale: LossScale,
     /// The number of skipped steps at the last call.
     seen: u64,
@@ -38,11 +41,11 @@ pub struct HoldOnSkip<S> {
     lr: Option<LearningRate>,
 }
 
-impl<S> HoldOnSkip<S> {
+impl HoldOnSkip {
     /// Wraps `scheduler`, and watches `loss_scale` for skipped steps.
-    pub fn new(scheduler: S, loss_scale: LossScale) -> Self {
+    pub fn new(scheduler: impl Into<ModuleLrScheduler>, loss_scale: LossScale) -> Self {
         Self {
-            inner: scheduler,
+            inner: scheduler.into(),
             loss_scale,
             seen: loss_scale.skipped_steps(),
             lr: None,
@@ -50,13 +53,13 @@ impl<S> HoldOnSkip<S> {
     }
 }
 
-impl<S: LrScheduler + Clone + 'static> LrScheduler for HoldOnSkip<S> {
+impl LrScheduler for HoldOnSkip {
     fn step(&mut self) -> LearningRate {
         self.loss_scale.settle();
         let skipped = self.loss_scale.skipped_steps();
         let lr = match self.lr {
             Some(lr) if skipped > self.seen => lr,
-            Some(_) | None => self.inner.step(),
+            Some(_) | None => self.inner.step().base(),
         };
         self.seen = skipped;
         self.lr = Some(lr);
@@ -75,7 +78,7 @@ impl<S: LrScheduler + Clone + 'static> LrScheduler for HoldOnSkip<S> {
     }
 
     fn load_record(&mut self, record: LrSchedulerRecord) {
-        self.inner.load_record(record.record(INNER));
+        self.inner = self.inner.clone().load_record(record.record(INNER));
         self.lr = record.scalar(LR);
         // If the loss scale of the checkpoint was not loaded, its count starts from 0 again.
         let seen = record.scalar(SEEN).unwrap_or_default();
