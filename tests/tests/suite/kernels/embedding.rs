@@ -1,7 +1,7 @@
 //! The gradient of an embedding: sums of the rows that have the same index, and the node.
 
-use burn_backend::ops::{IntTensorOps, ModuleOps};
 use burn_amp_kernels::embedding;
+use burn_backend::ops::{IntTensorOps, ModuleOps};
 
 use super::prelude::*;
 
