@@ -15,8 +15,8 @@ fn indices(rows: usize, n: usize) -> Vec<usize> {
 fn of(indices: &[usize]) -> IntTensor<Plain> {
     let indices: Vec<i64> = indices.iter().map(|at| *at as i64).collect();
     let length = indices.len();
-    let dtype = Tensor::<Plain, 1, Int>::from_ints([0], &here()).dtype();
-    let data = TensorData::new(indices, [length]).convert_dtype(dtype);
+    let dtype = get_device_settings::<Plain>(&here()).int_dtype;
+    let data = TensorData::new(indices, [length]).convert_dtype(dtype.into());
     Plain::int_from_data(data, &here())
 }
 
