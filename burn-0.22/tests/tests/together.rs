@@ -133,6 +133,25 @@ fn steps_are_those_of_burns_optimizers_and_so_are_records() {
     same_steps(plain.clone(), plain.init());
 }
 
+/// As in Burn, the states of another optimizer are none.
+#[test]
+fn a_record_of_another_optimizer_begins_anew() {
+    let device = device();
+    let net = Net::new(&device);
+    let adam = || AmpOptimizer::new(AdamConfig::new()).init();
+    let adam = || Any::Together(adam().expect("burn-amp is in the tests"));
+    let momentum = Some(MomentumConfig::new());
+    let sgd = || AmpOptimizer::new(SgdConfig::new().with_momentum(momentum.clone())).init();
+    let sgd = || Any::Together(sgd().expect("burn-amp is in the tests"));
+    for (from, to) in [(adam(), sgd()), (sgd(), adam())] {
+        let mut from = from;
+        from.train(net.clone(), STEPS, &device);
+        let fresh = to.clone().train(net.clone(), STEPS, &device).bits();
+        let loaded = to.load(from.record()).train(net.clone(), STEPS, &device);
+        assert!(loaded.bits() == fresh, "a foreign state was used");
+    }
+}
+
 /// A clone of an optimizer goes on alone.
 #[test]
 fn a_clone_is_another_optimizer() {

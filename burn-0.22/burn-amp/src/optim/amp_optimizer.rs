@@ -40,8 +40,8 @@ pub struct AmpOptimizer<C> {
     masters: Masters,
     moments: Moments,
     seed: u64,
-    pub(super) clipping: Option<Clipping>,
-    pub(super) norm: Option<GradientNorm>,
+    clipping: Option<Clipping>,
+    norm: Option<GradientNorm>,
 }
 
 impl<C: ListConfig> AmpOptimizer<C> {

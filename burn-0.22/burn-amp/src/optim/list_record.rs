@@ -24,7 +24,7 @@ const BITS8: &str = "_8bit";
 /// The F32 master, and the offset of a split one, at the place of the parameter.
 const MASTER: &str = "master";
 const OFFSET: &str = "offset";
-/// The place of the shape, where no tensor has it.
+/// The place of the sizes of the shape, which Burn's records do not have.
 const SHAPE: &str = "shape";
 
 /// Writes a state below the place `prefix`.

@@ -12,17 +12,23 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, tensor::FloatTensor};
 
-/// The most parameters whose graphs are joined. Those beyond are joined by the ops that read them.
-const MOST: usize = 1024;
-
-/// Joins the graphs of parameters, which are given without their values.
+/// Joins the graphs of parameters, which are given without their values. Those of more than 1024 are joined by the ops that read
+/// them.
 pub fn join_graphs<B: Backend>(parameters: &[FloatTensor<Autodiff<B>>]) {
-    let (Some(first), 2..) = (parameters.first(), parameters.len()) else {
-        return;
-    };
+    // A node has a fixed number of parents, each of which costs time.
+    match parameters.len() {
+        0 | 1 => {}
+        2..=16 => join::<B, 16>(parameters),
+        17..=128 => join::<B, 128>(parameters),
+        129.. => join::<B, 1024>(parameters),
+    }
+}
+
+fn join<B: Backend, const N: usize>(parameters: &[FloatTensor<Autodiff<B>>]) {
+    let first = &parameters[0];
     let nodes = std::array::from_fn(|at| parameters.get(at).unwrap_or(first).node.clone());
     // Nobody keeps the node: the next backward pass forgets it.
-    let _ = Backward::<B, MOST>::prepare::<NoCheckpointing>(Joined, nodes)
+    let _ = Backward::<B, N>::prepare::<NoCheckpointing>(Joined, nodes)
         .compute_bound()
         .stateless(first.primitive.clone());
 }
@@ -31,8 +37,8 @@ pub fn join_graphs<B: Backend>(parameters: &[FloatTensor<Autodiff<B>>]) {
 #[derive(Debug)]
 struct Joined;
 
-impl<B: Backend> Backward<B, MOST> for Joined {
+impl<B: Backend, const N: usize> Backward<B, N> for Joined {
     type State = ();
 
-    fn backward(self, _: Ops<(), MOST>, _: &mut Gradients, _: &mut Checkpointer) {}
+    fn backward(self, _: Ops<(), N>, _: &mut Gradients, _: &mut Checkpointer) {}
 }

@@ -93,8 +93,8 @@ fn rows<B: AmpBackend, G: Graph<B>>(
     };
     // The batch of a product that burn-dispatch has composed stays, so that a backend that fuses ends its kernel with the bias.
     let keeps_batch = cfg!(burn_0_22) && bias.is_none() && has_f32_gradient;
-    let is_matrix = shape.num_dims() == 2 || keeps_batch;
-    let x = if is_matrix {
+    let keeps_shape = shape.num_dims() == 2 || keeps_batch;
+    let x = if keeps_shape {
         x
     } else {
         let rows = shape.num_elements() / width;
@@ -122,7 +122,7 @@ fn rows<B: AmpBackend, G: Graph<B>>(
             kernels::weight_product::forward::<G::Inner>(x, weight, bias)
         }
     };
-    if is_matrix {
+    if keeps_shape {
         return call.result(output);
     }
     let last = shape.num_dims() - 1;

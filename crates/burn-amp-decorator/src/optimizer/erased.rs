@@ -7,7 +7,7 @@
 use std::{any::Any, cell::RefCell, sync::Arc};
 
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{read_sync, tensor::FloatTensor};
+use burn_backend::{TensorMetadata, read_sync, tensor::FloatTensor};
 
 use super::{ListItem, ListOptimizer, ListState, Parameter, norm, norm_factor};
 use crate::{graph::Moment, loss_scale::Passes, tensor::AmpTensor};
@@ -128,30 +128,18 @@ impl AnyState {
 
     /// The state on the backend of its parameter, where it may not have been before.
     fn of_backend<B: AmpBackend>(self, parameter: &AmpTensor<B>) -> Option<ListState<B>> {
-        let item = self.item_elsewhere::<B>();
-        match (item, self) {
-            (Some(item), _) => Some(item.into_state::<B>(&parameter.device())),
-            (None, Self::Live(state)) => {
-                let state: Box<dyn Any> = state;
-                state.downcast().ok().map(|state| *state)
-            }
-            (None, Self::InFile(_)) => None,
-        }
-    }
-
-    /// The state in a file, if it is none of the backend.
-    fn item_elsewhere<B: AmpBackend>(&self) -> Option<ListItem> {
-        match self {
+        let item = match self {
+            Self::InFile(item) => item,
             Self::Live(state) => {
-                let any: &dyn Any = &**state;
+                let any: &dyn Any = &*state;
                 if any.is::<ListState<B>>() {
-                    None
-                } else {
-                    state.item()
+                    let state: Box<dyn Any> = state;
+                    return state.downcast().ok().map(|state| *state);
                 }
+                state.item()?
             }
-            Self::InFile(item) => Some(item.clone()),
-        }
+        };
+        Some(item.into_state(&parameter.device()))
     }
 }
 
@@ -164,7 +152,8 @@ impl Clone for AnyState {
     }
 }
 
-/// Makes a step. A state that does not fit its parameter begins anew.
+/// Makes a step. A state that is one of another optimizer, or of a parameter of another shape, begins anew, as with Burn's
+/// optimizers.
 ///
 /// # Panics
 ///
@@ -192,7 +181,9 @@ fn step<B: AmpBackend>(optimizer: &ListOptimizer, step: AnyStep<'_>) -> AnyStepp
             id: parameter.id,
             keeps_more: parameter.keeps_more,
             gradient: parameter.gradient.of_backend::<B>().tensor,
-            state: state.and_then(|state| state.of_backend(&tensor)),
+            state: state
+                .and_then(|state| state.of_backend(&tensor))
+                .filter(|state| state.fits(&optimizer.rule, &tensor.shape())),
             tensor,
         }
     });

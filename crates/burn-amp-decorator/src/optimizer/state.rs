@@ -1,5 +1,7 @@
 //! What is kept for a parameter between two steps.
 
+#[cfg(burn_0_22)]
+use burn_amp_kernels::optimizer::Rule;
 use burn_amp_kernels::{
     AmpBackend,
     names::{device_of, int_device_of},
@@ -43,6 +45,14 @@ impl<B: AmpBackend> ListState<B> {
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
         self.moments.is_empty() && matches!(self.master, Master::Parameter)
+    }
+
+    /// Whether it is the state of a parameter of a shape under a rule. Adam may have its largest second moment or not.
+    #[cfg(burn_0_22)]
+    pub fn fits(&self, rule: &Rule, shape: &Shape) -> bool {
+        let is_of_sgd = self.moments.len() == 1;
+        let is_of_rule = self.moments.is_empty() || is_of_sgd == matches!(rule, Rule::Sgd(_));
+        is_of_rule && self.shape == *shape
     }
 
     /// Decides whether the last step was made; returns `None` if nothing is left to keep. Waits for the device.
