@@ -3,8 +3,10 @@
 use crate::{
     Size, ZooModel,
     models::{
-        bert::BertConfig, gpt::GptConfig, lstm::LstmConfig, mlp::MlpConfig, resnet::ResNetConfig,
-        tabular::TabularConfig, unet::UNetConfig, wgan::WganConfig,
+        bert::BertConfig, convnext::ConvNextConfig, diffusion::DiffusionConfig, gpt::GptConfig,
+        mlp::MlpConfig, mobilenet::MobileNetConfig, recurrent::RecurrentConfig,
+        resnet::ResNetConfig, tabular::TabularConfig, unet::UNetConfig, wgan::WganConfig,
+        yolox::YoloxConfig,
     },
 };
 
@@ -83,8 +85,15 @@ zoo! {
     "unet"       UNetConfig::full / tiny,              batch 32 / 2,   7_763_041 parameters;
     "bert"       BertConfig::full / tiny,              batch 64 / 4,   132_363_066 parameters;
     "gpt"        GptConfig::full / tiny,               batch 8 / 4,    163_037_184 parameters;
-    "lstm"       LstmConfig::full / tiny,              batch 256 / 8,  1_319_946 parameters;
+    "lstm"       RecurrentConfig::full / tiny,         batch 256 / 8,  1_319_946 parameters;
+    "bilstm"     RecurrentConfig::full_bidirectional / tiny_bidirectional, batch 256 / 8, 2_639_882 parameters;
+    "gru"        RecurrentConfig::full_gru / tiny_gru, batch 256 / 8,  991_242 parameters;
+    "rnn"        RecurrentConfig::full_rnn / tiny_rnn, batch 256 / 8,  333_834 parameters;
     "wgan"       WganConfig::full / tiny,              batch 128 / 4,  6_570_820 parameters;
+    "mobilenet"  MobileNetConfig::full / tiny,         batch 128 / 4,  3_504_872 parameters;
+    "convnext"   ConvNextConfig::full / tiny,          batch 64 / 4,   28_589_128 parameters;
+    "yolox"      YoloxConfig::full / tiny,             batch 32 / 4,   912_159 parameters;
+    "diffusion"  DiffusionConfig::full / tiny,         batch 64 / 4,   27_008_259 parameters;
 }
 
 /// Returns the row of the model called `name`.

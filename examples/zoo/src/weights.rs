@@ -35,15 +35,22 @@ pub enum WeightsError {
     },
 }
 
-/// The gates of PyTorch's `nn.LSTM`, in the order of its tensors.
-const GATES: [&str; 4] = ["input", "forget", "cell", "output"];
+/// PyTorch's recurrent layers by their names in a model, with the gates in the order of their tensors.
+const CELLS: [(&str, &[&str]); 4] = [
+    ("lstm", LSTM),
+    ("bilstm", LSTM),
+    ("gru", &["reset_gate", "update_gate", "new_gate"]),
+    ("rnn", &["gate"]),
+];
+
+const LSTM: &[&str] = &["input_gate", "forget_gate", "cell_gate", "output_gate"];
 
 /// The input projections of PyTorch's `nn.MultiheadAttention`, in the order of its tensors.
 const PROJECTIONS: [&str; 3] = ["query", "key", "value"];
 
 /// Loads a PyTorch state dict from a safetensors file into a model.
 ///
-/// Fields have the same names as in PyTorch. Linear weights are transposed, norms renamed, and the gates of an LSTM and
+/// Fields have the same names as in PyTorch, but that of a recurrent layer is `layer`. Linear weights are transposed, norms renamed, and the gates of a recurrent layer and
 /// the projections of a multi-head attention separated. Tensors that the model lacks, such as the counters of batch
 /// norms, are ignored.
 ///
@@ -107,7 +114,7 @@ impl ModuleAdapter for RmsNorms {
 }
 
 /// Returns the names in the model of the tensors that PyTorch keeps in one, below each other along the first dimension:
-/// the gates of an LSTM, such as `lstm.weight_ih_l0`, or the projections of a multi-head attention, such as
+/// the gates of a recurrent layer, such as `lstm.weight_ih_l0`, or the projections of a multi-head attention, such as
 /// `attention.in_proj_weight`. `out_proj`, which is called `output` in the model, is a tensor of one part.
 fn parts(name: &str) -> Option<Vec<String>> {
     let (module, tensor) = name.rsplit_once('.')?;
@@ -121,17 +128,20 @@ fn parts(name: &str) -> Option<Vec<String>> {
     if let Some(module) = module.strip_suffix(".out_proj") {
         return Some(vec![format!("{module}.output.{tensor}")]);
     }
+    let (_, gates) = CELLS.iter().find(|(cell, _)| *cell == module)?;
+    let (tensor, direction) = match tensor.strip_suffix("_reverse") {
+        Some(tensor) => (tensor, ".reverse"),
+        None if module == "bilstm" => (tensor, ".forward"),
+        None => (tensor, ""),
+    };
     let (kind, of) = tensor.strip_suffix("_l0")?.split_once('_')?;
     let transform = match of {
         "ih" => "input_transform",
         "hh" => "hidden_transform",
         _ => return None,
     };
-    Some(
-        GATES
-            .map(|gate| format!("{module}.{gate}_gate.{transform}.{kind}"))
-            .into(),
-    )
+    let name = |gate| format!("layer{direction}.{gate}.{transform}.{kind}");
+    Some(gates.iter().map(name).collect())
 }
 
 /// Returns equal parts of a tensor along its first dimension.
@@ -169,7 +179,9 @@ mod tests {
     #[test]
     fn the_tensors_of_an_lstm_are_taken_apart_by_gate() {
         let names = parts("lstm.weight_hh_l0").unwrap();
-        assert_eq!(names[2], "lstm.cell_gate.hidden_transform.weight");
+        assert_eq!(names[2], "layer.cell_gate.hidden_transform.weight");
+        let names = parts("bilstm.bias_ih_l0_reverse").unwrap();
+        assert_eq!(names[3], "layer.reverse.output_gate.input_transform.bias");
         assert_eq!(parts("head.weight"), None);
 
         let data = TensorData::from([[0.0f32, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]);

@@ -6,7 +6,7 @@
 //! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
 //! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
 //! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU; [`compiled`]: these kernels
-//! * [`table`]: the steps in the repository; [`model`]: an estimate of their times; [`report`]: both for people
+//! * [`table`]: the steps in the repository; [`peer`]: PyTorch's; [`model`]: an estimate of times; [`report`]: all for people
 
 mod cache;
 mod class;
@@ -18,6 +18,7 @@ mod kernel;
 mod live;
 mod log;
 mod model;
+mod peer;
 mod plan;
 mod report;
 mod stand_in;
@@ -115,7 +116,11 @@ fn files() -> Result<Vec<Generated>> {
         .collect();
     Ok(vec![Generated {
         path: "book/src/cuda-steps.md",
-        text: format!("{HEAD}\n{}", report::steps(&steps)?),
+        text: format!(
+            "{HEAD}\n{}\n{BESIDE}\n{}",
+            report::steps(&steps)?,
+            report::beside_pytorch(&steps, &peer::read()?)
+        ),
     }])
 }
 
@@ -126,4 +131,12 @@ const HEAD: &str = "\
 
 What one training step of each model asks of the CUDA driver, counted by `cargo xtask cuda dry`; [cuda.md](cuda.md)
 explains the columns. `f32` is plain Burn with its AdamW, the others are Amp with `AmpOptimizer`.
+";
+
+const BESIDE: &str = "\
+## Beside PyTorch
+
+The same models, batches and updates in PyTorch 2.15, counted by `examples/lab/pytorch/traffic.py` on tensors without values: each op
+is taken for one kernel that reads its operands once, so PyTorch has at least so many launches and bytes. TF32 operands are F32 in
+memory. Recurrent layers are cuDNN's, whose bytes are not known.
 ";

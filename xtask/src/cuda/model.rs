@@ -94,10 +94,10 @@ impl Device {
         let model = plan::FULL
             .iter()
             .find(|model| model.name == step.run.model && step.run.size == "full");
-        let convolutions = model.and_then(|model| model.convolution_gflop);
-        let (rates, gflop) = match convolutions {
-            Some(gflop) => (&self.convolutions, gflop),
-            None => (&self.products, step.class("product").gflop),
+        let convolutions = model.and_then(|model| model.convolution_flop);
+        let (rates, flop) = match convolutions {
+            Some(flop) => (&self.convolutions, flop),
+            None => (&self.products, step.class("product").flop),
         };
         let rate = match step.run.precision {
             Precision::F32 => rates.f32,
@@ -106,7 +106,7 @@ impl Device {
         let mut causes = vec![
             ("launches", self.launch * step.launches as f64),
             ("uploads", self.upload * step.uploads as f64),
-            ("product", gflop as f64 * 1e9 / rate),
+            ("product", flop as f64 / rate),
         ];
         for name in class::NAMES {
             if let Some(share) = self.share.get(*name) {
@@ -151,7 +151,7 @@ mod tests {
     fn the_figures_of_the_repository_are_complete() {
         assert_eq!(Device::read("h200").unwrap().name, "H200 SXM");
         let text = fs::read_to_string(workspace::root().join(DEVICES)).unwrap();
-        let error = Device::parse(&text.replace("\"cast\" = 0.15", ""), "h200").unwrap_err();
+        let error = Device::parse(&text.replace("\"cast\" = 0.33", ""), "h200").unwrap_err();
         assert_eq!(error.to_string(), "`cast` is missing");
     }
 
@@ -172,10 +172,10 @@ mod tests {
             },
             share: BTreeMap::from([("cast".to_owned(), 0.5)]),
         };
-        let class = |launches, bytes, gflop| Class {
+        let class = |launches, bytes, flop| Class {
             launches,
             bytes,
-            gflop,
+            flop,
         };
         let step = Step {
             run: Run {
@@ -194,7 +194,7 @@ mod tests {
             unknown: 0,
             peak_bytes: 0,
             classes: BTreeMap::from([
-                ("product".to_owned(), class(10, 1, 6)),
+                ("product".to_owned(), class(10, 1, 6_000_000_000)),
                 ("cast".to_owned(), class(990, 1_000_000_000, 0)),
             ]),
         };

@@ -4,7 +4,12 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{model::Device, step::Step};
+use super::{
+    model::Device,
+    peer::Peer,
+    plan::Precision,
+    step::Step,
+};
 
 /// The device whose times are estimated.
 const DEVICE: &str = "h200";
@@ -41,6 +46,60 @@ pub fn steps(steps: &[Step]) -> Result<String> {
         markdown(&rows),
         device.name
     ))
+}
+
+const BESIDE: &[&str] = &[
+    "model",
+    "PyTorch's attention",
+    "launches: Burn f32",
+    "Amp bf16",
+    "PyTorch TF32",
+    "PyTorch AMP",
+    "GB besides products: Burn f32",
+    "Amp bf16",
+    "PyTorch TF32",
+    "PyTorch AMP",
+    "Amp over PyTorch AMP",
+];
+
+/// The steps under Fusion in F32 and BF16, beside the same in PyTorch.
+pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
+    let mut rows = vec![BESIDE.iter().map(|cell| (*cell).to_owned()).collect()];
+    let peers_of = |precision: &'static str| {
+        peers
+            .iter()
+            .filter(move |peer| peer.precision == precision)
+    };
+    for amp in peers_of("amp-bf16") {
+        let step = |precision| {
+            steps.iter().find(|step| {
+                let run = &step.run;
+                run.model == amp.model && run.precision == precision && run.fusion
+            })
+        };
+        let tf32 = peers_of("tf32").find(|peer| peer.model == amp.model);
+        let (Some(plain), Some(low), Some(tf32)) =
+            (step(Precision::F32), step(Precision::Bf16), tf32)
+        else {
+            continue;
+        };
+        let bytes = [
+            plain.bytes_besides_products(),
+            low.bytes_besides_products(),
+            tf32.bytes_besides_products,
+            amp.bytes_besides_products,
+        ];
+        let mut row = vec![
+            amp.model.clone(),
+            if amp.sdpa { "fused" } else { "" }.to_owned(),
+        ];
+        let launches = [plain.launches, low.launches, tf32.launches, amp.launches];
+        row.extend(launches.map(|number| number.to_string()));
+        row.extend(bytes.map(gigabytes));
+        row.push(format!("{:.2}", bytes[1] as f64 / bytes[3] as f64));
+        rows.push(row);
+    }
+    markdown(&rows)
 }
 
 fn row(step: &Step, plain: Option<&Step>, device: &Device) -> Vec<String> {
@@ -85,10 +144,13 @@ fn gigabytes(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1e9)
 }
 
-/// A table in markdown; the first row is the header. All columns but the first two and the last are numbers.
+/// A table in markdown; the first row is the header. A column stands right if all its cells are numbers.
 fn markdown(rows: &[Vec<String>]) -> String {
+    let is_number = |column: usize| {
+        let cells = rows[1..].iter().map(|row| row[column].as_str());
+        column > 1 && cells.into_iter().all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
+    };
     let columns = rows[0].len();
-    let is_number = |column: usize| column > 1 && column + 1 < columns;
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0).max(2)

@@ -14,7 +14,7 @@ use super::{
     traffic::{self, Span},
 };
 
-/// The counts of one step. All but the estimate of operations are exact and the same in every run.
+/// The counts of one step, the same in every run. Operations of convolutions are not among them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -47,7 +47,7 @@ pub struct Class {
     pub bytes: u64,
     /// Floating-point operations, of products only.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub gflop: u64,
+    pub flop: u64,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -119,7 +119,7 @@ impl Step {
                 }
                 if name == "product" {
                     let flops = traffic::product_flops(kernel, launch);
-                    class.gflop += (flops.unwrap_or(0.0) / 1e9).round() as u64;
+                    class.flop += flops.unwrap_or(0.0) as u64;
                 }
             }
         }
@@ -206,7 +206,7 @@ mod tests {
         let class = Class {
             launches: 1,
             bytes: 4 * 100 + 16 * 25,
-            gflop: 0,
+            flop: 0,
         };
         let expected = Step {
             run,

@@ -1,6 +1,6 @@
 """The table of all models, by the name that the command line and the JSON use."""
 
-from . import bert, gpt, lstm, mlp, resnet, tabular, unet, wgan
+from . import bert, convnext, diffusion, gpt, mlp, mobilenet, recurrent, resnet, tabular, unet, wgan, yolox
 from .spec import Objective, Spec
 
 
@@ -15,6 +15,15 @@ def _resnet(full, tiny) -> Spec:
     return Spec(
         resnet.ResNet, full, tiny, resnet.batch, resnet.output,
         (Objective("loss", resnet.loss),), 128, 4,
+    )
+
+
+def _recurrent(cell: str) -> Spec:
+    return Spec(
+        recurrent.Recurrent,
+        lambda: recurrent.RecurrentConfig.full(cell),
+        lambda: recurrent.RecurrentConfig.tiny(cell),
+        recurrent.batch, recurrent.output, (Objective("loss", recurrent.loss),), 256, 8,
     )
 
 
@@ -40,15 +49,31 @@ ZOO: dict[str, Spec] = {
         gpt.Gpt, gpt.GptConfig.full, gpt.GptConfig.tiny,
         gpt.batch, gpt.output, (Objective("loss", gpt.loss),), 8, 4,
     ),
-    "lstm": Spec(
-        lstm.Lstm, lstm.LstmConfig.full, lstm.LstmConfig.tiny,
-        lstm.batch, lstm.output, (Objective("loss", lstm.loss),), 256, 8,
-    ),
+    "lstm": _recurrent("lstm"),
+    "bilstm": _recurrent("bilstm"),
+    "gru": _recurrent("gru"),
+    "rnn": _recurrent("rnn"),
     "wgan": Spec(
         wgan.Wgan, wgan.WganConfig.full, wgan.WganConfig.tiny, wgan.batch, wgan.output,
         (
             Objective("critic", wgan.critic_loss, lambda gan: gan.critic, wgan.clip_critic),
             Objective("generator", wgan.generator_loss, lambda gan: gan.generator),
         ), 128, 4,
+    ),
+    "mobilenet": Spec(
+        mobilenet.MobileNet, mobilenet.MobileNetConfig.full, mobilenet.MobileNetConfig.tiny,
+        mobilenet.batch, mobilenet.output, (Objective("loss", mobilenet.loss),), 128, 4,
+    ),
+    "convnext": Spec(
+        convnext.ConvNext, convnext.ConvNextConfig.full, convnext.ConvNextConfig.tiny,
+        convnext.batch, convnext.output, (Objective("loss", convnext.loss),), 64, 4,
+    ),
+    "yolox": Spec(
+        yolox.Yolox, yolox.YoloxConfig.full, yolox.YoloxConfig.tiny,
+        yolox.batch, yolox.output, (Objective("loss", yolox.loss),), 32, 4,
+    ),
+    "diffusion": Spec(
+        diffusion.Diffusion, diffusion.DiffusionConfig.full, diffusion.DiffusionConfig.tiny,
+        diffusion.batch, diffusion.output, (Objective("loss", diffusion.loss),), 64, 4,
     ),
 }

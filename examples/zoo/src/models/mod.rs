@@ -4,10 +4,14 @@
 
 mod attention;
 pub mod bert;
+pub mod convnext;
+pub mod diffusion;
 pub mod gpt;
-pub mod lstm;
 pub mod mlp;
+pub mod mobilenet;
+pub mod recurrent;
 pub mod resnet;
 pub mod tabular;
 pub mod unet;
 pub mod wgan;
+pub mod yolox;

@@ -36,7 +36,14 @@ fn the_tiny_models_have_the_parameters_of_their_twins() {
         ("bert", 30_720),
         ("gpt", 30_592),
         ("lstm", 1_834),
+        ("bilstm", 3_658),
+        ("gru", 1_418),
+        ("rnn", 586),
         ("wgan", 9_292),
+        ("mobilenet", 81_554),
+        ("convnext", 72_690),
+        ("yolox", 60_832),
+        ("diffusion", 28_099),
     ];
     assert_eq!(counted.collect::<Vec<_>>(), twins);
 }

@@ -4,8 +4,8 @@ use zoo::{
     models::{
         bert::{Bert, BertConfig},
         gpt::{Gpt, GptConfig},
-        lstm::{Lstm, LstmConfig},
         mlp::{Mlp, MlpConfig},
+        recurrent::{Recurrent, RecurrentConfig},
         resnet::{ResNet, ResNetConfig},
         tabular::{Tabular, TabularConfig},
         unet::{UNet, UNetConfig},
@@ -34,8 +34,15 @@ fn classifiers_return_one_logit_per_class() {
     assert_eq!(output(ResNetConfig::tiny(), resnet), [3, 10]);
     assert_eq!(output(ResNetConfig::tiny_50(), resnet), [3, 10]);
 
-    let lstm = |net: &Lstm<_>, batch: zoo::Labelled<_, 3>| net.forward(batch.x);
-    assert_eq!(output(LstmConfig::tiny(), lstm), [3, 10]);
+    let recurrent = |net: &Recurrent<_>, batch: zoo::Labelled<_, 3>| net.forward(batch.x);
+    for model in [
+        RecurrentConfig::tiny(),
+        RecurrentConfig::tiny_bidirectional(),
+        RecurrentConfig::tiny_gru(),
+        RecurrentConfig::tiny_rnn(),
+    ] {
+        assert_eq!(output(model, recurrent), [3, 10]);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub struct LongShortTerm;
 
 #[derive(Module, Debug)]
 pub struct Recurrent<B: Backend> {
-    lstm: Lstm<B>,
+    layer: Lstm<B>,
 }
 
 impl Block<3> for LongShortTerm {
@@ -24,11 +24,11 @@ impl Block<3> for LongShortTerm {
 
     fn init<B: AutodiffBackend>(device: &B::Device) -> Recurrent<B> {
         Recurrent {
-            lstm: LstmConfig::new(64, 64, true).init(device),
+            layer: LstmConfig::new(64, 64, true).init(device),
         }
     }
 
     fn forward<B: AutodiffBackend>(net: &Recurrent<B>, x: Tensor<B, 3>) -> Tensor<B, 3> {
-        net.lstm.forward(x, None).0
+        net.layer.forward(x, None).0
     }
 }

@@ -1,0 +1,46 @@
+//! The same steps in PyTorch: a line of `xtask/cuda/pytorch.jsonl`, which `examples/lab/pytorch/traffic.py` writes.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::workspace;
+
+/// The file with PyTorch's counts.
+const PATH: &str = "xtask/cuda/pytorch.jsonl";
+
+/// The counts of a step: at least so many launches and bytes, for each op is taken for one kernel.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    pub model: String,
+    /// `tf32` or `amp-bf16`.
+    pub precision: String,
+    /// Whether attention is a kernel of its own.
+    pub sdpa: bool,
+    pub launches: u64,
+    pub bytes_besides_products: u64,
+}
+
+/// Reads PyTorch's counts: of a model that has attention those with the fused one.
+///
+/// # Errors
+///
+/// Returns an error if the file is missing or a line is not understood.
+pub fn read() -> Result<Vec<Peer>> {
+    let text = fs::read_to_string(workspace::root().join(PATH)).context(PATH)?;
+    let lines = text.lines().enumerate();
+    let all: Vec<Peer> = lines
+        .map(|(index, line)| {
+            serde_json::from_str(line).with_context(|| format!("{PATH}:{}", index + 1))
+        })
+        .collect::<Result<_>>()?;
+    let is_the_better = |peer: &&Peer| {
+        peer.sdpa
+            || !all.iter().any(|other| {
+                other.sdpa && other.model == peer.model && other.precision == peer.precision
+            })
+    };
+    Ok(all.iter().filter(is_the_better).cloned().collect())
+}
