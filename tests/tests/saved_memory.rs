@@ -1,13 +1,13 @@
 //! Measures the bytes that a graph keeps for the backward pass, on the heap of the CPU backend. The test has a binary
 //! of its own, because the allocator counts the bytes of the whole process.
 //!
-//! Law: a BERT block, a residual block, an LSTM and an attention keep at most 0.55 of what they keep in F32; low
+//! Law: a BERT block, a residual block, recurrent layers and an attention keep at most 0.55 of what they keep in F32; low
 //! copies of parameters end with the backward pass.
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
     nn::{
-        Lstm, LstmConfig, PaddingConfig2d,
+        BiLstmConfig, GruConfig, Lstm, LstmConfig, PaddingConfig2d, RnnConfig,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
     tensor::module::attention,
@@ -110,6 +110,23 @@ fn lstm<B: AutodiffBackend>() -> usize {
     kept::<B, 3, 3>([256, 8, 64], |x| lstm.forward(x, None).0)
 }
 
+fn bidirectional_lstm<B: AutodiffBackend>() -> usize {
+    let lstm = BiLstmConfig::new(64, 128, true).init::<B>(&here());
+    kept::<B, 3, 3>([256, 8, 64], |x| lstm.forward(x, None).0)
+}
+
+/// Burn composes its products and biases, where other layers have linear ones. Over more steps, because the first one, whose state is
+/// in no graph, keeps more.
+fn gru<B: AutodiffBackend>() -> usize {
+    let gru = GruConfig::new(64, 128, true).init::<B>(&here());
+    kept::<B, 3, 3>([512, 24, 64], |x| gru.forward(x, None))
+}
+
+fn rnn<B: AutodiffBackend>() -> usize {
+    let rnn = RnnConfig::new(64, 128, true).init::<B>(&here());
+    kept::<B, 3, 3>([256, 8, 64], |x| rnn.forward(x, None).0)
+}
+
 /// Queries, keys and values are products of one input, as in a transformer.
 fn self_attention<B: AutodiffBackend>() -> usize {
     let linear = || -> Linear<B> { LinearConfig::new(64, 64).init(&here()) };
@@ -132,7 +149,14 @@ fn nets_of_every_kind_keep_about_half_of_what_they_keep_in_f32() {
             residual_block::<PlainAutodiff>(),
             residual_block::<Low>(),
         ),
+        ("GRU", gru::<PlainAutodiff>(), gru::<Low>()),
         ("LSTM", lstm::<PlainAutodiff>(), lstm::<Low>()),
+        (
+            "bidirectional LSTM",
+            bidirectional_lstm::<PlainAutodiff>(),
+            bidirectional_lstm::<Low>(),
+        ),
+        ("RNN", rnn::<PlainAutodiff>(), rnn::<Low>()),
         (
             "attention",
             self_attention::<PlainAutodiff>(),

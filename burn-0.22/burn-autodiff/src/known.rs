@@ -58,6 +58,11 @@ impl<B: Backend> AmpBackend for Known<B> {
         false
     }
 
+    fn runs_low_products(device: &Device<B>) -> bool {
+        first_of_known!(Of => seen(device).map(Of::runs_low_products));
+        true
+    }
+
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         first_of_known!(Of => seen(tensor).map(Of::float_memory));
         None

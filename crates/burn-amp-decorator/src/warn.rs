@@ -56,11 +56,17 @@ pub(crate) fn say(message: &str) {
     }
 }
 
-/// Warns that `compute = "auto"` lowers nothing on a device.
-pub(crate) fn of_nothing_lowered(device: impl Display) {
+/// Warns that `compute = "auto"` lowers nothing on a device: it accelerates no low dtype, or its products in one do not run.
+pub(crate) fn of_nothing_lowered(device: impl Display, products_run: bool) {
     static NOTHING: Warning = Warning::new("nothing-is-lowered");
 
     NOTHING.give(|| {
+        if !products_run {
+            return format!(
+                "everything stays in f32 on {device}: with TMA (compute capability 9.0 and later) products in half precision \
+                 fail in Burn 0.22.1, with and without burn-amp"
+            );
+        }
         format!(
             "{device} has no accelerated bf16 or f16, so everything stays in f32; set `compute = \"bf16\"` or \
              `\"f16\"` in amp.toml to use it anyway (emulated)"

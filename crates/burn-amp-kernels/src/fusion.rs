@@ -31,6 +31,10 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         true
     }
 
+    fn runs_low_products(device: &Self::Device) -> bool {
+        B::runs_low_products(device)
+    }
+
     fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
         one.id == other.id && device_of::<Self>(one) == device_of::<Self>(other)
     }

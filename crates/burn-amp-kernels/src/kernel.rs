@@ -94,6 +94,13 @@ pub trait AmpBackend: Backend {
         false
     }
 
+    /// Whether products of operands in half precision run on the device. A backend that has them and cannot launch them says no;
+    /// then `compute = "auto"` is F32.
+    fn runs_low_products(device: &Self::Device) -> bool {
+        let _ = device;
+        true
+    }
+
     /// Returns a weak reference to the memory of a float tensor; `None` where the backend has none.
     fn float_memory(tensor: &FloatTensor<Self>) -> Option<Memory> {
         let _ = tensor;

@@ -1,10 +1,8 @@
 //! The graph node of an operand's cast.
 
 use std::{
-    any::Any,
+    fmt::{self, Write as _},
     marker::PhantomData,
-    mem::{Discriminant, discriminant},
-    sync::OnceLock,
 };
 
 use burn_amp_core::Precision;
@@ -106,9 +104,7 @@ fn recomputed<B: AmpBackend>(
     tensor: FloatTensor<Autodiff<B>>,
     values: FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B>> {
-    let cast = node::<B, BalancedCheckpointing>(tensor, values);
-    learn_memory_bound(&cast.node.properties);
-    cast
+    node::<B, BalancedCheckpointing>(tensor, values)
 }
 
 /// Makes the node of a cast from `tensor` to `values`, under the checkpointing strategy `C`.
@@ -141,21 +137,23 @@ pub(super) fn is_recomputed<B: Backend, C: CheckpointStrategy>(
     is_memory_bound(&tensor.node.properties)
 }
 
-/// The discriminant of burn-autodiff's `ComputingProperty::MemoryBound`, from the first cast that is recomputed. No
-/// chain of recomputed results exists before it.
+/// Whether the property of a node is burn-autodiff's `ComputingProperty::MemoryBound`.
 ///
-/// burn-autodiff makes the property of a node public, but not its type. So the type is inferred and never named.
-static MEMORY_BOUND: OnceLock<Box<dyn Any + Send + Sync>> = OnceLock::new();
+/// burn-autodiff makes the property public, but not its type. What it prints begins with the name of the variant.
+fn is_memory_bound(property: &impl fmt::Debug) -> bool {
+    struct IsMemoryBound(bool);
 
-fn is_memory_bound<Property: 'static>(property: &Property) -> bool {
-    MEMORY_BOUND
-        .get()
-        .and_then(|memory_bound| memory_bound.downcast_ref::<Discriminant<Property>>())
-        .is_some_and(|memory_bound| *memory_bound == discriminant(property))
-}
+    impl fmt::Write for IsMemoryBound {
+        /// Sees the first word, and asks for no other.
+        fn write_str(&mut self, word: &str) -> fmt::Result {
+            self.0 = word == "MemoryBound";
+            Err(fmt::Error)
+        }
+    }
 
-fn learn_memory_bound<Property: 'static>(property: &Property) {
-    MEMORY_BOUND.get_or_init(|| Box::new(discriminant(property)));
+    let mut answer = IsMemoryBound(false);
+    let _ = write!(answer, "{property:?}");
+    answer.0
 }
 
 #[derive(Debug)]

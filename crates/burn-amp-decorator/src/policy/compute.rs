@@ -1,7 +1,8 @@
 //! The compute dtype of a configuration on a device.
 
 use burn_amp_core::{Compute, Config, Precision, Preset};
-use burn_backend::{Backend, DTypeUsage};
+use burn_amp_kernels::AmpBackend;
+use burn_backend::DTypeUsage;
 
 use super::source::SetupError;
 use crate::precision;
@@ -11,7 +12,7 @@ use crate::precision;
 /// # Errors
 ///
 /// Returns an error if the device cannot compute in the dtype that the configuration asks for.
-pub(super) fn compute_dtype<B: Backend>(
+pub(super) fn compute_dtype<B: AmpBackend>(
     config: &Config,
     device: &B::Device,
 ) -> Result<Precision, SetupError> {
@@ -37,8 +38,11 @@ pub(super) fn compute_dtype<B: Backend>(
     })
 }
 
-/// Returns the first of BF16 and F16 that the device accelerates.
-fn accelerated<B: Backend>(device: &B::Device) -> Option<Precision> {
+/// Returns the first of BF16 and F16 that the device accelerates, if products in it run.
+fn accelerated<B: AmpBackend>(device: &B::Device) -> Option<Precision> {
+    if !B::runs_low_products(device) {
+        return None;
+    }
     [Precision::BF16, Precision::F16].into_iter().find(|dtype| {
         B::dtype_usage(device, precision::to_burn(*dtype))
             .is_superset(DTypeUsage::general() | DTypeUsage::Accelerated)

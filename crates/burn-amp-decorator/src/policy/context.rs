@@ -1,6 +1,7 @@
 //! The policy, loss scale and leaves of one device.
 
 use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, overflow::Locate};
+use burn_amp_kernels::AmpBackend;
 use burn_backend::Backend;
 
 use super::{compute::compute_dtype, locator::Locator, recorder::StepRecorder, source::SetupError};
@@ -26,7 +27,7 @@ pub struct Context<B: Backend> {
     pub(crate) recorder: StepRecorder<B>,
 }
 
-impl<B: Backend> Context<B> {
+impl<B: AmpBackend> Context<B> {
     /// Makes the context of a configuration on a device.
     pub(super) fn new(config: Config, device: &B::Device) -> Result<Self, SetupError> {
         config.validate()?;
@@ -53,6 +54,21 @@ impl<B: Backend> Context<B> {
         Ok(Box::leak(Box::new(Self::new(config, device)?)))
     }
 
+    /// Says which policy is in force, and warns if it lowers nothing on this device.
+    pub(super) fn announce(&self, device: &B::Device) {
+        let compute = self.policy.compute();
+        if compute.is_low() {
+            warn::say(&format!(
+                "{} on {device:?} computes in {compute}",
+                B::name(device)
+            ));
+        } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {
+            warn::of_nothing_lowered(format_args!("{device:?}"), B::runs_low_products(device));
+        }
+    }
+}
+
+impl<B: Backend> Context<B> {
     /// Whether the calls of the current step are recorded.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
@@ -103,19 +119,6 @@ impl<B: Backend> Context<B> {
                 Precision::F64 | Precision::F32 | Precision::Flex32 => Compute::F32,
             },
             ..self.config.clone()
-        }
-    }
-
-    /// Says which policy is in force, and warns if it lowers nothing on this device.
-    pub(super) fn announce(&self, device: &B::Device) {
-        let compute = self.policy.compute();
-        if compute.is_low() {
-            warn::say(&format!(
-                "{} on {device:?} computes in {compute}",
-                B::name(device)
-            ));
-        } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {
-            warn::of_nothing_lowered(format_args!("{device:?}"));
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use burn_amp_core::Config;
+use burn_amp_kernels::AmpBackend;
 use burn_backend::{Backend, DeviceId, DeviceOps};
 use parking_lot::RwLock;
 
@@ -53,7 +54,7 @@ static CONTEXTS: LazyLock<RwLock<Contexts>> = LazyLock::new(Default::default);
 static LOADED: LazyLock<RwLock<HashMap<Owner, Vec<DeviceLossScale>>>> =
     LazyLock::new(Default::default);
 
-impl<B: Backend> Context<B> {
+impl<B: AmpBackend> Context<B> {
     /// Returns the context in force, made from the source's configuration at first use.
     ///
     /// # Panics
@@ -98,6 +99,25 @@ impl<B: Backend> Context<B> {
         }
     }
 
+    /// Makes a context whose loss scale continues from the last checkpoint that was loaded.
+    fn resumed(config: Config, device: &B::Device, owner: Owner) -> Result<Self, SetupError> {
+        let new = Self::new(config, device)?;
+        if let Some(records) = LOADED.read().get(&owner) {
+            load_from(&new.shared_scaling, records, device.id());
+        }
+        Ok(new)
+    }
+
+    fn put_in_force(self, device: &B::Device, by: InForceBy) -> InForce {
+        self.announce(device);
+        InForce {
+            context: Box::leak(Box::new(self)),
+            by,
+        }
+    }
+}
+
+impl<B: Backend> Context<B> {
     /// Returns the contexts of the configuration source `P` on all devices, with the devices.
     pub fn on_all_devices<P: ConfigSource>() -> Vec<(DeviceId, &'static Self)> {
         let owner = Owner::of::<P, B>();
@@ -139,23 +159,6 @@ impl<B: Backend> Context<B> {
         }
         if !own {
             loaded.insert(Owner::of::<P, B>(), records);
-        }
-    }
-
-    /// Makes a context whose loss scale continues from the last checkpoint that was loaded.
-    fn resumed(config: Config, device: &B::Device, owner: Owner) -> Result<Self, SetupError> {
-        let new = Self::new(config, device)?;
-        if let Some(records) = LOADED.read().get(&owner) {
-            load_from(&new.shared_scaling, records, device.id());
-        }
-        Ok(new)
-    }
-
-    fn put_in_force(self, device: &B::Device, by: InForceBy) -> InForce {
-        self.announce(device);
-        InForce {
-            context: Box::leak(Box::new(self)),
-            by,
         }
     }
 

@@ -39,6 +39,17 @@ impl<R: CubeRuntime, F: FloatElement, I: IntElement, T: BoolElement> AmpBackend
         launched.unwrap_or_else(|operands| kernel.reference::<Self>(operands))
     }
 
+    /// Not with TMA, for which CubeCL 0.11.3 tunes candidates that it cannot launch.
+    #[cfg(burn_0_22)]
+    fn runs_low_products(device: &Self::Device) -> bool {
+        let client = device.client();
+        !client
+            .properties()
+            .features
+            .tma
+            .contains(cubecl::features::Tma::Base)
+    }
+
     fn read_later(tensor: FloatTensor<Self>) -> Reading {
         read::read_later(tensor)
     }

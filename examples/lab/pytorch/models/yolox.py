@@ -26,7 +26,7 @@ class YoloxConfig:
 
     @classmethod
     def tiny(cls) -> "YoloxConfig":
-        return cls(width=4, depth=1, classes=3, image=64)
+        return cls(width=8, depth=1, classes=3, image=64)
 
 
 class Conv(nn.Module):

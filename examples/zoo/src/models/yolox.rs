@@ -52,7 +52,7 @@ impl YoloxConfig {
 
     pub fn tiny() -> Self {
         Self {
-            width: 4,
+            width: 8,
             depth: 1,
             classes: 3,
             image: 64,
