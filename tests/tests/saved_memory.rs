@@ -115,11 +115,10 @@ fn bidirectional_lstm<B: AutodiffBackend>() -> usize {
     kept::<B, 3, 3>([256, 8, 64], |x| lstm.forward(x, None).0)
 }
 
-/// Burn composes its products and biases, where other layers have linear ones. Over more steps, because the first one, whose state is
-/// in no graph, keeps more.
+/// Burn composes it of products and sums with biases, where other layers have linear ones.
 fn gru<B: AutodiffBackend>() -> usize {
     let gru = GruConfig::new(64, 128, true).init::<B>(&here());
-    kept::<B, 3, 3>([512, 24, 64], |x| gru.forward(x, None))
+    kept::<B, 3, 3>([256, 8, 64], |x| gru.forward(x, None))
 }
 
 fn rnn<B: AutodiffBackend>() -> usize {

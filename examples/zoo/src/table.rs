@@ -92,7 +92,7 @@ zoo! {
     "wgan"       WganConfig::full / tiny,              batch 128 / 4,  6_570_820 parameters;
     "mobilenet"  MobileNetConfig::full / tiny,         batch 128 / 4,  3_504_872 parameters;
     "convnext"   ConvNextConfig::full / tiny,          batch 64 / 4,   28_589_128 parameters;
-    "yolox"      YoloxConfig::full / tiny,             batch 32 / 8,   912_159 parameters;
+    "yolox"      YoloxConfig::full / tiny,             batch 32 / 4,   912_159 parameters;
     "diffusion"  DiffusionConfig::full / tiny,         batch 64 / 4,   27_008_259 parameters;
 }
 

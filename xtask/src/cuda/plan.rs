@@ -107,7 +107,7 @@ const fn convolutions(name: &'static str, products_per_image: u64, images: u64) 
     }
 }
 
-/// The models at full size. The numbers of products are those of the published ResNets (He et al. 2016, table 1, whose
+/// The models at full size. The numbers of products, of an image in the forward pass, are those of the published ResNets (He et al. 2016, table 1, whose
 /// "FLOPs" are products), and for the others the sum over their layers: height × width × channels in and out × window. A step of the
 /// WGAN passes forward through the generator twice and backward once, through the critic three times in each direction: a third
 /// of 4 × 104.9 and 9 × 103.8 million.
@@ -122,7 +122,14 @@ pub const FULL: &[Model] = &[
     model("mlp-medium"),
     model("mlp"),
     model("lstm"),
+    model("bilstm"),
+    model("gru"),
+    model("rnn"),
     convolutions("wgan", 451_000_000, 128),
+    convolutions("mobilenet", 301_000_000, 128),
+    convolutions("convnext", 4_456_000_000, 64),
+    convolutions("yolox", 523_000_000, 32),
+    convolutions("diffusion", 3_637_000_000, 64),
     model("tabular"),
 ];
 

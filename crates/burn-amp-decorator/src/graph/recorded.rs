@@ -21,8 +21,7 @@ pub struct Recorded<B: Backend> {
     pub(crate) expanded: bool,
     /// Whether the tensor is a product of matrices, which attention scales and masks.
     pub(crate) is_product: bool,
-    /// Whether the tensor is the product of rows and a weight, to which Burn 0.22 adds the bias.
-    #[cfg(burn_0_22)]
+    /// Whether the tensor is the product of rows and a weight, to which the program may add the bias.
     pub(crate) is_linear: bool,
     /// The number of the tensor in a step that is recorded; 0 if it has none.
     pub(crate) id: u64,
@@ -71,7 +70,6 @@ impl<B: Backend> Recorded<B> {
             parameter: None,
             expanded: false,
             is_product: false,
-            #[cfg(burn_0_22)]
             is_linear: false,
             id: 0,
             stepped: None,
@@ -98,7 +96,6 @@ impl<B: Backend> Recorded<B> {
             parameter,
             expanded,
             is_product,
-            #[cfg(burn_0_22)]
                 is_linear: _,
             id,
             stepped,

@@ -61,7 +61,6 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
     if !call.lowers {
         return None;
     }
-    #[cfg(burn_0_22)]
     if let Some(sum) = with_bias(call, lhs, rhs) {
         return Some(sum);
     }
@@ -73,7 +72,6 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
 
 /// The bias of [`linear`](super::module::by_weight), a row in F32: the sum is stored as the product is, so that its readers
 /// and the graph have it in low precision.
-#[cfg(burn_0_22)]
 fn with_bias<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     product: &AmpTensor<B, G>,

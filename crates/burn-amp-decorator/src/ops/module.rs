@@ -45,12 +45,11 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     call.float(&x);
     call.float(&weight);
     bias.iter().for_each(|bias| call.float(bias));
-    rows(&call.decide(), x, weight, bias)
+    rows(&call.decide(), x, weight, bias, false)
 }
 
-/// `linear` as burn-dispatch 0.22 composes it: a product with a weight, which has one dimension of 1 for each that `x` has
-/// besides. Its bias is added by [`with_bias`](super::binary::with_bias). `None` for other products.
-#[cfg(burn_0_22)]
+/// `linear` as Burn's GRU and burn-dispatch 0.22 compose it: a product with a weight, which has one dimension of 1 for each that `x`
+/// has besides. Its bias is added by [`with_bias`](super::binary::with_bias). `None` for other products.
 pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
@@ -66,17 +65,19 @@ pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
     if !is_weight || !call.lowers || !call.casts.operands.is_some_and(Precision::is_low) {
         return None;
     }
-    let mut product = rows(call, x.clone(), weight.clone(), None);
+    let mut product = rows(call, x.clone(), weight.clone(), None, true);
     product.facts_mut().recorded.is_linear = true;
     Some(product)
 }
 
-/// The product of the rows of `x` and a weight, plus a bias.
+/// The product of the rows of `x` and a weight, plus a bias. The batch of a composed one stays, so that a backend that fuses ends its
+/// kernel with the bias that will be added.
 fn rows<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: AmpTensor<B, G>,
     weight: AmpTensor<B, G>,
     bias: Option<AmpTensor<B, G>>,
+    is_composed: bool,
 ) -> AmpTensor<B, G> {
     let has_f32_gradient = call.lowers && has_f32_gradient(&x, &weight);
     let (x, weight) = (call.cast(x), call.cast(weight));
@@ -91,9 +92,7 @@ fn rows<B: AmpBackend, G: Graph<B>>(
         let bias = bias.map(|bias| call.cast(bias));
         return call.result(G::Inner::linear(x, weight, bias));
     };
-    // The batch of a product that burn-dispatch has composed stays, so that a backend that fuses ends its kernel with the bias.
-    let keeps_batch = cfg!(burn_0_22) && bias.is_none() && has_f32_gradient;
-    let keeps_shape = shape.num_dims() == 2 || keeps_batch;
+    let keeps_shape = shape.num_dims() == 2 || is_composed && has_f32_gradient;
     let x = if keeps_shape {
         x
     } else {

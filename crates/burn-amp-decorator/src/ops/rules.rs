@@ -49,14 +49,9 @@ macro_rules! rule {
     (first $call:ident float_add($lhs:ident, $rhs:ident)) => {
         $crate::ops::binary::sum(&$call, &$lhs, &$rhs)
     };
-    // Burn 0.22 composes `linear` of a product and a sum.
-    (first $call:ident float_matmul($lhs:ident, $rhs:ident)) => {{
-        #[cfg(burn_0_22)]
-        let product = $crate::ops::module::by_weight(&$call, &$lhs, &$rhs);
-        #[cfg(not(burn_0_22))]
-        let product = None;
-        product
-    }};
+    (first $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
+        $crate::ops::module::by_weight(&$call, &$lhs, &$rhs)
+    };
     (look $call:ident float_sub($l:tt $lhs:ident, $r:tt $rhs:ident)) => {
         $crate::ops::binary::look(&mut $call, &$lhs, &$rhs)
     };

@@ -102,7 +102,8 @@ class Diffusion(nn.Module):
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         """The noise in images `[batch, 3, height, width]` at times `[batch]`."""
-        time = self.time2(F.silu(self.time1(waves(time, self.width))))
+        time = waves(time, self.width).to(self.time1.weight.dtype)
+        time = self.time2(F.silu(self.time1(time)))
         x = self.first(x)
         skips = []
         for level in self.down:

@@ -155,12 +155,13 @@ class Yolox(nn.Module):
 
 
 def batch(config: YoloxConfig, batch_size: int, generator: torch.Generator) -> Batch:
-    """Images, with what is at each place of the net's maps. Which box belongs to which place is decided before."""
+    """Images, with what is at each place of the net's maps, in an image all of one class. Which box belongs to which place
+    is decided before."""
     places = sum((config.image // stride) ** 2 for stride in STRIDES)
     return {
         "x": torch.randn(batch_size, 3, config.image, config.image, generator=generator),
         "object": (torch.randint(RARITY, (batch_size, places), generator=generator) == 0).long(),
-        "class": torch.randint(config.classes, (batch_size, places), generator=generator),
+        "class": torch.randint(config.classes, (batch_size, 1), generator=generator).repeat(1, places),
         "frame": torch.randn(batch_size, 4, places, generator=generator),
     }
 

@@ -70,7 +70,7 @@ ZOO: dict[str, Spec] = {
     ),
     "yolox": Spec(
         yolox.Yolox, yolox.YoloxConfig.full, yolox.YoloxConfig.tiny,
-        yolox.batch, yolox.output, (Objective("loss", yolox.loss),), 32, 8,
+        yolox.batch, yolox.output, (Objective("loss", yolox.loss),), 32, 4,
     ),
     "diffusion": Spec(
         diffusion.Diffusion, diffusion.DiffusionConfig.full, diffusion.DiffusionConfig.tiny,

@@ -14,7 +14,7 @@ use burn::{
 use rand::RngExt;
 
 use crate::{
-    Draw, Example, Net, ZooModel,
+    Draw, Example, Labelled, Net, ZooModel,
     draw::{indices, normal},
     loss::binary_cross_entropy,
     weights::WeightsError,
@@ -38,6 +38,12 @@ const STRIDES: [usize; 3] = [8, 16, 32];
 
 /// One place in so many has an object.
 const RARITY: u32 = 16;
+
+/// Pixels on a side of the patterns by which the classes differ.
+const TILE: usize = 8;
+
+/// The amplitude of a class's pattern, in standard deviations of the noise: visible only by averaging over the image.
+const SIGNAL: f32 = 0.25;
 
 impl YoloxConfig {
     /// 912,159 parameters.
@@ -323,19 +329,18 @@ impl ZooModel for YoloxConfig {
         vec![CHANNELS, self.image, self.image]
     }
 
+    /// All objects of an image are of one class.
     fn batch<B: Backend>(&self, draw: Draw, device: &B::Device) -> Boxes<B> {
+        let item = [1, CHANNELS, self.image, self.image];
+        let tile = [1, CHANNELS, TILE, TILE];
+        let images = Labelled::<B, 4>::draw(draw, item, tile, self.classes, SIGNAL, device);
         let mut rng = draw.rng();
-        let classes = i32::try_from(self.classes).expect("a class has a number of 32 bits");
         let shape = [draw.items, self.places()];
-        let all = 0..shape[0] * shape[1];
-        let object = all.clone().map(|_| i32::from(rng.random_range(0..RARITY) == 0));
-        let object = indices(object.collect(), shape, device);
-        let class = all.map(|_| rng.random_range(0..classes));
-        let class = indices(class.collect(), shape, device);
+        let object = (0..shape[0] * shape[1]).map(|_| i32::from(rng.random_range(0..RARITY) == 0));
         Boxes {
-            x: normal([draw.items, CHANNELS, self.image, self.image], &mut rng, device),
-            object,
-            class,
+            x: images.x,
+            object: indices(object.collect(), shape, device),
+            class: images.target.unsqueeze_dim::<2>(1).repeat_dim(1, shape[1]),
             frame: normal([shape[0], 4, shape[1]], &mut rng, device),
         }
     }

@@ -86,7 +86,7 @@ fn is_shown_by_replay(truth: &Truth) -> bool {
 }
 
 /// The number of overflows that are planted in each model, of each kind.
-const OF_EACH: usize = 3;
+const OF_EACH: usize = 2;
 
 /// Adds noise to each parameter, so that no two have the same values.
 struct Noise;
