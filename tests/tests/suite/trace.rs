@@ -58,6 +58,7 @@ fn matmul_runs_low_forward_and_backward() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
+        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         ",
@@ -100,6 +101,7 @@ fn a_softmax_that_is_summed_is_computed_in_f32_for_the_sum() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
+        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         ",
@@ -163,6 +165,7 @@ fn layer_norm_is_f32_between_low_operands_and_results_forward_and_backward() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
+        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         float_abs F32

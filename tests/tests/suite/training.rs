@@ -115,7 +115,7 @@ fn low_precision_training_ends_where_f32_training_ends() {
 }
 
 #[test]
-fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
+fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand_and_rounds_less() {
     let _policy = enter_config!(scaling(Compute::F16, LossScaleMode::Off));
     const USES: usize = 8;
 
@@ -143,7 +143,15 @@ fn a_weight_used_many_times_has_the_gradient_of_casts_by_hand() {
         let product = x.cast(DType::F16).matmul(weight.cast(DType::F16));
         product.cast(DType::F32).tanh().cast(DType::F16)
     });
-    assert_eq!(amp, by_hand);
+    // By hand the gradient of each use is rounded to F16 before they are added, here their sum is not rounded at all.
+    let largest = by_hand
+        .iter()
+        .fold(0.0f32, |largest, x| largest.max(x.abs()));
+    let tolerance = USES as f32 * burn::tensor::f16::EPSILON.to_f32() / 2.0 * largest;
+    for (amp, by_hand) in amp.iter().zip(&by_hand) {
+        assert!((amp - by_hand).abs() <= tolerance, "{amp}, {by_hand}");
+    }
+    assert_ne!(amp, by_hand);
 }
 
 #[test]

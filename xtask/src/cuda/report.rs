@@ -4,12 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{
-    model::Device,
-    peer::Peer,
-    plan::Precision,
-    step::Step,
-};
+use super::{model::Device, peer::Peer, plan::Precision, step::Step};
 
 /// The device whose times are estimated.
 const DEVICE: &str = "h200";
@@ -65,11 +60,8 @@ const BESIDE: &[&str] = &[
 /// The steps under Fusion in F32 and BF16, beside the same in PyTorch.
 pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
     let mut rows = vec![BESIDE.iter().map(|cell| (*cell).to_owned()).collect()];
-    let peers_of = |precision: &'static str| {
-        peers
-            .iter()
-            .filter(move |peer| peer.precision == precision)
-    };
+    let peers_of =
+        |precision: &'static str| peers.iter().filter(move |peer| peer.precision == precision);
     for amp in peers_of("amp-bf16") {
         let step = |precision| {
             steps.iter().find(|step| {
@@ -148,7 +140,10 @@ fn gigabytes(bytes: u64) -> String {
 fn markdown(rows: &[Vec<String>]) -> String {
     let is_number = |column: usize| {
         let cells = rows[1..].iter().map(|row| row[column].as_str());
-        column > 1 && cells.into_iter().all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
+        column > 1
+            && cells
+                .into_iter()
+                .all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
     };
     let columns = rows[0].len();
     let width = |column: usize| {

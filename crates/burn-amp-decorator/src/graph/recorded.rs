@@ -96,7 +96,7 @@ impl<B: Backend> Recorded<B> {
             parameter,
             expanded,
             is_product,
-                is_linear: _,
+            is_linear: _,
             id,
             stepped,
             shares,

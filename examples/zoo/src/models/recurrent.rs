@@ -112,7 +112,12 @@ impl<B: Backend> Layer<B> {
     fn last(&self, x: Tensor<B, 3>) -> Tensor<B, 2> {
         match self {
             Self::Lstm(layer) => layer.forward(x, None).1.hidden,
-            Self::BiLstm(layer) => layer.forward(x, None).1.hidden.swap_dims(0, 1).flatten(1, 2),
+            Self::BiLstm(layer) => layer
+                .forward(x, None)
+                .1
+                .hidden
+                .swap_dims(0, 1)
+                .flatten(1, 2),
             Self::Gru(layer) => {
                 let states = layer.forward(x, None);
                 let last = states.dims()[1] - 1;

@@ -184,7 +184,10 @@ impl<B: Backend> TwoWays<B> {
 
     fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
         let through = self.conv1.forward(x.clone());
-        let through = self.blocks.iter().fold(through, |x, block| block.forward(x));
+        let through = self
+            .blocks
+            .iter()
+            .fold(through, |x, block| block.forward(x));
         let past = self.conv2.forward(x);
         self.conv3.forward(Tensor::cat(vec![through, past], 1))
     }
@@ -253,9 +256,8 @@ impl<B: Backend> Head<B> {
     /// `[batch, 5 + classes, place]`.
     fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 3> {
         let x = self.stem.forward(x);
-        let through = |convs: &[Separable<B>]| {
-            convs.iter().fold(x.clone(), |x, conv| conv.forward(x))
-        };
+        let through =
+            |convs: &[Separable<B>]| convs.iter().fold(x.clone(), |x, conv| conv.forward(x));
         let [class, frame] = [through(&self.class_convs), through(&self.frame_convs)];
         let all = vec![
             self.frame.forward(frame.clone()),
@@ -298,13 +300,22 @@ impl<B: Backend> Yolox<B> {
 
         // To the finest of three maps and back; each way meets the other one.
         let mut reduced = Vec::new();
-        for ((reduce, merge), map) in self.reduce.iter().zip(&self.rising).zip(maps.iter().rev().skip(1)) {
+        for ((reduce, merge), map) in self
+            .reduce
+            .iter()
+            .zip(&self.rising)
+            .zip(maps.iter().rev().skip(1))
+        {
             x = reduce.forward(x);
             reduced.push(x.clone());
             x = merge.forward(Tensor::cat(vec![self.larger.forward(x), map.clone()], 1));
         }
         let mut found = vec![self.heads[0].forward(x.clone())];
-        let falling = self.smaller.iter().zip(&self.falling).zip(reduced.into_iter().rev());
+        let falling = self
+            .smaller
+            .iter()
+            .zip(&self.falling)
+            .zip(reduced.into_iter().rev());
         for (((smaller, merge), map), head) in falling.zip(&self.heads[1..]) {
             x = merge.forward(Tensor::cat(vec![smaller.forward(x), map], 1));
             found.push(head.forward(x.clone()));

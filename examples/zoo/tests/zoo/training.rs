@@ -106,7 +106,11 @@ fn every_model_learns_in_bf16_and_f16_as_in_f32() {
                 100.0 * distance
             );
             assert!(fall(&losses) > 0.0, "{name} in {precision}: {losses:?}");
-            let allowed = if name == &"yolox" { DISTANCE_OF_YOLOX } else { DISTANCE };
+            let allowed = if name == &"yolox" {
+                DISTANCE_OF_YOLOX
+            } else {
+                DISTANCE
+            };
             assert!(
                 distance < allowed,
                 "{name} in {precision}: {losses:?}, in f32: {exact:?}"
