@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cuda_rules import CudaRules
 from models.spec import Batch, Spec
 from models.zoo import ZOO
+from runs import Choice
 from training import LEARNING_RATE
 
 PRECISIONS = {"tf32": None, "amp-bf16": torch.bfloat16}
@@ -147,20 +148,14 @@ class Step:
 
 def count(name: str, precision: str, sdpa: bool, size: str = "full") -> dict:
     """Counts the second step of a model: the first one makes the optimizer's state."""
-    model, _, overrides = name.partition(":")
-    spec = ZOO[model]
-    config, batch_size = spec.config(size), spec.batch_size(size)
-    for override in filter(None, overrides.split(",")):
-        field, _, number = override.partition("=")
-        if field == "batch_size":
-            batch_size = int(number)
-        else:
-            config = replace(config, **{field: int(number)})
+    choice = Choice.parse(name)
+    spec = ZOO[choice.model]
+    config = replace(spec.config(size), **choice.overrides)
     if sdpa:
         config = replace(config, sdpa=True)
     with FakeTensorMode(allow_non_fake_inputs=True):
         step = Step(spec, config, PRECISIONS[precision])
-        batch = spec.batch(config, batch_size, None)
+        batch = spec.batch(config, choice.batch_size or spec.batch_size(size), None)
         step.run(batch)
         with Traffic() as traffic:
             step.run(batch)
@@ -170,20 +165,25 @@ def count(name: str, precision: str, sdpa: bool, size: str = "full") -> dict:
     }
 
 
-MODELS = [name for name in ZOO if name not in ("lstm", "bilstm", "gru", "rnn")]
+def has_attention(name: str) -> bool:
+    return hasattr(ZOO[Choice.parse(name).model].full(), "sdpa")
+
+
+RECURRENT = ("lstm", "bilstm", "gru", "rnn")
+MODELS = [*(name for name in ZOO if name not in RECURRENT), "bert:seq_len=512,batch_size=16"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", default=[*MODELS, "bert:seq_len=512,batch_size=16"], metavar="NAME")
+    parser.add_argument("--models", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--out", type=Path, required=True, help="file to write JSON lines to")
     args = parser.parse_args()
     lines = []
     for name in args.models:
         for precision in PRECISIONS:
-            for sdpa in (False, True) if name.startswith(("bert", "gpt")) else (False,):
+            for sdpa in (False, True) if has_attention(name) else (False,):
                 lines.append(count(name, precision, sdpa))
                 print(lines[-1], flush=True)
     args.out.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -44,3 +44,19 @@ pub fn read() -> Result<Vec<Peer>> {
     };
     Ok(all.iter().filter(is_the_better).cloned().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::plan;
+
+    #[test]
+    fn every_model_of_the_plan_has_counts_but_those_of_cudnn() {
+        let peers = read().unwrap();
+        for model in plan::FULL.iter().map(|model| model.name) {
+            let is_of_cudnn = ["lstm", "bilstm", "gru", "rnn"].contains(&model);
+            let counts = peers.iter().filter(|peer| peer.model == model).count();
+            assert_eq!(counts, if is_of_cudnn { 0 } else { 2 }, "{model}");
+        }
+    }
+}

@@ -139,11 +139,8 @@ fn gigabytes(bytes: u64) -> String {
 /// A table in markdown; the first row is the header. A column stands right if all its cells are numbers.
 fn markdown(rows: &[Vec<String>]) -> String {
     let is_number = |column: usize| {
-        let cells = rows[1..].iter().map(|row| row[column].as_str());
-        column > 1
-            && cells
-                .into_iter()
-                .all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
+        let mut cells = rows[1..].iter().map(|row| row[column].as_str());
+        column > 1 && cells.all(|cell| cell == "-" || cell.parse::<f64>().is_ok())
     };
     let columns = rows[0].len();
     let width = |column: usize| {

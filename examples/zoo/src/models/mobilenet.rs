@@ -3,14 +3,14 @@
 use burn::{
     module::Module,
     nn::{
-        BatchNorm, BatchNormConfig, Linear, LinearConfig, PaddingConfig2d,
-        conv::{Conv2d, Conv2dConfig},
+        Linear, LinearConfig,
         pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig},
     },
     prelude::*,
     tensor::backend::AutodiffBackend,
 };
 
+use super::conv_norm::{ConvNorm, ConvNormConfig};
 use crate::{
     Draw, Example, Labelled, Net, ZooModel, accuracy, loss::cross_entropy, weights::WeightsError,
 };
@@ -69,45 +69,26 @@ impl MobileNetConfig {
     }
 }
 
-/// A convolution without bias that keeps the size at stride 1, and batch norm.
-#[derive(Module, Debug)]
-struct ConvNorm<B: Backend> {
-    conv: Conv2d<B>,
-    bn: BatchNorm<B>,
+fn conv<B: Backend>(
+    channels: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    groups: usize,
+    device: &B::Device,
+) -> ConvNorm<B> {
+    let config = ConvNormConfig {
+        channels,
+        kernel,
+        stride,
+        groups,
+        epsilon: 1e-5,
+    };
+    config.init(device)
 }
 
-impl<B: Backend> ConvNorm<B> {
-    fn new(channels: [usize; 2], kernel: usize, stride: usize, device: &B::Device) -> Self {
-        Self::in_groups(channels, kernel, stride, 1, device)
-    }
-
-    fn in_groups(
-        channels: [usize; 2],
-        kernel: usize,
-        stride: usize,
-        groups: usize,
-        device: &B::Device,
-    ) -> Self {
-        let side = kernel / 2;
-        Self {
-            conv: Conv2dConfig::new(channels, [kernel, kernel])
-                .with_stride([stride, stride])
-                .with_padding(PaddingConfig2d::Explicit(side, side, side, side))
-                .with_groups(groups)
-                .with_bias(false)
-                .init(device),
-            bn: BatchNormConfig::new(channels[1]).init(device),
-        }
-    }
-
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        self.bn.forward(self.conv.forward(x))
-    }
-
-    /// The same with a ReLU that ends at 6.
-    fn activate(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        self.forward(x).clamp(0.0, 6.0)
-    }
+/// A ReLU that ends at 6.
+fn relu6<B: Backend>(x: Tensor<B, 4>) -> Tensor<B, 4> {
+    x.clamp(0.0, 6.0)
 }
 
 /// An inverted residual: to more channels, over each of them by itself, to fewer channels.
@@ -123,19 +104,19 @@ impl<B: Backend> Block<B> {
     fn new([d_in, d_out]: [usize; 2], expansion: usize, stride: usize, device: &B::Device) -> Self {
         let inner = d_in * expansion;
         Self {
-            expand: (expansion > 1).then(|| ConvNorm::new([d_in, inner], 1, 1, device)),
-            depthwise: ConvNorm::in_groups([inner, inner], 3, stride, inner, device),
-            project: ConvNorm::new([inner, d_out], 1, 1, device),
+            expand: (expansion > 1).then(|| conv([d_in, inner], 1, 1, 1, device)),
+            depthwise: conv([inner, inner], 3, stride, inner, device),
+            project: conv([inner, d_out], 1, 1, 1, device),
             adds: stride == 1 && d_in == d_out,
         }
     }
 
     fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
         let y = match &self.expand {
-            Some(expand) => expand.activate(x.clone()),
+            Some(expand) => relu6(expand.forward(x.clone())),
             None => x.clone(),
         };
-        let y = self.project.forward(self.depthwise.activate(y));
+        let y = self.project.forward(relu6(self.depthwise.forward(y)));
         if self.adds { x + y } else { y }
     }
 }
@@ -152,9 +133,9 @@ pub struct MobileNet<B: Backend> {
 impl<B: Backend> MobileNet<B> {
     /// From images `[batch, 3, height, width]` to logits `[batch, class]`.
     pub fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 2> {
-        let x = self.first.activate(x);
+        let x = relu6(self.first.forward(x));
         let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
-        let x = self.last.activate(x);
+        let x = relu6(self.last.forward(x));
         self.fc.forward(self.average.forward(x).flatten(1, 3))
     }
 }
@@ -206,9 +187,9 @@ impl<B: Backend> Net<B> for MobileNet<B> {
             }
         }
         Self {
-            first: ConvNorm::new([CHANNELS, first], 3, 2, device),
+            first: conv([CHANNELS, first], 3, 2, 1, device),
             blocks,
-            last: ConvNorm::new([d_in, last], 1, 1, device),
+            last: conv([d_in, last], 1, 1, 1, device),
             average: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
             fc: LinearConfig::new(last, model.classes).init(device),
         }

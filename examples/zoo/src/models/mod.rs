@@ -4,6 +4,7 @@
 
 mod attention;
 pub mod bert;
+mod conv_norm;
 pub mod convnext;
 pub mod diffusion;
 pub mod gpt;

@@ -99,7 +99,7 @@ pub struct Recurrent<B: Backend> {
 }
 
 #[derive(Module, Debug)]
-#[allow(clippy::large_enum_variant)]
+#[allow(clippy::large_enum_variant, reason = "a net has one layer")]
 enum Layer<B: Backend> {
     Lstm(nn::Lstm<B>),
     BiLstm(nn::BiLstm<B>),

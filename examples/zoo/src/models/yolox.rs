@@ -1,18 +1,17 @@
 //! YOLOX-nano (Ge et al. 2021): a detector of depthwise convolutions, SiLUs and concatenations.
 
+mod blocks;
+
 use burn::{
     module::Module,
-    nn::{
-        BatchNorm, BatchNormConfig, PaddingConfig2d,
-        conv::{Conv2d, Conv2dConfig},
-        interpolate::{Interpolate2d, Interpolate2dConfig},
-        pool::{MaxPool2d, MaxPool2dConfig},
-    },
+    nn::interpolate::{Interpolate2d, Interpolate2dConfig},
     prelude::*,
-    tensor::{activation::silu, backend::AutodiffBackend},
+    tensor::backend::AutodiffBackend,
 };
 use rand::RngExt;
 
+use self::blocks::{Head, Pyramid, Separable, TwoWays, activated, conv};
+use super::conv_norm::ConvNorm;
 use crate::{
     Draw, Example, Labelled, Net, ZooModel,
     draw::{indices, normal},
@@ -85,196 +84,13 @@ pub struct Boxes<B: Backend> {
     pub frame: Tensor<B, 3>,
 }
 
-/// A convolution without bias that keeps the size at stride 1, batch norm, SiLU.
-#[derive(Module, Debug)]
-struct Conv<B: Backend> {
-    conv: Conv2d<B>,
-    bn: BatchNorm<B>,
-}
-
-impl<B: Backend> Conv<B> {
-    fn new(channels: [usize; 2], kernel: usize, stride: usize, device: &B::Device) -> Self {
-        Self::in_groups(channels, kernel, stride, 1, device)
-    }
-
-    fn in_groups(
-        channels: [usize; 2],
-        kernel: usize,
-        stride: usize,
-        groups: usize,
-        device: &B::Device,
-    ) -> Self {
-        let side = kernel / 2;
-        Self {
-            conv: Conv2dConfig::new(channels, [kernel, kernel])
-                .with_stride([stride, stride])
-                .with_padding(PaddingConfig2d::Explicit(side, side, side, side))
-                .with_groups(groups)
-                .with_bias(false)
-                .init(device),
-            bn: BatchNormConfig::new(channels[1])
-                .with_epsilon(1e-3)
-                .init(device),
-        }
-    }
-
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        silu(self.bn.forward(self.conv.forward(x)))
-    }
-}
-
-/// A 3×3 convolution over each channel by itself, then a 1×1 one.
-#[derive(Module, Debug)]
-struct Separable<B: Backend> {
-    depthwise: Conv<B>,
-    pointwise: Conv<B>,
-}
-
-impl<B: Backend> Separable<B> {
-    fn new([d_in, d_out]: [usize; 2], stride: usize, device: &B::Device) -> Self {
-        Self {
-            depthwise: Conv::in_groups([d_in, d_in], 3, stride, d_in, device),
-            pointwise: Conv::new([d_in, d_out], 1, 1, device),
-        }
-    }
-
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        self.pointwise.forward(self.depthwise.forward(x))
-    }
-}
-
-#[derive(Module, Debug)]
-struct Bottleneck<B: Backend> {
-    conv1: Conv<B>,
-    conv2: Separable<B>,
-    adds: bool,
-}
-
-impl<B: Backend> Bottleneck<B> {
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        let y = self.conv2.forward(self.conv1.forward(x.clone()));
-        if self.adds { x + y } else { y }
-    }
-}
-
-/// Two ways, one of them through bottlenecks, that a convolution merges.
-#[derive(Module, Debug)]
-struct TwoWays<B: Backend> {
-    conv1: Conv<B>,
-    conv2: Conv<B>,
-    blocks: Vec<Bottleneck<B>>,
-    conv3: Conv<B>,
-}
-
-impl<B: Backend> TwoWays<B> {
-    fn new([d_in, d_out]: [usize; 2], blocks: usize, adds: bool, device: &B::Device) -> Self {
-        let inner = d_out / 2;
-        let block = |_| Bottleneck {
-            conv1: Conv::new([inner, inner], 1, 1, device),
-            conv2: Separable::new([inner, inner], 1, device),
-            adds,
-        };
-        Self {
-            conv1: Conv::new([d_in, inner], 1, 1, device),
-            conv2: Conv::new([d_in, inner], 1, 1, device),
-            blocks: (0..blocks).map(block).collect(),
-            conv3: Conv::new([2 * inner, d_out], 1, 1, device),
-        }
-    }
-
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        let through = self.conv1.forward(x.clone());
-        let through = self
-            .blocks
-            .iter()
-            .fold(through, |x, block| block.forward(x));
-        let past = self.conv2.forward(x);
-        self.conv3.forward(Tensor::cat(vec![through, past], 1))
-    }
-}
-
-/// Max pools of three sizes beside their input.
-#[derive(Module, Debug)]
-struct Pyramid<B: Backend> {
-    conv1: Conv<B>,
-    pools: Vec<MaxPool2d>,
-    conv2: Conv<B>,
-}
-
-impl<B: Backend> Pyramid<B> {
-    fn new(width: usize, device: &B::Device) -> Self {
-        let pool = |side: usize| {
-            let edge = side / 2;
-            MaxPool2dConfig::new([side, side])
-                .with_strides([1, 1])
-                .with_padding(PaddingConfig2d::Explicit(edge, edge, edge, edge))
-                .init()
-        };
-        Self {
-            conv1: Conv::new([width, width / 2], 1, 1, device),
-            pools: [5, 9, 13].map(pool).into(),
-            conv2: Conv::new([2 * width, width], 1, 1, device),
-        }
-    }
-
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 4> {
-        let x = self.conv1.forward(x);
-        let pooled = self.pools.iter().map(|pool| pool.forward(x.clone()));
-        let all = [x.clone()].into_iter().chain(pooled).collect();
-        self.conv2.forward(Tensor::cat(all, 1))
-    }
-}
-
-/// Finds objects in one of the three maps.
-#[derive(Module, Debug)]
-struct Head<B: Backend> {
-    stem: Conv<B>,
-    class_convs: Vec<Separable<B>>,
-    frame_convs: Vec<Separable<B>>,
-    cls: Conv2d<B>,
-    frame: Conv2d<B>,
-    object: Conv2d<B>,
-}
-
-impl<B: Backend> Head<B> {
-    fn new(d_in: usize, width: usize, classes: usize, device: &B::Device) -> Self {
-        let convs = || {
-            let conv = |_| Separable::new([width, width], 1, device);
-            (0..2).map(conv).collect()
-        };
-        let last = |d_out| Conv2dConfig::new([width, d_out], [1, 1]).init(device);
-        Self {
-            stem: Conv::new([d_in, width], 1, 1, device),
-            class_convs: convs(),
-            frame_convs: convs(),
-            cls: last(classes),
-            frame: last(4),
-            object: last(1),
-        }
-    }
-
-    /// `[batch, 5 + classes, place]`.
-    fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 3> {
-        let x = self.stem.forward(x);
-        let through =
-            |convs: &[Separable<B>]| convs.iter().fold(x.clone(), |x, conv| conv.forward(x));
-        let [class, frame] = [through(&self.class_convs), through(&self.frame_convs)];
-        let all = vec![
-            self.frame.forward(frame.clone()),
-            self.object.forward(frame),
-            self.cls.forward(class),
-        ];
-        Tensor::cat(all, 1).flatten(2, 3)
-    }
-}
-
 #[derive(Module, Debug)]
 pub struct Yolox<B: Backend> {
-    stem: Conv<B>,
+    stem: ConvNorm<B>,
     down: Vec<Separable<B>>,
     stages: Vec<TwoWays<B>>,
     pyramid: Pyramid<B>,
-    reduce: Vec<Conv<B>>,
+    reduce: Vec<ConvNorm<B>>,
     larger: Interpolate2d,
     rising: Vec<TwoWays<B>>,
     smaller: Vec<Separable<B>>,
@@ -286,7 +102,7 @@ impl<B: Backend> Yolox<B> {
     /// From images `[batch, 3, height, width]` to `[batch, 5 + classes, place]`: center and size, a logit for an object, and one for
     /// each class.
     pub fn forward(&self, x: Tensor<B, 4>) -> Tensor<B, 3> {
-        let mut x = self.stem.forward(quarters(x));
+        let mut x = activated(&self.stem, quarters(x));
         let mut maps = Vec::new();
         let last = self.stages.len() - 1;
         for (index, (down, stage)) in self.down.iter().zip(&self.stages).enumerate() {
@@ -306,7 +122,7 @@ impl<B: Backend> Yolox<B> {
             .zip(&self.rising)
             .zip(maps.iter().rev().skip(1))
         {
-            x = reduce.forward(x);
+            x = activated(reduce, x);
             reduced.push(x.clone());
             x = merge.forward(Tensor::cat(vec![self.larger.forward(x), map.clone()], 1));
         }
@@ -392,13 +208,13 @@ impl<B: Backend> Net<B> for Yolox<B> {
             TwoWays::new(channels, blocks[level], adds, device)
         };
         let down = |level| Separable::new([width(level), width(level + 1)], 2, device);
-        let reduce = |level| Conv::new([width(level), width(level - 1)], 1, 1, device);
+        let reduce = |level| conv([width(level), width(level - 1)], 1, 1, 1, device);
         let rising = |level| TwoWays::new([width(level), width(level - 1)], one, false, device);
         let smaller = |level| Separable::new([width(level); 2], 2, device);
         let falling = |level: usize| TwoWays::new([width(level + 1); 2], one, false, device);
         let head = |level| Head::new(width(level), width(2), model.classes, device);
         Self {
-            stem: Conv::new([4 * CHANNELS, width(0)], 3, 1, device),
+            stem: conv([4 * CHANNELS, width(0)], 3, 1, 1, device),
             down: (0..4).map(down).collect(),
             stages: (0..4).map(stage).collect(),
             pyramid: Pyramid::new(width(4), device),
