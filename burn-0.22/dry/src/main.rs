@@ -22,7 +22,7 @@ use burn_amp::optim::{AmpModuleOptimizer, AmpOptimizer};
 use clap::Parser;
 use zoo::{Draw, Entry, LEARNING_RATE, Net, Steps, Visitor, ZooModel, adamw};
 
-use crate::{args::Args, marks::take_marked};
+use crate::{args::Args, marks::{take_marked, take_profiled}};
 
 /// The seed of the weights and of the batch.
 const SEED: u64 = 0;
@@ -72,18 +72,23 @@ impl Visitor for Train<'_> {
         let mut net = Some(net);
         let mut optimizer = Together(AmpOptimizer::new(adamw()).init()?);
         let mut losses = Vec::new(); // as a program that logs them keeps them
-        let mut step = || -> Result<()> {
-            let before = net.take().context("a step failed before")?;
-            let (after, loss) = M::step(before, &batch, &mut optimizer, LEARNING_RATE);
-            net = Some(after);
-            losses.push(loss);
+        let mut steps = |count: usize| -> Result<()> {
+            for _ in 0..count {
+                let before = net.take().context("a step failed before")?;
+                let (after, loss) = M::step(before, &batch, &mut optimizer, LEARNING_RATE);
+                net = Some(after);
+                losses.push(loss);
+            }
             Ok(device.sync()?)
         };
 
         for _ in 0..args.warmup {
-            step()?;
+            steps(1)?;
         }
-        take_marked(step)?;
+        take_marked(|| steps(1))?;
+        if let Some(control) = &args.control {
+            take_profiled(control, || steps(args.profiled))?;
+        }
         Ok(parameters)
     }
 }

@@ -376,11 +376,13 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Low         linear_x_backward                (F, F) -> F;
     Low         linear_weight_backward           (F, F) -> Wide;
     Full        linear_bias_backward             (F) -> F;
-    Low         conv1d                           (F, F, Option<F>, ConvOptions<1>) -> F;
+    Low         conv1d                           (F, F, Option<F>, ConvOptions<1>) -> F
+                by rule "its weight gradient is split among the cubes of a device";
     Low         conv1d_x_backward                (F, F, F, ConvOptions<1>) -> F;
     Low         conv1d_weight_backward           (F, F, F, ConvOptions<1>) -> Wide;
     Full        conv1d_bias_backward             (F, F, F) -> F;
-    Low         conv2d                           (F, F, Option<F>, ConvOptions<2>) -> F;
+    Low         conv2d                           (F, F, Option<F>, ConvOptions<2>) -> F
+                by rule "its weight gradient is split among the cubes of a device";
     Low         conv2d_x_backward                (F, F, F, ConvOptions<2>) -> F;
     Low         conv2d_weight_backward           (F, F, F, ConvOptions<2>) -> Wide;
     Full        conv2d_bias_backward             (F, F, F) -> F;

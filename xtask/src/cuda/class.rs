@@ -92,6 +92,8 @@ pub fn is_ours(entry: &str) -> bool {
         "optimizer_kernel",
         "squares_kernel",
         "total_kernel",
+        "windows_kernel",
+        "grouped_conv2d_weight",
     ];
     OURS.iter().any(|name| entry.starts_with(name))
 }

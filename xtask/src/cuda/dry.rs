@@ -38,6 +38,9 @@ pub struct Options {
     /// Counts the logs of the last runs again, without running anything
     #[arg(long)]
     pub recount: bool,
+    /// Lists so many kernels of each run, those that move the most bytes
+    #[arg(long, value_name = "COUNT")]
+    pub kernels: Option<usize>,
     /// Writes what was found into the table
     #[arg(long)]
     pub write: bool,
@@ -54,6 +57,13 @@ pub fn run(options: &Options) -> Result<()> {
         true => runs.iter().map(count).collect::<Result<_>>()?,
         false => take_all(&runs, options.program.as_deref())?,
     };
+
+    if let Some(count) = options.kernels {
+        for run in &runs {
+            let kernels = Step::kernels(&logged(run)?, source)?;
+            println!("{run}\n{}", report::kernels(&kernels, count));
+        }
+    }
 
     let mut table = Table::read()?;
     let differences = table.differences(&steps);
@@ -77,7 +87,7 @@ fn take_all(runs: &[Run], built: Option<&Path>) -> Result<Vec<Step>> {
     let setting = Setting::prepare(built)?;
     let start = Instant::now();
     let steps = setting.take_all(runs);
-    fs::remove_file(&setting.program)?;
+    setting.clear()?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{} runs in {seconds:.0} s\n", runs.len());
     steps
@@ -90,17 +100,24 @@ pub fn folder() -> Result<PathBuf> {
 
 /// Counts the step that a run logged.
 fn count(run: &Run) -> Result<Step> {
-    let folder = folder()?;
-    let log = folder.join(format!("{}.log", run.file_name()));
+    Step::count(run.clone(), &logged(run)?, source)
+}
+
+/// The marked steps that a run logged.
+fn logged(run: &Run) -> Result<Vec<Vec<log::Event>>> {
+    let log = folder()?.join(format!("{}.log", run.file_name()));
     let text = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
-    Step::count(run.clone(), &log::steps(&text)?, |hash| {
-        let path = folder.join("sources").join(format!("{hash}.cu"));
-        fs::read_to_string(&path).with_context(|| path.display().to_string())
-    })
+    log::steps(&text)
+}
+
+/// The source of a kernel that some run launched.
+fn source(hash: &str) -> Result<String> {
+    let path = folder()?.join("sources").join(format!("{hash}.cu"));
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
 }
 
 /// What all runs share.
-struct Setting {
+pub struct Setting {
     program: PathBuf,
     stand_in: StandIn,
     /// The folder that the programs run in, with CubeCL's configuration.
@@ -108,7 +125,8 @@ struct Setting {
 }
 
 impl Setting {
-    fn prepare(built: Option<&Path>) -> Result<Self> {
+    /// Builds the stand-in, and copies the program that was `built` before or is built now.
+    pub fn prepare(built: Option<&Path>) -> Result<Self> {
         let stand_in = StandIn::build()?;
         let folder = folder()?;
         fs::create_dir_all(folder.join("sources"))?;
@@ -152,6 +170,16 @@ impl Setting {
     }
 
     fn take(&self, run: &Run) -> Result<Step> {
+        self.take_with(run, stand_in::succeed)?;
+        count(run)
+    }
+
+    /// Makes the program of a run, and a folder for it, and has it executed.
+    pub fn take_with(
+        &self,
+        run: &Run,
+        execute: impl FnOnce(&mut Command) -> Result<()>,
+    ) -> Result<()> {
         let sources = self.folder.join("sources");
         let log = self.folder.join(format!("{}.log", run.file_name()));
         let folder = self.folder.join(run.file_name());
@@ -159,9 +187,13 @@ impl Setting {
         let mut command = Command::new(&self.program);
         command.current_dir(&folder).args(run.arguments());
         self.stand_in.put_under(&mut command, &sources, &log);
-        stand_in::succeed(&mut command)?;
-        fs::remove_dir_all(&folder)?;
-        count(run)
+        execute(&mut command)?;
+        Ok(fs::remove_dir_all(&folder)?)
+    }
+
+    /// Removes the copy of the program.
+    pub fn clear(self) -> Result<()> {
+        Ok(fs::remove_file(self.program)?)
     }
 }
 
@@ -188,15 +220,13 @@ fn configure(folder: &Path) -> Result<()> {
 
 /// Builds the program `dry` of examples/lab.
 pub fn build() -> Result<PathBuf> {
-    let mut cargo = workspace::cargo(&[
-        "build",
-        "--package",
-        "lab",
-        "--bin",
-        "dry",
-        "--features",
-        "cuda",
-    ]);
+    workspace::executable(&mut build_command(&[]), "dry")
+}
+
+/// The command that builds it, with further arguments.
+pub fn build_command(further: &[&str]) -> Command {
+    let mut cargo = workspace::cargo(&["build", "--package", "lab", "--bin", "dry"]);
+    cargo.args(["--features", "cuda"]).args(further);
     println!("{}", workspace::line(&cargo));
-    workspace::executable(&mut cargo, "dry")
+    cargo
 }

@@ -6,6 +6,7 @@
 //! * [`compile`]: `compile`, the kernels of these steps in the hands of the true NVRTC; [`toolkit`]: where it comes from
 //! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
 //! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU; [`compiled`]: these kernels
+//! * [`host`]: `host`, the CPU time of these steps
 //! * [`table`]: the steps in the repository; [`peer`]: PyTorch's; [`model`]: an estimate of times; [`report`]: all for people
 
 mod cache;
@@ -14,6 +15,7 @@ mod compile;
 mod compiled;
 mod dry;
 mod emulate;
+mod host;
 mod kernel;
 mod live;
 mod log;
@@ -52,6 +54,8 @@ enum Command {
     Cache(cache::Options),
     /// Runs the suite with the kernels that CubeCL writes for CUDA, compiled for the CPU
     Emulate(emulate::Options),
+    /// Samples the CPU time of the threads of training steps, with a driver whose device takes no time
+    Host(host::Options),
     /// Writes book/src/cuda-steps.md from the table of steps and the figures of a device
     Page(generated::Options),
 }
@@ -63,6 +67,7 @@ pub fn run(options: Options) -> Result<()> {
         Command::Compile(options) => compile::run(&options),
         Command::Cache(options) => cache::run(&options),
         Command::Emulate(options) => emulate::run(&options),
+        Command::Host(options) => host::run(&options),
         Command::Page(options) => PAGE.run(&options),
     }
 }
@@ -117,9 +122,10 @@ fn files() -> Result<Vec<Generated>> {
     Ok(vec![Generated {
         path: "book/src/cuda-steps.md",
         text: format!(
-            "{HEAD}\n{}\n{BESIDE}\n{}",
+            "{HEAD}\n{}\n{BESIDE}\n{}\n{HOST}\n{}",
             report::steps(&steps)?,
-            report::beside_pytorch(&steps, &peer::read()?)
+            report::beside_pytorch(&steps, &peer::read()?),
+            report::hosts(&host::read()?, &steps)?
         ),
     }])
 }
@@ -131,6 +137,14 @@ const HEAD: &str = "\
 
 What one training step of each model asks of the CUDA driver, counted by `cargo xtask cuda dry`; [cuda.md](cuda.md)
 explains the columns. `f32` is plain Burn with its AdamW, the others are Amp with `AmpOptimizer`.
+";
+
+const HOST: &str = "\
+## The host
+
+CPU time of a step in milliseconds, sampled by `cargo xtask cuda host` where no device computes, in a fully optimized build. A step passes through three
+threads: the program's with autodiff and `Amp`, Fusion's, and CubeCL's, which launches; a thread that polls for another does not count. They work side by side, so the
+host keeps a device busy if its busiest thread takes less time than the device.
 ";
 
 const BESIDE: &str = "\

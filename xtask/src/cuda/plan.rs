@@ -137,7 +137,7 @@ pub const FULL: &[Model] = &[
 pub const QUICK: &[&str] = &["gpt", "unet"];
 
 /// Which runs of the plan a command is about; all of full size if nothing is said.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub struct Choice {
     /// Only tiny models, as in `cargo xtask test --rest`
     #[arg(long)]

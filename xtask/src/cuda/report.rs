@@ -4,7 +4,14 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{model::Device, peer::Peer, plan::Precision, step::Step};
+use super::{
+    class,
+    host::{self, Host},
+    model::Device,
+    peer::Peer,
+    plan::Precision,
+    step::{Class, Step},
+};
 
 /// The device whose times are estimated.
 const DEVICE: &str = "h200";
@@ -57,6 +64,21 @@ const BESIDE: &[&str] = &[
     "Amp over PyTorch AMP",
 ];
 
+/// The first kernels of a step.
+pub fn kernels(kernels: &[(String, Class)], count: usize) -> String {
+    let header = ["kernel", "class", "launches", "GB"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(kernels.iter().take(count).map(|(name, class)| {
+        vec![
+            name.clone(),
+            class::of(name).to_owned(),
+            class.launches.to_string(),
+            gigabytes(class.bytes),
+        ]
+    }));
+    markdown(&rows)
+}
+
 /// The steps under Fusion in F32 and BF16, beside the same in PyTorch.
 pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
     let mut rows = vec![BESIDE.iter().map(|cell| (*cell).to_owned()).collect()];
@@ -92,6 +114,69 @@ pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
         rows.push(row);
     }
     markdown(&rows)
+}
+
+const HOST: &[&str] = &[
+    "model",
+    "precision",
+    "program, ms",
+    "Fusion, ms",
+    "CubeCL, ms",
+    "busiest over f32",
+    "launches",
+    "µs of all per launch",
+    "over f32",
+    "device, ms by the model",
+    "longer",
+];
+
+/// The CPU time of the threads of steps, each beside the same in plain Burn if that is among them, and beside the device.
+pub fn hosts(hosts: &[Host], steps: &[Step]) -> Result<String> {
+    let device = Device::read(DEVICE)?;
+    let mut rows = vec![HOST.iter().map(|cell| (*cell).to_owned()).collect()];
+    let mut processors: Vec<&str> = Vec::new();
+    for host in hosts {
+        let Some(step) = host::step_of(host, steps) else {
+            continue;
+        };
+        if !processors.contains(&host.cpu.as_str()) {
+            processors.push(&host.cpu);
+        }
+        let plain = hosts.iter().find(|other| other.run == host.run.in_f32());
+        let plain = plain.and_then(|plain| Some((plain, host::step_of(plain, steps)?)));
+        let per_launch = |host: &Host, step: &Step| host.total() / step.launches as f64;
+        let over = |number: &dyn Fn(&Host, &Step) -> f64| match plain {
+            Some((plain, of_plain)) => {
+                format!("{:.2}", number(host, step) / number(plain, of_plain))
+            }
+            None => "-".to_owned(),
+        };
+        let on_device = device.estimate(step).seconds() * 1e3;
+        let milliseconds = |time: f64| format!("{:.1}", time / 1e3);
+        let fusion = if host.run.fusion { ", Fusion" } else { "" };
+        rows.push(vec![
+            host.run.model.clone(),
+            format!("{}{fusion}", host.run.precision.name()),
+            milliseconds(host.program),
+            milliseconds(host.fusion),
+            milliseconds(host.cubecl),
+            over(&|host, _| host.busiest()),
+            step.launches.to_string(),
+            format!("{:.1}", per_launch(host, step)),
+            over(&per_launch),
+            format!("{on_device:.1}"),
+            match host.busiest() / 1e3 > on_device {
+                true => "host",
+                false => "device",
+            }
+            .to_owned(),
+        ]);
+    }
+    Ok(format!(
+        "{}\nProcessor: {}. Times of the device are the model's.\n",
+        markdown(&rows),
+        processors.join("; ")
+    ))
 }
 
 fn row(step: &Step, plain: Option<&Step>, device: &Device) -> Vec<String> {

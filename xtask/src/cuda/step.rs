@@ -93,6 +93,34 @@ impl Step {
         Ok(counted)
     }
 
+    /// The launches of the first of the marked steps by kernel, those that move the most bytes first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a kernel's source is missing or not understood.
+    pub fn kernels(
+        steps: &[Vec<Event>],
+        source: impl Fn(&str) -> Result<String>,
+    ) -> Result<Vec<(String, Class)>> {
+        let mut kernels = Kernels {
+            source,
+            parsed: HashMap::new(),
+        };
+        let mut by_name: BTreeMap<String, Class> = BTreeMap::new();
+        for event in steps.first().context("no marked step")? {
+            let Event::Launch(launch) = event else {
+                continue;
+            };
+            let class = by_name.entry(launch.entry.clone()).or_default();
+            class.launches += 1;
+            let spans = traffic::spans(kernels.get(launch)?, launch).unwrap_or_default();
+            class.bytes += traffic::bytes(&launch.entry, &spans);
+        }
+        let mut kernels: Vec<_> = by_name.into_iter().collect();
+        kernels.sort_by_key(|(_, class)| std::cmp::Reverse(class.bytes));
+        Ok(kernels)
+    }
+
     fn add<S: Fn(&str) -> Result<String>>(
         &mut self,
         event: &Event,

@@ -108,6 +108,13 @@ macro_rules! rule {
     };
 
     // The gradient of the weight is split among the cubes of a device.
+    (compute $call:ident conv1d($($x:ident),*)) => {
+        if $call.lowers {
+            $call.result(burn_amp_kernels::convolution::forward_1d::<G::Inner>($($x),*))
+        } else {
+            $crate::ops::rules::rule!(usual $call conv1d($($x),*))
+        }
+    };
     (compute $call:ident conv2d($($x:ident),*)) => {
         if $call.lowers {
             $call.result(burn_amp_kernels::convolution::forward::<G::Inner>($($x),*))

@@ -9,18 +9,26 @@
 //! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows,
 //! `H W` times the bytes of the input, for so many images at a time that they take at most [`WINDOW_BYTES`]. On other
 //! backends, and for gradients with enough tiles, it is Burn's.
+//!
+//! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). A convolution in one dimension
+//! is one of images with a height of one place.
 
 #[cfg(feature = "cubecl")]
-mod kernel;
+mod along;
+mod grouped;
+#[cfg(feature = "cubecl")]
+mod layout;
+#[cfg(feature = "cubecl")]
+mod split;
+mod weight_gradient;
 #[cfg(feature = "cubecl")]
 mod windows;
 
-use burn_backend::ops::ConvOptions;
+pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within};
+
+use burn_backend::ops::{ConvOptions, conv::calculate_conv_output_sizes};
 
 use crate::{graph::values, prelude::*};
-
-/// The most bytes of windows at a time, 256 MiB, unless those of one part take more.
-pub const WINDOW_BYTES: usize = 1 << 28;
 
 /// Computes a convolution of images `[batch, channels, height, width]` with a weight `[filters, channels, height, width]`. On
 /// Burn's `Autodiff` it is one node.
@@ -33,30 +41,49 @@ pub fn forward<B: AmpBackend>(
     B::run(Convolution { options }, ([x, weight], bias).into()).one()
 }
 
-/// Computes the gradient of the weight from that of the output, in its dtype. Of the weight only the shape is read.
-pub fn weight_gradient<B: AmpBackend>(
+/// Computes a convolution of sequences `[batch, channels, length]` with a weight `[filters, channels, length]`.
+pub fn forward_1d<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
-    grad: FloatTensor<B>,
-    options: ConvOptions<2>,
+    bias: Option<FloatTensor<B>>,
+    options: ConvOptions<1>,
 ) -> FloatTensor<B> {
-    weight_gradient_within::<B>(x, weight, grad, options, WINDOW_BYTES)
+    let as_images = |sequences: FloatTensor<B>| {
+        let [batch, channels, length] = sequences.shape().dims();
+        B::float_reshape(sequences, Shape::new([batch, channels, 1, length]))
+    };
+    let options = ConvOptions::new(
+        [1, options.stride[0]],
+        [Default::default(), options.padding[0]],
+        [1, options.dilation[0]],
+        options.groups,
+    );
+    let output = forward::<B>(as_images(x), as_images(weight), bias, options);
+    let [batch, filters, _, length] = output.shape().dims();
+    B::float_reshape(output, Shape::new([batch, filters, length]))
 }
 
-/// The same with so many bytes of windows at a time.
-#[doc(hidden)]
-pub fn weight_gradient_within<B: AmpBackend>(
+/// Computes the gradient of the images of a convolution in groups, in the dtype of that of the output. Of the images only the shape is read.
+pub fn input_gradient<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     grad: FloatTensor<B>,
     options: ConvOptions<2>,
-    window_bytes: usize,
 ) -> FloatTensor<B> {
-    let gradient = WeightGradient {
-        options,
-        window_bytes,
-    };
+    let gradient = grouped::InputGradient { options };
     B::run(gradient, [x, weight, grad].into()).one()
+}
+
+/// The height and width of the output of a convolution of images.
+fn output_sizes(images: &Shape, weight: &Shape, options: &ConvOptions<2>) -> [usize; 2] {
+    let sizes = calculate_conv_output_sizes(
+        &weight[2..],
+        &options.stride,
+        &options.padding,
+        &options.dilation,
+        &images[2..],
+    );
+    [sizes[0], sizes[1]]
 }
 
 #[derive(Clone, Debug)]
@@ -69,8 +96,12 @@ impl Kernel for Convolution {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let options = self.options.clone();
+        if options.groups > 1 {
+            return B::run(grouped::Output { options }, operands);
+        }
         let ([x, weight], bias) = operands.and_maybe();
-        [B::conv2d(x, weight, bias, self.options.clone())].into()
+        [B::conv2d(x, weight, bias, options)].into()
     }
 
     /// The node keeps all operands, as Burn's does.
@@ -98,7 +129,11 @@ impl<B: AmpBackend> Node<B> for Convolution {
         };
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            pass.register(0, B::conv2d_x_backward(x, weight, grad, options()));
+            let gradient = match self.options.groups {
+                1 => B::conv2d_x_backward(x, weight, grad, options()),
+                _ => input_gradient::<B>(x, weight, grad, options()),
+            };
+            pass.register(0, gradient);
         }
         if pass.parent(1).is_some() {
             let (x, grad) = (x.clone(), grad.clone());
@@ -106,52 +141,6 @@ impl<B: AmpBackend> Node<B> for Convolution {
         }
         if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
             pass.register(2, B::conv2d_bias_backward(x, bias, grad));
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct WeightGradient {
-    options: ConvOptions<2>,
-    #[cfg_attr(not(feature = "cubecl"), allow(dead_code, reason = "for the kernel"))]
-    window_bytes: usize,
-}
-
-impl Kernel for WeightGradient {
-    const NAME: &'static str = "burn_amp::convolution_weight_gradient";
-
-    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
-        let [_, (shape, _), (_, dtype)] = operands.clone().exactly();
-        [(shape, dtype)].into()
-    }
-
-    fn reads(&self, operands: Tensors<Meta>) -> Tensors<Meta> {
-        let [x, _, grad] = operands.exactly();
-        [x, grad].into()
-    }
-
-    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let [x, weight, grad] = operands.exactly();
-        [B::conv2d_weight_backward(
-            x,
-            weight,
-            grad,
-            self.options.clone(),
-        )]
-        .into()
-    }
-
-    #[cfg(feature = "cubecl")]
-    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
-        let gradient = {
-            let [x, weight, grad] = &operands.floats[..] else {
-                unreachable!("the op has three operands");
-            };
-            kernel::weight_gradient(x, &weight.shape(), grad, self)
-        };
-        match gradient {
-            Some(gradient) => Ok([gradient].into()),
-            None => Err(operands),
         }
     }
 }

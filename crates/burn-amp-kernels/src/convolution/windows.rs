@@ -4,35 +4,11 @@ use burn_backend::{Shape, TensorMetadata, ops::ConvOptions};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
-use crate::{
-    cube::{
-        names::Buffer,
-        plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
-    },
-    names::padding_before,
+use super::along::{Along, along};
+use crate::cube::{
+    names::Buffer,
+    plan::{address_type, empty_on_device_of, one_each, storage, vector_size},
 };
-
-/// The sizes of images and windows, along one of the two dimensions.
-#[derive(CubeType, CubeLaunch, Clone, Copy)]
-struct Along {
-    /// Of the images.
-    size: usize,
-    /// Of the window.
-    window: usize,
-    /// The number of windows.
-    places: usize,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-}
-
-#[cube]
-impl Along {
-    /// The place in a padded image of an element of a window.
-    fn padded(&self, place: usize, element: usize) -> usize {
-        place * self.stride + element * self.dilation
-    }
-}
 
 /// One unit copies one vector of channels, or writes zeros where a window reaches over the border.
 #[cube(launch, address_type = "dynamic")]
@@ -56,11 +32,7 @@ fn windows_kernel<F: Float, N: Size>(
     let y = height.padded(row, in_height);
     let x = width.padded(column, in_width);
     let mut value = Vector::<F, N>::zeroed();
-    if y >= height.padding
-        && y < height.padding + height.size
-        && x >= width.padding
-        && x < width.padding + width.size
-    {
+    if height.is_within(y) && width.is_within(x) {
         let line = image * height.size + (y - height.padding);
         value = images[(line * width.size + (x - width.padding)) * channels + channel];
     }
@@ -80,17 +52,7 @@ pub(super) fn windows<R: CubeRuntime>(
     let rows = empty_on_device_of(images, shape, images.dtype);
     let vector_size = vector_size(&images.client, images.dtype.size(), &[channels]);
     let (cubes, units) = one_each(&images.client, rows.meta.num_elements() / vector_size);
-    let padding = padding_before(options);
-    let along = |at: usize, size: usize| {
-        AlongLaunch::new(
-            size,
-            window[at],
-            places[at],
-            options.stride[at],
-            padding[at],
-            options.dilation[at],
-        )
-    };
+    let [along_height, along_width] = along([height, width], window, places, options);
     windows_kernel::launch::<R>(
         &images.client,
         cubes,
@@ -99,8 +61,8 @@ pub(super) fn windows<R: CubeRuntime>(
         vector_size,
         images.clone().into_array_arg(),
         rows.clone().into_array_arg(),
-        along(0, height),
-        along(1, width),
+        along_height,
+        along_width,
         channels / vector_size,
         storage(images.dtype),
     );

@@ -2,7 +2,7 @@
 
 use burn_amp_kernels::convolution;
 use burn_amp_tests::prelude::*;
-use burn_backend::ops::ConvOptions;
+use burn_backend::ops::{ConvOptions, ModuleOps};
 
 use super::rows::{self, Float, read, tensor};
 
@@ -14,6 +14,7 @@ struct Case {
     stride: [usize; 2],
     padding: [usize; 2],
     dilation: [usize; 2],
+    groups: usize,
 }
 
 const PLAIN: Case = Case {
@@ -22,6 +23,7 @@ const PLAIN: Case = Case {
     stride: [1; 2],
     padding: [0; 2],
     dilation: [1; 2],
+    groups: 1,
 };
 
 /// With at least 4096 places, from which on the kernels compute, and with fewer.
@@ -54,6 +56,43 @@ fn cases() -> Vec<Case> {
             padding: [0, 2],
             ..PLAIN
         },
+        // Depthwise, in vectors and, with 15 channels, without; with two filters for each channel; in groups.
+        Case {
+            weight: [8, 3, 3],
+            padding: [1; 2],
+            groups: 8,
+            ..PLAIN
+        },
+        Case {
+            images: [3, 15, 19, 20],
+            weight: [15, 7, 5],
+            stride: [2, 3],
+            padding: [3, 4],
+            groups: 15,
+            ..PLAIN
+        },
+        Case {
+            weight: [16, 3, 3],
+            padding: [4; 2],
+            dilation: [4; 2],
+            groups: 8,
+            ..PLAIN
+        },
+        Case {
+            weight: [6, 1, 3],
+            stride: [1, 2],
+            padding: [0, 1],
+            groups: 2,
+            ..PLAIN
+        },
+        // One place, which one element of the window reads.
+        Case {
+            images: [1, 4, 1, 1],
+            weight: [4, 3, 3],
+            padding: [1; 2],
+            groups: 4,
+            ..PLAIN
+        },
         // One image, and few places: Burn's own gradient.
         Case {
             images: [1, 4, 70, 70],
@@ -76,16 +115,17 @@ impl Case {
     /// Whether the gradient is not Burn's own.
     fn has_kernel(&self) -> bool {
         let [batch, _, height, width] = self.output();
-        cfg!(feature = "cubecl") && batch > 1 && batch * height * width >= 4096
+        let is_split = batch > 1 && batch * height * width >= 4096;
+        cfg!(feature = "cubecl") && (is_split || self.groups > 1)
     }
 
     fn options(&self) -> ConvOptions<2> {
-        ConvOptions::new(self.stride, self.padding, self.dilation, 1)
+        ConvOptions::new(self.stride, self.padding, self.dilation, self.groups)
     }
 
     fn weight(&self) -> [usize; 4] {
         let [filters, height, width] = self.weight;
-        [filters, self.images[1], height, width]
+        [filters, self.images[1] / self.groups, height, width]
     }
 
     fn output(&self) -> [usize; 4] {
@@ -103,18 +143,17 @@ impl Case {
         (place < self.images[2 + along]).then_some(place)
     }
 
-    /// The gradient of the weight, from images and gradients of the output, and the sums of the absolute values of its terms.
-    fn on_host(&self, images: &[f64], grad: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Calls back with the place in the output, in the images and in the weight of each product of the convolution.
+    fn products(&self, mut add: impl FnMut([usize; 3])) {
         let at = |shape: [usize; 4], place: [usize; 4]| {
             let along = shape.into_iter().zip(place);
             along.fold(0, |at, (size, place)| at * size + place)
         };
         let (weight, output) = (self.weight(), self.output());
-        let elements = weight.iter().product();
-        let (mut sums, mut sizes) = (vec![0.0; elements], vec![0.0; elements]);
-        for element in 0..elements {
+        for element in 0..weight.iter().product() {
             let [_, c, h, w] = weight;
-            let (filter, channel) = (element / (c * h * w), element / (h * w) % c);
+            let (filter, in_group) = (element / (c * h * w), element / (h * w) % c);
+            let channel = filter / (weight[0] / self.groups) * c + in_group;
             let (in_height, in_width) = (element / w % h, element % w);
             for (row, column) in (0..output[2]).flat_map(|y| (0..output[3]).map(move |x| (y, x))) {
                 let y = self.reads(0, row, in_height);
@@ -122,16 +161,37 @@ impl Case {
                     continue;
                 };
                 for image in 0..output[0] {
-                    let term = images[at(self.images, [image, channel, y, x])]
-                        * grad[at(output, [image, filter, row, column])];
-                    sums[element] += term;
-                    sizes[element] += term.abs();
+                    add([
+                        at(output, [image, filter, row, column]),
+                        at(self.images, [image, channel, y, x]),
+                        element,
+                    ]);
                 }
             }
         }
+    }
+
+    /// The sums of the products of two of the three tensors at the places of the third, and those of their absolute values.
+    fn on_host(&self, of: usize, [one, other]: [&[f64]; 2]) -> (Vec<f64>, Vec<f64>) {
+        let shape = [self.output(), self.images, self.weight()][of];
+        let elements = shape.iter().product();
+        let (mut sums, mut sizes) = (vec![0.0; elements], vec![0.0; elements]);
+        self.products(|places| {
+            let mut read = (0..3)
+                .filter(|which| *which != of)
+                .map(|which| places[which]);
+            let term = one[read.next().unwrap()] * other[read.next().unwrap()];
+            sums[places[of]] += term;
+            sizes[places[of]] += term.abs();
+        });
         (sums, sizes)
     }
 }
+
+/// The places of the three tensors in the order of [`Case::products`].
+const OUTPUT: usize = 0;
+const IMAGES: usize = 1;
+const WEIGHT: usize = 2;
 
 /// The same images with their channels last in memory.
 fn channels_last(
@@ -152,7 +212,7 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
         for (number, case) in cases().iter().enumerate() {
             let drawn = |shape: [usize; 4], seed| read(&rows::noisy(&shape, seed, dtype));
             let (images, grad) = (drawn(case.images, 1), drawn(case.output(), 2));
-            let (expected, sizes) = case.on_host(&images, &grad);
+            let (expected, sizes) = case.on_host(WEIGHT, [&grad, &images]);
             let weight = || Plain::float_zeros(case.weight().into(), &here(), dtype.into());
             // In one piece, and two images at a time.
             let bytes = case.window_bytes(dtype);
@@ -187,6 +247,112 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
                     assert!(
                         error <= bound,
                         "{what}: {found} and not {expected} at {place}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_convolution_in_groups_is_that_of_the_host_and_rounded_once() {
+    for dtype in rows::dtypes() {
+        for (number, case) in cases().iter().enumerate() {
+            if case.groups == 1 {
+                continue;
+            }
+            let [images, weight, grad, bias] = [
+                (case.images.to_vec(), 1),
+                (case.weight().to_vec(), 2),
+                (case.output().to_vec(), 3),
+                (vec![case.weight[0]], 4),
+            ]
+            .map(|(shape, seed)| rows::noisy(&shape, seed, dtype));
+            let [of_images, of_weight, of_grad, of_bias] =
+                [&images, &weight, &grad, &bias].map(|tensor| read(tensor));
+            let check = |what: &str, found: Float, sums: &[f64], sizes: &[f64]| {
+                assert_eq!(found.dtype(), dtype, "case {number}");
+                let found = read(&found);
+                assert_eq!(found.len(), sums.len(), "case {number}");
+                for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
+                    // The kernels add in F32 and round once. Burn's own may add in low precision.
+                    let adds_in = match case.has_kernel() {
+                        true => 64.0 * rows::epsilon(DType::F32),
+                        false => 8.0 * rows::epsilon(dtype),
+                    };
+                    let bound = rows::epsilon(dtype) * sum.abs() + adds_in * sizes[place];
+                    assert!(
+                        (found - sum).abs() <= bound,
+                        "{what} of case {number}, {dtype:?}: {found} and not {sum} at {place}"
+                    );
+                }
+            };
+
+            let (sums, sizes) = case.on_host(OUTPUT, [&of_images, &of_weight]);
+            let forward = |bias| {
+                convolution::forward::<Plain>(images.clone(), weight.clone(), bias, case.options())
+            };
+            check("output", forward(None), &sums, &sizes);
+            let [filters, places] = [case.weight[0], case.output()[2..].iter().product()];
+            let plus = |sums: &[f64], bias: &dyn Fn(f64) -> f64| -> Vec<f64> {
+                let sums = sums.iter().enumerate();
+                sums.map(|(at, sum)| sum + bias(of_bias[at / places % filters]))
+                    .collect()
+            };
+            let (sums, sizes) = (plus(&sums, &|bias| bias), plus(&sizes, &f64::abs));
+            check("biased output", forward(Some(bias)), &sums, &sizes);
+
+            let (sums, sizes) = case.on_host(IMAGES, [&of_grad, &of_weight]);
+            let found = convolution::input_gradient::<Plain>(images, weight, grad, case.options());
+            check("gradient", found, &sums, &sizes);
+        }
+    }
+}
+
+/// The output of a convolution of sequences and the gradients of its operands.
+fn of_sequences(
+    shapes: [&[usize]; 3],
+    dtype: DType,
+    convolution: impl Fn([FloatTensor<PlainAutodiff>; 3]) -> FloatTensor<PlainAutodiff>,
+) -> [Vec<f64>; 4] {
+    let mut seed = 0;
+    let operands = shapes.map(|shape| {
+        seed += 1;
+        let made = PlainAutodiff::from_inner(rows::noisy(shape, seed, dtype));
+        PlainAutodiff::float_set_require_grad(made, true)
+    });
+    let output = convolution(operands.clone());
+    let value = read(&PlainAutodiff::inner(output.clone()));
+    let factors = rows::noisy(output.shape().as_slice(), 9, dtype);
+    let product = PlainAutodiff::float_mul(output, PlainAutodiff::from_inner(factors));
+    let grads = PlainAutodiff::backward(PlainAutodiff::float_sum(product));
+    let gradient = |at: usize| read(&PlainAutodiff::grad(&operands[at], &grads).unwrap());
+    [value, gradient(0), gradient(1), gradient(2)]
+}
+
+#[test]
+fn a_convolution_of_sequences_is_that_of_the_plain_backend() {
+    for dtype in rows::dtypes() {
+        for (filters, groups) in [(12, 1), (6, 6), (12, 6), (4, 2)] {
+            let shapes: [&[usize]; 3] = [&[3, 6, 41], &[filters, 6 / groups, 5], &[filters]];
+            let options = || ConvOptions::new([2], [3], [2], groups);
+            let found = of_sequences(shapes, dtype, |[x, weight, bias]| {
+                convolution::forward_1d::<PlainAutodiff>(x, weight, Some(bias), options())
+            });
+            let plain = of_sequences(shapes, dtype, |[x, weight, bias]| {
+                PlainAutodiff::conv1d(x, weight, Some(bias), options())
+            });
+            for (which, (found, plain)) in found.iter().zip(&plain).enumerate() {
+                assert_eq!(found.len(), plain.len());
+                let largest = plain.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+                for (found, plain) in found.iter().zip(plain) {
+                    // Both are sums of up to 60 terms, which the plain backend may add in low precision.
+                    let bound = 8.0 * rows::epsilon(dtype) * largest;
+                    let what =
+                        format!("{which} of {filters} filters in {groups} groups, {dtype:?}");
+                    assert!(
+                        (found - plain).abs() <= bound,
+                        "{what}: {found} and {plain}"
                     );
                 }
             }

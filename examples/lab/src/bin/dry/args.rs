@@ -1,5 +1,7 @@
 //! The command line, which the program of the same name for Burn 0.22 shares.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 use zoo::Size;
 
@@ -27,4 +29,12 @@ pub struct Args {
     /// The number of steps before the marked ones.
     #[arg(long, default_value_t = 2)]
     pub warmup: usize,
+
+    /// Writes `enable` to this file before further steps and `disable` after them, as `perf record --control` reads it.
+    #[arg(long, value_name = "FILE")]
+    pub control: Option<PathBuf>,
+
+    /// The number of these steps, between which nothing waits for the device.
+    #[arg(long, default_value_t = 50)]
+    pub profiled: usize,
 }

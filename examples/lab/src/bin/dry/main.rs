@@ -9,7 +9,8 @@
 //!
 //! 1. `--warmup` steps, in which CubeCL compiles and tunes kernels and its pools find their sizes;
 //! 2. two marked steps, each of which ends with a sync of the device;
-//! 3. another step, during which a second thread samples the bytes that tensors hold.
+//! 3. another step, during which a second thread samples the bytes that tensors hold;
+//! 4. with `--control`, further steps for a profiler of the host, which `cargo xtask cuda host` controls.
 //!
 //! The output is one line of JSON, [`Outcome`].
 //!

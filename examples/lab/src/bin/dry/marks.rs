@@ -1,4 +1,6 @@
-//! The marks between which the driver logs, or a profiler records, a step.
+//! The marks between which the driver logs, or a profiler records, steps.
+
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use cudarc::driver::sys::{CUresult, cuProfilerStart, cuProfilerStop};
@@ -19,6 +21,20 @@ pub fn take_marked(mut step: impl FnMut() -> Result<()>) -> Result<()> {
         accepted(unsafe { cuProfilerStop() })?;
     }
     Ok(())
+}
+
+/// Takes steps between two lines in the file from which a profiler of the host is controlled.
+///
+/// # Errors
+///
+/// Returns an error if the steps fail, or the file is not written.
+pub fn take_profiled(control: &Path, steps: impl FnOnce() -> Result<()>) -> Result<()> {
+    let write = |line: &str| {
+        fs::write(control, line).with_context(|| format!("{} is not written", control.display()))
+    };
+    write("enable\n")?;
+    steps()?;
+    write("disable\n")
 }
 
 fn accepted(result: CUresult) -> Result<()> {

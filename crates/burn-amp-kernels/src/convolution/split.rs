@@ -12,7 +12,7 @@ use burn_cubecl::{
     tensor::CubeTensor,
 };
 
-use super::{WeightGradient, windows::windows};
+use super::{layout::channels_last, weight_gradient::WeightGradient, windows::windows};
 use crate::weight_product::column_sums_of;
 
 /// The fewest rows for which parts pay: with fewer, a kernel takes microseconds either way.
@@ -37,7 +37,7 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     }: &WeightGradient,
 ) -> Option<CubeTensor<R>> {
     let dtype = grad.dtype;
-    if options.groups != 1 || dtype != x.dtype || !matches!(dtype, DType::F16 | DType::BF16) {
+    if dtype != x.dtype || !matches!(dtype, DType::F16 | DType::BF16) {
         return None;
     }
     let [filters, channels, height, width] = weight.dims();
@@ -103,11 +103,6 @@ fn parts(batch: usize, places: usize, [filters, window]: [usize; 2]) -> Option<u
     let divisors = (2..=batch.min(MOST_PARTS)).filter(|parts| batch.is_multiple_of(*parts));
     let (enough, fewer): (Vec<_>, Vec<_>) = divisors.partition(|parts| parts * tiles >= TILES);
     enough.first().or(fewer.last()).copied()
-}
-
-/// The images with their channels last in memory, as `[batch, height, width, channels]`.
-fn channels_last<R: CubeRuntime>(images: &CubeTensor<R>) -> CubeTensor<R> {
-    into_contiguous(permute(images.clone(), &[0, 2, 3, 1]))
 }
 
 #[cfg(test)]
