@@ -58,6 +58,10 @@ impl<B: Backend> AmpBackend for Known<B> {
         false
     }
 
+    fn prepare(device: &Device<B>) {
+        first_of_known!(Of => seen(device).map(Of::prepare));
+    }
+
     fn runs_low_products(device: &Device<B>) -> bool {
         first_of_known!(Of => seen(device).map(Of::runs_low_products));
         true

@@ -2,11 +2,12 @@
 //!
 //! Elementwise ops keep the reference: Fusion fuses Burn's ops with their neighbours.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};
 use burn_fusion::{Fusion, FusionBackend, FusionRuntime, FusionTensor, stream::Operation};
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
+use burn_std::config::{BurnConfig, RuntimeConfig, fusion::BeamSearchConfig};
 
 use crate::{
     AmpBackend,
@@ -31,6 +32,11 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
         true
     }
 
+    fn prepare(device: &Self::Device) {
+        B::prepare(device);
+        search_one_block();
+    }
+
     fn runs_low_products(device: &Self::Device) -> bool {
         B::runs_low_products(device)
     }
@@ -46,6 +52,20 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
 
     fn has_attention_kernel(options: &AttentionModuleOptions, has_bias: bool) -> bool {
         B::has_attention_kernel(options, has_bias)
+    }
+}
+
+/// Makes Fusion search one block of ops at a time, unless `burn.toml` asks for another number than Burn's default. Streams that
+/// exist keep theirs.
+///
+/// Of several blocks, Fusion adds what reads the result of an op of ours to the block of this op, in which nothing is fused. The only block ends with
+/// the op, so what comes after it is fused. Plain Burn has few ops that cannot be fused, and hardly any difference.
+fn search_one_block() {
+    let mut config = BurnConfig::clone(&BurnConfig::get());
+    let blocks = &mut config.fusion.beam_search.max_blocks;
+    if *blocks == BeamSearchConfig::default().max_blocks {
+        *blocks = 1;
+        *BurnConfig::storage().lock() = Some(Arc::new(config));
     }
 }
 

@@ -94,6 +94,11 @@ pub trait AmpBackend: Backend {
         false
     }
 
+    /// Prepares the process, before the first tensor of a device on which something is lowered.
+    fn prepare(device: &Self::Device) {
+        let _ = device;
+    }
+
     /// Whether products of operands in half precision run on the device. A backend that has them and cannot launch them says no;
     /// then `compute = "auto"` is F32.
     fn runs_low_products(device: &Self::Device) -> bool {

@@ -110,6 +110,9 @@ impl<B: AmpBackend> Context<B> {
 
     fn put_in_force(self, device: &B::Device, by: InForceBy) -> InForce {
         self.announce(device);
+        if self.policy.compute().is_low() {
+            B::prepare(device);
+        }
         InForce {
             context: Box::leak(Box::new(self)),
             by,

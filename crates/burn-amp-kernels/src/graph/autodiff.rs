@@ -20,6 +20,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
         B::fuses_elementwise()
     }
 
+    fn prepare(device: &Self::Device) {
+        B::prepare(device);
+    }
+
     fn runs_low_products(device: &Self::Device) -> bool {
         B::runs_low_products(device)
     }
