@@ -28,6 +28,13 @@ fn batch_norm_silu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B
     activation::silu(batch_norm((x, gamma, beta)))
 }
 
+/// A ReLU6, a bound on one side, and a sigmoid that is read by itself.
+fn batch_norm_bounded<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    let norm = batch_norm((x, gamma, beta));
+    let bounded = norm.clone().clamp(-0.5, 0.75) + norm.clone().clamp_min(0.25);
+    bounded * activation::sigmoid(norm.clone()) + norm.clamp_max(0.125)
+}
+
 fn group_norm<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let mut norm = GroupNormConfig::new(4, 16).init(&x.device());
     norm.gamma = Some(Param::from_tensor(gamma));
@@ -167,8 +174,9 @@ macro_rules! subjects {
 
 type Named = (&'static str, Subject<AmpAutodiff>, Subject<PlainAutodiff>);
 
-const SUBJECTS: [Named; 10] = subjects!(
-    batch_norm batch_norm_relu batch_norm_silu group_norm instance_norm rms_norm layer_norm_by_hand modulated
+const SUBJECTS: [Named; 11] = subjects!(
+    batch_norm batch_norm_relu batch_norm_silu batch_norm_bounded group_norm instance_norm rms_norm layer_norm_by_hand
+    modulated
     residual_relu residuals
 );
 

@@ -26,7 +26,7 @@ use crate::workspace;
 pub const PATH: &str = "xtask/cuda/host.jsonl";
 
 /// The steps that are sampled.
-const STEPS: u32 = 50;
+const STEPS: u32 = 20;
 /// Samples per second.
 const FREQUENCY: u32 = 4999;
 

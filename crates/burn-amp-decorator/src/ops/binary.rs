@@ -131,6 +131,20 @@ fn square<B: AmpBackend, G: Graph<B>>(
     Some(call.lazy(lhs.squared()?))
 }
 
+/// The SiLU of a chain, as its product with its sigmoid.
+fn silu<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    lhs: &AmpTensor<B, G>,
+    rhs: &AmpTensor<B, G>,
+) -> Option<AmpTensor<B, G>> {
+    let (lhs, rhs) = (lhs.chain()?, rhs.chain()?);
+    if !call.stays_in_f32() {
+        return None;
+    }
+    let silu = lhs.gated_by(rhs).or_else(|| rhs.gated_by(lhs))?;
+    Some(call.lazy(silu))
+}
+
 fn product<B: AmpBackend, G: Graph<B>>(
     call: Decided<B>,
     lhs: AmpTensor<B, G>,
@@ -138,6 +152,9 @@ fn product<B: AmpBackend, G: Graph<B>>(
 ) -> AmpTensor<B, G> {
     if let Some(square) = square(&call, &lhs, &rhs) {
         return square;
+    }
+    if let Some(silu) = silu(&call, &lhs, &rhs) {
+        return silu;
     }
     let product = continued(&call, &lhs, &rhs, Lazy::times);
     if let Some(product) = product.or_else(|| continued(&call, &rhs, &lhs, Lazy::times)) {

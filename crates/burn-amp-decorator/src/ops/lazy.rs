@@ -4,7 +4,10 @@
 //! lowers other ops. Everything else goes its usual way, and so do operands for which a chain has no place.
 
 use burn_amp_core::{Class, Precision};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{
+    AmpBackend,
+    affine::{Bounds, End},
+};
 use burn_backend::{Scalar, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::{
@@ -60,29 +63,41 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
     }
 }
 
-/// The ReLU of a chain.
-pub(super) fn relu<B: AmpBackend, G: Graph<B>>(
+/// A function of a chain.
+pub(super) fn ended<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
+    end: End,
 ) -> Option<AmpTensor<B, G>> {
     match x.chain() {
         Some(lazy) if call.keeps() || call.stays_in_f32() => {
-            let relu = lazy.relu()?;
-            Some(if relu.is_sum() {
+            let ended = lazy.ended(end)?;
+            Some(if ended.is_sum() {
                 // Other blocks read it in F32, and products in low precision: it is computed once, for both.
                 let low = call.low_copy(x);
-                let (values, copy) = relu.in_f32_with_copy(low);
+                let (values, copy) = ended.in_f32_with_copy(low);
                 let result = call.stored(values);
                 if let (Some(low), Some(copy)) = (low, copy) {
                     result.recorded.add_low(low, G::values(&copy));
                 }
                 result
             } else {
-                call.lazy(relu)
+                call.lazy(ended)
             })
         }
         _ => None,
     }
+}
+
+/// The clamp of a chain. Without a bound on one side, that bound is infinite.
+pub(super) fn clamped<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: &AmpTensor<B, G>,
+    [min, max]: [Option<Scalar>; 2],
+) -> Option<AmpTensor<B, G>> {
+    let bound = |bound: Option<Scalar>, without| bound.map_or(without, |bound| bound.elem());
+    let bounds = Bounds::new(bound(min, f32::NEG_INFINITY), bound(max, f32::INFINITY))?;
+    ended(call, x, End::Clamp(bounds))
 }
 
 /// The cast of a low tensor to F32.

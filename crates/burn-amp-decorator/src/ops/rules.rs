@@ -84,6 +84,15 @@ macro_rules! rule {
         }
     };
 
+    (first $call:ident float_clamp_min($x:ident, $min:ident)) => {
+        $crate::ops::lazy::clamped(&$call, &$x, [Some($min), None])
+    };
+    (first $call:ident float_clamp_max($x:ident, $max:ident)) => {
+        $crate::ops::lazy::clamped(&$call, &$x, [None, Some($max)])
+    };
+    (first $call:ident float_clamp($x:ident, $min:ident, $max:ident)) => {
+        $crate::ops::lazy::clamped(&$call, &$x, [Some($min), Some($max)])
+    };
     (compute $call:ident float_clamp_min($x:ident, $min:ident)) => {
         if $crate::ops::scalar::is_composed::<B, G>(&$call) {
             $call.result($crate::ops::scalar::at_least::<B, G>(&$call, $x, $min))
@@ -181,13 +190,18 @@ macro_rules! rule {
         $crate::ops::lazy::squared(&$call, &$x, $power)
     };
 
-    (first $call:ident relu($x:ident)) => { $crate::ops::lazy::relu(&$call, &$x) };
+    (first $call:ident relu($x:ident)) => {
+        $crate::ops::lazy::ended(&$call, &$x, burn_amp_kernels::affine::End::Relu)
+    };
     (compute $call:ident relu($x:ident)) => {
         if $call.lowers && !$call.recomputes {
             $call.result(burn_amp_kernels::sign_mask::relu::<G::Inner>($x))
         } else {
             $crate::ops::rules::rule!(usual $call relu($x))
         }
+    };
+    (first $call:ident sigmoid($x:ident)) => {
+        $crate::ops::lazy::ended(&$call, &$x, burn_amp_kernels::affine::End::Sigmoid)
     };
     (compute $call:ident float_tanh($x:ident)) => { $crate::ops::rules::rule!(saturating Tanh $call float_tanh($x)) };
     (compute $call:ident sigmoid($x:ident)) => { $crate::ops::rules::rule!(saturating Sigmoid $call sigmoid($x)) };

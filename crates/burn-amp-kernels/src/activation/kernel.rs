@@ -34,7 +34,10 @@ fn activation_kernel<X: Float, G: Float, O: Float, N: Size>(
 }
 
 #[cube]
-fn value<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vector<f32, N> {
+pub(crate) fn value<N: Size>(
+    x: Vector<f32, N>,
+    #[comptime] activation: Activation,
+) -> Vector<f32, N> {
     match activation {
         Activation::Gelu => {
             let erf = (x * Vector::new(0.707_106_77)).erf();
@@ -53,7 +56,10 @@ fn value<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vect
 /// The derivative of the function at `x`. Near the ends of the function's range it follows from the rounded F32 value, as the
 /// gradient of `log(1 - tanh(x))` is a quotient of both.
 #[cube]
-fn slope<N: Size>(x: Vector<f32, N>, #[comptime] activation: Activation) -> Vector<f32, N> {
+pub(crate) fn slope<N: Size>(
+    x: Vector<f32, N>,
+    #[comptime] activation: Activation,
+) -> Vector<f32, N> {
     match activation {
         // Φ(x) + x φ(x)
         Activation::Gelu => {

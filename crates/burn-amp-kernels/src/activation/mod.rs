@@ -15,6 +15,9 @@
 #[cfg(feature = "cubecl")]
 mod kernel;
 
+#[cfg(feature = "cubecl")]
+pub(crate) use kernel::{slope, value};
+
 use crate::prelude::*;
 
 /// An activation function.

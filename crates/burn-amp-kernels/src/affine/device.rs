@@ -1,7 +1,12 @@
 //! The chain inside a kernel.
 
-use crate::cube::names::{OwnedBuffer, are_at_most};
 use cubecl::prelude::*;
+
+use super::End;
+use crate::{
+    activation::{Activation, slope, value},
+    cube::names::{OwnedBuffer, are_at_most, are_less},
+};
 
 /// A place in the four dimensions that a kernel distinguishes, or their sizes. In elements, outermost first.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -41,7 +46,7 @@ pub(super) struct Factors<N: Size> {
     #[cube(comptime)]
     pub divides: bool,
     #[cube(comptime)]
-    pub relu: bool,
+    pub end: End,
 }
 
 #[cube]
@@ -92,29 +97,75 @@ impl<N: Size> Factors<N> {
         }
     }
 
-    /// The chain without its ReLU, from `x + before`.
+    /// The chain without its end, from `x + before`.
     pub fn chain(&self, centered: Vector<f32, N>, at: Point) -> Vector<f32, N> {
         let y = self.scaled(centered, at);
         let y = self.rescaled(y, at);
         plus::<N>(y, &self.after, at, self.sizes)
     }
 
-    /// The gradient of the result, where the ReLU let it pass.
+    /// The function that ends the chain.
+    pub fn ended(&self, y: Vector<f32, N>) -> Vector<f32, N> {
+        let end = comptime!(self.end);
+        match end {
+            End::Identity => y,
+            End::Relu => select_many(are_less::<N>(y, Vector::new(0.0)), Vector::new(0.0), y),
+            End::Clamp(bounds) => {
+                let y = if comptime!(bounds.min().is_finite()) {
+                    let min = Vector::new(f32::new(comptime!(bounds.min())));
+                    select_many(are_less::<N>(y, min), min, y)
+                } else {
+                    y
+                };
+                if comptime!(bounds.max().is_finite()) {
+                    let max = Vector::new(f32::new(comptime!(bounds.max())));
+                    select_many(are_less::<N>(max, y), max, y)
+                } else {
+                    y
+                }
+            }
+            End::Sigmoid => value::<N>(y, Activation::Sigmoid),
+            End::Silu => y * value::<N>(y, Activation::Sigmoid),
+        }
+    }
+
+    /// The gradient of the chain without its end, from that of the result.
     pub fn passed(
         &self,
         grad: Vector<f32, N>,
         centered: Vector<f32, N>,
         at: Point,
     ) -> Vector<f32, N> {
-        if comptime!(self.relu) {
-            let y = self.chain(centered, at);
-            select_many(
-                are_at_most::<N>(y, Vector::new(0.0)),
-                Vector::new(0.0),
-                grad,
-            )
-        } else {
-            grad
+        let end = comptime!(self.end);
+        let zero = Vector::<f32, N>::zeroed();
+        match end {
+            End::Identity => grad,
+            End::Relu => {
+                let y = self.chain(centered, at);
+                select_many(are_at_most::<N>(y, zero), zero, grad)
+            }
+            End::Clamp(bounds) => {
+                let y = self.chain(centered, at);
+                let grad = if comptime!(bounds.min().is_finite()) {
+                    let min = Vector::new(f32::new(comptime!(bounds.min())));
+                    select_many(are_less::<N>(y, min), zero, grad)
+                } else {
+                    grad
+                };
+                if comptime!(bounds.max().is_finite()) {
+                    let max = Vector::new(f32::new(comptime!(bounds.max())));
+                    select_many(are_less::<N>(max, y), zero, grad)
+                } else {
+                    grad
+                }
+            }
+            End::Sigmoid => grad * slope::<N>(self.chain(centered, at), Activation::Sigmoid),
+            End::Silu => {
+                let y = self.chain(centered, at);
+                let sigmoid = value::<N>(y, Activation::Sigmoid);
+                let one = Vector::new(1.0);
+                grad * (sigmoid * (one + y * (one - sigmoid)))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     cube::{
         layout::{in_order, out_of_order, permuted},
-        names::{Buffer, OwnedBuffer, are_less},
+        names::{Buffer, OwnedBuffer},
         plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
     },
     tensors::CubeTensors,
@@ -39,16 +39,10 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
     if ABSOLUTE_POS >= x.len() {
         terminate!();
     }
-    let is_relu = comptime!(factors.relu);
     let at = factors.point(ABSOLUTE_POS);
     let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
     let y = factors.chain(factors.centered(x, at), at);
-    let y = plus_tensor::<P, N>(y, summand);
-    let y = if comptime!(is_relu) {
-        select_many(are_less::<N>(y, Vector::new(0.0)), Vector::new(0.0), y)
-    } else {
-        y
-    };
+    let y = factors.ended(plus_tensor::<P, N>(y, summand));
     written.output[ABSOLUTE_POS] = Vector::cast_from(y);
     #[comptime]
     if let ComptimeOption::Some(copy) = &mut written.copy {
@@ -181,7 +175,7 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
             are_there,
             sizes,
             self.affine.divides,
-            self.affine.relu,
+            self.affine.end,
         )
     }
 }

@@ -1,12 +1,12 @@
 //! Chains of sums and products of a tensor and small factors, in mixed precision.
 //!
 //! A batch, group, instance or RMS norm is `(x + before) / scale · rescale + after` with factors that are small beside `x`,
-//! and often a ReLU follows. [`forward`] computes all of it in F32 registers: it reads `x` as it is stored
+//! and often an activation function follows. [`forward`] computes all of it in F32 registers: it reads `x` as it is stored
 //! and writes the result in the dtype that the next op reads, F32 for another one that needs F32.
 //!
 //! | op | computes | shape and dtype |
 //! |---|---|---|
-//! | [`forward`], [`with_copy`] | the chain, with an optional tensor added before the ReLU | of `x`; any dtype, or two |
+//! | [`forward`], [`with_copy`] | the chain, with an optional tensor added before its end | of `x`; any dtype, or two |
 //! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`moment`] | the sum of `x + before` or of its square, or the mean | what is kept; F32 |
@@ -21,6 +21,7 @@
 
 #[cfg(feature = "cubecl")]
 mod device;
+mod end;
 mod joint;
 #[cfg(feature = "cubecl")]
 mod kernel;
@@ -37,6 +38,7 @@ mod sums_kernel;
 mod sums_launch;
 mod term;
 
+pub use end::{Bounds, End};
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 pub use op::{backward, forward, in_order_of, with_copy};
@@ -50,8 +52,8 @@ use crate::prelude::*;
 /// A factor is small beside a tensor that has this many times its elements.
 pub const SMALL: usize = 16;
 
-/// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a ReLU of it, or of
-/// its sum with a tensor that is as large as `x`.
+/// The chain `(x + before) · scale · rescale + after`, or `(x + before) / scale · rescale + after`, and a function of it. A ReLU may also be
+/// that of its sum with a tensor that is as large as `x`.
 /// An absent factor changes nothing. A factor is a tensor of type `T`.
 #[derive(Clone, Debug)]
 pub struct Affine<T> {
@@ -67,8 +69,8 @@ pub struct Affine<T> {
     pub rescale: Option<T>,
     /// What is added last.
     pub after: Option<T>,
-    /// Whether negative results become 0.
-    pub relu: bool,
+    /// The function of the result.
+    pub end: End,
 }
 
 /// What is added to a chain's gradient with respect to `x` in the same pass: the gradients of other readers of `x`.
@@ -117,7 +119,7 @@ impl<T> Affine<T> {
             divides: false,
             rescale: None,
             after: None,
-            relu: false,
+            end: End::Identity,
         }
     }
 
@@ -143,7 +145,7 @@ impl<T> Affine<T> {
             divides: self.divides,
             rescale,
             after,
-            relu: self.relu,
+            end: self.end,
         }
     }
 

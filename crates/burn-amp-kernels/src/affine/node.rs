@@ -2,10 +2,10 @@
 
 use std::mem;
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_backend::ops::FloatTensorOps;
 
 use super::{
-    Affine, Group, Rest, SMALL, Sums,
+    Affine, End, Group, Rest, SMALL, Sums,
     joint::contribute,
     op::{forward, in_order_of, with_copy},
     reference::summed,
@@ -34,15 +34,18 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let (output, copy) = with_copy::<B>(x.primitive.clone(), values.clone(), summand, dtype, copy);
     let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let is_sum = plus.is_some();
-    let has_mask = is_sum && mem::take(&mut values.relu);
+    let has_mask = is_sum && values.end == End::Relu;
+    if has_mask {
+        values.end = End::Identity;
+    }
     let parents = parents::<B, C>(&x, &affine, plus);
     if parents.is_empty() {
         return ([untracked::<B, C>(&x, output)], copy).into();
     }
-    // Without a ReLU, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
+    // Without an end, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
     // of it.
     let multiplies = |(role, _): &(Role, _)| matches!(role, Role::Scale | Role::Rescale);
-    let reads_x = values.relu || parents.iter().any(multiplies);
+    let reads_x = values.end != End::Identity || parents.iter().any(multiplies);
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
@@ -100,15 +103,12 @@ fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
     plus: Option<Tracked<B, C>>,
     dtype: FloatDType,
 ) -> Tracked<B, C> {
-    let relu = mem::take(&mut affine.relu);
+    let end = mem::replace(&mut affine.end, End::Identity);
     let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32, None).one();
     if let Some(plus) = plus {
         sum = Autodiff::<B, C>::float_add(sum, cast::<Autodiff<B, C>>(plus, DType::F32));
     }
-    if relu {
-        sum = Autodiff::<B, C>::relu(sum);
-    }
-    cast::<Autodiff<B, C>>(sum, dtype.into())
+    cast::<Autodiff<B, C>>(end.of::<Autodiff<B, C>>(sum), dtype.into())
 }
 
 /// What a parent of the node is to the chain.

@@ -3,14 +3,14 @@
 #[cfg(feature = "cubecl")]
 use super::kernel;
 use super::{
-    Affine, Rest, node,
+    Affine, End, Rest, node,
     reference::{plus, reshaped},
 };
 #[cfg(feature = "cubecl")]
 use crate::cube::layout::{in_order, order_of, out_of_order};
 use crate::prelude::*;
 
-/// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before the ReLU, rounded
+/// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before its end, rounded
 /// to `dtype`.
 pub fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
@@ -113,10 +113,7 @@ impl Kernel for ChainForward {
         let (x, affine, summand) = self.parts(operands);
         let shape = x.shape();
         let y = reshaped::<B>(affine.chain::<B>(x), &shape);
-        let mut y = plus::<B>(y, summand);
-        if affine.relu {
-            y = B::relu(y);
-        }
+        let y = affine.end.of::<B>(plus::<B>(y, summand));
         let copy = self.copy.map(|dtype| cast::<B>(y.clone(), dtype.into()));
         ([cast::<B>(y, self.dtype.into())], copy).into()
     }
@@ -169,10 +166,10 @@ impl Kernel for ChainBackward {
         [(operands.floats[0].0.clone(), self.dtype.into())].into()
     }
 
-    /// Without a ReLU and squares the kernel has no use for `x`.
+    /// Without an end and squares the kernel has no use for `x`.
     fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
         let [_, of_squares, ..] = self.rest;
-        if !self.chain.relu && !of_squares {
+        if self.chain.end == End::Identity && !of_squares {
             operands.floats.remove(0);
         }
         operands

@@ -4,7 +4,7 @@ use super::Affine;
 use crate::prelude::*;
 
 impl<T: Clone> Affine<T> {
-    /// The chain without its ReLU, in the shape of the grid.
+    /// The chain without its end, in the shape of the grid.
     pub(super) fn chain<B: Backend<FloatTensorPrimitive = T>>(&self, x: T) -> T {
         let y = self.rescaled::<B>(self.scaled::<B>(self.centered::<B>(x)));
         plus::<B>(y, self.after.clone())
@@ -33,16 +33,10 @@ impl<T: Clone> Affine<T> {
         }
     }
 
-    /// The gradient of the result where the ReLU let it pass, in the shape of the grid.
+    /// The gradient of the chain without its end, in the shape of the grid.
     pub(super) fn passed<B: Backend<FloatTensorPrimitive = T>>(&self, x: T, grad: T) -> T {
         let grad = reshaped::<B>(widen::<B>(grad), &self.grid);
-        if !self.relu {
-            return grad;
-        }
-        let y = self.chain::<B>(x);
-        let bool_dtype = bool_dtype::<B>(&y);
-        let stopped = B::float_lower_equal_elem(y, 0f32.into(), bool_dtype);
-        B::float_mask_fill(grad, stopped, 0f32.into())
+        self.end.passed::<B>(|| self.chain::<B>(x), grad)
     }
 }
 

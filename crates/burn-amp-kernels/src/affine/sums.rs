@@ -9,7 +9,7 @@ use super::{
 };
 use crate::prelude::*;
 
-/// The sums over an [`Affine`]'s gradient `h`, the gradient of the result where the ReLU let it pass. They have the shape
+/// The sums over an [`Affine`]'s gradient `h`, the gradient of the chain without its end. They have the shape
 /// of the group's factors, broadcast to each other.
 #[derive(Clone, Debug)]
 pub struct Sums<T> {

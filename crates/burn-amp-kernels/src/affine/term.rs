@@ -13,7 +13,7 @@ pub(super) enum Term<B: AmpBackend> {
 /// The contribution of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct ChainTerm<B: AmpBackend> {
-    /// A chain without a ReLU has no use for the values, and then this may be another tensor of the same shape.
+    /// A chain without an end has no use for the values, and then this may be another tensor of the same shape.
     pub x: FloatTensor<B>,
     pub affine: Affine<FloatTensor<B>>,
     /// The gradient of the chain.

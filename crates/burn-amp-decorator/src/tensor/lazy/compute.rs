@@ -1,7 +1,10 @@
 //! What the readers of a chain get.
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{self as kernels, AmpBackend, affine::MomentOf};
+use burn_amp_kernels::{
+    self as kernels, AmpBackend,
+    affine::{End, MomentOf},
+};
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{Lazy, What, grid::reshaped};
@@ -21,7 +24,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         if self.summand.is_some() {
             return None;
         }
-        let is_plain = chain.factors().iter().all(Option::is_none) && !chain.relu;
+        let is_plain = chain.factors().iter().all(Option::is_none) && chain.end == End::Identity;
         let is_constant = |before: &FloatTensor<G::Inner>| {
             let sizes = before.shape();
             let sizes = sizes.as_slice().iter().zip(kept.as_slice());

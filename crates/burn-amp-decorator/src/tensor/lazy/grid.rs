@@ -1,6 +1,9 @@
 //! Operands in the grid of a view.
 
-use burn_amp_kernels::{AmpBackend, affine::broadcast};
+use burn_amp_kernels::{
+    AmpBackend,
+    affine::{End, broadcast},
+};
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{Lazy, What};
@@ -9,7 +12,7 @@ use crate::{graph::Graph, thresholds::small};
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// The shape in the grid of a small operand, if the chain can still be continued with it.
     pub(super) fn open_for(&self, operand: &Shape) -> Option<Shape> {
-        if self.chain.relu || self.summand.is_some() || self.what == What::Squares {
+        if self.chain.end != End::Identity || self.summand.is_some() || self.what == What::Squares {
             return None;
         }
         let shape = self.view.in_grid(operand)?;

@@ -1,7 +1,7 @@
 //! Chains of sums and products with small factors on a low tensor, which are not computed until someone reads them.
 //!
 //! Burn composes a batch norm of ten ops: means over swapped and reshaped views, `x - mean`, its square, a division, a
-//! product and a sum, and a ReLU behind them. Computed one by one in F32 each of them writes a tensor twice the size of
+//! product and a sum, and an activation function behind them. Computed one by one in F32 each of them writes a tensor twice the size of
 //! `x`. So an F32 result that is a chain `(x + before) · scale · rescale + after` with factors that are small beside `x`
 //! stays a recipe. Its reader decides what is computed: an op in low precision gets it in low precision, any other one in
 //! F32, each by one op ([`burn_amp_kernels::affine`]); a mean or a sum of it, or of its square, reads `x` itself. The
@@ -16,7 +16,10 @@ mod grid;
 
 use std::sync::OnceLock;
 
-use burn_amp_kernels::{AmpBackend, affine::Affine};
+use burn_amp_kernels::{
+    AmpBackend,
+    affine::{Affine, End},
+};
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use self::grid::reshaped;
@@ -248,13 +251,16 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     pub(crate) fn squared(&self) -> Option<Self> {
         let chain = &self.chain;
         let is_sum = chain.scale.is_none() && chain.rescale.is_none() && chain.after.is_none();
-        (is_sum && !chain.relu && self.summand.is_none() && self.what != What::Squares)
+        (is_sum
+            && chain.end == End::Identity
+            && self.summand.is_none()
+            && self.what != What::Squares)
             .then(|| self.with(self.view.clone(), chain.clone(), What::Squares))
     }
 
     /// Whether an F32 tensor of a shape may be added to the chain, such as the identity of a residual block.
     pub(crate) fn has_place_for_summand(&self, shape: &Shape) -> bool {
-        let is_open = self.what == What::Values && !self.chain.relu && self.summand.is_none();
+        let is_open = self.is_open() && self.summand.is_none();
         let is_in_order = self.view.permutation(&self.view.grid()).is_none();
         is_open && is_in_order && *shape == self.x.shape() && *shape == self.shape()
     }
@@ -271,14 +277,34 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         self.summand.is_some()
     }
 
-    /// The ReLU of a chain.
-    pub(crate) fn relu(&self) -> Option<Self> {
-        (self.what == What::Values && !self.chain.relu).then(|| {
+    /// Whether the chain stands for values of which no function has been taken.
+    fn is_open(&self) -> bool {
+        self.what == What::Values && self.chain.end == End::Identity
+    }
+
+    /// A function of a chain. Of its sum with a tensor that is as large, only the ReLU can wait.
+    pub(crate) fn ended(&self, end: End) -> Option<Self> {
+        (self.is_open() && (self.summand.is_none() || end == End::Relu)).then(|| {
             let mut chain = self.chain.clone();
-            chain.relu = true;
-            let mut relu = self.with(self.view.clone(), chain, What::Values);
-            relu.summand = self.summand.clone();
-            relu
+            chain.end = end;
+            let mut ended = self.with(self.view.clone(), chain, What::Values);
+            ended.summand = self.summand.clone();
+            ended
         })
+    }
+
+    /// The product of a chain and its own sigmoid, its SiLU.
+    pub(crate) fn gated_by(&self, gate: &Self) -> Option<Self> {
+        let is_same = |one: &FloatTensor<G::Inner>, other: &_| G::Inner::is_same(one, other);
+        let mut factors = self.chain.factors().into_iter().zip(gate.chain.factors());
+        let is_own = gate.chain.end == End::Sigmoid
+            && self.view == gate.view
+            && self.chain.divides == gate.chain.divides
+            && is_same(&self.x, &gate.x)
+            && factors.all(|factors| match factors {
+                (Some(one), Some(other)) => is_same(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            });
+        is_own.then(|| self.ended(End::Silu)).flatten()
     }
 }

@@ -2,7 +2,7 @@
 
 mod operands;
 
-use burn_amp_kernels::affine::{self, Affine, Group, MomentOf, Rest};
+use burn_amp_kernels::affine::{self, Affine, Bounds, End, Group, MomentOf, Rest};
 
 use self::operands::Operands;
 use super::{
@@ -75,15 +75,31 @@ fn assert_near(found: Float, expected: &[f64], terms: usize, what: &str) {
     rows::assert_near(what, &found, expected, |_| in_f32);
 }
 
+/// Whether a chain divides, and how it ends.
+fn ends() -> [(bool, End); 8] {
+    let clamps = [(-0.25, 0.5), (f32::NEG_INFINITY, 0.125)];
+    let [clamp, clamp_max] = clamps.map(|(min, max)| End::Clamp(Bounds::new(min, max).unwrap()));
+    [
+        (false, End::Identity),
+        (false, End::Relu),
+        (false, clamp),
+        (false, clamp_max),
+        (false, End::Sigmoid),
+        (false, End::Silu),
+        (true, End::Identity),
+        (true, End::Relu),
+    ]
+}
+
 fn each(test: impl Fn(&Operands, DType, &str)) {
     for dtype in dtypes() {
         for (number, case) in CASES.iter().enumerate() {
-            for (divides, relu) in [(false, false), (false, true), (true, false), (true, true)] {
+            for (divides, end) in ends() {
                 if divides && case.factors[1].is_empty() {
                     continue;
                 }
-                let what = format!("case {number} in {dtype:?}, divides {divides}, relu {relu}");
-                test(&Operands::new(case, dtype, divides, relu), dtype, &what);
+                let what = format!("case {number} in {dtype:?}, divides {divides}, {end:?}");
+                test(&Operands::new(case, dtype, divides, end), dtype, &what);
             }
         }
     }
@@ -100,10 +116,7 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                 let expected: Vec<f64> = (0..plus.len())
                     .map(|at| {
                         let plus = if summand.is_some() { plus[at] } else { 0.0 };
-                        match operands.chain(at) + plus {
-                            y if operands.affine.relu => y.max(0.0),
-                            y => y,
-                        }
+                        operands.ended(operands.chain(at) + plus)
                     })
                     .collect();
                 let (x, affine) = (operands.x.clone(), operands.affine.clone());
@@ -212,7 +225,7 @@ fn moments_are_those_of_the_host() {
                 grid: shape,
                 factors,
             };
-            let operands = Operands::new(&case, dtype, false, false);
+            let operands = Operands::new(&case, dtype, false, End::Identity);
             let terms = operands.values.len() / kept.iter().product::<usize>();
             for (squared, mean) in [(false, false), (true, false), (false, true), (true, true)] {
                 let moment = MomentOf {

@@ -13,7 +13,7 @@ pub(super) struct Operands {
 }
 
 impl Operands {
-    pub(super) fn new(case: &Case, dtype: DType, divides: bool, relu: bool) -> Self {
+    pub(super) fn new(case: &Case, dtype: DType, divides: bool, end: End) -> Self {
         let x = tensor(&noise(case.shape.iter().product(), 0), case.shape, dtype);
         let mut seed = 0;
         let [has_before, ..] = case.factors.map(|shape| !shape.is_empty());
@@ -35,7 +35,7 @@ impl Operands {
             values: read(&x),
             affine: Affine {
                 divides,
-                relu,
+                end,
                 ..Affine::<()>::identity(case.grid.to_vec().into()).with_factors(tensors)
             },
             factors: factors.map(|factor| factor.map(|(factor, shape)| (read(&factor), shape))),
@@ -66,18 +66,34 @@ impl Operands {
         }
     }
 
-    /// The result of the chain without its ReLU.
+    /// The result of the chain without its end.
     pub(super) fn chain(&self, at: usize) -> f64 {
         let product = self.centered(at) * self.scale(at) * self.factor(2, at, 1.0);
         product + self.factor(3, at, 0.0)
     }
 
-    /// The gradient where the ReLU lets it pass. An element near the step may fall on either side in F32.
+    /// The function that ends the chain.
+    pub(super) fn ended(&self, y: f64) -> f64 {
+        match self.affine.end {
+            End::Identity => y,
+            End::Relu => y.max(0.0),
+            End::Clamp(bounds) => y.clamp(bounds.min().into(), bounds.max().into()),
+            End::Sigmoid => 1.0 / (1.0 + (-y).exp()),
+            End::Silu => y / (1.0 + (-y).exp()),
+        }
+    }
+
+    /// The gradient of the chain without its end. An element near a step may fall on either side in F32.
     pub(super) fn passed(&self, at: usize, grad: f64) -> f64 {
-        if self.affine.relu && self.chain(at) <= 0.0 {
-            0.0
-        } else {
-            grad
+        let y = self.chain(at);
+        let sigmoid = 1.0 / (1.0 + (-y).exp());
+        let one_if = |passes| f64::from(u8::from(passes));
+        grad * match self.affine.end {
+            End::Identity => 1.0,
+            End::Relu => one_if(y > 0.0),
+            End::Clamp(bounds) => one_if(y >= bounds.min().into() && y <= bounds.max().into()),
+            End::Sigmoid => sigmoid * (1.0 - sigmoid),
+            End::Silu => sigmoid + y * sigmoid * (1.0 - sigmoid),
         }
     }
 

@@ -1,0 +1,95 @@
+//! The function that ends a chain.
+
+use crate::prelude::*;
+
+/// A function of each element `y` of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// `y`
+    Identity,
+    /// 0 where `y` is negative.
+    Relu,
+    /// The next bound where `y` is beyond it.
+    Clamp(Bounds),
+    /// `1 / (1 + exp(-y))`
+    Sigmoid,
+    /// `y / (1 + exp(-y))`, which is also called swish.
+    Silu,
+}
+
+/// The bounds of a clamp, by their bits: kernels are told apart by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    min: u32,
+    max: u32,
+}
+
+impl Bounds {
+    /// Bounds that are finite, or infinite where there is none; `None` for others, which a kernel does not know.
+    pub fn new(min: f32, max: f32) -> Option<Self> {
+        let is_known = min < f32::INFINITY && max > f32::NEG_INFINITY;
+        is_known.then(|| Self {
+            min: min.to_bits(),
+            max: max.to_bits(),
+        })
+    }
+
+    /// The lower bound.
+    pub fn min(&self) -> f32 {
+        f32::from_bits(self.min)
+    }
+
+    /// The upper bound.
+    pub fn max(&self) -> f32 {
+        f32::from_bits(self.max)
+    }
+}
+
+impl End {
+    /// The function of an F32 tensor.
+    pub(super) fn of<B: Backend>(&self, y: FloatTensor<B>) -> FloatTensor<B> {
+        match self {
+            Self::Identity => y,
+            Self::Relu => B::relu(y),
+            Self::Clamp(bounds) => B::float_clamp(y, bounds.min().into(), bounds.max().into()),
+            Self::Sigmoid => B::sigmoid(y),
+            Self::Silu => B::float_mul(y.clone(), B::sigmoid(y)),
+        }
+    }
+
+    /// The gradient with respect to `y`, of which both are F32, from that of the result. Without an end `y` is not computed.
+    pub(super) fn passed<B: Backend>(
+        &self,
+        y: impl FnOnce() -> FloatTensor<B>,
+        grad: FloatTensor<B>,
+    ) -> FloatTensor<B> {
+        let stopped = |grad, mask| B::float_mask_fill(grad, mask, 0f32.into());
+        let rest = |sigmoid| B::float_add_scalar(B::float_neg(sigmoid), 1f32.into());
+        match self {
+            Self::Identity => grad,
+            Self::Relu => {
+                let y = y();
+                let bools = bool_dtype::<B>(&y);
+                stopped(grad, B::float_lower_equal_elem(y, 0f32.into(), bools))
+            }
+            Self::Clamp(bounds) => {
+                let y = y();
+                let bools = bool_dtype::<B>(&y);
+                let below = B::float_lower_elem(y.clone(), bounds.min().into(), bools);
+                let above = B::float_greater_elem(y, bounds.max().into(), bools);
+                stopped(stopped(grad, below), above)
+            }
+            Self::Sigmoid => {
+                let sigmoid = B::sigmoid(y());
+                B::float_mul(grad, B::float_mul(sigmoid.clone(), rest(sigmoid)))
+            }
+            Self::Silu => {
+                let y = y();
+                let sigmoid = B::sigmoid(y.clone());
+                let slope = B::float_mul(y, rest(sigmoid.clone()));
+                let slope = B::float_mul(sigmoid, B::float_add_scalar(slope, 1f32.into()));
+                B::float_mul(grad, slope)
+            }
+        }
+    }
+}
