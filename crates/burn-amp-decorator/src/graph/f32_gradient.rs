@@ -13,7 +13,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_backend::{Backend, FloatDType, tensor::FloatTensor};
+use burn_backend::{Backend, tensor::FloatTensor};
 
 use crate::precision;
 
@@ -49,7 +49,7 @@ fn pass_gradient_in<B: Backend, C: CheckpointStrategy>(
         .parents([&tensor])
         .stateful()
     {
-        OpsKind::Tracked(prep) => prep.finish(precision::to_float(dtype), tensor.primitive),
+        OpsKind::Tracked(prep) => prep.finish(dtype, tensor.primitive),
         OpsKind::UnTracked(prep) => prep.finish(tensor.primitive),
     }
 }
@@ -58,11 +58,11 @@ fn pass_gradient_in<B: Backend, C: CheckpointStrategy>(
 struct CastGradient;
 
 impl<B: Backend> Backward<B, 1> for CastGradient {
-    type State = FloatDType;
+    type State = Precision;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::float_cast(grad, ops.state)
+            precision::cast::<B>(grad, ops.state)
         });
     }
 }

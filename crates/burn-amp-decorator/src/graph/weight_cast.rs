@@ -11,7 +11,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{FloatDType, tensor::FloatTensor};
+use burn_backend::tensor::FloatTensor;
 
 use super::{leaf::Leaf, leaves::Leaves};
 use crate::precision;
@@ -36,7 +36,7 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     let deferred = (is_further_use && is_lowered).then(Deferred::default);
     let from = Use {
         leaf: Arc::downgrade(leaf),
-        dtype: precision::to_float(stored),
+        dtype: stored,
         node: stored.is_low().then(|| leaves.handle(&tensor)),
         deferred: deferred.clone(),
     };
@@ -67,7 +67,7 @@ struct WeightCast;
 struct Use<B: AmpBackend> {
     leaf: Weak<Leaf<B>>,
     /// The dtype of the leaf.
-    dtype: FloatDType,
+    dtype: Precision,
     /// The node of a leaf stored in half precision, without its values.
     node: Option<FloatTensor<Autodiff<B>>>,
     /// Where a further product in a pass leaves the operands of the gradient.
@@ -108,7 +108,7 @@ impl<B: AmpBackend> Backward<B, 2> for WeightCast {
                     [grad, others].map(|grad| precision::cast::<B>(grad, Precision::F32));
                 B::float_add(grad, others)
             }
-            None => B::float_cast(grad, dtype),
+            None => precision::cast::<B>(grad, dtype),
         };
         grads.register::<B>(leaf.id, sum);
     }
