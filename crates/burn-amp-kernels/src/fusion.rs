@@ -2,12 +2,11 @@
 //!
 //! Elementwise ops keep the reference: Fusion fuses Burn's ops with their neighbours.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData};
 
 use burn_backend::{ops::AttentionModuleOptions, tensor::FloatTensor};
 use burn_fusion::{Fusion, FusionBackend, FusionRuntime, FusionTensor, stream::Operation};
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
-use burn_std::config::{BurnConfig, RuntimeConfig, fusion::BeamSearchConfig};
 
 use crate::{
     AmpBackend,
@@ -34,6 +33,8 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
 
     fn prepare(device: &Self::Device) {
         B::prepare(device);
+        // Burn 0.22 lets nobody change what `burn.toml` says.
+        #[cfg(not(burn_0_22))]
         search_one_block();
     }
 
@@ -60,12 +61,15 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
 ///
 /// Of several blocks, Fusion adds what reads the result of an op of ours to the block of this op, in which nothing is fused. The only block ends with
 /// the op, so what comes after it is fused. Plain Burn has few ops that cannot be fused, and hardly any difference.
+#[cfg(not(burn_0_22))]
 fn search_one_block() {
+    use burn_std::config::{BurnConfig, RuntimeConfig, fusion::BeamSearchConfig};
+
     let mut config = BurnConfig::clone(&BurnConfig::get());
     let blocks = &mut config.fusion.beam_search.max_blocks;
     if *blocks == BeamSearchConfig::default().max_blocks {
         *blocks = 1;
-        *BurnConfig::storage().lock() = Some(Arc::new(config));
+        *BurnConfig::storage().lock() = Some(config.into());
     }
 }
 

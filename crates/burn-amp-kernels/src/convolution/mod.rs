@@ -52,13 +52,10 @@ pub fn forward_1d<B: AmpBackend>(
         let [batch, channels, length] = sequences.shape().dims();
         B::float_reshape(sequences, Shape::new([batch, channels, 1, length]))
     };
-    let options = ConvOptions::new(
-        [1, options.stride[0]],
-        [Default::default(), options.padding[0]],
-        [1, options.dilation[0]],
-        options.groups,
-    );
-    let output = forward::<B>(as_images(x), as_images(weight), bias, options);
+    let (stride, dilation) = (options.stride[0], options.dilation[0]);
+    let mut of_images = ConvOptions::new([1, stride], [0, 0], [1, dilation], options.groups);
+    of_images.padding[1] = options.padding[0];
+    let output = forward::<B>(as_images(x), as_images(weight), bias, of_images);
     let [batch, filters, _, length] = output.shape().dims();
     B::float_reshape(output, Shape::new([batch, filters, length]))
 }
