@@ -91,7 +91,7 @@ fn factor(growing: &mut Growing, x: usize) -> Option<usize> {
     Some(one)
 }
 
-/// `(x - m) * s / t + b`, with a ReLU or not, of any length up to more than is recomputed.
+/// `(x - m) * s / t + b`, with an activation function or not, of any length up to more than is recomputed.
 fn chain(growing: &mut Growing) -> Option<usize> {
     let mut x = low(growing)?;
     let length = growing
@@ -120,11 +120,32 @@ fn chain(growing: &mut Growing) -> Option<usize> {
         };
         x = next.unwrap_or(x);
     }
-    if growing.rng.percent(30) {
-        unary(growing, E::Relu {}, x)
-    } else {
-        Some(x)
-    }
+    end(growing, x)
+}
+
+/// An activation function of a chain, or none.
+fn end(growing: &mut Growing, x: usize) -> Option<usize> {
+    let end = match growing.rng.below(8) {
+        0 | 1 => E::Relu {},
+        2 => E::Sigmoid {},
+        3 => {
+            // A SiLU.
+            let sigmoid = unary(growing, E::Sigmoid {}, x)?;
+            let swapped = growing.rng.percent(50);
+            let (a, b) = if swapped { (sigmoid, x) } else { (x, sigmoid) };
+            return binary(growing, E::Mul {}, a, b);
+        }
+        4 => growing.rng.pick(&[
+            E::Clamp {
+                min: -0.5,
+                max: 0.75,
+            },
+            E::ClampMin { min: 0.25 },
+            E::ClampMax { max: 0.5 },
+        ]),
+        _ => return Some(x),
+    };
+    unary(growing, end, x)
 }
 
 /// A norm by hand.
@@ -149,7 +170,8 @@ fn norm(growing: &mut Growing) -> Option<usize> {
     let deviation = unary(growing, E::Sqrt {}, variance)?;
     let normed = binary(growing, E::Div {}, centred, deviation)?;
     let scale = factor(growing, normed)?;
-    binary(growing, E::Mul {}, normed, scale)
+    let scaled = binary(growing, E::Mul {}, normed, scale)?;
+    end(growing, scaled)
 }
 
 /// Scaled and masked scores, with a softmax or another reader.
