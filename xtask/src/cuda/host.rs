@@ -258,7 +258,7 @@ mod tests {
         let per_sample = 1e6 / f64::from(FREQUENCY * STEPS);
         let expected = [4999.0, 250.0, 50.0].map(|samples| (samples * per_sample).round());
         assert_eq!([host.program, host.fusion, host.cubecl], expected);
-        assert_eq!(host.busiest(), 20000.0);
+        assert_eq!(host.busiest(), expected[0]);
         assert!(count(&run, "100;DSU;[.] x").is_err());
         assert!(count(&run, "nonsense").is_err());
     }

@@ -103,30 +103,18 @@ pub fn third<B: AutodiffBackend>(to: &Setting<B>) -> Read {
     let v16 = { let x = v15.clone(); let dim = 3; B::float_sum_dim(x, dim) };
     let v17 = { let x = v12.clone(); let y = v16.clone(); B::float_matmul(x, y) };
     let v18 = { let x = v17.clone(); let value = 1.0; B::float_mul_scalar(x, value.into()) };
-    let v19 = { let x = v9.clone(); B::float_transpose(x) };
-    // read: AtOnce
-    read.value::<B>("v19 (Transpose)", v19.clone());
-    let v20 = { let x = v3.clone(); let y = v17.clone(); B::float_matmul(x, y) };
-    // read: AtOnce
-    read.value::<B>("v20 (Matmul)", v20.clone());
-    let v21 = { let x = v19.clone(); B::float_transpose(x) };
+    let v19 = { let x = v18.clone(); B::sigmoid(x) };
+    let v20 = { let x = v13.clone(); let dim = 2; B::float_sum_dim(x, dim) };
     // read: BeforeBackward
-    read.value::<B>("v21 (Transpose)", v21.clone());
-    let v22 = { let x = v17.clone(); let y = v0.clone(); B::float_matmul(x, y) };
-    // read: AfterBackward
-    read.value::<B>("v22 (Matmul)", v22.clone());
-    let v23 = { let x = v22.clone(); let value = 10.0; B::float_add_scalar(x, value.into()) };
-    let v24 = { let x = v23.clone(); let value = 3.0; B::float_add_scalar(x, value.into()) };
-    let v25 = { let x = v24.clone(); B::relu(x) };
-    let v26 = { let x = v25.clone(); let y = v25.clone(); let dim = 2; B::float_cat(vec![x, y], dim) };
-    let v27 = { let x = v4.clone(); let seed = 0x12b2997b3b2c1237; { let weights = to.noise_like(&x, seed); B::float_sum(B::float_mul(x, weights)) } };
-    // read: Together
-    read.value::<B>("v27 (WeightedSum)", v27.clone());
-    let v28 = { let x = v26.clone(); let seed = 0xbb0b1d8c55dbb18c; { let weights = to.noise_like(&x, seed); B::float_sum(B::float_mul(x, weights)) } };
-    let v29 = { let x = v27.clone(); let y = v28.clone(); B::float_add(x, y) };
+    read.value::<B>("v20 (SumDim)", v20.clone());
+    let v21 = { let x = v18.clone(); let y = v4.clone(); B::float_matmul(x, y) };
+    // read: AtOnce
+    read.value::<B>("v21 (Matmul)", v21.clone());
+    let v22 = { let x = v11.clone(); B::float_transpose(x) };
     // read: BeforeBackward
-    read.value::<B>("v29 (Add)", v29.clone());
-    let grads = B::backward(v29.clone());
+    read.value::<B>("v22 (Transpose)", v22.clone());
+    let v23 = { let x = v21.clone(); let seed = 0x7aac5b6ea5668d84; { let weights = to.noise_like(&x, seed); B::float_sum(B::float_mul(x, weights)) } };
+    let grads = B::backward(v23.clone());
     read.gradient::<B>("v0 by root 0", &v0, &grads);
     read.gradient::<B>("v1 by root 0", &v1, &grads);
     read
