@@ -59,20 +59,20 @@ pub struct Host {
     pub run: Run,
     /// The processor.
     pub cpu: String,
-    pub program: f64,
-    pub fusion: f64,
-    pub cubecl: f64,
+    pub program_us: f64,
+    pub fusion_us: f64,
+    pub cubecl_us: f64,
 }
 
 impl Host {
     /// The time of the busiest thread.
     pub fn busiest(&self) -> f64 {
-        self.program.max(self.fusion).max(self.cubecl)
+        self.program_us.max(self.fusion_us).max(self.cubecl_us)
     }
 
     /// The time of all threads together.
     pub fn total(&self) -> f64 {
-        self.program + self.fusion + self.cubecl
+        self.program_us + self.fusion_us + self.cubecl_us
     }
 }
 
@@ -224,9 +224,9 @@ fn count(run: &Run, report: &str) -> Result<Host> {
     Ok(Host {
         run: run.clone(),
         cpu: cpu()?,
-        program: rounded(program),
-        fusion: rounded(fusion),
-        cubecl: rounded(cubecl),
+        program_us: rounded(program),
+        fusion_us: rounded(fusion),
+        cubecl_us: rounded(cubecl),
     })
 }
 
@@ -257,7 +257,7 @@ mod tests {
         let host = count(&run, report).unwrap();
         let per_sample = 1e6 / f64::from(FREQUENCY * STEPS);
         let expected = [4999.0, 250.0, 50.0].map(|samples| (samples * per_sample).round());
-        assert_eq!([host.program, host.fusion, host.cubecl], expected);
+        assert_eq!([host.program_us, host.fusion_us, host.cubecl_us], expected);
         assert_eq!(host.busiest(), expected[0]);
         assert!(count(&run, "100;DSU;[.] x").is_err());
         assert!(count(&run, "nonsense").is_err());

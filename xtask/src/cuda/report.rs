@@ -157,9 +157,9 @@ pub fn hosts(hosts: &[Host], steps: &[Step]) -> Result<String> {
         rows.push(vec![
             host.run.model.clone(),
             format!("{}{fusion}", host.run.precision.name()),
-            milliseconds(host.program),
-            milliseconds(host.fusion),
-            milliseconds(host.cubecl),
+            milliseconds(host.program_us),
+            milliseconds(host.fusion_us),
+            milliseconds(host.cubecl_us),
             over(&|host, _| host.busiest()),
             step.launches.to_string(),
             format!("{:.1}", per_launch(host, step)),

@@ -8,7 +8,7 @@ use crate::cube::plan::vector_size;
 
 /// The numbers of filters and channels, in vectors.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub(super) struct Groups {
+pub(super) struct GroupSizes {
     /// Of the output.
     pub filters: usize,
     /// Of the images.
@@ -19,7 +19,7 @@ pub(super) struct Groups {
 }
 
 /// How filters and channels are divided into vectors.
-pub(super) struct Division {
+pub(super) struct Grouping {
     pub vector_size: usize,
     filters: usize,
     channels: usize,
@@ -27,7 +27,7 @@ pub(super) struct Division {
     channels_in_group: usize,
 }
 
-impl Division {
+impl Grouping {
     /// Divides the filters and channels, and the channels of a group. Where each group has one of both, as in a depthwise convolution, a vector of
     /// filters reads a vector of channels; elsewhere vectors have one element.
     pub fn new<R: CubeRuntime>(
@@ -50,8 +50,8 @@ impl Division {
     }
 
     /// Passes the numbers to a kernel.
-    pub fn arg<R: CubeRuntime>(&self) -> GroupsLaunch<R> {
-        GroupsLaunch::new(
+    pub fn arg<R: CubeRuntime>(&self) -> GroupSizesLaunch<R> {
+        GroupSizesLaunch::new(
             self.filters,
             self.channels,
             self.filters_in_group,

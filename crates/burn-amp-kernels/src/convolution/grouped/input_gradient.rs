@@ -9,7 +9,7 @@ use super::{
         along::{Along, along},
         layout::{channels_last, weight_filters_last},
     },
-    groups::{Division, Groups},
+    groups::{GroupSizes, Grouping},
 };
 use crate::cube::{
     names::Buffer,
@@ -24,7 +24,7 @@ fn grouped_conv2d_input_kernel<F: Float, N: Size>(
     images: &mut Buffer<Vector<F, N>>,
     height: Along,
     width: Along,
-    groups: Groups,
+    groups: GroupSizes,
     #[define(F)] _dtype: StorageType,
 ) {
     if ABSOLUTE_POS >= images.len() {
@@ -73,7 +73,7 @@ pub fn input_gradient<R: CubeRuntime>(
     let gradient = empty_on_device_of(grad, shape, grad.dtype);
     let grad = channels_last(grad);
     let [_, rows, columns, _] = grad.shape().dims();
-    let groups = Division::new(&grad, [filters, channels, in_group], options);
+    let groups = Grouping::new(&grad, [filters, channels, in_group], options);
     let elements = gradient.meta.num_elements();
     let (cubes, units) = one_each(&grad.client, elements / groups.vector_size);
     let [height, width] = along(

@@ -10,7 +10,7 @@ use super::{
         layout::{channels_last, weight_filters_last},
         output_sizes,
     },
-    groups::{Division, Groups},
+    groups::{GroupSizes, Grouping},
 };
 use crate::cube::{
     names::{Buffer, OwnedBuffer},
@@ -26,7 +26,7 @@ fn grouped_conv2d_kernel<F: Float, N: Size>(
     output: &mut Buffer<Vector<F, N>>,
     height: Along,
     width: Along,
-    groups: Groups,
+    groups: GroupSizes,
     #[define(F)] _dtype: StorageType,
 ) {
     if ABSOLUTE_POS >= output.len() {
@@ -74,7 +74,7 @@ pub fn output<R: CubeRuntime>(
     let output = empty_on_device_of(x, shape, x.dtype);
     if output.meta.num_elements() > 0 {
         let images = channels_last(x);
-        let groups = Division::new(x, [filters, channels, in_group], options);
+        let groups = Grouping::new(x, [filters, channels, in_group], options);
         let (cubes, units) = one_each(&x.client, output.meta.num_elements() / groups.vector_size);
         let [height, width] = along(
             [image_height, image_width],

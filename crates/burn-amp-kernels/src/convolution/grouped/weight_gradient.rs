@@ -14,7 +14,7 @@ use super::{
         along::{Along, along},
         layout::channels_last,
     },
-    groups::{Division, Groups},
+    groups::{GroupSizes, Grouping},
 };
 use crate::{
     cube::{
@@ -40,7 +40,7 @@ fn grouped_conv2d_weight_kernel<F: Float, N: Size>(
     sums: &mut Buffer<Vector<f32, N>>,
     height: Along,
     width: Along,
-    groups: Groups,
+    groups: GroupSizes,
     lines: usize,
     lines_per_part: usize,
     #[define(F)] _dtype: StorageType,
@@ -88,7 +88,7 @@ pub fn weight_gradient<R: CubeRuntime>(
     let (images, grad) = (channels_last(x), channels_last(grad));
     let [_, image_height, image_width, channels] = images.shape().dims();
     let [batch, rows, columns, _] = grad.shape().dims();
-    let groups = Division::new(x, [filters, channels, in_group], options);
+    let groups = Grouping::new(x, [filters, channels, in_group], options);
     let elements = weight.num_elements();
     let lines = batch * rows;
     let lines_per_part = lines.div_ceil(parts(lines, elements / groups.vector_size));
