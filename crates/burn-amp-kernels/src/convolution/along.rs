@@ -36,7 +36,7 @@ impl Along {
     pub fn has_window(&self, padded: usize, element: usize) -> bool {
         let from = element * self.dilation;
         padded >= from
-            && (padded - from) % self.stride == 0
+            && (padded - from).is_multiple_of(self.stride)
             && (padded - from) / self.stride < self.places
     }
 
@@ -83,7 +83,7 @@ impl Along {
 fn steps_before(from: usize, to: usize, length: usize, most: usize) -> usize {
     let mut steps = 0usize;
     if from < to {
-        steps = ((to - from + length - 1) / length).min(most);
+        steps = (to - from).div_ceil(length).min(most);
     }
     steps
 }

@@ -269,7 +269,7 @@ fn a_convolution_in_groups_is_that_of_the_host_and_rounded_once() {
             ]
             .map(|(shape, seed)| rows::noisy(&shape, seed, dtype));
             let [of_images, of_weight, of_grad, of_bias] =
-                [&images, &weight, &grad, &bias].map(|tensor| read(tensor));
+                [&images, &weight, &grad, &bias].map(read);
             let check = |what: &str, found: Float, sums: &[f64], sizes: &[f64]| {
                 assert_eq!(found.dtype(), dtype, "case {number}");
                 let found = read(&found);

@@ -1,6 +1,6 @@
 //! The filters and channels of a convolution in groups, as its kernels go over them.
 
-use burn_backend::ops::ConvOptions;
+use burn_backend::{DType, ops::ConvOptions};
 use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
 use cubecl::prelude::*;
 
@@ -37,7 +37,8 @@ impl Grouping {
     ) -> Self {
         let filters_in_group = filters / options.groups;
         let vector_size = match (filters_in_group, channels_in_group) {
-            (1, 1) => vector_size(&x.client, x.dtype.size(), &[channels]),
+            // Eight elements of half precision, and as many sums, do not fit into the registers of a unit.
+            (1, 1) => vector_size(&x.client, DType::F32.size(), &[channels]),
             _ => 1,
         };
         Self {

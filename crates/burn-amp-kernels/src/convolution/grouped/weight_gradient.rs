@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn parts_are_as_few_as_fill_a_device() {
-        // The first and the last depthwise layer of MobileNetV2 at a batch of 64, in vectors of 8 channels.
-        assert_eq!(parts(64 * 112, 9 * 32 / 8), 1024);
-        assert_eq!(parts(64 * 7, 9 * 960 / 8), 122);
+        // The first and the last depthwise layer of MobileNetV2 at a batch of 64, in vectors of 4 channels.
+        assert_eq!(parts(64 * 112, 9 * 32 / 4), 1024);
+        assert_eq!(parts(64 * 7, 9 * 960 / 4), 61);
         assert_eq!(parts(3, 9), 3);
         assert_eq!(parts(100, 1 << 20), 1);
     }
