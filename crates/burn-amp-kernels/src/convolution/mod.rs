@@ -3,7 +3,7 @@
 //! The gradient of a weight of `O` filters over `C` channels and a window of `H × W` is a product: `O × rows` by
 //! `rows × C H W`, where each row is a place of the output in one of the images. In the first layers of a net there are
 //! hundreds of thousands of rows and a few thousand results, so a kernel that gives each cube a tile of the results, as
-//! CubeCL's convolutions do, keeps a handful of a device's multiprocessors busy. [`weight_gradient`] splits the rows instead:
+//! CubeCL's convolutions do, keeps a handful of a device's multiprocessors busy. [`weight_gradient()`] splits the rows instead:
 //! each part is a product of its own, in F32, and the sums of all parts are rounded once.
 //!
 //! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows,
