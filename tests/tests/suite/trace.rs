@@ -58,7 +58,6 @@ fn matmul_runs_low_forward_and_backward() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
-        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         ",
@@ -101,7 +100,6 @@ fn a_softmax_that_is_summed_is_computed_in_f32_for_the_sum() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
-        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         ",
@@ -165,7 +163,6 @@ fn layer_norm_is_f32_between_low_operands_and_results_forward_and_backward() {
         float_transpose F16
         float_matmul F16 F16
         float_cast F16 F32
-        float_cast F32 F32
         float_abs F32
         float_lower_equal_elem F32
         float_abs F32
