@@ -56,11 +56,11 @@ impl<B: FusionBackend + AmpBackend> AmpBackend for Fusion<B> {
     }
 }
 
-/// Makes Fusion search one block of ops at a time, unless `burn.toml` asks for another number than Burn's default. Streams that
-/// exist keep theirs.
+/// Makes Fusion search one block of ops at a time, in the whole process, unless `burn.toml` asks for another number than Burn's
+/// default. Streams that exist keep theirs.
 ///
-/// Of several blocks, Fusion adds what reads the result of an op of ours to the block of this op, in which nothing is fused. The only block ends with
-/// the op, so what comes after it is fused. Plain Burn has few ops that cannot be fused, and hardly any difference.
+/// Of several blocks, Fusion adds what reads the result of an op of ours to the block of this op, in which nothing is fused.
+/// The only block ends with the op, so what comes after it is fused.
 #[cfg(not(burn_0_22))]
 fn search_one_block() {
     use burn_std::config::{BurnConfig, RuntimeConfig, fusion::BeamSearchConfig};

@@ -1,7 +1,8 @@
 //! `cargo xtask cuda host`: the CPU time of a step's threads on the stand-in driver, sampled by perf.
 //!
-//! A step passes through up to three threads: the program's, which runs autodiff and `Amp`; Fusion's; and CubeCL's, which launches. They work at
-//! the same time, so the host is as fast as the busiest of them. Each polls while it waits for another, which is not counted.
+//! A step passes through up to three threads: the program's, which runs autodiff and `Amp`; Fusion's; and CubeCL's, which
+//! launches. They work at the same time, so the host is as fast as the busiest of them. Each polls while it waits for another,
+//! which is not counted.
 
 use std::{
     fs,
@@ -15,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     dry::{self, Setting},
+    lines,
     plan::{Choice, Precision, Run},
     report, stand_in,
-    step::Step,
     table::Table,
 };
 use crate::workspace;
@@ -30,7 +31,8 @@ const STEPS: u32 = 20;
 /// Samples per second.
 const FREQUENCY: u32 = 4999;
 
-/// The functions of CubeCL in which a thread polls: a server without tasks, and clients of a queue that is full. Their own work is small beside it.
+/// The functions of CubeCL in which a thread polls: a server without tasks, and clients of a queue that is full. Their own work
+/// is small beside it.
 const POLLING: [&str; 5] = [
     "Server::start",
     "enqueue",
@@ -95,41 +97,18 @@ pub fn run(options: &Options) -> Result<()> {
     let hosts: Result<Vec<Host>> = runs.iter().map(|run| take(&setting, run)).collect();
     setting.clear()?;
     let hosts = hosts?;
-    let steps = Table::read()?.0;
-    print!("{}", report::hosts(&hosts, &steps)?);
-    match options.write {
-        true => write(hosts),
-        false => Ok(()),
+    print!("{}", report::hosts(&hosts, &Table::read()?.0)?);
+    if options.write {
+        let mut table = read()?;
+        lines::replace(&mut table, hosts, |old, new| old.run == new.run);
+        lines::write(PATH, &table)?;
     }
+    Ok(())
 }
 
 /// Reads the table of the repository.
 pub fn read() -> Result<Vec<Host>> {
-    let text = fs::read_to_string(workspace::root().join(PATH)).context(PATH)?;
-    let hosts = text.lines().map(|line| Ok(serde_json::from_str(line)?));
-    hosts.collect::<Result<_>>().context(PATH)
-}
-
-/// Puts the runs into the table, each in the place of the same one before.
-fn write(hosts: Vec<Host>) -> Result<()> {
-    let path = workspace::root().join(PATH);
-    let mut table = match path.exists() {
-        true => read()?,
-        false => Vec::new(),
-    };
-    for host in hosts {
-        match table.iter_mut().find(|old| old.run == host.run) {
-            Some(old) => *old = host,
-            None => table.push(host),
-        }
-    }
-    let lines: Vec<_> = table
-        .iter()
-        .map(serde_json::to_string)
-        .collect::<Result<_, _>>()?;
-    fs::write(path, lines.join("\n") + "\n").context(PATH)?;
-    println!("{PATH} written");
-    Ok(())
+    lines::read(PATH)
 }
 
 /// Builds the program as it is carried to a GPU machine, but with its symbols.
@@ -197,7 +176,7 @@ fn report_of(samples: &Path) -> Result<String> {
 
 /// Adds up the samples in which a thread worked.
 fn count(run: &Run, report: &str) -> Result<Host> {
-    let [mut program, mut fusion, mut cubecl] = [0.0; 3];
+    let [mut program, mut fusion, mut cubecl] = [0f64; 3];
     for line in report.lines().filter(|line| !line.trim().is_empty()) {
         let mut fields = line.splitn(3, ';').map(str::trim);
         let mut field = || {
@@ -220,13 +199,12 @@ fn count(run: &Run, report: &str) -> Result<Host> {
         } += samples / f64::from(FREQUENCY) / f64::from(STEPS) * 1e6;
     }
     ensure!(program > 0.0, "perf has no samples of {run}");
-    let rounded = |time: f64| time.round();
     Ok(Host {
         run: run.clone(),
         cpu: cpu()?,
-        program_us: rounded(program),
-        fusion_us: rounded(fusion),
-        cubecl_us: rounded(cubecl),
+        program_us: program.round(),
+        fusion_us: fusion.round(),
+        cubecl_us: cubecl.round(),
     })
 }
 
@@ -238,11 +216,6 @@ fn cpu() -> Result<String> {
         .find_map(|line| line.strip_prefix("model name"));
     let name = name.unwrap_or(": unknown");
     Ok(name.trim_start_matches([' ', '\t', ':']).to_owned())
-}
-
-/// The step of the same run in the table of steps.
-pub fn step_of<'a>(host: &Host, steps: &'a [Step]) -> Option<&'a Step> {
-    steps.iter().find(|step| step.run == host.run)
 }
 
 #[cfg(test)]

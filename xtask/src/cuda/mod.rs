@@ -7,7 +7,7 @@
 //! * [`cache`]: `cache`, the same kernels in the form in which CubeCL finds them on a GPU machine
 //! * [`emulate`]: `emulate`, the suite with kernels that run on the CPU; [`compiled`]: these kernels
 //! * [`host`]: `host`, the CPU time of these steps
-//! * [`table`]: the steps in the repository; [`peer`]: PyTorch's; [`model`]: an estimate of times; [`report`]: all for people
+//! * [`table`]: the steps in the repository; [`lines`]: how tables are kept; [`peer`]: PyTorch's; [`model`]: an estimate of times; [`report`]: all for people
 
 mod cache;
 mod class;
@@ -17,6 +17,7 @@ mod dry;
 mod emulate;
 mod host;
 mod kernel;
+mod lines;
 mod live;
 mod log;
 mod model;

@@ -1,11 +1,9 @@
 //! The same steps in PyTorch: a line of `xtask/cuda/pytorch.jsonl`, which `examples/lab/pytorch/traffic.py` writes.
 
-use std::fs;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
-use crate::workspace;
+use super::lines;
 
 /// The file with PyTorch's counts.
 const PATH: &str = "xtask/cuda/pytorch.jsonl";
@@ -29,13 +27,7 @@ pub struct Peer {
 ///
 /// Returns an error if the file is missing or a line is not understood.
 pub fn read() -> Result<Vec<Peer>> {
-    let text = fs::read_to_string(workspace::root().join(PATH)).context(PATH)?;
-    let lines = text.lines().enumerate();
-    let all: Vec<Peer> = lines
-        .map(|(index, line)| {
-            serde_json::from_str(line).with_context(|| format!("{PATH}:{}", index + 1))
-        })
-        .collect::<Result<_>>()?;
+    let all: Vec<Peer> = lines::read(PATH)?;
     let is_the_better = |peer: &&Peer| {
         peer.sdpa
             || !all.iter().any(|other| {

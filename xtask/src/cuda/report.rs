@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{
     class,
-    host::{self, Host},
+    host::Host,
     model::Device,
     peer::Peer,
     plan::Precision,
@@ -135,15 +135,16 @@ pub fn hosts(hosts: &[Host], steps: &[Step]) -> Result<String> {
     let device = Device::read(DEVICE)?;
     let mut rows = vec![HOST.iter().map(|cell| (*cell).to_owned()).collect()];
     let mut processors: Vec<&str> = Vec::new();
+    let step_of = |host: &Host| steps.iter().find(|step| step.run == host.run);
     for host in hosts {
-        let Some(step) = host::step_of(host, steps) else {
+        let Some(step) = step_of(host) else {
             continue;
         };
         if !processors.contains(&host.cpu.as_str()) {
             processors.push(&host.cpu);
         }
         let plain = hosts.iter().find(|other| other.run == host.run.in_f32());
-        let plain = plain.and_then(|plain| Some((plain, host::step_of(plain, steps)?)));
+        let plain = plain.and_then(|plain| Some((plain, step_of(plain)?)));
         let per_launch = |host: &Host, step: &Step| host.total() / step.launches as f64;
         let over = |number: &dyn Fn(&Host, &Step) -> f64| match plain {
             Some((plain, of_plain)) => {

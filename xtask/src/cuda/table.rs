@@ -1,11 +1,8 @@
 //! The table of steps in the repository: what a run is compared with.
 
-use std::fs;
+use anyhow::Result;
 
-use anyhow::{Context, Result};
-
-use super::step::Step;
-use crate::workspace;
+use super::{lines, step::Step};
 
 /// The table, a line of JSON for each step.
 pub const PATH: &str = "xtask/cuda/steps.jsonl";
@@ -17,39 +14,18 @@ const PEAK_TOLERANCE: f64 = 0.01;
 pub struct Table(pub Vec<Step>);
 
 impl Table {
-    /// Reads the table of the repository; it is empty if there is none.
+    /// Reads the table of the repository.
     pub fn read() -> Result<Self> {
-        let path = workspace::root().join(PATH);
-        if !path.exists() {
-            return Ok(Self::default());
-        }
-        let text = fs::read_to_string(path).context(PATH)?;
-        let lines = text.lines().enumerate();
-        let steps = lines.map(|(index, line)| {
-            serde_json::from_str(line).with_context(|| format!("{PATH}:{}", index + 1))
-        });
-        steps.collect::<Result<_>>().map(Self)
+        lines::read(PATH).map(Self)
     }
 
     pub fn write(&self) -> Result<()> {
-        let mut text = String::new();
-        for step in &self.0 {
-            text += &serde_json::to_string(step)?;
-            text.push('\n');
-        }
-        fs::write(workspace::root().join(PATH), text).context(PATH)?;
-        println!("{PATH} written");
-        Ok(())
+        lines::write(PATH, &self.0)
     }
 
     /// Puts steps into the table, each in the place of that of the same run.
     pub fn replace(&mut self, steps: Vec<Step>) {
-        for step in steps {
-            match self.0.iter_mut().find(|old| old.run == step.run) {
-                Some(old) => *old = step,
-                None => self.0.push(step),
-            }
-        }
+        lines::replace(&mut self.0, steps, |old, new| old.run == new.run);
     }
 
     /// Says in what the steps differ from the table's, a line for each number.

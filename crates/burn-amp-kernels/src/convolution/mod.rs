@@ -60,7 +60,8 @@ pub fn forward_1d<B: AmpBackend>(
     B::float_reshape(output, Shape::new([batch, filters, length]))
 }
 
-/// Computes the gradient of the images of a convolution in groups, in the dtype of that of the output. Of the images only the shape is read.
+/// Computes the gradient of the images of a convolution in groups, in the dtype of that of the output. Of the images only the
+/// shape is read.
 pub fn input_gradient<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,

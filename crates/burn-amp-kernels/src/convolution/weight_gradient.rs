@@ -74,6 +74,7 @@ impl Kernel for WeightGradient {
             };
             match self.options.groups {
                 1 => split::weight_gradient(x, &weight.shape(), grad, self),
+                _ if !grouped::have_kernel(&operands) => None,
                 _ => grouped::weight_gradient(x, &weight.shape(), grad, &self.options),
             }
         };

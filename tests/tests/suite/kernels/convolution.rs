@@ -188,6 +188,26 @@ impl Case {
     }
 }
 
+impl Case {
+    /// Asserts that sums of terms of such sizes were rounded once. The kernels add in F32; Burn's own may add in low precision.
+    fn assert_rounded_once(&self, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
+        let epsilon = rows::epsilon(found.dtype());
+        let adds_in = match self.has_kernel() {
+            true => 64.0 * rows::epsilon(DType::F32),
+            false => 8.0 * epsilon,
+        };
+        let found = read(found);
+        assert_eq!(found.len(), sums.len(), "{what}");
+        for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
+            let bound = epsilon * sum.abs() + adds_in * sizes[place];
+            assert!(
+                (found - sum).abs() <= bound,
+                "{what}: {found} and not {sum} at {place}"
+            );
+        }
+    }
+}
+
 /// The places of the three tensors in the order of [`Case::products`].
 const OUTPUT: usize = 0;
 const IMAGES: usize = 1;
@@ -233,22 +253,8 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
                     window_bytes,
                 );
                 let what = format!("case {number}, channels last {is_last}, {dtype:?}");
-                assert_eq!(found.dtype(), dtype, "{what}");
                 assert_eq!(found.shape().as_slice(), case.weight(), "{what}");
-                let found = read(&found);
-                for (place, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                    // The kernels round the sum once, and add in F32. Burn's own gradient may add in low precision.
-                    let adds_in = match case.has_kernel() {
-                        true => 64.0 * rows::epsilon(DType::F32),
-                        false => 8.0 * rows::epsilon(dtype),
-                    };
-                    let bound = rows::epsilon(dtype) * expected.abs() + adds_in * sizes[place];
-                    let error = (found - expected).abs();
-                    assert!(
-                        error <= bound,
-                        "{what}: {found} and not {expected} at {place}"
-                    );
-                }
+                case.assert_rounded_once(&what, &found, &expected, &sizes);
             }
         }
     }
@@ -271,21 +277,9 @@ fn a_convolution_in_groups_is_that_of_the_host_and_rounded_once() {
             let [of_images, of_weight, of_grad, of_bias] =
                 [&images, &weight, &grad, &bias].map(read);
             let check = |what: &str, found: Float, sums: &[f64], sizes: &[f64]| {
-                assert_eq!(found.dtype(), dtype, "case {number}");
-                let found = read(&found);
-                assert_eq!(found.len(), sums.len(), "case {number}");
-                for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
-                    // The kernels add in F32 and round once. Burn's own may add in low precision.
-                    let adds_in = match case.has_kernel() {
-                        true => 64.0 * rows::epsilon(DType::F32),
-                        false => 8.0 * rows::epsilon(dtype),
-                    };
-                    let bound = rows::epsilon(dtype) * sum.abs() + adds_in * sizes[place];
-                    assert!(
-                        (found - sum).abs() <= bound,
-                        "{what} of case {number}, {dtype:?}: {found} and not {sum} at {place}"
-                    );
-                }
+                assert_eq!(found.dtype(), dtype, "{what}");
+                let what = format!("{what} of case {number}, {dtype:?}");
+                case.assert_rounded_once(&what, &found, sums, sizes);
             };
 
             let (sums, sizes) = case.on_host(OUTPUT, [&of_images, &of_weight]);

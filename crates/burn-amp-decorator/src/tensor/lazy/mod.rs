@@ -1,8 +1,8 @@
 //! Chains of sums and products with small factors on a low tensor, which are not computed until someone reads them.
 //!
 //! Burn composes a batch norm of ten ops: means over swapped and reshaped views, `x - mean`, its square, a division, a
-//! product and a sum, and an activation function behind them. Computed one by one in F32 each of them writes a tensor twice the size of
-//! `x`. So an F32 result that is a chain `(x + before) · scale · rescale + after` with factors that are small beside `x`
+//! product and a sum, and an activation function behind them. Computed one by one in F32 each of them writes a tensor twice
+//! the size of `x`. So an F32 result that is a chain `(x + before) · scale · rescale + after` with factors that are small beside `x`
 //! stays a recipe. Its reader decides what is computed: an op in low precision gets it in low precision, any other one in
 //! F32, each by one op ([`burn_amp_kernels::affine`]); a mean or a sum of it, or of its square, reads `x` itself. The
 //! addition of a residual block and its ReLU are computed in the same op.

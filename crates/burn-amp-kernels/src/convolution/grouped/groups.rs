@@ -28,8 +28,8 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// Divides the filters and channels, and the channels of a group. Where each group has one of both, as in a depthwise convolution, a vector of
-    /// filters reads a vector of channels; elsewhere vectors have one element.
+    /// Divides the filters, the channels and the channels of a group. Where each group has one of both, as in a depthwise
+    /// convolution, a vector of filters reads a vector of channels; elsewhere vectors have one element.
     pub fn new<R: CubeRuntime>(
         x: &CubeTensor<R>,
         [filters, channels, channels_in_group]: [usize; 3],

@@ -16,7 +16,8 @@ use crate::cube::{
     plan::{address_type, empty_on_device_of, one_each, storage},
 };
 
-/// One unit computes the gradient of one element of the images, or of a vector of them, in F32, from all windows that have it.
+/// One unit computes the gradient of one element of the images, or of a vector of them, in F32, from all windows that have
+/// it.
 #[cube(launch, address_type = "dynamic")]
 fn grouped_conv2d_input_kernel<F: Float, N: Size>(
     grad: &Buffer<Vector<F, N>>,

@@ -1,8 +1,8 @@
 //! Convolutions in groups, whose kernels add the products themselves, in F32.
 //!
-//! A group has so few filters and channels, one of each in a depthwise convolution, that a product of matrices would leave most of
-//! its tiles empty. Burn 0.21 computes the output with sums in the dtype of its operands, writes the images once for each element of the window to
-//! get their gradient, and launches several kernels for each group to get that of the weight.
+//! A group has so few filters and channels, one of each in a depthwise convolution, that a product of matrices would leave most
+//! of its tiles empty. Burn 0.21 computes the output with sums in the dtype of its operands, writes the images once for each
+//! element of the window to get their gradient, and launches several kernels for each group to get that of the weight.
 
 #[cfg(feature = "cubecl")]
 mod groups;
@@ -20,6 +20,14 @@ pub(super) use weight_gradient::weight_gradient;
 
 use super::output_sizes;
 use crate::prelude::*;
+
+/// Whether the kernels compute with these operands: all of one dtype, and with elements. Others are left to Burn.
+#[cfg(feature = "cubecl")]
+pub(super) fn have_kernel<R: CubeRuntime>(operands: &CubeTensors<R>) -> bool {
+    let dtype = operands.floats[0].dtype;
+    let mut operands = operands.floats.iter();
+    operands.all(|operand| operand.dtype == dtype && operand.shape().num_elements() > 0)
+}
 
 /// The output, from images, a weight and perhaps a bias.
 #[derive(Clone, Debug)]
@@ -43,6 +51,9 @@ impl Kernel for Output {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if !have_kernel(&operands) {
+            return Err(operands);
+        }
         let ([x, weight], bias) = operands.and_maybe();
         Ok([output::output(&x, &weight, bias.as_ref(), &self.options)].into())
     }
@@ -75,6 +86,9 @@ impl Kernel for InputGradient {
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        if !have_kernel(&operands) {
+            return Err(operands);
+        }
         let [x, weight, grad] = operands.exactly();
         let gradient = input_gradient::input_gradient(&x.shape(), &weight, &grad, &self.options);
         Ok([gradient].into())

@@ -72,32 +72,30 @@ pub fn output<R: CubeRuntime>(
     let [rows, columns] = output_sizes(&x.shape(), &weight.shape(), options);
     let shape = Shape::new([batch, rows, columns, filters]);
     let output = empty_on_device_of(x, shape, x.dtype);
-    if output.meta.num_elements() > 0 {
-        let images = channels_last(x);
-        let groups = Grouping::new(x, [filters, channels, in_group], options);
-        let (cubes, units) = one_each(&x.client, output.meta.num_elements() / groups.vector_size);
-        let [height, width] = along(
-            [image_height, image_width],
-            [window_height, window_width],
-            [rows, columns],
-            options,
-        );
-        let bias = bias.map(|bias| into_contiguous(bias.clone()).into_array_arg());
-        grouped_conv2d_kernel::launch::<R>(
-            &x.client,
-            cubes,
-            units,
-            address_type([&images, &output]),
-            groups.vector_size,
-            images.into_array_arg(),
-            weight_filters_last(weight).into_array_arg(),
-            bias.into(),
-            output.clone().into_array_arg(),
-            height,
-            width,
-            groups.arg(),
-            storage(x.dtype),
-        );
-    }
+    let images = channels_last(x);
+    let groups = Grouping::new(x, [filters, channels, in_group], options);
+    let (cubes, units) = one_each(&x.client, output.meta.num_elements() / groups.vector_size);
+    let [height, width] = along(
+        [image_height, image_width],
+        [window_height, window_width],
+        [rows, columns],
+        options,
+    );
+    let bias = bias.map(|bias| into_contiguous(bias.clone()).into_array_arg());
+    grouped_conv2d_kernel::launch::<R>(
+        &x.client,
+        cubes,
+        units,
+        address_type([&images, &output]),
+        groups.vector_size,
+        images.into_array_arg(),
+        weight_filters_last(weight).into_array_arg(),
+        bias.into(),
+        output.clone().into_array_arg(),
+        height,
+        width,
+        groups.arg(),
+        storage(x.dtype),
+    );
     permute(output, &[0, 3, 1, 2])
 }
