@@ -10,7 +10,8 @@
 //! `H W` times the bytes of the input, for so many images at a time that they take at most [`WINDOW_BYTES`]. On other
 //! backends, and for gradients with enough tiles, it is Burn's.
 //!
-//! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). A convolution in one dimension
+//! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). The gradient of the images of
+//! one whose windows lie apart is made of Burn's ops (`spaced`). A convolution in one dimension
 //! is one of images with a height of one place.
 
 #[cfg(feature = "cubecl")]
@@ -18,6 +19,7 @@ mod along;
 mod grouped;
 #[cfg(feature = "cubecl")]
 mod layout;
+mod spaced;
 #[cfg(feature = "cubecl")]
 mod split;
 mod weight_gradient;
@@ -60,16 +62,22 @@ pub fn forward_1d<B: AmpBackend>(
     B::float_reshape(output, Shape::new([batch, filters, length]))
 }
 
-/// Computes the gradient of the images of a convolution in groups, in the dtype of that of the output. Of the images only the
-/// shape is read.
+/// Computes the gradient of the images of a convolution, in the dtype of that of the output. Of the images only the shape is
+/// read.
 pub fn input_gradient<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     grad: FloatTensor<B>,
     options: ConvOptions<2>,
 ) -> FloatTensor<B> {
-    let gradient = grouped::InputGradient { options };
-    B::run(gradient, [x, weight, grad].into()).one()
+    if options.groups > 1 {
+        let gradient = grouped::InputGradient { options };
+        return B::run(gradient, [x, weight, grad].into()).one();
+    }
+    if spaced::has_gaps(&weight.shape(), &options) {
+        return spaced::input_gradient::<B>(x, weight, grad, options);
+    }
+    B::conv2d_x_backward(x, weight, grad, options)
 }
 
 /// The height and width of the output of a convolution of images.
@@ -127,11 +135,7 @@ impl<B: AmpBackend> Node<B> for Convolution {
         };
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            let gradient = match self.options.groups {
-                1 => B::conv2d_x_backward(x, weight, grad, options()),
-                _ => input_gradient::<B>(x, weight, grad, options()),
-            };
-            pass.register(0, gradient);
+            pass.register(0, input_gradient::<B>(x, weight, grad, options()));
         }
         if pass.parent(1).is_some() {
             let (x, grad) = (x.clone(), grad.clone());

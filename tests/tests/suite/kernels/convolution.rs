@@ -93,6 +93,28 @@ fn cases() -> Vec<Case> {
             groups: 4,
             ..PLAIN
         },
+        // Windows that lie apart, in one dimension or both, with places behind the last one and in the padding.
+        Case {
+            images: [2, 4, 9, 8],
+            weight: [6, 1, 1],
+            stride: [2; 2],
+            ..PLAIN
+        },
+        Case {
+            images: [2, 3, 11, 10],
+            weight: [5, 2, 3],
+            stride: [3, 2],
+            padding: [1, 1],
+            ..PLAIN
+        },
+        Case {
+            images: [1, 3, 14, 9],
+            weight: [4, 2, 1],
+            stride: [4, 3],
+            padding: [0, 1],
+            dilation: [2, 1],
+            ..PLAIN
+        },
         // One image, and few places: Burn's own gradient.
         Case {
             images: [1, 4, 70, 70],
@@ -130,10 +152,14 @@ impl Case {
 
     fn output(&self) -> [usize; 4] {
         let along = |at: usize| {
-            let reach = self.dilation[at] * (self.weight[1 + at] - 1) + 1;
-            (self.images[2 + at] + 2 * self.padding[at] - reach) / self.stride[at] + 1
+            (self.images[2 + at] + 2 * self.padding[at] - self.reach(at)) / self.stride[at] + 1
         };
         [self.images[0], self.weight[0], along(0), along(1)]
+    }
+
+    /// The size of a window along a dimension.
+    fn reach(&self, at: usize) -> usize {
+        self.dilation[at] * (self.weight[1 + at] - 1) + 1
     }
 
     /// The place in an image that a window reads; `None` outside of it.
@@ -261,10 +287,11 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
 }
 
 #[test]
-fn a_convolution_in_groups_is_that_of_the_host_and_rounded_once() {
+fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
     for dtype in rows::dtypes() {
         for (number, case) in cases().iter().enumerate() {
-            if case.groups == 1 {
+            let is_spaced = (0..2).any(|at| case.stride[at] > case.reach(at));
+            if case.groups == 1 && !is_spaced {
                 continue;
             }
             let [images, weight, grad, bias] = [
