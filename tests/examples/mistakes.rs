@@ -188,9 +188,24 @@ const MISTAKES: &[Mistake] = &[
             let device = Default::default();
             let factors = Tensor::<B, 1, Int>::arange(1..257, &device).float() * 1e-9;
             let w = Tensor::<B, 2>::ones([1, 256], &device).require_grad();
-            for _ in 0..128 {
+            for _ in 0..8 {
                 let y = Tensor::<B, 2>::ones([1, 1], &device).matmul(w.clone());
                 (y * factors.clone().unsqueeze()).sum().backward();
+            }
+        },
+    },
+    Mistake {
+        name: "gradients_that_vanish",
+        what: "ten steps in f16 without loss scaling, whose gradients are below 2^-25",
+        make: || {
+            let mut config = in_f16();
+            config.loss_scale.mode = LossScaleMode::Off;
+            configure(config);
+            let device = Default::default();
+            let w = Tensor::<B, 2>::ones([16, 16], &device).require_grad();
+            for _ in 0..10 {
+                let y = Tensor::<B, 2>::ones([16, 16], &device).matmul(w.clone());
+                (y * 1e-9).sum().backward();
             }
         },
     },
@@ -202,7 +217,6 @@ const MISTAKES: &[Mistake] = &[
                 compute: Compute::Bf16,
                 overflow: OverflowConfig {
                     locate: Locate::Always,
-                    ..OverflowConfig::default()
                 },
                 ..Config::default()
             });

@@ -1,6 +1,9 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use burn_amp_core::{Class, Compute, Precision, Preset};
 use clap::{Args, Parser, Subcommand};
@@ -79,15 +82,24 @@ Examples:
   burn-amp report before.json after.json  what differs; the exit status is then 1
   burn-amp report amp-report.json --snapshot | diff tests/precision.txt -")]
     Report(ReportArgs),
-    /// Run a step that overflowed again: as it ran, in f32 and in f64
+    /// Run a step of training again, or compare it with another backend, dtype or step
     #[command(after_help = "\
-`[overflow] locate = \"on_skip\"` and `replay = \"step.safetensors\"` in amp.toml make a training run write such a step. It
-runs on the CPU, on any machine; a step that was recorded there has the same bits.
+`[replay] output = \"step.safetensors\"` in amp.toml makes a training run write a step: that of backward pass number
+`step`, or one that overflows, with `[overflow] locate`. It runs on the CPU, on any machine: as it ran, in f32 and in
+f64. A step that was recorded on the CPU has the same bits.
+
+With --on or --against, each call is run on both sides with the same operands, forward and backward, and the first one
+that differs by more than its dtype allows is shown, with a program of it where plain Burn differs as well. The exit
+status is then 1.
 
 Examples:
   burn-amp replay step.safetensors        where each form is not finite first, and the ranges around that
   burn-amp replay step.safetensors --all  the ranges of all calls
-  burn-amp replay step.safetensors --json | jq .f32.cause")]
+  burn-amp replay step.safetensors --json | jq .f32.cause
+  burn-amp replay step.safetensors --gradients            what f16 flushes, and which loss scale keeps it
+  burn-amp replay step.safetensors --on vulkan --program src/main.rs
+  burn-amp replay step.safetensors --against f32          where a low precision loses most
+  burn-amp replay step.safetensors --against other.safetensors")]
     Replay(ReplayArgs),
     /// Propose an amp.toml that runs inaccurate ops in f32 where that costs nothing
     #[command(after_help = "\
@@ -178,9 +190,27 @@ pub struct ReportArgs {
 
 #[derive(Args, Debug)]
 pub struct ReplayArgs {
-    /// The file that `overflow.replay` names
+    /// The file that `replay.output` names
     pub file: PathBuf,
-    /// Show all calls, and not only those around the overflow
+    /// Count how much of each gradient f16 flushes, and say which loss scale would keep it
+    #[arg(long, conflicts_with_all = ["on", "against", "program"])]
+    pub gradients: bool,
+    /// The backend that is looked at: flex, vulkan or cuda
+    #[arg(long, value_name = "BACKEND", value_parser = parse::<Backend>)]
+    pub on: Option<Backend>,
+    /// What it is compared with: flex, f32, or the file of another step
+    #[arg(long, value_name = "FLEX|F32|FILE")]
+    pub against: Option<Against>,
+    /// The compute dtype, in place of that of the step: bf16, f16 or f32
+    #[arg(long, value_name = "DTYPE", value_parser = parse::<Compute>)]
+    pub compute: Option<Compute>,
+    /// How many times as far as its dtype allows a value may be
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = tolerance)]
+    pub tolerance: f64,
+    /// Write the program of the first difference to a file
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+    /// Show all calls or differences, and not only those around the overflow or the first one
     #[arg(long)]
     pub all: bool,
 }
@@ -245,7 +275,51 @@ macro_rules! choices {
     };
 }
 
-choices!(Class, Preset, Compute, Precision);
+choices!(Class, Preset, Compute, Precision, Backend);
+
+/// A backend that a step runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    Flex,
+    Vulkan,
+    Cuda,
+}
+
+impl Backend {
+    const ALL: [Self; 3] = [Self::Flex, Self::Vulkan, Self::Cuda];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flex => "flex",
+            Self::Vulkan => "vulkan",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// What a step is compared with.
+#[derive(Clone, Debug)]
+pub enum Against {
+    /// The CPU in the dtypes of the step.
+    Flex,
+    /// The CPU with every tensor in F32.
+    F32,
+    /// Another step.
+    Step(PathBuf),
+}
+
+impl FromStr for Against {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "flex" => Ok(Self::Flex),
+            "f32" => Ok(Self::F32),
+            _ if text.ends_with(".safetensors") || Path::new(text).is_file() => Ok(Self::Step(text.into())),
+            _ => Err("allowed: flex, f32, or the file of a step. The reference computes in f64 too, which vulkan has not".into()),
+        }
+    }
+}
 
 fn parse<T: Choice>(name: &str) -> Result<T, String> {
     one_of(T::ALL, name)
@@ -255,6 +329,13 @@ fn error(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(error) if error > 0.0 && error < 1.0 => Ok(error),
         Ok(_) | Err(_) => Err("allowed: a number between 0 and 1".into()),
+    }
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if (1.0..=1e6).contains(&factor) => Ok(factor),
+        Ok(_) | Err(_) => Err("allowed: a number from 1 to 1e6".into()),
     }
 }
 

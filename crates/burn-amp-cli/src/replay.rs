@@ -1,21 +1,43 @@
-//! `burn-amp replay`: runs a step that overflowed again.
+//! `burn-amp replay`: runs a step again, or compares it.
 
 use crate::{args::ReplayArgs, failure::Failure};
 
 #[cfg(feature = "replay")]
+mod compared;
+
+#[cfg(feature = "replay")]
 pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     use burn::backend::Flex;
-    use burn_amp::replay::{Step, replay};
+    use burn_amp::replay::{gradient_ranges, replay};
     use serde_json::json;
 
-    use crate::input;
+    use crate::args::Against;
 
-    let ReplayArgs { file, all } = args;
-    input::file(file, "a step that `overflow.replay` has written")?;
-    let step =
-        Step::read(file).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+    let file = &args.file;
+    let mut step = read(file)?;
+    if let Some(Against::Step(other)) = &args.against {
+        return compared::with_step(&step, &read(other)?, as_json);
+    }
+    if let Some(compute) = args.compute {
+        compared::in_dtype(&mut step, compute)?;
+    }
     // An op that does not run in some form is told as the outcome of that form.
     std::panic::set_hook(Box::new(|_| {}));
+    if args.on.is_some() || args.against.is_some() {
+        let compared = compared::with_backend(&step, args, as_json);
+        let _ = std::panic::take_hook();
+        return compared;
+    }
+    if args.gradients {
+        let ranges = gradient_ranges::<Flex>(&step, &Default::default());
+        let _ = std::panic::take_hook();
+        let ranges =
+            ranges.map_err(|reason| Failure::Wrong(format!("{}: {reason}", file.display())))?;
+        return Ok(match as_json {
+            true => format!("{:#}\n", json!(ranges)),
+            false => ranges.to_text(args.all),
+        });
+    }
     let replayed = replay::<Flex>(&step, &Default::default());
     let _ = std::panic::take_hook();
     let form = replayed.recorded.as_ref();
@@ -32,15 +54,25 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
                 "f64": replayed.f64.as_ref().ok(),
             })
         ),
-        false => replayed.to_text(&step, *all),
+        false => replayed.to_text(&step, args.all),
     })
+}
+
+/// Reads a step.
+#[cfg(feature = "replay")]
+fn read(file: &std::path::Path) -> Result<burn_amp::replay::Step, Failure> {
+    crate::input::file(
+        file,
+        "a step that a run has written, as `replay.output` says",
+    )?;
+    let step = burn_amp::replay::Step::read(file);
+    step.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }
 
 #[cfg(not(feature = "replay"))]
 pub fn run(args: &ReplayArgs, _: bool) -> Result<String, Failure> {
-    let ReplayArgs { file, all: _ } = args;
     Err(Failure::Usage(format!(
         "{}: this `burn-amp` was built without the feature `replay`; `cargo install burn-amp-cli` builds it with it",
-        file.display()
+        args.file.display()
     )))
 }

@@ -15,6 +15,7 @@ use burn_amp::{
     Amp, Autodiff,
     config::{
         Compute, Config, DynamicLossScale, Locate, LossScaleConfig, LossScaleMode, OverflowConfig,
+        ReplayConfig,
     },
 };
 use tempfile::TempDir;
@@ -37,7 +38,10 @@ fn step(folder: &TempDir) -> PathBuf {
         },
         overflow: OverflowConfig {
             locate: Locate::Always,
-            replay: file.display().to_string(),
+        },
+        replay: ReplayConfig {
+            output: file.display().to_string(),
+            ..ReplayConfig::default()
         },
         ..Config::default()
     };
@@ -90,6 +94,23 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
     assert_eq!(json["f64"]["cause"]["op"], serde_json::Value::Null);
 
     let bytes = fs::read(&file).unwrap();
+    let same = burn_amp(&["replay", path, "--against", path]);
+    assert_eq!(
+        (same.status.code(), &*same.stdout),
+        (Some(0), &b"Every call has the same bits.\n"[..])
+    );
+    let beside = burn_amp(&["replay", path, "--against", "flex"]);
+    let text = String::from_utf8(beside.stdout).unwrap();
+    assert_snapshot("replay_against.txt", &text);
+    assert_eq!(beside.status.code(), Some(0), "{text}");
+    let other = burn_amp(&["replay", path, "--on", "cuda"]);
+    assert_eq!(other.status.code(), Some(2));
+    let text = String::from_utf8(other.stderr).unwrap();
+    assert!(
+        text.contains("--on cuda: this `burn-amp` was built without cuda"),
+        "{text}"
+    );
+
     fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     let cut = burn_amp(&["replay", path]);
     assert_eq!(cut.status.code(), Some(2));

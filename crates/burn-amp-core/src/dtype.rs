@@ -66,6 +66,16 @@ impl Precision {
         }
     }
 
+    /// The largest finite value.
+    pub fn max(self) -> f64 {
+        match self {
+            Self::F64 => f64::MAX,
+            Self::F32 | Self::Flex32 => f64::from(f32::MAX),
+            Self::F16 => f16::MAX.to_f64(),
+            Self::BF16 => bf16::MAX.to_f64(),
+        }
+    }
+
     /// The distance from 1 to the next larger value.
     pub fn epsilon(self) -> f64 {
         match self {

@@ -18,6 +18,7 @@
 //! * [`NormGuard`]: which steps have gradients that are outliers
 //! * [`ParamPattern`]: parameters by the patterns of their paths
 //! * [`overflow`]: where a value overflowed
+//! * [`health`]: gradients and updates that the precision loses
 //! * [`report`]: the precision report, which `burn-amp` records
 //! * [`replay`]: a step of training in a file, which is run again
 //! * [`shadow`]: how far ops are from F32
@@ -30,6 +31,7 @@ mod class;
 mod columns;
 mod config;
 mod dtype;
+pub mod health;
 mod loss_scale;
 mod named;
 mod nearest;
@@ -50,8 +52,8 @@ pub mod tune;
 
 pub use class::Class;
 pub use config::{
-    Compute, Config, ConfigError, GradientsConfig, Key, Loaded, LossScaleConfig, LossScaleMode,
-    OverflowConfig, Place, Preset, ReportConfig, Source,
+    Compute, Config, ConfigError, GradientsConfig, HealthConfig, Key, Loaded, LossScaleConfig,
+    LossScaleMode, OverflowConfig, Place, Preset, ReplayConfig, ReportConfig, Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};

@@ -31,11 +31,15 @@ impl Warning {
     /// Gives the warning, unless it was given before.
     #[cold]
     pub fn give(&self, message: impl FnOnce() -> String) {
-        self.given.call_once(|| {
-            let message = format!("{} {}", message(), See(self.section));
-            tracing::warn!("burn-amp: {message}");
-            eprintln!("burn-amp: warning: {message}");
-        });
+        self.given.call_once(|| Self::again(self.section, message));
+    }
+
+    /// Gives a warning that its caller gives once for each matter.
+    #[cold]
+    pub fn again(section: &'static str, message: impl FnOnce() -> String) {
+        let message = format!("{} {}", message(), See(section));
+        tracing::warn!("burn-amp: {message}");
+        eprintln!("burn-amp: warning: {message}");
     }
 }
 

@@ -3,7 +3,8 @@
 //! A gradient that F16 has flushed is not there to be counted, and zeros have many other reasons. What is left tells of
 //! it: the least number of F16, 2^-24, stands for everything from its half to its one and a half, and zero for
 //! everything below its half. Gradients have both signs and become no rarer towards zero, so at least half as many
-//! elements were flushed as are ±2^-24. Gradients that were never rounded to F16 say nothing.
+//! elements were flushed as are ±2^-24. Gradients that were never rounded to F16 say nothing. Of a gradient that was flushed
+//! as a whole nothing is left: if half of the gradients of a pass are 0 in every element, they count as flushed.
 //!
 //! The nodes of this crate, and those of casts, show their gradients in F16 to [`seen`]. It does nothing but in a
 //! [`Look`], where it reads up to 4096 values of each and waits for the device.
@@ -22,7 +23,17 @@ const FEWEST: u64 = 64;
 
 thread_local! {
     /// What was found so far in the look of this thread. A backward pass runs on the thread that starts it.
-    static FOUND: RefCell<Option<Option<Flushed>>> = const { RefCell::new(None) };
+    static FOUND: RefCell<Option<Found>> = const { RefCell::new(None) };
+}
+
+/// What a look has found so far.
+#[derive(Debug, Default)]
+struct Found {
+    worst: Option<Flushed>,
+    /// The number of gradients with enough elements.
+    gradients: usize,
+    /// The shapes of those of which all elements are 0.
+    vanished: Vec<Shape>,
 }
 
 /// The gradient of which F16 flushes the most.
@@ -41,13 +52,26 @@ pub struct Look(());
 impl Look {
     /// Begins to look.
     pub fn begin() -> Self {
-        FOUND.set(Some(None));
+        FOUND.set(Some(Found::default()));
         Self(())
     }
 
     /// Returns the gradient of which F16 flushes the most; `None` if there was none in F16.
     pub fn finish(self) -> Option<Flushed> {
-        FOUND.take().flatten()
+        FOUND.take()?.result()
+    }
+}
+
+impl Found {
+    fn result(self) -> Option<Flushed> {
+        let Self {
+            worst,
+            gradients,
+            vanished,
+        } = self;
+        let have_vanished = 2 * vanished.len() >= gradients;
+        let whole = vanished.into_iter().next().filter(|_| have_vanished);
+        whole.map(|shape| Flushed { share: 1.0, shape }).or(worst)
     }
 }
 
@@ -73,17 +97,21 @@ fn look_at<B: Backend>(gradient: &FloatTensor<B>) {
     let Ok(values) = read_sync(B::float_into_data(values)) else {
         return;
     };
-    let Some(share) = share_of(values.iter::<f64>()) else {
-        return;
-    };
+    let is_enough = values.num_elements() as u64 >= FEWEST;
+    let is_zero = values.iter::<f64>().all(|value| value == 0.0);
+    let share = share_of(values.iter::<f64>());
     FOUND.with_borrow_mut(|found| {
-        if let Some(worst) = found
-            && worst.as_ref().is_none_or(|worst| worst.share < share)
+        let Some(found) = found.as_mut().filter(|_| is_enough) else {
+            return;
+        };
+        let shape = gradient.shape();
+        found.gradients += 1;
+        if is_zero {
+            found.vanished.push(shape);
+        } else if let Some(share) = share
+            && found.worst.as_ref().is_none_or(|worst| worst.share < share)
         {
-            *worst = Some(Flushed {
-                share,
-                shape: gradient.shape(),
-            });
+            found.worst = Some(Flushed { share, shape });
         }
     });
 }
@@ -151,6 +179,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn gradients_that_have_vanished_count_if_they_are_half_of_all() {
+        let shape = |size: usize| Shape::from(vec![size]);
+        let found = |vanished: Vec<Shape>| Found {
+            worst: None,
+            gradients: 4,
+            vanished,
+        };
+        assert_eq!(found(vec![shape(64)]).result(), None);
+        let flushed = found(vec![shape(65), shape(64)]).result().unwrap();
+        assert_eq!((flushed.share, flushed.shape), (1.0, shape(65)));
+        assert_eq!(Found::default().result(), None);
     }
 
     #[test]

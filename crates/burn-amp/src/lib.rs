@@ -81,9 +81,9 @@ pub use storage::{storage_dtype, to_f32};
 /// The configuration: the contents of `amp.toml` as types, and the sources it is read from.
 pub mod config {
     pub use burn_amp_core::{
-        Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, Key,
+        Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig, Key,
         LossScaleConfig, LossScaleMode, LossScaling, Op, OverflowConfig, ParamPattern, Place,
-        Precision, Preset, ReportConfig, Source, overflow::Locate,
+        Precision, Preset, ReplayConfig, ReportConfig, Source, overflow::Locate,
     };
 
     pub use burn_amp_decorator::{ConfigSource, FromFile, InForceBy, SetupError};

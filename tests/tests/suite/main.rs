@@ -50,6 +50,7 @@ mod first_scale;
 mod floor;
 mod grad_scaler;
 mod half_tensors;
+mod health;
 mod kernels;
 mod kinds;
 mod laws;

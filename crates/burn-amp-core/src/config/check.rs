@@ -13,7 +13,7 @@ pub(super) fn config(config: &Config, sources: &Sources) -> Result<(), ConfigErr
     Key::ALL.iter().try_for_each(|key| key.check(config))?;
     compute_of_preset(config, sources)?;
     order_of_scales(config, sources)?;
-    replay_without_search(config, sources)
+    replay_without_step(config, sources)
 }
 
 /// `o0` computes in F32; `o2` and `o3` store parameters in a low compute dtype.
@@ -63,15 +63,22 @@ fn order_of_scales(config: &Config, sources: &Sources) -> Result<(), ConfigError
     ))
 }
 
-/// Only a step that is searched for an overflow is written to a file.
-fn replay_without_search(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
-    let overflow = &config.overflow;
-    if overflow.replay.is_empty() || overflow.locate != Locate::Off {
+/// A step is written to a file if it is chosen by its number, or searched for an overflow.
+fn replay_without_step(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
+    let (replay, locate) = (&config.replay, config.overflow.locate);
+    if replay.output.is_empty() && replay.step > 0 {
+        return Err(ConfigError::unexpected(
+            sources.last("replay.step", "replay.output"),
+            "replay.output with replay.step",
+            "no replay.output",
+        ));
+    }
+    if replay.output.is_empty() || replay.step > 0 || locate != Locate::Off {
         return Ok(());
     }
     Err(ConfigError::unexpected(
-        sources.last("overflow.replay", "overflow.locate"),
-        "overflow.locate on_skip or always with overflow.replay",
-        "overflow.locate off",
+        sources.last("replay.output", "overflow.locate"),
+        "replay.step of 1 or more, or overflow.locate on_skip or always, with replay.output",
+        "replay.step 0 and overflow.locate off",
     ))
 }

@@ -84,8 +84,14 @@ keys! {
         "skip a step whose norm exceeds this many recent medians; 0 never skips; needs an AmpOptimizer";
     "overflow.locate" => overflow.locate: name::<Locate>("mode"),
         "when to look for the first op that made inf or NaN";
-    "overflow.replay" => overflow.replay: FilePath { is_optional: true },
-        "write such a step to this file, for `burn-amp replay`; \"\" writes none";
+    "replay.output" => replay.output: FilePath { is_optional: true },
+        "write a step to this file, for `burn-amp replay`; \"\" is none";
+    "replay.step" => replay.step: Whole(0..=u32::MAX),
+        "the backward pass whose step is written; 0: one that overflows";
+    "replay.with_values" => replay.with_values: Flag,
+        "false: write shapes and hashes of tensors, but no values";
+    "health.every" => health.every: Whole(0..=u32::MAX),
+        "look at gradients and updates in every so many steps of an AmpOptimizer; 0 never";
     "report.steps" => report.steps: Whole(0..=u32::MAX),
         "steps that the precision report covers, after the first one; 0 makes no report";
     "report.output" => report.output: FilePath { is_optional: false },

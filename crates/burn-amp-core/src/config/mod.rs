@@ -1,7 +1,7 @@
 //! The configuration: `amp.toml`, the `BURN_AMP_*` variables and the values they take.
 //!
 //! * `keys`: the table of keys, one row each
-//! * `gradients`, `loss_scale`, `overflow`, `report`, `names`: the types of the values
+//! * `gradients`, `health`, `loss_scale`, `overflow`, `replay`, `report`, `names`: the types of the values
 //! * `kinds`, `open`: how a value is read, checked and written; tables whose keys are not fixed
 //! * `tree`: a TOML or JSON file as a tree whose values know their lines
 //! * `load`, `sources`: finds the file, puts the sources together and remembers where each value is from
@@ -12,6 +12,7 @@
 mod check;
 mod error;
 mod gradients;
+mod health;
 mod keys;
 mod kinds;
 mod load;
@@ -20,6 +21,7 @@ mod loss_scale;
 mod names;
 mod open;
 mod overflow;
+mod replay;
 mod report;
 mod sources;
 #[cfg(test)]
@@ -34,11 +36,13 @@ use sources::Sources;
 
 pub use error::{ConfigError, Place, Source};
 pub use gradients::GradientsConfig;
+pub use health::HealthConfig;
 pub use keys::Key;
 pub use loaded::Loaded;
 pub use loss_scale::LossScaleConfig;
 pub use names::{Compute, LossScaleMode, Preset};
 pub use overflow::OverflowConfig;
+pub use replay::ReplayConfig;
 pub use report::ReportConfig;
 
 /// The content of `amp.toml`: which op runs in which precision, and how the loss is scaled.
@@ -78,6 +82,10 @@ pub struct Config {
     pub gradients: GradientsConfig,
     /// What is said about an overflow.
     pub overflow: OverflowConfig,
+    /// The step that a run writes to a file.
+    pub replay: ReplayConfig,
+    /// How often the health of a run is looked at.
+    pub health: HealthConfig,
     /// The precision report that a run writes.
     pub report: ReportConfig,
 }

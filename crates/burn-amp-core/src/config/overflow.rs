@@ -7,6 +7,4 @@ use crate::overflow::Locate;
 pub struct OverflowConfig {
     /// When the op is looked for that made the first inf or NaN of a step.
     pub locate: Locate,
-    /// The file that such a step is written to, to be run again by `burn-amp replay`; empty for none.
-    pub replay: String,
 }

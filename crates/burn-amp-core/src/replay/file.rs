@@ -6,14 +6,16 @@ use std::{collections::HashMap, fs, io, path::Path};
 
 use safetensors::{SafeTensorError, SafeTensors, tensor::TensorView};
 
-use super::{Argument, Step};
+use serde::{Deserialize, Serialize};
+
+use super::{Argument, Fingerprint, Step};
 
 /// The key of the calls in the metadata.
 const STEP: &str = "burn_amp_step";
 /// The key of the version of the format.
 const VERSION_KEY: &str = "burn_amp_step_version";
 /// The version that is written, and the only one that is read.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// The values of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,11 +28,42 @@ pub struct Data {
     pub bytes: Vec<u8>,
 }
 
+/// What a tensor is like, without its values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sketch {
+    /// The dtype.
+    pub dtype: Dtype,
+    /// The shape.
+    pub shape: Vec<usize>,
+    /// A hash of the bits; tensors with the same bits have the same.
+    pub fingerprint: u64,
+}
+
+impl Data {
+    /// The dtype, the shape and a hash of the values.
+    pub fn sketch(&self) -> Sketch {
+        let mut fingerprint = Fingerprint::default();
+        for bytes in self.bytes.chunks(4) {
+            let number = bytes
+                .iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte));
+            fingerprint.add(number);
+        }
+        Sketch {
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+            fingerprint: fingerprint.0,
+        }
+    }
+}
+
 /// Declares the dtypes of values. A macro, because each name is that of safetensors too.
 macro_rules! dtypes {
     ($($Name:ident = $Theirs:ident,)+) => {
         /// The dtype of [`Data`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
         #[allow(missing_docs, reason = "the names say it")]
         pub enum Dtype { $($Name,)+ }
 
@@ -59,11 +92,11 @@ pub enum ReadError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file is no safetensors file, or a part of one.
-    #[error("no complete safetensors file, so no step that `overflow.replay` has written: {0}")]
+    #[error("no complete safetensors file, so no step that a run has written: {0}")]
     Format(#[from] SafeTensorError),
     /// The file is a safetensors file, and holds something else.
     #[error(
-        "a safetensors file without a step: `overflow.replay` in amp.toml names the file that a run writes one to"
+        "a safetensors file without a step: `replay.output` in amp.toml names the file that a run writes one to"
     )]
     NoStep,
     /// Another version of burn-amp wrote the file.
@@ -126,6 +159,9 @@ impl Step {
         }
         let step = metadata.get(STEP).ok_or(ReadError::NoStep)?;
         let mut step: Self = serde_json::from_str(step)?;
+        if !tensors.is_empty() && tensors.len() < step.tensors.len() {
+            return Err(ReadError::Missing(tensors.len()));
+        }
         step.data = (0..tensors.len())
             .map(|at| {
                 let missing = || ReadError::Missing(at);
@@ -151,7 +187,7 @@ impl Step {
                 None
             }
         });
-        match outside.chain(data).find(|at| *at >= self.data.len()) {
+        match outside.chain(data).find(|at| *at >= self.tensors.len()) {
             Some(at) => Err(ReadError::Missing(at)),
             None => Ok(()),
         }

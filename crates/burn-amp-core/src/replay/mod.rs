@@ -3,10 +3,17 @@
 //! * [`Step`]: the calls of the step, and the tensors that entered it from outside
 //! * [`Step::write`] and [`Step::read`]: the file, in the safetensors format
 //! * [`Replayed`]: what came of running it again
+//! * [`Comparison`]: what came of running each of its calls on two backends
+//! * [`GradientRanges`]: how much of its gradients F16 loses
+//! * [`changes`]: what differs between two files
 //!
 //! A step is written by `burn-amp` and run by it; this crate knows the file and what to say about it.
 
+mod difference;
+mod distance;
 mod file;
+mod files;
+mod gradients;
 mod replayed;
 mod text;
 
@@ -20,7 +27,10 @@ use crate::{
     report::Site,
 };
 
-pub use file::{Data, Dtype, ReadError};
+pub use difference::{Beside, Compared, Comparison, Difference, Distance};
+pub use file::{Data, Dtype, ReadError, Sketch};
+pub use files::{Change, changes};
+pub use gradients::{GradientRange, GradientRanges};
 pub use replayed::{Form, Replayed, Same};
 
 /// A step of training: the calls since the backward pass before, and that of the loss.
@@ -34,15 +44,17 @@ pub struct Step {
     pub config: String,
     /// The factor on the loss; `None` if losses are not scaled.
     pub scale: Option<f32>,
-    /// The op with which the overflow of the step began.
-    pub cause: Cause,
+    /// The op with which the overflow of the step began, if it overflowed.
+    pub cause: Option<Cause>,
     /// The float tensors that no call of the step made.
     pub outside: Vec<Outside>,
     /// The calls in their order.
     pub calls: Vec<Call>,
     /// The tensor whose backward pass ends the step.
     pub loss: u64,
-    /// The values of the tensors from outside, and of integer and bool operands.
+    /// What the tensors from outside, and integer and bool operands, are like: their dtypes, shapes and hashes.
+    pub tensors: Vec<Sketch>,
+    /// Their values; empty if these were left out.
     #[serde(skip)]
     pub data: Vec<Data>,
 }
@@ -52,7 +64,7 @@ pub struct Step {
 pub struct Outside {
     /// Its number in the calls.
     pub id: u64,
-    /// The place of its values in [`Step::data`].
+    /// Its place in [`Step::tensors`] and [`Step::data`].
     pub data: usize,
     /// The dtype that the program sees.
     pub logical: Precision,
@@ -107,7 +119,7 @@ pub enum Argument {
     Float(Use),
     /// Float tensors.
     Floats(Vec<Use>),
-    /// An integer or bool tensor: the place of its values in [`Step::data`].
+    /// An integer or bool tensor: its place in [`Step::tensors`] and [`Step::data`].
     Data(usize),
     /// A tensor that the op can do without.
     Absent,
@@ -146,28 +158,41 @@ pub struct Values {
     pub fingerprint: u64,
 }
 
+/// A hash, as that of FNV-1a, of numbers of 32 bits.
+struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    /// A product moves no bit down, so the number is rotated.
+    fn add(&mut self, bits: u64) {
+        const PRIME: u64 = 0x100_0000_01b3;
+
+        self.0 = (self.0 ^ bits).wrapping_mul(PRIME).rotate_left(23);
+    }
+}
+
 impl Values {
     /// Looks at values, in the order of the elements.
     ///
-    /// The fingerprint mixes the bits of each value in F64, in which every other dtype is exact, into one number, as FNV-1a
-    /// does. All NaN count as the same.
+    /// The fingerprint mixes the bits of each value in F64, in which every other dtype is exact, into one number. All NaN
+    /// count as the same.
     pub fn of(dtype: Precision, shape: Vec<usize>, values: impl Iterator<Item = f64>) -> Self {
-        const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-        const PRIME: u64 = 0x100_0000_01b3;
-
-        let mut fingerprint = OFFSET;
+        let mut fingerprint = Fingerprint::default();
         let range = Range::of(values.inspect(|x| {
             let bits = if x.is_nan() { f64::NAN } else { *x }.to_bits();
-            // A product moves no bit down, so the halves come one by one and the number is rotated.
-            for half in [bits >> 32, bits & 0xffff_ffff] {
-                fingerprint = (fingerprint ^ half).wrapping_mul(PRIME).rotate_left(23);
-            }
+            fingerprint.add(bits >> 32);
+            fingerprint.add(bits & 0xffff_ffff);
         }));
         Self {
             dtype,
             shape,
             range,
-            fingerprint,
+            fingerprint: fingerprint.0,
         }
     }
 
@@ -179,6 +204,11 @@ impl Values {
 }
 
 impl Step {
+    /// Whether the values of tensors were written.
+    pub fn has_values(&self) -> bool {
+        self.data.len() == self.tensors.len()
+    }
+
     /// Drops the calls on whose results neither the loss nor a result that is not finite depends, and the tensors and
     /// values that only they read.
     pub fn reduce(&mut self) {
@@ -224,6 +254,7 @@ impl Step {
         }
         let mut old: Vec<_> = old.into_iter().map(Some).collect();
         self.data = kept.into_iter().filter_map(|at| old[at].take()).collect();
+        self.tensors = self.data.iter().map(Data::sketch).collect();
     }
 }
 

@@ -36,7 +36,9 @@ impl Replayed {
                 "{cut} tensors were made before the step, or by ops that are not in the table; no gradient passes them."
             )),
         }
-        line(format_args!("As it ran: first in {}.", step.cause));
+        if let Some(cause) = &step.cause {
+            line(format_args!("As it ran: first in {cause}."));
+        }
         let forms = self.forms();
         for (name, form) in &forms {
             line(format_args!(""));

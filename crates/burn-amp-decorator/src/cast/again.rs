@@ -51,17 +51,88 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Again<B, P, G> {
     activation_ops! { again! }
 }
 
+/// The arguments of a call in a program: expressions of tensors, and values that are no tensors.
+pub(crate) enum Written {
+    Tensor(String),
+    Plain(serde_json::Value),
+}
+
+/// Writes the arguments of an op as a program has them; `None` if they are not those of the op.
+pub(crate) type Code = fn(Vec<Written>) -> Option<Vec<String>>;
+
+/// The arguments of each op in a program, under the op's name.
+struct Codes;
+
+/// Writes the function of one row. A macro for the same reason as [`again!`].
+macro_rules! code {
+    (
+        $op:ident [$($async:tt)*] ($($x:ident: $type:ty as $kind:tt,)*)
+        -> $ret:ty as $result:tt $(by $how:ident)?
+    ) => {
+        const $op: Option<Code> = if_float!($result {
+            Some(|given| {
+                let mut given = given.into_iter();
+                Some(vec![$(coded!($kind given.next()?, $type)),*])
+            })
+        } { None });
+    };
+}
+
+/// Writes an argument. A macro, because the kind of an operand is a word of the table.
+macro_rules! coded {
+    (@tensor $given:expr) => {
+        match $given {
+            Written::Tensor(name) => name,
+            Written::Plain(_) => return None,
+        }
+    };
+    ([F] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Option<F>] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Vec<F>] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([I] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Bool] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Option<Bool>] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([&Device] $given:expr, $type:ty) => {{ let _ = $given; return None }};
+    ([TensorData] $given:expr, $type:ty) => {{ let _ = $given; return None }};
+    ([Distribution] $given:expr, $type:ty) => {{ let _ = $given; return None }};
+    ([&[$of:ident]] $given:expr, $type:ty) => {
+        match $given {
+            Written::Plain(json) => format!("&{}", <Vec<$of> as Plain>::read(json)?.code()),
+            Written::Tensor(_) => return None,
+        }
+    };
+    ($kind:tt $given:expr, $type:ty) => {
+        match $given {
+            Written::Plain(json) => <$type as Plain>::read(json)?.code(),
+            Written::Tensor(_) => return None,
+        }
+    };
+}
+
+#[allow(
+    non_upper_case_globals,
+    unreachable_code,
+    unused_variables,
+    reason = "the names are those of Burn's methods; an op that no program can call returns at once"
+)]
+impl Codes {
+    float_tensor_ops! { code! }
+    module_ops! { code! }
+    activation_ops! { code! }
+}
+
 /// Finds the function of an op among the rows of a trait. A macro, because constants cannot be looked up by their names.
 macro_rules! found {
+    (@ [$($Found:tt)+] $op:ident) => { $($Found)+::$op };
     ($Ops:ident {
         $(
             $(#[$release:meta])?
             $f16:ident $(/ $bf16:ident)? $op:ident $($async:ident)? ($($operands:tt)*)
             -> $ret:tt $(<$($of:ident),+>)? $(by $how:ident $why:literal)?;
         )*
-    } $wanted:ident) => {
+    } $wanted:ident $of_op:tt) => {
         match $wanted {
-            $($(#[$release])? Op::$op => Again::<B, P, G>::$op,)*
+            $($(#[$release])? Op::$op => found!(@ $of_op $op),)*
             _ => None,
         }
     };
@@ -69,9 +140,16 @@ macro_rules! found {
 
 /// Returns the function of an op; `None` if it has no float results or no float operand.
 pub(crate) fn of<B: AmpBackend, P: ConfigSource, G: Graph<B>>(op: Op) -> Option<Run<B, G>> {
-    let run = float_tensor_ops! { raw found! op };
-    let run = run.or(module_ops! { raw found! op });
-    run.or(activation_ops! { raw found! op })
+    let run = float_tensor_ops! { raw found! op [Again::<B, P, G>] };
+    let run = run.or(module_ops! { raw found! op [Again::<B, P, G>] });
+    run.or(activation_ops! { raw found! op [Again::<B, P, G>] })
+}
+
+/// Returns what writes the arguments of an op in a program; `None` if it has no float results.
+pub(crate) fn code_of(op: Op) -> Option<Code> {
+    let code = float_tensor_ops! { raw found! op [Codes] };
+    let code = code.or(module_ops! { raw found! op [Codes] });
+    code.or(activation_ops! { raw found! op [Codes] })
 }
 
 #[cfg(test)]

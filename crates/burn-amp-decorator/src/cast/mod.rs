@@ -25,7 +25,7 @@ pub(crate) mod forward;
 pub(crate) mod invocation;
 pub(crate) mod locate;
 pub(crate) mod observe;
-mod parameters;
+pub(crate) mod parameters;
 pub(crate) mod plain;
 mod recompute;
 pub(crate) mod record;

@@ -37,7 +37,7 @@ pub(super) fn class_of_call(given: Class, of_op: Class) -> Option<Class> {
 }
 
 /// Whether the result of an op has the values of its operand, at other places.
-pub(super) fn is_view(op: Op) -> bool {
+pub(crate) fn is_view(op: Op) -> bool {
     matches!(
         op,
         Op::float_transpose

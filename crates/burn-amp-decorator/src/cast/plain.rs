@@ -1,4 +1,4 @@
-//! Arguments of ops that are no tensors, as JSON.
+//! Arguments of ops that are no tensors, as JSON and as Rust.
 
 use burn_backend::{
     FloatDType, IntDType, Scalar, Shape, Slice,
@@ -17,6 +17,9 @@ pub(crate) trait Plain: Sized {
 
     /// `None` if the JSON is of something else.
     fn read(json: Value) -> Option<Self>;
+
+    /// The value in a program, with Burn's types in scope.
+    fn code(&self) -> String;
 }
 
 /// Implements [`Plain`] by serde, by the fields of a struct in order, or by the name of a variant.
@@ -36,6 +39,11 @@ macro_rules! plain {
                 $(let $field = Plain::read(values.next()?)?;)+
                 Some(Self { $($field),+ })
             }
+
+            fn code(&self) -> String {
+                let fields = [$(format!(concat!(stringify!($field), ": {}"), self.$field.code())),+];
+                format!("{} {{ {} }}", stringify!($type), fields.join(", "))
+            }
         })+
     };
     ($(enum $type:ident { $($name:ident),+ })+) => {
@@ -47,9 +55,13 @@ macro_rules! plain {
             fn read(json: Value) -> Option<Self> {
                 match json.as_str()? { $(stringify!($name) => Some(Self::$name),)+ _ => None }
             }
+
+            fn code(&self) -> String {
+                match self { $(Self::$name => concat!(stringify!($type), "::", stringify!($name)).into(),)+ }
+            }
         })+
     };
-    ($($type:ty),+) => {
+    ($($before:literal $type:ty),+) => {
         $(impl Plain for $type {
             fn write(&self) -> Value {
                 to_value(self).unwrap_or_default()
@@ -58,22 +70,40 @@ macro_rules! plain {
             fn read(json: Value) -> Option<Self> {
                 from_value(json).ok()
             }
+
+            fn code(&self) -> String {
+                format!(concat!($before, "{:?}"), self)
+            }
         })+
     };
 }
 
+// What Rust's debugging output lacks before it is an expression.
 plain!(
-    usize,
-    bool,
-    Option<usize>,
-    Vec<usize>,
-    Vec<Slice>,
-    Shape,
-    IndexingUpdateOp,
-    InterpolateMode,
-    GridSamplePaddingMode,
-    AttentionModuleOptions
+    "" usize,
+    "" bool,
+    "" Option<usize>,
+    "vec!" Vec<usize>,
+    "vec!" Vec<Slice>,
+    "IndexingUpdateOp::" IndexingUpdateOp,
+    "InterpolateMode::" InterpolateMode,
+    "GridSamplePaddingMode::" GridSamplePaddingMode,
+    "" AttentionModuleOptions
 );
+
+impl Plain for Shape {
+    fn write(&self) -> Value {
+        to_value(self).unwrap_or_default()
+    }
+
+    fn read(json: Value) -> Option<Self> {
+        from_value(json).ok()
+    }
+
+    fn code(&self) -> String {
+        format!("Shape::from({:?})", self.as_slice().to_vec()).replace("from([", "from(vec![")
+    }
+}
 
 plain! {
     struct ConvOptions<const N> { stride, padding, dilation, groups }
@@ -89,7 +119,7 @@ plain! {
 }
 
 #[cfg(burn_0_22)]
-plain!(Option<[usize; 2]>, Option<[f32; 2]>);
+plain!("" Option<[usize; 2]>, "" Option<[f32; 2]>);
 
 #[cfg(burn_0_22)]
 plain! {
@@ -110,6 +140,10 @@ impl<const N: usize> Plain for [usize; N] {
     fn read(json: Value) -> Option<Self> {
         Vec::read(json)?.try_into().ok()
     }
+
+    fn code(&self) -> String {
+        format!("{self:?}")
+    }
 }
 
 /// The padding of a convolution, before and after.
@@ -122,6 +156,10 @@ impl<const N: usize> Plain for [(usize, usize); N] {
     fn read(json: Value) -> Option<Self> {
         from_value::<Vec<_>>(json).ok()?.try_into().ok()
     }
+
+    fn code(&self) -> String {
+        format!("{self:?}")
+    }
 }
 
 /// JSON has no inf and no NaN, so a float is written as Rust's text of it, which reads back to the same bits.
@@ -132,6 +170,15 @@ impl Plain for f64 {
 
     fn read(json: Value) -> Option<Self> {
         json.as_str()?.parse().ok()
+    }
+
+    fn code(&self) -> String {
+        match self.is_finite() {
+            true => format!("{self:?}"),
+            false if self.is_nan() => "f64::NAN".into(),
+            false if *self < 0.0 => "f64::NEG_INFINITY".into(),
+            false => "f64::INFINITY".into(),
+        }
     }
 }
 
@@ -153,6 +200,13 @@ impl Plain for Scalar {
             "uint" => value.as_u64().map(Self::UInt),
             "bool" => value.as_bool().map(Self::Bool),
             _ => None,
+        }
+    }
+
+    fn code(&self) -> String {
+        match self {
+            Self::Float(x) => format!("Scalar::Float({})", x.code()),
+            other => format!("Scalar::{other:?}"),
         }
     }
 }

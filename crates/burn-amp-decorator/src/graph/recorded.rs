@@ -106,6 +106,11 @@ impl<B: Backend> Recorded<B> {
         *chain == 0 && parameter.is_none() && !has_flag && *id == 0 && stepped.is_none()
     }
 
+    /// Whether the tensor is nothing special but for being a product.
+    pub(crate) fn is_of_values(&self) -> bool {
+        self.parameter.is_none() && self.stepped.is_none()
+    }
+
     /// The casts that the uses of the tensor share.
     pub(super) fn casts(&self) -> Option<&Arc<SharedCasts<B>>> {
         let new = || {

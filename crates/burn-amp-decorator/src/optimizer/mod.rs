@@ -3,6 +3,7 @@
 //! * [`state`]: what is kept for a parameter; [`item`]: the same in a file
 //! * [`masters`], [`moments`]: the forms in which masters and moments are kept
 //! * [`clipping`]: the global norm of all gradients, and clipping by it; [`gradient_norm`]: the norm for whoever asks
+//! * [`looked`]: a step whose gradients and updates are looked at
 //! * [`prepared`]: a parameter on its way into the step, and out of it
 //! * `erased`: the step for a caller who cannot name the backend, as none can from Burn 0.22 on
 
@@ -11,6 +12,7 @@ mod clipping;
 pub mod erased;
 mod gradient_norm;
 mod item;
+mod looked;
 mod masters;
 mod moments;
 mod prepared;
@@ -34,6 +36,7 @@ pub use masters::Masters;
 pub use moments::Moments;
 pub use state::ListState;
 
+use looked::Looked;
 use prepared::Waiting;
 
 use crate::{
@@ -88,10 +91,16 @@ impl ListOptimizer {
         let mut all: Vec<Option<SteppedParameter<B>>> = Vec::new();
         all.resize_with(parameters.len(), || None);
         let mut lists: Vec<ParameterList<B>> = Vec::new();
+        let mut looked = Looked::begin(&parameters);
         for (at, parameter) in parameters.into_iter().enumerate() {
             let device = parameter.tensor.device();
             let shape = parameter.tensor.shape();
+            let origin = looked.as_ref().and_then(|_| parameter.tensor.role.origin());
+            let name = origin.map(|origin| origin.name().clone());
             let (waiting, listed, factors) = self.prepared(parameter, shape, &device, passes);
+            if let Some(looked) = &mut looked {
+                looked.before(at, name, &listed, &factors);
+            }
             let list = lists.iter().position(|list| list.takes(&device, &factors));
             let list = list.unwrap_or_else(|| {
                 lists.push(ParameterList {
@@ -122,8 +131,14 @@ impl ListOptimizer {
                 parameters,
             });
             for ((at, waiting), stepped) in waiting.into_iter().zip(stepped) {
+                if let Some(looked) = &mut looked {
+                    looked.after(at, &stepped);
+                }
                 all[at] = Some(waiting.ended(stepped));
             }
+        }
+        if let Some(looked) = looked {
+            looked.end();
         }
         all.into_iter().flatten().collect()
     }

@@ -4,7 +4,10 @@ use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, ove
 use burn_amp_kernels::AmpBackend;
 use burn_backend::Backend;
 
-use super::{compute::compute_dtype, locator::Locator, recorder::StepRecorder, source::SetupError};
+use super::{
+    compute::compute_dtype, health::HealthWatch, locator::Locator, recorder::StepRecorder,
+    source::SetupError,
+};
 use crate::{
     graph::Leaves,
     loss_scale::{OwnLossScale, Scaling},
@@ -25,6 +28,7 @@ pub struct Context<B: Backend> {
     pub(crate) plain_facts: PlainFacts<B>,
     pub(crate) locator: Locator,
     pub(crate) recorder: StepRecorder<B>,
+    pub(crate) health: HealthWatch,
 }
 
 impl<B: AmpBackend> Context<B> {
@@ -44,7 +48,8 @@ impl<B: AmpBackend> Context<B> {
             leaves: Leaves::new(),
             plain_facts: PlainFacts::new(),
             locator: Locator::new(config.overflow.locate),
-            recorder: StepRecorder::new(&config.overflow.replay),
+            recorder: StepRecorder::new(config.replay.clone()),
+            health: HealthWatch::new(config.health.every),
             config,
         })
     }
@@ -72,7 +77,7 @@ impl<B: Backend> Context<B> {
     /// Whether the calls of the current step are recorded.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
-        self.recorder.is_on() && self.locator.is_on()
+        self.recorder.is_on(self.locator.is_on())
     }
 
     /// Returns the loss scale of this thread.
@@ -97,6 +102,7 @@ impl<B: Backend> Context<B> {
     pub fn needs_names(&self) -> bool {
         self.scales_losses()
             || self.config.overflow.locate != Locate::Off
+            || self.config.health.every > 0
             || !self.config.parameters.is_empty()
     }
 

@@ -9,6 +9,7 @@
 
 mod compute;
 mod context;
+mod health;
 mod locator;
 mod recorder;
 mod registry;

@@ -5,12 +5,12 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use burn_amp_core::{
-    Precision,
+    Precision, ReplayConfig,
     replay::{Call, Nature},
 };
 use burn_autodiff::Autodiff;
@@ -20,12 +20,19 @@ use burn_backend::{
 };
 use parking_lot::Mutex;
 
-use crate::graph::{Leaf, Origin};
+use crate::{
+    graph::{Leaf, Origin},
+    watching,
+};
 
-/// Records the calls on one device, if a file for them is set.
+/// Records the calls of a step on one device, for a file.
 #[derive(Debug)]
 pub(crate) struct StepRecorder<B: Backend> {
-    pub(crate) file: Option<PathBuf>,
+    config: ReplayConfig,
+    /// Whether the current step is recorded, whether it overflows or not.
+    is_asked: AtomicBool,
+    /// The file that a program has asked for.
+    asked: Mutex<Option<PathBuf>>,
     step: Mutex<StepRecording<B>>,
     /// Whether the file has a step in which the overflow begins with an op, and not with what came from outside.
     has_origin: Mutex<bool>,
@@ -86,18 +93,63 @@ pub(crate) fn next_id() -> u64 {
 }
 
 impl<B: Backend> StepRecorder<B> {
-    pub(super) fn new(file: &str) -> Self {
-        Self {
-            file: (!file.is_empty()).then(|| file.into()),
+    pub(super) fn new(config: ReplayConfig) -> Self {
+        let recorder = Self {
+            is_asked: AtomicBool::new(false),
+            asked: Mutex::default(),
             step: Mutex::default(),
             has_origin: Mutex::new(false),
-        }
+            config,
+        };
+        recorder.next_step(0);
+        recorder
     }
 
-    /// Whether steps are recorded that are searched for an overflow.
+    /// Whether the calls of a step are recorded, which is searched for an overflow or not.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.file.is_some()
+    pub(crate) fn is_on(&self, is_searched: bool) -> bool {
+        is_searched && self.config.step == 0 && !self.config.output.is_empty()
+            || self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether the values of tensors are written.
+    pub(crate) fn writes_values(&self) -> bool {
+        self.config.with_values
+    }
+
+    /// The file for the current step, whether it overflows or not.
+    pub(crate) fn asked_file(&self) -> Option<PathBuf> {
+        if !self.is_asked.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(self.asked.lock().take().unwrap_or_else(|| self.file()))
+    }
+
+    /// The file that the configuration names.
+    pub(crate) fn file(&self) -> PathBuf {
+        PathBuf::from(&self.config.output)
+    }
+
+    /// Records the calls from now on to the next backward pass.
+    pub(crate) fn ask(&self, file: PathBuf) {
+        *self.asked.lock() = Some(file);
+        drop(self.end_of_step());
+        self.turn(true);
+    }
+
+    /// Decides whether the next step is recorded, by the number of backward passes so far.
+    pub(crate) fn next_step(&self, passes: u64) {
+        let is_chosen = self.config.step > 0 && passes + 1 == u64::from(self.config.step);
+        self.turn(is_chosen || self.asked.lock().is_some());
+    }
+
+    fn turn(&self, on: bool) {
+        if self.is_asked.swap(on, Ordering::Relaxed) != on {
+            match on {
+                true => watching::begin(),
+                false => watching::end(),
+            }
+        }
     }
 
     /// Changes what is recorded of the current step.
@@ -117,6 +169,13 @@ impl<B: Backend> StepRecorder<B> {
         let replaces = shows_origin || !*has_origin;
         *has_origin |= shows_origin;
         replaces
+    }
+}
+
+impl<B: Backend> Drop for StepRecorder<B> {
+    /// A context that lost the race to be the one of its device is dropped.
+    fn drop(&mut self) {
+        self.turn(false);
     }
 }
 

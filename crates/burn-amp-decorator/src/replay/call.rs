@@ -6,7 +6,8 @@ use burn_amp_core::{
     Op, Precision,
     replay::{Argument, Call, Data, Dtype, Step, Use},
 };
-use burn_backend::{DType, TensorData, tensor::Device};
+use burn_amp_kernels::names::dtype_of;
+use burn_backend::{DType, TensorData, get_device_settings, tensor::Device};
 
 use crate::{
     cast::{plain::Plain, signature::Given},
@@ -37,9 +38,19 @@ pub(super) fn arguments<B: Trainable>(
             }
             Argument::Data(at) => {
                 let data = step.data.get(*at)?;
+                let (settings, values) = (get_device_settings::<B>(device), to_burn(data));
                 match data.dtype {
-                    Dtype::Bool => Given::Bool(B::bool_from_data(to_burn(data), device)),
-                    _ => Given::Int(B::int_from_data(to_burn(data), device)),
+                    Dtype::Bool => {
+                        let stored = settings.bool_dtype.into();
+                        Given::Bool(B::bool_from_data(values.convert_dtype(stored), device))
+                    }
+                    _ if B::supports_dtype(device, dtype_of(&values)) => {
+                        Given::Int(B::int_from_data(values, device))
+                    }
+                    _ => {
+                        let stored = settings.int_dtype.into();
+                        Given::Int(B::int_from_data(values.convert_dtype(stored), device))
+                    }
                 }
             }
             Argument::Absent => Given::Absent,

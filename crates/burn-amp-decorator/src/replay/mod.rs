@@ -1,14 +1,23 @@
-//! Runs a step of training again that `overflow.replay` has written to a file.
+//! Runs a step of training again that a run has written to a file.
 //!
 //! [`replay`](replay()) runs it in three forms: in the dtypes in which it was recorded, in F32 and in F64. Each call goes
 //! by the function of its op in `cast/again.rs`.
 
 mod call;
+mod compare;
+mod gradients;
+mod program;
 mod run;
+mod unit;
+mod write;
 
 pub use burn_amp_core::replay::{
-    Argument, Call, Data, Dtype, Form, Nature, Outside, Produced, ReadError, Replayed, Same, Step,
-    Use, Values,
+    Argument, Call, Change, Compared, Comparison, Data, Difference, Distance, Dtype, Form,
+    GradientRange, GradientRanges, Nature, Outside, Produced, ReadError, Replayed, Same, Sketch,
+    Step, Use, Values, changes,
 };
 
+pub use compare::{Side, compare};
+pub use gradients::gradient_ranges;
 pub use run::{ReplayError, replay};
+pub use write::write_next_step;

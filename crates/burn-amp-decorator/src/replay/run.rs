@@ -8,8 +8,8 @@ use std::{
 };
 
 use burn_amp_core::{
-    Compute, Config, ConfigError, LossScaleMode, Op, Precision, Preset,
-    overflow::{Locate, Range},
+    Compute, Config, ConfigError, LossScaleMode, Op, Precision, Preset, ReplayConfig,
+    overflow::{Cause, Locate},
     replay::{Call, Form, Nature as Kind, Outside, Replayed, Step},
 };
 use burn_autodiff::Autodiff;
@@ -66,6 +66,11 @@ pub enum ReplayError {
     /// The loss is none of the tensors of the step.
     #[error("the loss was not made by a recorded op, so there is no backward pass to run")]
     Loss,
+    /// The file was written without the values of tensors.
+    #[error(
+        "the file has no values of tensors, since `replay.with_values` was false; it can only be compared with another file"
+    )]
+    NoValues,
     /// An op does not run in this form on this device.
     #[error("call {call}, `{op}`: {message}")]
     Panic {
@@ -107,114 +112,180 @@ pub fn replay<B: Trainable>(step: &Step, device: &Device<B>) -> Replayed {
     }
 }
 
-/// Runs a step with every tensor in a dtype, or in those that were recorded.
+/// Runs a step in a form, searched for an overflow.
 fn run<B: Trainable>(
     step: &Step,
     device: &Device<B>,
     all_in: Option<Precision>,
 ) -> Result<Form, ReplayError> {
-    let context = Context::<B>::apart(config(step, all_in)?, device)?;
+    let context = Context::<B>::apart(config(step, all_in, Locate::Always)?, device)?;
+    let ran = ran(step, device, all_in, context, values_of::<B>, |_| ())?;
+    let calls = ran.calls.into_iter();
+    let received = ran.received.into_iter();
+    Ok(Form {
+        calls: calls
+            .map(|call| call.into_iter().map(|seen| seen.values).collect())
+            .collect(),
+        received: received.map(|values| Some(values?.range)).collect(),
+        gradients: ran.gradients,
+        cause: ran.cause,
+    })
+}
+
+/// What was seen of a step that was run, as values of `V`.
+pub(super) struct Ran<V> {
+    /// The float results of each call.
+    pub(super) calls: Vec<Vec<Seen<V>>>,
+    /// The gradient that the backward pass made of the first result of each call.
+    pub(super) received: Vec<Option<V>>,
+    /// The gradient of each tensor from outside.
+    pub(super) gradients: Vec<Option<V>>,
+    /// The op with which the overflow began, if it was searched.
+    cause: Option<Cause>,
+}
+
+/// What was seen of a float result.
+pub(super) struct Seen<V> {
+    /// The values as they are stored; `None` if they wait.
+    pub(super) values: Option<V>,
+    /// The dtype that the program sees.
+    pub(super) logical: Precision,
+    /// Whether it is in a graph.
+    pub(super) is_tracked: bool,
+    /// Whether nothing but the values, and which kind of product it is, counts for those who read it.
+    pub(super) is_plain: bool,
+    /// Whether it is a product of matrices, and whether it is one of rows and a weight.
+    pub(super) is_product: [bool; 2],
+}
+
+/// Runs a step with every tensor in a dtype, or in those that were recorded. `look` reads a tensor, `begins` is told the
+/// number of each call; that behind the last one is the backward pass.
+pub(super) fn ran<B: Trainable, V: Send + 'static>(
+    step: &Step,
+    device: &Device<B>,
+    all_in: Option<Precision>,
+    context: &'static Context<B>,
+    look: fn(FloatTensor<B>) -> V,
+    mut begins: impl FnMut(usize),
+) -> Result<Ran<V>, ReplayError> {
+    if !step.has_values() {
+        return Err(ReplayError::NoValues);
+    }
     let mut at = 0;
-    let form = catch_unwind(AssertUnwindSafe(|| {
-        searched(step, device, all_in, context, &mut at)
-    }));
+    let ran = caught(step, &mut at, |at| {
+        let mut tensors = Tensors::new();
+        let mut leaves = Vec::new();
+        for outside in &step.outside {
+            let tensor = made(outside, step, device, all_in, context);
+            let is_leaf = outside.nature == Kind::Leaf;
+            leaves.push(tensor.handle().filter(|_| is_leaf));
+            tensors.insert(outside.id, tensor);
+        }
+        let received: Vec<_> = step.calls.iter().map(|_| Received::default()).collect();
+        let mut calls = Vec::new();
+        for (call, received) in step.calls.iter().zip(&received) {
+            begins(*at);
+            let results = again(call, *at, step, device, all_in, &mut tensors)?;
+            let mut seen = Vec::new();
+            for (place, (mut result, recorded)) in
+                results.into_iter().zip(&call.results).enumerate()
+            {
+                seen.push(Seen {
+                    values: (!result.waits()).then(|| look(result.stored_values())),
+                    logical: result.logical,
+                    is_tracked: result.is_tracked(),
+                    is_plain: result.is_plain() && result.recorded.is_of_values(),
+                    is_product: [result.recorded.is_product, result.recorded.is_linear],
+                });
+                if place == 0 {
+                    let node = result.own_node();
+                    result = result.probed(received.probe::<B>(look));
+                    // The probe has a node of its own, whose values the same op has made.
+                    if let Some(made) = node.and_then(|node| context.locator.maker(node))
+                        && let Some(node) = result.own_node()
+                    {
+                        context.locator.made(node, made);
+                    }
+                }
+                tensors.insert(recorded.id, result);
+            }
+            calls.push(seen);
+            *at += 1;
+        }
+        begins(*at);
+        let loss = tensors.remove(&step.loss).ok_or(ReplayError::Loss)?;
+        // The other tensors of a program are dropped by now, or stay; a backward pass does not ask.
+        let dtype = loss.exact_dtype();
+        let root: FloatTensor<Autodiff<B>> = loss.read(dtype, Reader::Cut);
+        let values = root.primitive.clone();
+        let scaled = match step.scale.filter(|_| all_in.is_none()) {
+            Some(scale) => times::<Autodiff<B>>(root, scale),
+            None => root,
+        };
+        let grads = Autodiff::<B>::backward(scaled);
+        let cause = context.locator.end_of_step(|| is_finite::<B>(&values));
+        let gradient = |leaf: FloatTensor<Autodiff<B>>| leaf.grad(&grads).map(look);
+        Ok(Ran {
+            calls,
+            received: received.iter().map(Received::take).collect(),
+            gradients: leaves.into_iter().map(|leaf| gradient(leaf?)).collect(),
+            cause: cause.map(|cause| (*cause).clone()),
+        })
+    });
     context.locator.stop();
-    form.unwrap_or_else(|panic| {
-        let op = step.calls.get(at).map_or("backward", |call| &call.op);
+    ran
+}
+
+/// Runs `f`, which says at which call it is; a panic is an error of that call.
+pub(super) fn caught<T>(
+    step: &Step,
+    at: &mut usize,
+    f: impl FnOnce(&mut usize) -> Result<T, ReplayError>,
+) -> Result<T, ReplayError> {
+    catch_unwind(AssertUnwindSafe(|| f(&mut *at))).unwrap_or_else(|panic| {
+        let op = step.calls.get(*at).map_or("backward", |call| &call.op);
         Err(ReplayError::Panic {
-            call: at,
+            call: *at,
             op: op.to_owned(),
             message: message(&*panic),
         })
     })
 }
 
-/// Runs a step. `at` is the number of the call that runs.
-fn searched<B: Trainable>(
-    step: &Step,
-    device: &Device<B>,
-    all_in: Option<Precision>,
-    context: &'static Context<B>,
-    at: &mut usize,
-) -> Result<Form, ReplayError> {
-    let mut tensors = Tensors::new();
-    let mut leaves = Vec::new();
-    for outside in &step.outside {
-        let tensor = made(outside, step, device, all_in, context);
-        let is_leaf = outside.nature == Kind::Leaf;
-        leaves.push(tensor.handle().filter(|_| is_leaf));
-        tensors.insert(outside.id, tensor);
+/// The gradient of a result, once the backward pass has reached it.
+struct Received<V>(Arc<Mutex<Option<V>>>);
+
+impl<V> Default for Received<V> {
+    fn default() -> Self {
+        Self(Arc::default())
     }
-    let received: Vec<Received> = step.calls.iter().map(|_| Received::default()).collect();
-    let mut calls = Vec::new();
-    for (call, received) in step.calls.iter().zip(&received) {
-        let results = again(call, *at, step, device, all_in, &mut tensors)?;
-        let mut seen = Vec::new();
-        for (place, (mut result, recorded)) in results.into_iter().zip(&call.results).enumerate() {
-            seen.push((!result.waits()).then(|| {
-                let values = result.clone().read(result.stored(), Reader::Cut);
-                values_of::<B>(values.primitive)
-            }));
-            if place == 0 {
-                let node = result.own_node();
-                result = result.probed(received.probe::<B>());
-                // The probe has a node of its own, whose values the same op has made.
-                if let Some(made) = node.and_then(|node| context.locator.maker(node))
-                    && let Some(node) = result.own_node()
-                {
-                    context.locator.made(node, made);
-                }
-            }
-            tensors.insert(recorded.id, result);
-        }
-        calls.push(seen);
-        *at += 1;
-    }
-    let loss = tensors.remove(&step.loss).ok_or(ReplayError::Loss)?;
-    // The other tensors of a program are dropped by now, or stay; a backward pass does not ask.
-    let dtype = loss.exact_dtype();
-    let root: FloatTensor<Autodiff<B>> = loss.read(dtype, Reader::Cut);
-    let values = root.primitive.clone();
-    let scaled = match step.scale.filter(|_| all_in.is_none()) {
-        Some(scale) => times::<Autodiff<B>>(root, scale),
-        None => root,
-    };
-    let grads = Autodiff::<B>::backward(scaled);
-    let cause = context.locator.end_of_step(|| is_finite::<B>(&values));
-    let gradient = |leaf: FloatTensor<Autodiff<B>>| leaf.grad(&grads).map(values_of::<B>);
-    Ok(Form {
-        calls,
-        received: received.iter().map(Received::range).collect(),
-        gradients: leaves.into_iter().map(|leaf| gradient(leaf?)).collect(),
-        cause: cause.map(|cause| (*cause).clone()),
-    })
 }
 
-/// The range of the gradient of a result, once the backward pass has reached it.
-#[derive(Default)]
-struct Received(Arc<Mutex<Option<Range>>>);
-
-impl Received {
-    fn probe<B: Trainable>(&self) -> Probe<B> {
-        let range = self.0.clone();
-        Arc::new(move |gradient| *range.lock() = Some(values_of::<B>(gradient.clone()).range))
+impl<V: Send + 'static> Received<V> {
+    fn probe<B: Trainable>(&self, look: fn(FloatTensor<B>) -> V) -> Probe<B> {
+        let received = self.0.clone();
+        Arc::new(move |gradient| *received.lock() = Some(look(gradient.clone())))
     }
 
-    fn range(&self) -> Option<Range> {
-        *self.0.lock()
+    fn take(&self) -> Option<V> {
+        self.0.lock().take()
     }
 }
 
 /// The configuration under which a form runs: that of the step, or one that lowers nothing.
-fn config(step: &Step, all_in: Option<Precision>) -> Result<Config, SetupError> {
+pub(super) fn config(
+    step: &Step,
+    all_in: Option<Precision>,
+    locate: Locate,
+) -> Result<Config, SetupError> {
     let mut config = Config::from_toml(&step.config, Path::new("amp.toml"))?;
     if all_in.is_some() {
         config.preset = Preset::O1;
         config.compute = Compute::F32;
         config.loss_scale.mode = LossScaleMode::Off;
     }
-    config.overflow.locate = Locate::Always;
-    config.overflow.replay.clear();
+    config.overflow.locate = locate;
+    config.replay = ReplayConfig::default();
     Ok(config)
 }
 
@@ -231,6 +302,16 @@ fn made<B: Trainable>(
         Some(dtype) => precision::cast::<B>(values, dtype),
         None => values,
     };
+    made_of(outside, values, all_in, context)
+}
+
+/// Makes a tensor from outside of values.
+pub(super) fn made_of<B: Trainable>(
+    outside: &Outside,
+    values: FloatTensor<B>,
+    all_in: Option<Precision>,
+    context: &'static Context<B>,
+) -> AmpTensor<B, Tape> {
     let mut tensor = AmpTensor::<B, Tape>::new(Autodiff::<B>::from_inner(values), context);
     tensor.facts_mut().logical = all_in.unwrap_or(outside.logical);
     let origin = || {
@@ -254,7 +335,7 @@ fn made<B: Trainable>(
 }
 
 /// Runs a call again.
-fn again<B: Trainable>(
+pub(super) fn again<B: Trainable>(
     call: &Call,
     at: usize,
     step: &Step,

@@ -1,6 +1,6 @@
 //! A look, now and then, at how much of the gradients F16 flushes to zero.
 
-use burn_amp_core::Precision;
+use burn_amp_core::{LossScaling, Precision};
 use burn_amp_kernels::{
     AmpBackend,
     flushed::{Flushed, Look},
@@ -15,6 +15,9 @@ const EVERY: u64 = 1024;
 /// The first pass that is looked at. The search for the first loss scale is over by then.
 const FIRST: u64 = 128;
 
+/// The first pass that is looked at if the loss scale does not move: nothing will lift the gradients.
+const FIRST_OF_FIXED: u64 = 8;
+
 /// The share of a gradient that is worth a warning.
 ///
 /// A tenth of normally distributed elements is flushed when their standard deviation is four times the least number of
@@ -28,8 +31,17 @@ impl Looked {
     /// Begins with the backward pass that the context has counted last.
     pub(super) fn at<B: AmpBackend>(context: &'static Context<B>) -> Self {
         let pass = context.leaves.passes();
-        let is_due = pass % EVERY == FIRST && context.policy.compute() == Precision::F16;
-        Self(is_due.then(|| (Look::begin(), context.scaling().host.progress().scale())))
+        let rule = context.loss_scaling();
+        let is_fixed = !matches!(rule, LossScaling::Dynamic(_));
+        let is_turn = pass % EVERY == FIRST || is_fixed && pass == FIRST_OF_FIXED;
+        let is_due = is_turn && context.policy.compute() == Precision::F16;
+        let scale = || match rule {
+            LossScaling::NoScale => 1.0,
+            LossScaling::Static(_) | LossScaling::Dynamic(_) => {
+                context.scaling().host.progress().scale()
+            }
+        };
+        Self(is_due.then(|| (Look::begin(), scale())))
     }
 }
 

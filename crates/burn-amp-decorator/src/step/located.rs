@@ -18,7 +18,7 @@ use crate::{
     warn::Warning,
 };
 
-/// A step that is searched, before its backward pass.
+/// A step that is searched for an overflow, or recorded, before its backward pass.
 pub(super) struct SearchedStep<B: AmpBackend> {
     loss: FloatTensor<B>,
     /// The number of the loss among the tensors of the step, if the step is recorded.
@@ -26,23 +26,22 @@ pub(super) struct SearchedStep<B: AmpBackend> {
     recording: Option<StepRecording<B>>,
 }
 
-/// Ends the forward pass, and returns its loss if the step is searched.
+/// Ends the forward pass, and returns its loss if the step is searched or recorded.
 pub(super) fn loss<B: AmpBackend>(
     context: &Context<B>,
     root: &FloatTensor<B>,
     id: u64,
 ) -> Option<SearchedStep<B>> {
-    context.locator.is_on().then(|| SearchedStep {
+    let is_recorded = context.is_recording();
+    (is_recorded || context.locator.is_on()).then(|| SearchedStep {
         loss: root.clone(),
         id,
-        recording: context
-            .recorder
-            .is_on()
-            .then(|| context.recorder.end_of_step()),
+        recording: is_recorded.then(|| context.recorder.end_of_step()),
     })
 }
 
-/// Ends the search in this step, and returns what it found. Incurs a device-to-host read if the step was searched.
+/// Ends the step: returns the origin of an overflow, if one was searched, and writes the step to a file, if it is to be.
+/// Incurs a device-to-host read if the step was searched.
 ///
 /// `grads` is what Burn's backward pass left, of the loss times `scale`.
 pub(super) fn end_of_step<B: AmpBackend>(
@@ -51,29 +50,39 @@ pub(super) fn end_of_step<B: AmpBackend>(
     scale: impl FnOnce() -> Option<f32>,
     grads: &Gradients,
 ) -> Option<Arc<Cause>> {
-    let SearchedStep {
+    let Some(SearchedStep {
         loss,
         id,
         recording,
-    } = searched?;
-    let cause = context.locator.end_of_step(|| is_finite::<B>(&loss))?;
-    if let Some(recording) = recording
-        && context.recorder.replaces(cause.what != NotFinite::Operand)
-    {
+    }) = searched
+    else {
+        context.recorder.next_step(context.leaves.passes());
+        return None;
+    };
+    let cause = context.locator.end_of_step(|| is_finite::<B>(&loss));
+    let is_origin = |cause: &Arc<Cause>| cause.what != NotFinite::Operand;
+    let file = context.recorder.asked_file().or_else(|| {
+        let cause = cause.as_ref().filter(|_| recording.is_some())?;
+        let replaces = context.recorder.replaces(is_origin(cause));
+        replaces.then(|| context.recorder.file())
+    });
+    context.recorder.next_step(context.leaves.passes());
+    if let (Some(recording), Some(file)) = (recording, file) {
         let step = Step {
             burn_amp: env!("CARGO_PKG_VERSION").into(),
             backend: B::name(&device_of::<B>(&loss)),
             config: context.effective().to_string(),
             scale: scale(),
-            cause: cause.as_ref().clone(),
+            cause: cause.as_deref().cloned(),
             outside: Vec::new(),
             calls: Vec::new(),
             loss: id,
+            tensors: Vec::new(),
             data: Vec::new(),
         };
-        recorded::write(context, step, recording, grads);
+        recorded::write(context, &file, step, recording, grads);
     }
-    Some(cause)
+    cause
 }
 
 /// Says what was found in a step that nothing will report, because it is not skipped.

@@ -1,4 +1,6 @@
-//! Writes a step that overflowed to a file, for `burn-amp replay`.
+//! Writes a step to a file, for `burn-amp replay`.
+
+use std::path::Path;
 
 use burn_amp_core::{
     Precision,
@@ -16,19 +18,17 @@ use crate::{
     warn::{Warning, say},
 };
 
-/// Reads the values of a recorded `step`, of which the rest is known, to the host, and writes it to the file that the
-/// configuration names. `grads` is what Burn's backward pass left.
+/// Reads the values of a recorded `step`, of which the rest is known, to the host, and writes it to `file`. `grads` is what
+/// Burn's backward pass left.
 pub(super) fn write<B: AmpBackend>(
     context: &Context<B>,
+    file: &Path,
     step: Step,
     recording: StepRecording<B>,
     grads: &Gradients,
 ) {
     static UNWRITTEN: Warning = Warning::new("a-step-that-cannot-be-written");
 
-    let Some(file) = &context.recorder.file else {
-        return;
-    };
     let StepRecording {
         calls,
         outside,
@@ -66,17 +66,21 @@ pub(super) fn write<B: AmpBackend>(
         ..step
     };
     step.reduce();
+    if !context.recorder.writes_values() {
+        step.data.clear();
+    }
+    let what = match step.cause {
+        Some(_) => "a step that overflowed",
+        None => "a step",
+    };
     match step.write(file) {
         Ok(()) => say(&format!(
-            "a step that overflowed is in {0}; `burn-amp replay {0}` runs it again",
+            "{what} is in {0}; `burn-amp replay {0}` runs it again",
             file.display()
         )),
-        Err(error) => UNWRITTEN.give(|| {
-            format!(
-                "a step that overflowed cannot be written to {}, which `overflow.replay` names: {error}",
-                file.display()
-            )
-        }),
+        Err(error) => {
+            UNWRITTEN.give(|| format!("{what} cannot be written to {}: {error}", file.display()))
+        }
     }
 }
 

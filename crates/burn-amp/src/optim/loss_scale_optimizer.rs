@@ -10,7 +10,7 @@ use burn_amp_core::NormGuard;
 use super::{
     Clipping, GradientNorm, LossScaleOptimizerRecord, MasterModel, clip::clip,
     effective_batch::EffectiveBatch, gradients::join_graphs, list, merge::merged,
-    outliers::Outliers,
+    outliers::Outliers, rate::Rate,
 };
 use crate::names::Names;
 use burn_amp_decorator::{Amped, Context, Trains, full_precision};
@@ -51,6 +51,7 @@ pub struct LossScaleOptimizer<O> {
     batch: EffectiveBatch,
     outliers: Outliers,
     names: Names,
+    rate: Rate,
 }
 
 impl<O> LossScaleOptimizer<O> {
@@ -64,6 +65,7 @@ impl<O> LossScaleOptimizer<O> {
             batch: EffectiveBatch::begin(),
             outliers: Outliers::default(),
             names: Names::default(),
+            rate: Rate::default(),
         }
     }
 
@@ -180,10 +182,12 @@ impl<O: Optimizer<M, B>, M: AutodiffModule<B>, B: Amped + Trains> Optimizer<M, B
 
     fn step(&mut self, lr: LearningRate, module: M, mut grads: GradientsParams) -> M {
         self.name_first(&module);
-        let module = match self.prepare::<B, M>(&mut grads, &module) {
+        let is_made = self.prepare::<B, M>(&mut grads, &module);
+        let module = match is_made {
             true => full_precision(|| self.inner.step(lr, module, grads)),
             false => module,
         };
+        self.rate.stepped(lr, is_made);
         self.name(&module);
         join_graphs::<B, M>(&module);
         module

@@ -26,6 +26,7 @@ mod master_state;
 mod master_weights;
 mod merge;
 mod outliers;
+mod rate;
 mod record;
 mod rule;
 mod scheduler;

@@ -25,7 +25,7 @@ policy!(
         it.loss_scale.mode = LossScaleMode::Static;
         it.loss_scale.rule.init = 2f32.powi(60);
         it.overflow.locate = Locate::Always;
-        it.overflow.replay = file().display().to_string();
+        it.replay.output = file().display().to_string();
     })
 );
 
@@ -57,7 +57,8 @@ impl Visitor for Replayed {
         let is_right = same.is_all()
             && same.of_results > 0
             && same.of_gradients > 0
-            && form.cause.as_ref().map(ToString::to_string) == Some(step.cause.to_string())
+            && form.cause.as_ref().map(ToString::to_string)
+                == step.cause.as_ref().map(ToString::to_string)
             && step.outside.iter().all(|outside| !outside.is_cut)
             && is_finite(&replayed.f32)
             && is_finite(&replayed.f64);

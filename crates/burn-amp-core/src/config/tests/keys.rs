@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The row of a key names its field and its path, the struct has the field, and the code that uses it reads the field.
-/// In this folder the structs are in `mod.rs`, `gradients.rs`, `loss_scale.rs`, `overflow.rs` and `report.rs`, and `check.rs` uses some keys.
+/// In this folder the structs are in `mod.rs`, `gradients.rs`, `loss_scale.rs`, `overflow.rs`, `health.rs`, `replay.rs` and `report.rs`, and `check.rs` uses some keys.
 #[test]
 fn no_other_file_of_this_folder_uses_a_field_or_names_a_key() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config");
@@ -24,6 +24,8 @@ fn no_other_file_of_this_folder_uses_a_field_or_names_a_key() {
                 "gradients.rs",
                 "loss_scale.rs",
                 "overflow.rs",
+                "health.rs",
+                "replay.rs",
                 "report.rs",
                 "check.rs",
             ]

@@ -2,8 +2,9 @@ use std::path::Path;
 
 use super::message;
 use crate::{
-    Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, LossScaleConfig,
-    LossScaleMode, Op, OverflowConfig, ParamPattern, Preset, ReportConfig, overflow::Locate,
+    Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig,
+    LossScaleConfig, LossScaleMode, Op, OverflowConfig, ParamPattern, Preset, ReplayConfig,
+    ReportConfig, overflow::Locate,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -41,7 +42,10 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_LOSS_SCALE_MAX_SKIPS", "5"),
         ("BURN_AMP_GRADIENTS_MAX_NORM_RATIO", "8"),
         ("BURN_AMP_OVERFLOW_LOCATE", "on_skip"),
-        ("BURN_AMP_OVERFLOW_REPLAY", "step.safetensors"),
+        ("BURN_AMP_HEALTH_EVERY", "20"),
+        ("BURN_AMP_REPLAY_OUTPUT", "step.safetensors"),
+        ("BURN_AMP_REPLAY_STEP", "5"),
+        ("BURN_AMP_REPLAY_WITH_VALUES", "false"),
         ("BURN_AMP_REPORT_STEPS", "10"),
         ("BURN_AMP_REPORT_OUTPUT", "runs/1"),
         ("BURN_AMP_REPORT_SAMPLES", "true"),
@@ -74,8 +78,13 @@ fn each_key_has_a_variable() {
         gradients: GradientsConfig { max_norm_ratio: 8 },
         overflow: OverflowConfig {
             locate: Locate::OnSkip,
-            replay: "step.safetensors".into(),
         },
+        replay: ReplayConfig {
+            output: "step.safetensors".into(),
+            step: 5,
+            with_values: false,
+        },
+        health: HealthConfig { every: 20 },
         report: ReportConfig {
             steps: 10,
             output: "runs/1".into(),
@@ -88,13 +97,14 @@ fn each_key_has_a_variable() {
 #[test]
 fn unknown_variables() {
     let allowed = "allowed: BURN_AMP_COMPUTE, BURN_AMP_CONFIG, \
-                   BURN_AMP_GRADIENTS_MAX_NORM_RATIO, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
+                   BURN_AMP_GRADIENTS_MAX_NORM_RATIO, BURN_AMP_HEALTH_EVERY, BURN_AMP_LOSS_SCALE_BACKOFF_FACTOR, \
                    BURN_AMP_LOSS_SCALE_GROWTH_FACTOR, BURN_AMP_LOSS_SCALE_GROWTH_INTERVAL, \
                    BURN_AMP_LOSS_SCALE_HYSTERESIS, BURN_AMP_LOSS_SCALE_INIT, BURN_AMP_LOSS_SCALE_MAX, \
                    BURN_AMP_LOSS_SCALE_MAX_SKIPS, \
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
-                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_OVERFLOW_REPLAY, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS";
+                   BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, \
+                   BURN_AMP_REPLAY_OUTPUT, BURN_AMP_REPLAY_STEP, BURN_AMP_REPLAY_WITH_VALUES, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS";
     refused(
         "BURN_AMP_PREST",
         "o1",

@@ -8,7 +8,7 @@ fn a_step_that_shows_an_origin_is_not_replaced_by_one_that_does_not() {
     let pass = |value: f32, factor: f32| {
         let w = full::<Poisoned>(value).require_grad();
         (w.clone().matmul(w) * factor).sum().backward();
-        Step::read(&file).unwrap().cause
+        Step::read(&file).unwrap().cause.unwrap()
     };
     assert_eq!(pass(f32::NAN, 1.0).what, NotFinite::Operand);
     assert_eq!(pass(300.0, 1.0).what, NotFinite::Result);
@@ -44,12 +44,12 @@ fn a_file_that_is_cut_off_or_of_something_else_is_an_error() {
         Step::read(&file).unwrap_err()
     };
     let error = other(
-        "burn_amp_step_version\":\"1\"",
+        "burn_amp_step_version\":\"2\"",
         "burn_amp_step_version\":\"9\"",
     );
     assert_eq!(
         error.to_string(),
-        "a step of version 9, but this burn-amp reads version 1"
+        "a step of version 9, but this burn-amp reads version 2"
     );
     let error = other("burn_amp_step_version", "burn_amp_step_missing");
     assert!(matches!(error, ReadError::NoStep), "{error}");
@@ -79,12 +79,19 @@ fn the_step_after_a_skipped_one_is_written_before_the_panic_that_ends_the_run() 
 }
 
 #[test]
-fn without_a_search_no_step_can_be_written() {
+fn a_file_needs_a_step_and_a_step_needs_a_file() {
     let mut config = Config::default();
-    config.overflow.replay = "step.safetensors".into();
+    config.replay.output = "step.safetensors".into();
     assert_eq!(
         config.validate().unwrap_err().to_string(),
-        "code: overflow.replay: expected overflow.locate on_skip or always with overflow.replay, found \
-         overflow.locate off"
+        "code: replay.output: expected replay.step of 1 or more, or overflow.locate on_skip or always, with \
+         replay.output, found replay.step 0 and overflow.locate off"
+    );
+    config.replay.step = 3;
+    assert!(config.validate().is_ok());
+    config.replay.output = String::new();
+    assert_eq!(
+        config.validate().unwrap_err().to_string(),
+        "code: replay.step: expected replay.output with replay.step, found no replay.output"
     );
 }

@@ -47,7 +47,7 @@ policy!(
         it.loss_scale.mode = LossScaleMode::Static;
         it.loss_scale.rule.init = 16.0;
         it.overflow.locate = Locate::Always;
-        it.overflow.replay = file().display().to_string();
+        it.replay.output = file().display().to_string();
     })
 );
 

@@ -1,0 +1,114 @@
+//! A step of the optimizer that is looked at: what the gradients are like, and which updates rounding swallows.
+
+use burn_amp_core::{
+    Precision,
+    health::{Counts, Look, ParameterHealth, Updates},
+};
+use burn_amp_kernels::{
+    AmpBackend,
+    optimizer::{ListedOf, Place, SteppedOf, weights, widened},
+};
+use burn_backend::{TensorMetadata, tensor::FloatTensor};
+
+use super::Parameter;
+use crate::{param_name::ParamName, policy::Context, precision, tensor::Factors};
+
+/// A step that is looked at.
+pub(super) struct Looked<B: AmpBackend> {
+    context: &'static Context<B>,
+    look: Look,
+    /// The parameters, by their places in the step.
+    before: Vec<Before<B>>,
+}
+
+/// A parameter before its step.
+struct Before<B: AmpBackend> {
+    at: usize,
+    name: Option<ParamName>,
+    stored: Precision,
+    gradient: FloatTensor<B>,
+    /// The master, or the parameter if it is its own, in F32.
+    weights: FloatTensor<B>,
+}
+
+impl<B: AmpBackend> Looked<B> {
+    /// Begins to look at a step of parameters, if the configuration of their device asks for it.
+    pub(super) fn begin(parameters: &[Parameter<B>]) -> Option<Self> {
+        let context = parameters.first()?.tensor.context;
+        let step = context.health.begins()?;
+        let scale = || context.scaling().host.progress().scale();
+        Some(Self {
+            context,
+            look: Look {
+                step,
+                scale: context.scales_losses().then(scale),
+                clip: None,
+                parameters: Vec::new(),
+            },
+            before: Vec::new(),
+        })
+    }
+
+    /// Sees a parameter that is about to step. Incurs a device-to-host read of a factor of clipping.
+    pub(super) fn before(
+        &mut self,
+        at: usize,
+        name: Option<ParamName>,
+        listed: &ListedOf<B>,
+        factors: &Factors<B>,
+    ) {
+        if let (Some(clip), None) = (&factors.clip, self.look.clip) {
+            let clip = precision::read::<B>(clip.as_ref().clone());
+            self.look.clip = clip.iter::<f64>().next();
+        }
+        self.before.push(Before {
+            at,
+            name,
+            stored: precision::of(&listed.parameter),
+            gradient: listed.gradient.clone(),
+            weights: weights::<B>(listed.master.clone(), listed.parameter.clone()),
+        });
+    }
+
+    /// Sees a parameter that has stepped. Incurs device-to-host reads of the gradient, the first moment, and the weights before
+    /// and after the step.
+    pub(super) fn after(&mut self, at: usize, stepped: &SteppedOf<B>) {
+        let Some(found) = self.before.iter().position(|before| before.at == at) else {
+            return;
+        };
+        let before = self.before.swap_remove(found);
+        let read = |tensor| {
+            precision::read::<B>(tensor)
+                .iter::<f64>()
+                .collect::<Vec<_>>()
+        };
+        let (shape, wide) = (before.weights.shape(), before.weights.dtype());
+        let after = weights::<B>(stepped.master.clone(), stepped.parameter.clone());
+        let [old, new, gradient] = [before.weights, after, before.gradient].map(read);
+        let moment = stepped.moments.first().cloned();
+        let moment = moment.map(|moment| read(widened::<B>(moment, shape, wide, Place::at(0))));
+        let is_due = |at: usize| {
+            let moves = moment.as_ref().is_some_and(|moment| moment[at] != 0.0);
+            moves || gradient[at] != 0.0
+        };
+        let compute = self.context.policy.compute();
+        let counts = Counts::of(gradient.iter().copied(), compute);
+        let update = match counts.not_finite {
+            0 => Updates::of((0..old.len()).map(|at| (old[at], new[at], is_due(at)))),
+            // The device has left everything as it was.
+            _ => Updates::default(),
+        };
+        let name = before.name.and_then(|name| name.get().map(str::to_owned));
+        self.look.parameters.push(ParameterHealth {
+            name: name.unwrap_or_else(|| format!("#{at}")),
+            stored: before.stored,
+            gradient: counts,
+            update,
+        });
+    }
+
+    /// Ends the look.
+    pub(super) fn end(self) {
+        self.context.health.add(self.look);
+    }
+}
