@@ -28,6 +28,8 @@
 //! | train on several devices | [`ranks`] |
 //! | watch the loss scale in burn-train's dashboard | `metric` (feature `train`) |
 //! | see what ran in which precision, where and why | [`diagnose`] |
+//! | write a step to a file, run it again, compare it with another backend | [`replay`] |
+//! | compare the bits of a run with a file, in a test | [`golden`] |
 //! | count casts | [`observe`] |
 //! | write custom ops, your own backend, or code that is generic over backends | [`AmpBackend`], [`Amp::custom_op`], [`extend`] |
 //!
@@ -59,6 +61,7 @@
 #[cfg(feature = "collective")]
 mod collective;
 mod convert;
+pub mod golden;
 mod gradients;
 pub mod memory;
 #[cfg(feature = "train")]

@@ -9,6 +9,7 @@
 //! * [`training`]: each model in each precision
 //! * [`twins`]: the same loss as PyTorch's from the same weights
 
+mod bits;
 mod compared;
 mod overflows;
 mod parameters;
