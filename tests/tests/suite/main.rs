@@ -43,6 +43,9 @@ mod backward_pass;
 mod concatenation;
 mod custom_op;
 mod cuts;
+// Those of the kernels of a backend; Fusion has others.
+#[cfg(all(feature = "cubecl", not(feature = "fusion")))]
+mod defects;
 mod diagnosed;
 mod effective_batch;
 mod filled;

@@ -177,6 +177,53 @@ fn micro_batches_of_a_parameter_in_half_precision_are_summed_in_f32() {
     under_each!(sums, O2F16, O2Bf16);
 }
 
+/// The sum of many micro-batches is that in F64 but for the roundings of F32.
+#[test]
+fn a_thousand_micro_batches_are_summed_in_f32() {
+    const MICRO_BATCHES: usize = 1024;
+
+    fn config(preset: Preset) -> Config {
+        changed(scaling(Compute::F16, LossScaleMode::Static), |it| {
+            it.preset = preset;
+            it.loss_scale.rule.init = 64.0;
+        })
+    }
+    policy!(OfO1, config(Preset::O1));
+    policy!(OfO2, config(Preset::O2));
+    policy!(OfO3, config(Preset::O3));
+    fn sums() {
+        let linear: Linear<B> = cast_params(LinearConfig::new(8, 4).init(&here()));
+        let mut sum = GradientsAccumulator::new();
+        let mut exact = vec![[0.0; 2]; 32];
+        for at in 0..MICRO_BATCHES {
+            let value = |i: usize| ((at * 16 + i) * 37 % 101) as f32 / 101.0 - 0.5;
+            let x = TensorData::new((0..16).map(value).collect(), [2, 8]);
+            let x = Tensor::<B, 2>::from_data(x, &here());
+            let grads = linear.forward(x).square().mean().backward();
+            let grads = GradientsParams::from_grads(grads, &linear);
+            let gradient = grads
+                .get::<burn_amp_tests::Amp, 2>(linear.weight.id)
+                .unwrap();
+            for ([sum, size], x) in exact.iter_mut().zip(gradient.into_data().iter::<f64>()) {
+                *sum += x;
+                *size += x.abs();
+            }
+            sum.accumulate(&linear, grads);
+        }
+        let sum = sum.grads();
+        let sum = sum.get::<burn_amp_tests::Amp, 2>(linear.weight.id).unwrap();
+        assert_eq!(sum.dtype(), DType::F32);
+        for (found, [exact, size]) in sum.into_data().iter::<f64>().zip(exact) {
+            // Each of the sums is rounded, and none is larger than the terms together.
+            let bound = MICRO_BATCHES as f64 * f64::from(f32::EPSILON) / 2.0 * size;
+            assert!((found - exact).abs() <= bound, "{found} {exact}");
+            // In F16 it would be further off.
+            assert!(bound < 0.1 * size);
+        }
+    }
+    under_each!(sums, OfO1, OfO2, OfO3);
+}
+
 policy!(Off, changed(Config::default(), |it| it.preset = Preset::O0));
 
 /// The gradients of an element in F16 that is read many times.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, sections::sections, text};
+use super::{Report, health, sections::sections, text};
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -12,7 +12,12 @@ ul { padding-left: 1.2rem; } .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .8rem .25rem 0; text-align: left; white-space: nowrap; }
 th { font-weight: 600; } tr:hover td { background: var(--soft); } .number { text-align: right; }
-td:first-child { font-family: ui-monospace, monospace; }";
+td:first-child { font-family: ui-monospace, monospace; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem; }
+figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; } svg { width: 100%; display: block; }
+.frame, polyline { fill: none; stroke-width: 1.5; vector-effect: non-scaling-stroke; } .frame { stroke: var(--line); }
+polyline.lost { stroke: #d1495b; } polyline.zero { stroke: #3d7ea6; } polyline.ends { stroke: #c98a1b; }
+span.lost { color: #d1495b; } span.zero { color: #3d7ea6; } span.ends { color: #c98a1b; }";
 
 pub(super) fn page(report: &Report) -> String {
     let title = escaped(&text::title(report));
@@ -46,6 +51,7 @@ pub(super) fn page(report: &Report) -> String {
         }
         page.push_str("</table>\n</div>\n");
     }
+    page.push_str(&health::pictures(report, escaped));
     page.push_str("</body>\n</html>\n");
     page
 }

@@ -7,13 +7,14 @@
 //! * `advice`: what it says to change
 //! * `sections`: its tables
 //! * `text`: what a terminal shows
-//! * `html`: a page for a browser
+//! * `html`: a page for a browser; `health`: the pictures in it
 //! * `snapshot`: sorted lines for a test
 //! * `compare`: what differs between two reports
 
 mod advice;
 mod calls;
 mod compare;
+mod health;
 mod html;
 mod sections;
 mod snapshot;
@@ -27,7 +28,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Precision;
+use crate::{Precision, health::Look};
 
 pub use advice::{Advice, Lint};
 pub use calls::{Calls, Casting, Sample, Why};
@@ -72,6 +73,9 @@ pub struct Report {
     /// The tensors that graphs kept for their backward passes; `None` if the backend cannot tell.
     #[serde(default)]
     pub kept: Option<Vec<Kept>>,
+    /// The steps of optimizers that were looked at meanwhile.
+    #[serde(default)]
+    pub health: Vec<Look>,
 }
 
 /// Tensors that an op made and that were still in use when a backward pass began: the graph kept them, or the program
@@ -135,6 +139,7 @@ impl Report {
             steps: 0,
             calls: Vec::new(),
             kept: None,
+            health: Vec::new(),
         }
     }
 

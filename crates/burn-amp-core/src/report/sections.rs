@@ -1,7 +1,9 @@
 //! The tables of a report.
 
 use super::{
-    Report, Why, place,
+    Report, Why,
+    health::series,
+    place,
     units::{bytes, flops, number, percent, share},
 };
 use crate::Precision;
@@ -57,6 +59,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         casts(report),
         lost(report),
         idle(report),
+        health(report),
         ops(
             report,
             "Ops of the optimizer",
@@ -201,6 +204,32 @@ fn lost(report: &Report) -> Section {
         "Values lost in casts",
         "Of a sample: those beyond the range of the dtype, which are inf, and those below it, which are 0.",
         "for | at | cast | >sampled | >overflow | >become 0",
+        rows,
+    )
+}
+
+fn health(report: &Report) -> Section {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let series = series(&report.health).into_iter().take(SHOWN);
+    let rows = series.filter_map(|(name, steps)| {
+        let (step, shares) = steps.last()?;
+        let mut row = vec![name.to_owned(), step.to_string()];
+        row.extend(
+            [
+                shares.lost,
+                shares.zero,
+                shares.subnormal,
+                shares.near_limit,
+            ]
+            .map(percent),
+        );
+        Some(row)
+    });
+    Section::new(
+        "Health of parameters",
+        "At the last step that was looked at: updates that rounding swallowed, and elements of the gradient that are 0, have \
+         lost bits below the smallest normal number of the compute dtype, or are within a factor 4 of its largest.",
+        "parameter | >step | >lost | >zero | >subnormal | >near limit",
         rows,
     )
 }

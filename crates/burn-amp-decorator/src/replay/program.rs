@@ -216,11 +216,16 @@ impl Program<'_> {
                  data.iter::<f64>().collect()\n\
              }}\n\
              \n\
-             pub fn main() {{\n    \
+             /// The elements that differ, with their values on both backends.\n\
+             pub fn different() -> Vec<(usize, f64, f64)> {{\n    \
                  let found = run::<{subject}>(&Default::default());\n    \
                  let expected = run::<{reference}>(&Default::default());\n    \
-                 let pairs = found.iter().zip(&expected).enumerate();\n    \
-                 for (at, (found, expected)) in pairs.filter(|(_, (x, y))| x != y).take(10) {{\n        \
+                 let pairs = found.into_iter().zip(expected).enumerate();\n    \
+                 pairs.map(|(at, (x, y))| (at, x, y)).filter(|(_, x, y)| x != y).collect()\n\
+             }}\n\
+             \n\
+             pub fn main() {{\n    \
+                 for (at, found, expected) in different().into_iter().take(10) {{\n        \
                      println!(\"element {{at}}: {{found}}, not {{expected}}\");\n    \
                  }}\n\
              }}\n"
@@ -340,5 +345,10 @@ fn listed<T>(
     count: usize,
 ) -> Option<String> {
     let values: Vec<_> = values.map(write).collect();
-    (count <= MOST_VALUES).then(|| format!("vec![{}]", values.join(", ")))
+    match values.first() {
+        Some(first) if count > 4 && values.iter().all(|value| value == first) => {
+            Some(format!("vec![{first}; {count}]"))
+        }
+        _ => (count <= MOST_VALUES).then(|| format!("vec![{}]", values.join(", "))),
+    }
 }

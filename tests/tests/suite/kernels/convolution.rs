@@ -291,7 +291,8 @@ fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
     for dtype in rows::dtypes() {
         for (number, case) in cases().iter().enumerate() {
             let is_spaced = (0..2).any(|at| case.stride[at] > case.reach(at));
-            if case.groups == 1 && !is_spaced {
+            // Burn's own kernels compute the others, and split ones are large.
+            if case.groups == 1 && (!is_spaced || case.has_kernel()) {
                 continue;
             }
             let [images, weight, grad, bias] = [

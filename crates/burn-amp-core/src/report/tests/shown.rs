@@ -1,6 +1,7 @@
 //! What a report shows: tables, the page, advice.
 
 use super::*;
+use crate::health::{Counts, Look, ParameterHealth, Updates};
 
 #[test]
 fn dimensions_that_are_no_multiple_of_8_are_idle() {
@@ -96,4 +97,46 @@ fn advice_is_given_once_for_each_place_and_pattern() {
             .contains("\nAdvice\n  The loss of an F16 model is not scaled")
     );
     assert!(unscaled.to_html().contains("<h2>Advice</h2>"));
+}
+
+/// A look at a step in which so many of the updates of `up` were lost.
+fn look(step: u64, lost: u64) -> Look {
+    let parameter = |name: &str, lost| ParameterHealth {
+        name: name.into(),
+        stored: Precision::BF16,
+        gradient: Counts {
+            elements: 200,
+            zero: 50,
+            subnormal: 1,
+            ..Counts::default()
+        },
+        update: Updates { due: 100, lost },
+    };
+    Look {
+        step,
+        scale: None,
+        clip: None,
+        parameters: vec![parameter("head", 0), parameter("<up>", lost)],
+    }
+}
+
+#[test]
+fn the_health_of_a_run_is_a_table_and_pictures_of_the_worst_first() {
+    let mut report = report();
+    report.health = vec![look(10, 0), look(20, 40), look(30, 90)];
+    let text = report.to_text();
+    assert!(
+        text.contains("<up>         30  90.0 %  25.0 %      0.5 %       0.0 %"),
+        "{text}"
+    );
+    let page = report.to_html();
+    let [worst, other] =
+        ["&lt;up&gt;<br>90 % lost, 25 % zero", "head<br>0 % lost"].map(|part| page.find(part));
+    assert!(worst.is_some() && worst < other, "{page}");
+    // From the first step to the last, and from 0 % at the bottom to 90 %.
+    assert!(
+        page.contains("points=\"0.0,56.0 110.0,33.6 220.0,5.6\""),
+        "{page}"
+    );
+    assert_eq!(Report::from_json(&report.to_json()).unwrap(), report);
 }

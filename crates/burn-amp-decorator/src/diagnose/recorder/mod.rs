@@ -4,7 +4,10 @@ mod sums;
 
 use std::{fmt, sync::Arc};
 
-use burn_amp_core::report::{PrecisionSnapshot, Report};
+use burn_amp_core::{
+    health::Look,
+    report::{PrecisionSnapshot, Report},
+};
 use burn_amp_kernels::made;
 use burn_backend::Backend;
 
@@ -133,6 +136,8 @@ pub struct Recording {
     passes: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Their number at the beginning.
     passes_before: u64,
+    /// Returns the steps of optimizers that were looked at since the beginning.
+    looks: Box<dyn Fn() -> Vec<Look> + Send + Sync>,
     /// The report, without calls and steps.
     head: Report,
     /// Whether values are sampled.
@@ -152,11 +157,16 @@ impl Recording {
         }
         made::begin();
         watchers::add(recorder.clone());
+        let last = context.health.looks().last().map_or(0, |look| look.step);
         Self {
             recorder,
             samples,
             passes: Box::new(|| context.leaves.passes()),
             passes_before: context.leaves.passes(),
+            looks: Box::new(move || {
+                let looks = context.health.looks().into_iter();
+                looks.filter(|look| look.step > last).collect()
+            }),
             head: Report {
                 scales_loss: context.scales_losses(),
                 ..Report::new(
@@ -184,6 +194,7 @@ impl Recording {
                 None if self.steps() == 0 => Some(Vec::new()),
                 kept => kept,
             },
+            health: (self.looks)(),
             ..self.head.clone()
         };
         report.sort();
