@@ -30,4 +30,5 @@ pages! {
     overflow = "book/src/overflow.md",
     precision = "book/src/precision.md",
     pytorch = "book/src/pytorch.md",
+    replay = "book/src/replay.md",
 }

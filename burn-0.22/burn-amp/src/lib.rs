@@ -37,9 +37,9 @@ use scaling::{LossScale, OwnLossScale};
 /// The configuration: the contents of `amp.toml` as types.
 pub mod config {
     pub use burn_amp_core::{
-        Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, Key,
+        Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig, Key,
         LossScaleConfig, LossScaleMode, LossScaling, Op, OverflowConfig, ParamPattern, Place,
-        Precision, Preset, ReportConfig, Source, overflow::Locate,
+        Precision, Preset, ReplayConfig, ReportConfig, Source, overflow::Locate,
     };
     pub use burn_amp_decorator::{InForceBy, SetupError};
 }

@@ -21,14 +21,14 @@ pub struct Comparison {
     pub gradients: usize,
     /// The tensors that differ by more than their dtypes allow: results in the order of the calls, then gradients in the
     /// order of the backward pass.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<TensorDifference>,
     /// The calls that could not be compared, and why.
     pub not_compared: Vec<(usize, String)>,
 }
 
 /// A tensor that differs by more than its dtype allows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
+pub struct TensorDifference {
     /// The call that made it, or in whose backward pass it was made.
     pub call: usize,
     /// The calls that are run with it, itself included: views, and those whose results wait for their reader.
@@ -245,11 +245,11 @@ impl Beside<'_> {
         shape: Vec<usize>,
         call: usize,
         calls: Vec<usize>,
-    ) -> Difference {
+    ) -> TensorDifference {
         let allowed = self.allowed().beside(&reference);
         let far = self.distances(self.found, self.exact);
         let at = subject.at;
-        Difference {
+        TensorDifference {
             call,
             calls,
             what,
@@ -314,8 +314,8 @@ impl Comparison {
     }
 
     /// A difference in some lines.
-    fn told(&self, difference: &Difference, step: &Step) -> String {
-        let Difference {
+    fn told(&self, difference: &TensorDifference, step: &Step) -> String {
+        let TensorDifference {
             call,
             calls,
             what,

@@ -27,7 +27,7 @@ use crate::{
     report::Site,
 };
 
-pub use difference::{Beside, Compared, Comparison, Difference, Distance};
+pub use difference::{Beside, Compared, Comparison, Distance, TensorDifference};
 pub use file::{Data, Dtype, ReadError, Sketch};
 pub use files::{Change, changes};
 pub use gradients::{GradientRange, GradientRanges};

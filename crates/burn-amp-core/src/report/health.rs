@@ -86,13 +86,12 @@ pub(super) fn pictures(report: &Report, escaped: impl Fn(&str) -> String) -> Str
             SIZE.1,
             SIZE.0,
         );
-        let ends = |shares: &Shares| shares.subnormal + shares.near_limit;
-        let lines: [(&str, &dyn Fn(&Shares) -> f64); 3] = [
-            ("zero", &|shares| shares.zero),
-            ("ends", &ends),
-            ("lost", &|shares| shares.lost),
-        ];
-        for (class, share) in lines {
+        for class in ["zero", "ends", "lost"] {
+            let share = |shares: &Shares| match class {
+                "zero" => shares.zero,
+                "ends" => shares.subnormal + shares.near_limit,
+                _ => shares.lost,
+            };
             let points = steps.iter().map(|(step, shares)| (*step, share(shares)));
             let points = points_of(points, first.step, last.step);
             let _ = writeln!(page, "<polyline class=\"{class}\" points=\"{points}\"/>");

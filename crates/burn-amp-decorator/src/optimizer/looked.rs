@@ -14,7 +14,7 @@ use super::Parameter;
 use crate::{param_name::ParamName, policy::Context, precision, tensor::Factors};
 
 /// A step that is looked at.
-pub(super) struct Looked<B: AmpBackend> {
+pub(super) struct StepLook<B: AmpBackend> {
     context: &'static Context<B>,
     look: Look,
     /// The parameters, by their places in the step.
@@ -31,7 +31,7 @@ struct Before<B: AmpBackend> {
     weights: FloatTensor<B>,
 }
 
-impl<B: AmpBackend> Looked<B> {
+impl<B: AmpBackend> StepLook<B> {
     /// Begins to look at a step of parameters, if the configuration of their device asks for it.
     pub(super) fn begin(parameters: &[Parameter<B>]) -> Option<Self> {
         let context = parameters.first()?.tensor.context;

@@ -36,7 +36,7 @@ pub use masters::Masters;
 pub use moments::Moments;
 pub use state::ListState;
 
-use looked::Looked;
+use looked::StepLook;
 use prepared::Waiting;
 
 use crate::{
@@ -91,7 +91,7 @@ impl ListOptimizer {
         let mut all: Vec<Option<SteppedParameter<B>>> = Vec::new();
         all.resize_with(parameters.len(), || None);
         let mut lists: Vec<ParameterList<B>> = Vec::new();
-        let mut looked = Looked::begin(&parameters);
+        let mut looked = StepLook::begin(&parameters);
         for (at, parameter) in parameters.into_iter().enumerate() {
             let device = parameter.tensor.device();
             let shape = parameter.tensor.shape();

@@ -3,7 +3,7 @@
 use burn_amp_core::{
     Precision,
     overflow::Locate,
-    replay::{Beside, Compared, Comparison, Difference, Step},
+    replay::{Beside, Compared, Comparison, Step, TensorDifference},
 };
 use burn_amp_kernels::names::{dtype_of, shape_of};
 use burn_backend::{TensorData, tensor::Device};
@@ -107,7 +107,7 @@ pub fn compare<S: Trainable, R: Trainable>(
                 continue;
             }
         };
-        let mut looked = Looked {
+        let mut looked = UnitTensors {
             step,
             unit: &unit,
             low: Some(on_subject.policy.compute()).filter(|compute| compute.is_low()),
@@ -154,7 +154,7 @@ fn computed(ran: &Ran<TensorData>, at: usize) -> impl Iterator<Item = (usize, &T
 }
 
 /// A unit whose tensors are looked at.
-struct Looked<'a, F> {
+struct UnitTensors<'a, F> {
     step: &'a Step,
     unit: &'a Unit<'a>,
     low: Option<Precision>,
@@ -166,9 +166,13 @@ struct Looked<'a, F> {
     nudged: Vec<(f64, Computed)>,
 }
 
-impl<F: Fn(Option<Nudge>) -> Result<Computed, ReplayError>> Looked<'_, F> {
+impl<F: Fn(Option<Nudge>) -> Result<Computed, ReplayError>> UnitTensors<'_, F> {
     /// Describes a tensor if it differs by more than its dtype allows: `[found, expected, exact]`.
-    fn difference(&mut self, what: Compared, tensors: [&TensorData; 3]) -> Option<Difference> {
+    fn difference(
+        &mut self,
+        what: Compared,
+        tensors: [&TensorData; 3],
+    ) -> Option<TensorDifference> {
         let stored = precision::from_burn(dtype_of(tensors[0]));
         let shape = shape_of(tensors[0]).as_slice().to_vec();
         let [found, expected, exact] = tensors.map(|data| data.iter::<f64>().collect::<Vec<_>>());

@@ -12,9 +12,9 @@ mod unit;
 mod write;
 
 pub use burn_amp_core::replay::{
-    Argument, Call, Change, Compared, Comparison, Data, Difference, Distance, Dtype, Form,
-    GradientRange, GradientRanges, Nature, Outside, Produced, ReadError, Replayed, Same, Sketch,
-    Step, Use, Values, changes,
+    Argument, Call, Change, Compared, Comparison, Data, Distance, Dtype, Form, GradientRange,
+    GradientRanges, Nature, Outside, Produced, ReadError, Replayed, Same, Sketch, Step,
+    TensorDifference, Use, Values, changes,
 };
 
 pub use compare::{Side, compare};

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 use burn_amp_core::{
     Op, Precision,
     overflow::Locate,
-    replay::{Argument, Beside, Compared, Difference, Step, Use},
+    replay::{Argument, Beside, Compared, Step, TensorDifference, Use},
 };
 use burn_amp_kernels::names::{dtype_of, shape_of};
 use burn_backend::TensorData;
@@ -31,7 +31,7 @@ const MOST_VALUES: usize = 4096;
 pub(super) fn of<S: Trainable, R: Trainable>(
     step: &Step,
     unit: &Unit,
-    difference: &Difference,
+    difference: &TensorDifference,
     subject: &Side<S>,
     reference: &Side<R>,
 ) -> Option<String> {
@@ -82,7 +82,7 @@ fn wave(shape: &[usize]) -> TensorData {
 fn shows<S: Trainable, R: Trainable>(
     step: &Step,
     unit: &Unit,
-    difference: &Difference,
+    difference: &TensorDifference,
     dtype: Precision,
     subject: &Side<S>,
     reference: &Side<R>,
@@ -132,7 +132,11 @@ struct Program<'a> {
 }
 
 impl Program<'_> {
-    fn write(mut self, difference: &Difference, [subject, reference]: [&str; 2]) -> Option<String> {
+    fn write(
+        mut self,
+        difference: &TensorDifference,
+        [subject, reference]: [&str; 2],
+    ) -> Option<String> {
         let unit = self.unit;
         let is_backward = matches!(difference.what, Compared::Gradient(_));
         for (id, input) in &unit.inputs {

@@ -135,7 +135,7 @@ fn run<B: Trainable>(
 /// What was seen of a step that was run, as values of `V`.
 pub(super) struct Ran<V> {
     /// The float results of each call.
-    pub(super) calls: Vec<Vec<Seen<V>>>,
+    pub(super) calls: Vec<Vec<SeenResult<V>>>,
     /// The gradient that the backward pass made of the first result of each call.
     pub(super) received: Vec<Option<V>>,
     /// The gradient of each tensor from outside.
@@ -145,7 +145,7 @@ pub(super) struct Ran<V> {
 }
 
 /// What was seen of a float result.
-pub(super) struct Seen<V> {
+pub(super) struct SeenResult<V> {
     /// The values as they are stored; `None` if they wait.
     pub(super) values: Option<V>,
     /// The dtype that the program sees.
@@ -190,7 +190,7 @@ pub(super) fn ran<B: Trainable, V: Send + 'static>(
             for (place, (mut result, recorded)) in
                 results.into_iter().zip(&call.results).enumerate()
             {
-                seen.push(Seen {
+                seen.push(SeenResult {
                     values: (!result.waits()).then(|| look(result.stored_values())),
                     logical: result.logical,
                     is_tracked: result.is_tracked(),

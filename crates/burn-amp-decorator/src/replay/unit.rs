@@ -9,6 +9,7 @@ use burn_amp_core::{
     Precision,
     replay::{Compared, Nature, Outside, Step},
 };
+use burn_amp_kernels::names::shape_of;
 use burn_autodiff::Autodiff;
 use burn_backend::{
     AutodiffBackend, TensorData,
@@ -18,7 +19,7 @@ use burn_backend::{
 
 use super::{
     call::{self, Tensors},
-    run::{self, Ran, ReplayError, Seen},
+    run::{self, Ran, ReplayError, SeenResult},
 };
 use crate::{
     cast::parameters::is_view,
@@ -59,7 +60,7 @@ enum From<'a> {
     /// From outside of the step.
     Outside(&'a Outside),
     /// Another call made it.
-    Call(&'a Seen<TensorData>),
+    Call(&'a SeenResult<TensorData>),
 }
 
 /// How the operands of a unit are rounded otherwise: each is multiplied by another number near 1.
@@ -80,7 +81,7 @@ impl Nudge {
             let place = at as f64 * step + (self.sample + 1) as f64 * of_sample;
             x * (1.0 + self.by * (2.0 * place.fract() - 1.0))
         });
-        TensorData::new(values.collect(), data.shape.clone())
+        TensorData::new(values.collect(), shape_of(data))
     }
 }
 
