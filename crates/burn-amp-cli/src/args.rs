@@ -305,6 +305,10 @@ pub enum Against {
     /// The CPU with every tensor in F32.
     F32,
     /// Another step.
+    #[cfg_attr(
+        not(feature = "replay"),
+        allow(dead_code, reason = "nothing is compared")
+    )]
     Step(PathBuf),
 }
 

@@ -16,8 +16,8 @@ td:first-child { font-family: ui-monospace, monospace; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; } svg { width: 100%; display: block; }
 .frame, polyline { fill: none; stroke-width: 1.5; vector-effect: non-scaling-stroke; } .frame { stroke: var(--line); }
-polyline.lost { stroke: #d1495b; } polyline.zero { stroke: #3d7ea6; } polyline.ends { stroke: #c98a1b; }
-span.lost { color: #d1495b; } span.zero { color: #3d7ea6; } span.ends { color: #c98a1b; }";
+polyline.lost { stroke: #d1495b; } polyline.zero { stroke: #4a94bf; } polyline.ends { stroke: #c98a1b; }
+span.lost { color: #d1495b; } span.zero { color: #4a94bf; } span.ends { color: #c98a1b; }";
 
 pub(super) fn page(report: &Report) -> String {
     let title = escaped(&text::title(report));
