@@ -1,8 +1,9 @@
-//! Law: each op, alone in a step, computes the same bits when the step is run again from its file.
+//! Law: each op, alone in a step, computes the same bits when the step is run again from its file, and differs nowhere from itself when it
+//! is compared call by call.
 
 use std::path::PathBuf;
 
-use burn_amp::replay::{Step, replay, write_next_step};
+use burn_amp::replay::{Side, Step, compare, replay, write_next_step};
 use burn_amp_tests::{
     cases::{Case, Operand, Output, Setting},
     prelude::*,
@@ -64,6 +65,19 @@ fn step(op: Op, stored: FloatDType, name: &str) -> Option<Step> {
     Some(Step::read(&file(name)).unwrap_or_else(|error| panic!("{op}: {error}")))
 }
 
+/// What differs if the backend is compared with itself: nothing should.
+fn difference(step: &Step) -> Option<String> {
+    let device = here();
+    let side = Side::<Plain> {
+        device: &device,
+        path: "burn_amp_tests::Plain",
+        all_in: None,
+    };
+    let comparison = compare(step, &side, &side, 1.0, |_| ()).unwrap();
+    let is_whole = comparison.results > 0 && comparison.not_compared.is_empty();
+    (!is_whole || !comparison.differences.is_empty()).then(|| comparison.to_text(step, true))
+}
+
 fn has_the_same_bits(name: &str) {
     let mut failures = Vec::new();
     let mut count = 0;
@@ -88,6 +102,9 @@ fn has_the_same_bits(name: &str) {
             if !(is_called && is_same && runs) {
                 let text = replayed.to_text(&step, true);
                 failures.push(format!("{op}, {stored:?}, is called: {is_called}\n{text}"));
+            }
+            if cfg!(not(feature = "cubecl")) {
+                failures.extend(difference(&step).map(|text| format!("{op}, {stored:?}: {text}")));
             }
         }
     }
