@@ -124,7 +124,8 @@ mod tests {
     }
 
     /// The sections of the warnings that are given once.
-    const WARNINGS: [&str; 17] = [
+    const WARNINGS: [&str; 18] = [
+        "a-learning-rate-that-moves-in-skipped-steps",
         "a-loss-scale-below-1",
         "gradients-that-f16-flushes-to-zero",
         "nothing-is-lowered",

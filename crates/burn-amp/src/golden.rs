@@ -31,6 +31,7 @@
 //! # Ok(())
 //! # }
 //! # assert!(run(&file).is_err(), "there is no such file yet");
+//! # Ok::<(), std::io::Error>(())
 //! ```
 
 use std::{collections::BTreeMap, env, fs, io, path::Path};

@@ -22,7 +22,7 @@ use crate::{backend::Amped, policy::Context};
 /// let device = Default::default();
 /// let model = LinearConfig::new(2, 2).init::<B>(&device);
 /// let mut optimizer = burn_amp::optim::AmpOptimizer::new(SgdConfig::new()).init();
-/// let grads = model.forward(Tensor::ones([1, 2], &device)).sum().backward();
+/// let grads = model.forward(Tensor::<B, 2>::ones([1, 2], &device)).sum().backward();
 /// let grads = GradientsParams::from_grads(grads, &model);
 /// let model = optimizer.step(0.1, model, grads);
 ///
