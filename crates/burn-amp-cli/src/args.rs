@@ -6,7 +6,7 @@ use std::{
 };
 
 use burn_amp_core::{Class, Compute, Precision, Preset};
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 const EXIT_STATUS: &str = "\
@@ -189,11 +189,12 @@ pub struct ReportArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("compared").args(["on", "against"]).multiple(true)))]
 pub struct ReplayArgs {
     /// The file that `replay.output` names
     pub file: PathBuf,
     /// Count how much of each gradient f16 flushes, and say which loss scale would keep it
-    #[arg(long, conflicts_with_all = ["on", "against", "program"])]
+    #[arg(long, conflicts_with = "compared")]
     pub gradients: bool,
     /// The backend that is looked at: flex, vulkan or cuda
     #[arg(long, value_name = "BACKEND", value_parser = parse::<Backend>)]
@@ -204,11 +205,11 @@ pub struct ReplayArgs {
     /// The compute dtype, in place of that of the step: bf16, f16 or f32
     #[arg(long, value_name = "DTYPE", value_parser = parse::<Compute>)]
     pub compute: Option<Compute>,
-    /// How many times as far as its dtype allows a value may be
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = tolerance)]
-    pub tolerance: f64,
+    /// How many times as far as its dtype allows a value may be; without it, 1
+    #[arg(long, value_name = "FACTOR", requires = "compared", value_parser = tolerance)]
+    pub tolerance: Option<f64>,
     /// Write the program of the first difference to a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "compared")]
     pub program: Option<PathBuf>,
     /// Show all calls or differences, and not only those around the overflow or the first one
     #[arg(long)]

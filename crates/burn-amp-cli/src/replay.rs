@@ -16,6 +16,13 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     let file = &args.file;
     let mut step = read(file)?;
     if let Some(Against::Step(other)) = &args.against {
+        let runs = args.on.is_some() || args.compute.is_some() || args.program.is_some();
+        if runs || args.tolerance.is_some() {
+            return Err(Failure::Usage(
+                "two files are compared bit for bit, without running: leave --on, --compute, --program and --tolerance out"
+                    .into(),
+            ));
+        }
         return compared::with_step(&step, &read(other)?, as_json);
     }
     if let Some(compute) = args.compute {

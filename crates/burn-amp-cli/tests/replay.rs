@@ -99,6 +99,25 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
         (same.status.code(), &*same.stdout),
         (Some(0), &b"Every call has the same bits.\n"[..])
     );
+    for (args, message) in [
+        (
+            &["--against", path, "--on", "flex"][..],
+            "two files are compared bit for bit",
+        ),
+        (
+            &["--program", "main.rs"],
+            "required arguments were not provided",
+        ),
+        (&["--gradients", "--on", "flex"], "cannot be used with"),
+    ] {
+        let wrong = burn_amp(&[&["replay", path], args].concat());
+        assert_eq!(wrong.status.code(), Some(2), "{args:?}");
+        let text = String::from_utf8(wrong.stderr).unwrap();
+        assert!(text.contains(message), "{args:?}: {text}");
+    }
+    let ranges = burn_amp(&["replay", path, "--gradients"]);
+    let text = String::from_utf8(ranges.stdout).unwrap();
+    assert!(text.contains("gradients at loss scale 2^10"), "{text}");
     let beside = burn_amp(&["replay", path, "--against", "flex"]);
     let text = String::from_utf8(beside.stdout).unwrap();
     assert_snapshot("replay_against.txt", &text);

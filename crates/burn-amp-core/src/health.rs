@@ -20,9 +20,11 @@ const MOST_LOOKS: usize = 512;
 /// A step of an optimizer that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// The number of the step on its device, counted from 1.
+    /// A number that tells optimizers apart: that of the first parameter.
+    pub optimizer: u64,
+    /// The number of the step of this optimizer, counted from 1.
     pub step: u64,
-    /// The loss scale; `None` if losses are not scaled.
+    /// The loss scale after the backward pass; `None` if losses are not scaled.
     pub scale: Option<f32>,
     /// The factor of a clipping; `None` without one.
     pub clip: Option<f64>,
@@ -33,6 +35,8 @@ pub struct Look {
 /// A parameter in a step that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterHealth {
+    /// A number of its own.
+    pub id: u64,
     /// The path, or `#` and the place in the step of a parameter without a name.
     pub name: String,
     /// The dtype in which the parameter is stored.
@@ -100,9 +104,9 @@ impl Updates {
 pub struct History {
     looks: Vec<Look>,
     /// The step since which a parameter has lost every update, and whether that was said.
-    frozen: HashMap<String, (u64, bool)>,
-    /// The same of a clipping that leaves next to nothing.
-    clipped: Option<(u64, bool)>,
+    frozen: HashMap<u64, (u64, bool)>,
+    /// The same of an optimizer whose clipping leaves next to nothing.
+    clipped: HashMap<u64, (u64, bool)>,
 }
 
 /// What has been wrong for a hundred steps.
@@ -139,10 +143,10 @@ impl History {
         for parameter in &look.parameters {
             let Updates { due, lost } = parameter.update;
             if due == 0 || lost < due {
-                self.frozen.remove(&parameter.name);
+                self.frozen.remove(&parameter.id);
                 continue;
             }
-            let since = self.frozen.entry(parameter.name.clone());
+            let since = self.frozen.entry(parameter.id);
             let (since, is_said) = since.or_insert((look.step, false));
             let steps = look.step - *since;
             if steps >= FOR_STEPS && !*is_said {
@@ -162,9 +166,12 @@ impl History {
             });
         }
         match look.clip.filter(|factor| *factor < SMALL_CLIP) {
-            None => self.clipped = None,
+            None => {
+                self.clipped.remove(&look.optimizer);
+            }
             Some(factor) => {
-                let (since, is_said) = self.clipped.get_or_insert((look.step, false));
+                let since = self.clipped.entry(look.optimizer);
+                let (since, is_said) = since.or_insert((look.step, false));
                 let steps = look.step - *since;
                 if steps >= FOR_STEPS && !*is_said {
                     *is_said = true;
@@ -227,19 +234,21 @@ mod tests {
     use super::*;
 
     fn look(step: u64, update: Updates, clip: Option<f64>) -> Look {
-        let parameter = |name: &str, update| ParameterHealth {
+        let parameter = |id, name: &str, update| ParameterHealth {
+            id,
             name: name.into(),
             stored: Precision::BF16,
             gradient: Counts::default(),
             update,
         };
         Look {
+            optimizer: 1,
             step,
             scale: None,
             clip,
             parameters: vec![
-                parameter("lora_a", update),
-                parameter("head", Updates { due: 8, lost: 7 }),
+                parameter(1, "lora_a", update),
+                parameter(2, "head", Updates { due: 8, lost: 7 }),
             ],
         }
     }
@@ -296,6 +305,23 @@ mod tests {
             steps.len()
         );
         assert_eq!((steps[0], steps[steps.len() - 1]), (10, 9999));
+    }
+
+    #[test]
+    fn two_optimizers_in_turn_have_steps_of_their_own() {
+        let mut history = History::default();
+        let all = Updates { due: 4, lost: 4 };
+        for step in 1..=101 {
+            let mut other = look(step, Updates { due: 4, lost: 0 }, Some(0.5));
+            other.optimizer = 7;
+            other
+                .parameters
+                .iter_mut()
+                .for_each(|parameter| parameter.id += 7);
+            assert_eq!(history.add(other), []);
+            let said = history.add(look(step, all, Some(1e-5)));
+            assert_eq!(said.len(), if step == 101 { 2 } else { 0 }, "{step}");
+        }
     }
 
     #[test]

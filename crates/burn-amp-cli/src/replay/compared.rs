@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 use burn::backend::Flex;
 use burn_amp::{
     config::{Compute, Config, Precision},
-    replay::{Comparison, Side, Step, changes, compare},
+    extend::Trainable,
+    replay::{Comparison, ReplayError, Side, Step, changes, compare},
 };
 use burn_amp_core::Preset;
 use indicatif::ProgressBar;
@@ -42,6 +43,27 @@ pub fn in_dtype(step: &mut Step, compute: Compute) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A step that is compared with a reference.
+struct Beside<'a> {
+    step: &'a Step,
+    reference: Side<'a, Flex>,
+    tolerance: f64,
+    bar: &'a ProgressBar,
+}
+
+impl Beside<'_> {
+    /// Runs it on the default device of a backend, whose type has this path in a program.
+    fn on<S: Trainable>(&self, path: &str) -> Result<Comparison, ReplayError> {
+        let subject = Side::<S> {
+            device: &Default::default(),
+            path,
+            all_in: None,
+        };
+        let begins = |_| self.bar.inc(1);
+        compare(self.step, &subject, &self.reference, self.tolerance, begins)
+    }
+}
+
 /// Runs each call on two sides.
 pub fn with_backend(step: &Step, args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     let bar = ProgressBar::new(2 * step.calls.len() as u64 + 2);
@@ -55,33 +77,18 @@ pub fn with_backend(step: &Step, args: &ReplayArgs, as_json: bool) -> Result<Str
         path: "burn::backend::Flex",
         all_in,
     };
-    let begins = |_| bar.inc(1);
+    let beside = Beside {
+        step,
+        reference,
+        tolerance: args.tolerance.unwrap_or(1.0),
+        bar: &bar,
+    };
     let comparison = match on {
-        Backend::Flex => {
-            let subject = Side::<Flex> {
-                all_in: None,
-                ..reference
-            };
-            compare(step, &subject, &reference, args.tolerance, begins)
-        }
+        Backend::Flex => beside.on::<Flex>("burn::backend::Flex"),
         #[cfg(feature = "vulkan")]
-        Backend::Vulkan => {
-            let subject = Side::<burn::backend::Vulkan> {
-                device: &Default::default(),
-                path: "burn::backend::Vulkan",
-                all_in: None,
-            };
-            compare(step, &subject, &reference, args.tolerance, begins)
-        }
+        Backend::Vulkan => beside.on::<burn::backend::Vulkan>("burn::backend::Vulkan"),
         #[cfg(feature = "cuda")]
-        Backend::Cuda => {
-            let subject = Side::<burn::backend::Cuda> {
-                device: &Default::default(),
-                path: "burn::backend::Cuda",
-                all_in: None,
-            };
-            compare(step, &subject, &reference, args.tolerance, begins)
-        }
+        Backend::Cuda => beside.on::<burn::backend::Cuda>("burn::backend::Cuda"),
         #[allow(
             unreachable_patterns,
             reason = "which there are depends on the features"

@@ -4,9 +4,9 @@ use std::{collections::HashMap, fmt};
 
 use serde::Serialize;
 
-use super::{Argument, Call, Step, difference::name};
+use super::{Argument, Call, Outside, Step, Use, difference::name};
 
-/// The first place at which two steps differ.
+/// A place at which two steps differ.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Change {
     /// A tensor that entered the step from outside, or an argument that is no float tensor.
@@ -48,13 +48,17 @@ pub enum Change {
 
 /// What differs between two steps, in the order of the calls, up to the first call that is another one. Files without
 /// values can be compared as well.
+///
+/// A call whose operands have other bits already may make other bits: it is not told.
 pub fn changes(before: &Step, after: &Step) -> Vec<Change> {
     let mut changes = Vec::new();
-    // The tensors whose bits differ, by their numbers in the second file.
-    let mut changed: HashMap<u64, bool> = HashMap::new();
-    let mut seen: HashMap<u64, u64> = HashMap::new();
+    let mut pairs = Pairs {
+        steps: [before, after],
+        seen: HashMap::new(),
+    };
     for at in 0..before.calls.len().max(after.calls.len()) {
-        let (Some(old), Some(new)) = (before.calls.get(at), after.calls.get(at)) else {
+        let calls = before.calls.get(at).zip(after.calls.get(at));
+        let Some((old, new)) = calls.filter(|(old, new)| pairs.are_like(old, new)) else {
             let told = |step: &Step| step.calls.get(at).map(|_| name(step, at));
             changes.push(Change::Call {
                 before: told(before),
@@ -62,26 +66,17 @@ pub fn changes(before: &Step, after: &Step) -> Vec<Change> {
             });
             return changes;
         };
-        if !is_like(old, new, &seen) {
-            changes.push(Change::Call {
-                before: Some(name(before, at)),
-                after: Some(name(after, at)),
-            });
-            return changes;
-        }
         let mut is_fed_alike = true;
         for (argument, (x, y)) in old.arguments.iter().zip(&new.arguments).enumerate() {
-            let is_new = pairs(x, y).into_iter().any(|(x, y)| {
-                seen.insert(x, y);
-                let is_changed = *changed
-                    .entry(y)
-                    .or_insert_with(|| outside(before, x) != outside(after, y));
-                is_fed_alike &= !is_changed;
-                is_changed && before.outside.iter().any(|outside| outside.id == x)
-            });
-            let is_other = data(before, x) != data(after, y);
-            is_fed_alike &= !is_other;
-            if is_new || is_other {
+            let mut is_new = pairs.data_differs(x, y);
+            is_fed_alike &= !is_new;
+            for (x, y) in x.uses().iter().zip(y.uses()) {
+                let is_first = !pairs.seen.contains_key(&x.id);
+                let differs = pairs.differs(x.id, y.id);
+                is_fed_alike &= !differs;
+                is_new |= differs && is_first;
+            }
+            if is_new {
                 changes.push(Change::Input {
                     call: name(after, at),
                     argument,
@@ -89,14 +84,12 @@ pub fn changes(before: &Step, after: &Step) -> Vec<Change> {
             }
         }
         for (x, y) in old.results.iter().zip(&new.results) {
-            seen.insert(x.id, y.id);
             let differs = match (&x.values, &y.values) {
                 (Some(x), Some(y)) => !x.has_bits_of(y),
                 // A result that waits is made by its reader.
-                (None, None) => !is_fed_alike,
-                (None, Some(_)) | (Some(_), None) => false,
+                _ => !is_fed_alike,
             };
-            changed.insert(y.id, differs);
+            pairs.seen.insert(x.id, (y.id, differs));
             if let (true, true, Some(x), Some(y)) = (differs, is_fed_alike, &x.values, &y.values) {
                 changes.push(Change::Result {
                     call: name(after, at),
@@ -112,72 +105,83 @@ pub fn changes(before: &Step, after: &Step) -> Vec<Change> {
             after: after.scale,
         });
     }
-    for (x, y) in before.outside.iter().zip(&after.outside) {
-        let is_same = match (&x.gradient, &y.gradient) {
-            (Some(x), Some(y)) => x.has_bits_of(y),
-            (x, y) => x.is_none() && y.is_none(),
-        };
-        if !is_same {
-            changes.push(Change::Gradient {
-                of: y.parameter.clone().unwrap_or_else(|| reader(after, y.id)),
-            });
-        }
-    }
+    changes.extend(pairs.gradients());
     changes
 }
 
-/// Whether two calls are of the same op on the same tensors, in shape and in where they come from.
-fn is_like(old: &Call, new: &Call, seen: &HashMap<u64, u64>) -> bool {
-    let is_same_argument = |(x, y): (&Argument, &Argument)| match (x, y) {
-        (Argument::Plain(x), Argument::Plain(y)) => x == y,
-        (Argument::Data(_), Argument::Data(_)) | (Argument::Absent, Argument::Absent) => true,
-        (Argument::Float(_), Argument::Float(_)) | (Argument::Floats(_), Argument::Floats(_)) => {
-            let is_same = |(x, y): (u64, u64)| seen.get(&x).is_none_or(|seen| *seen == y);
-            count(x) == count(y) && pairs(x, y).into_iter().all(is_same)
-        }
-        _ => false,
-    };
-    old.op == new.op
-        && old.full_precision == new.full_precision
-        && old.arguments.len() == new.arguments.len()
-        && old.results.len() == new.results.len()
-        && old
-            .arguments
-            .iter()
-            .zip(&new.arguments)
-            .all(is_same_argument)
+/// The tensors of two steps, side by side.
+struct Pairs<'a> {
+    steps: [&'a Step; 2],
+    /// By the number of a tensor of the first step, that of the second and whether their bits differ.
+    seen: HashMap<u64, (u64, bool)>,
 }
 
-/// The float tensors of two arguments, side by side.
-fn pairs(x: &Argument, y: &Argument) -> Vec<(u64, u64)> {
-    let pairs = uses(x).into_iter().zip(uses(y));
-    pairs.collect()
-}
+impl Pairs<'_> {
+    /// Whether two tensors have other bits. Those that were not seen are from outside.
+    fn differs(&mut self, x: u64, y: u64) -> bool {
+        let sketch = |step: &Step, id| {
+            let place = outside(step, id).map(|outside| outside.data);
+            place.and_then(|place| step.tensors.get(place).cloned())
+        };
+        let [before, after] = self.steps;
+        let differs = || sketch(before, x) != sketch(after, y);
+        self.seen.entry(x).or_insert_with(|| (y, differs())).1
+    }
 
-fn count(argument: &Argument) -> usize {
-    uses(argument).len()
-}
+    /// Whether two arguments are other integer or bool tensors.
+    fn data_differs(&self, x: &Argument, y: &Argument) -> bool {
+        let sketch = |step: &Step, argument: &Argument| match argument {
+            Argument::Data(at) => step.tensors.get(*at).cloned(),
+            _ => None,
+        };
+        sketch(self.steps[0], x) != sketch(self.steps[1], y)
+    }
 
-fn uses(argument: &Argument) -> Vec<u64> {
-    match argument {
-        Argument::Float(x) => vec![x.id],
-        Argument::Floats(x) => x.iter().map(|x| x.id).collect(),
-        Argument::Data(_) | Argument::Absent | Argument::Plain(_) => Vec::new(),
+    /// Whether two calls are of the same op on the same tensors, in number and in where they come from.
+    fn are_like(&self, old: &Call, new: &Call) -> bool {
+        let is_same =
+            |(x, y): (&Use, &Use)| self.seen.get(&x.id).is_none_or(|(seen, _)| *seen == y.id);
+        let is_same_argument = |(x, y): (&Argument, &Argument)| match (x, y) {
+            (Argument::Plain(x), Argument::Plain(y)) => x == y,
+            _ => {
+                let (xs, ys) = (x.uses(), y.uses());
+                std::mem::discriminant(x) == std::mem::discriminant(y)
+                    && xs.len() == ys.len()
+                    && xs.iter().zip(ys).all(is_same)
+            }
+        };
+        old.op == new.op
+            && old.full_precision == new.full_precision
+            && old.arguments.len() == new.arguments.len()
+            && old.results.len() == new.results.len()
+            && old
+                .arguments
+                .iter()
+                .zip(&new.arguments)
+                .all(is_same_argument)
+    }
+
+    /// The gradients of tensors from outside that have other bits.
+    fn gradients(&self) -> Vec<Change> {
+        let [before, after] = self.steps;
+        let differing = before.outside.iter().filter_map(|x| {
+            let (y, _) = self.seen.get(&x.id)?;
+            let y = outside(after, *y)?;
+            let is_same = match (&x.gradient, &y.gradient) {
+                (Some(x), Some(y)) => x.has_bits_of(y),
+                (x, y) => x.is_none() && y.is_none(),
+            };
+            (!is_same).then(|| Change::Gradient {
+                of: y.parameter.clone().unwrap_or_else(|| reader(after, y.id)),
+            })
+        });
+        differing.collect()
     }
 }
 
-/// What a tensor from outside is like; `None` for one that a call made.
-fn outside(step: &Step, id: u64) -> Option<&super::Sketch> {
-    let outside = step.outside.iter().find(|outside| outside.id == id)?;
-    step.tensors.get(outside.data)
-}
-
-/// What an integer or bool argument is like.
-fn data<'a>(step: &'a Step, argument: &Argument) -> Option<&'a super::Sketch> {
-    match argument {
-        Argument::Data(at) => step.tensors.get(*at),
-        _ => None,
-    }
+/// A tensor from outside; `None` for one that a call made.
+fn outside(step: &Step, id: u64) -> Option<&Outside> {
+    step.outside.iter().find(|outside| outside.id == id)
 }
 
 /// The first call that reads a tensor.
@@ -227,5 +231,139 @@ impl fmt::Display for Change {
                 )
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Precision,
+        replay::{Data, Dtype, Nature, Produced, Values},
+    };
+
+    fn values(of: &[f64]) -> Values {
+        Values::of(Precision::F32, vec![of.len()], of.iter().copied())
+    }
+
+    /// A step in which `ops` are called one after the other, each on the result of the one before and on a parameter. Its
+    /// tensors have numbers from `first` on.
+    fn step(first: u64, ops: &[&str], parameter: u8) -> Step {
+        let outside = |id, data, parameter: Option<&str>| Outside {
+            id,
+            data,
+            logical: Precision::F32,
+            nature: Nature::Plain,
+            parameter: parameter.map(str::to_owned),
+            is_cut: false,
+            gradient: Some(values(&[1.0])),
+        };
+        let used = |id| {
+            Argument::Float(Use {
+                id,
+                is_shared: None,
+            })
+        };
+        let calls = ops.iter().enumerate().map(|(at, op)| Call {
+            op: (*op).to_owned(),
+            site: None,
+            full_precision: false,
+            arguments: vec![
+                used(first + if at == 0 { 0 } else { at as u64 + 1 }),
+                used(first + 1),
+            ],
+            results: vec![Produced {
+                id: first + at as u64 + 2,
+                values: Some(values(&[at as f64])),
+            }],
+        });
+        let data = |byte| Data {
+            dtype: Dtype::F32,
+            shape: vec![1],
+            bytes: vec![byte, 0, 0, 0],
+        };
+        let mut step = Step {
+            burn_amp: String::new(),
+            backend: String::new(),
+            config: String::new(),
+            scale: None,
+            cause: None,
+            outside: vec![
+                outside(first, 0, None),
+                outside(first + 1, 1, Some("weight")),
+            ],
+            calls: calls.collect(),
+            loss: first + ops.len() as u64 + 1,
+            tensors: Vec::new(),
+            data: vec![data(0), data(parameter)],
+        };
+        step.tensors = step.data.iter().map(Data::sketch).collect();
+        step.data.clear();
+        step
+    }
+
+    fn told(before: &Step, after: &Step) -> Vec<String> {
+        changes(before, after)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn steps_with_the_same_bits_have_no_changes_whatever_their_numbers() {
+        let ops = ["float_add", "float_mul"];
+        assert_eq!(changes(&step(1, &ops, 7), &step(100, &ops, 7)), []);
+    }
+
+    #[test]
+    fn a_result_of_the_same_operands_is_told_and_what_follows_from_it_is_not() {
+        let ops = ["float_add", "float_mul", "float_sub"];
+        let mut after = step(100, &ops, 7);
+        for (at, call) in after.calls.iter_mut().enumerate().skip(1) {
+            call.results[0].values = Some(values(&[10.0 + at as f64]));
+        }
+        after.outside[1].gradient = None;
+        assert_eq!(
+            told(&step(1, &ops, 7), &after),
+            [
+                "call 1, `float_mul` makes other bits of the same operands: f32 1 to 1 before, f32 11 to 11 after",
+                "the gradient of weight has other bits",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_parameter_with_other_values_is_told_once() {
+        let ops = ["float_add", "float_mul"];
+        let mut after = step(100, &ops, 8);
+        after.calls[0].results[0].values = Some(values(&[5.0]));
+        after.scale = Some(2.0);
+        assert_eq!(
+            told(&step(1, &ops, 7), &after),
+            [
+                "argument 1 of call 0, `float_add` has other bits: data, parameters or random numbers differ",
+                "the loss scale is none before, 2 after",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_call_ends_the_comparison() {
+        let before = step(1, &["float_add", "float_mul"], 7);
+        assert_eq!(
+            told(
+                &before,
+                &step(1, &["float_add", "float_sub", "float_exp"], 7)
+            ),
+            ["another call: call 1, `float_mul` before, call 1, `float_sub` after"]
+        );
+        assert_eq!(
+            told(&before, &step(1, &["float_add"], 7)),
+            ["another call: call 1, `float_mul` before, no call after"]
+        );
+        // The same op on another tensor.
+        let mut other = before.clone();
+        other.calls[1].arguments.swap(0, 1);
+        assert_eq!(told(&before, &other).len(), 1);
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Step;
-use crate::{Precision, columns::columns, health::Counts, replay::difference::name};
+use super::{Outside, Step, difference::name};
+use crate::{Precision, columns::columns, health::Counts};
 
 /// The share of a gradient that a loss scale may flush: what is left of the others is exact enough for a step.
 const MAY_FLUSH: f64 = 1e-3;
@@ -64,49 +64,49 @@ impl GradientRange {
     }
 }
 
+/// The dtype of a gradient in a step, its values there, and those in F32; `None` if there is none.
+pub type GradientPair = Option<(Precision, Vec<f64>, Vec<f64>)>;
+
 impl GradientRanges {
-    /// The gradients of a step: of the first result of each call, and of each tensor from outside, as `(dtype, in the step, in
-    /// F32)`.
-    pub fn of<'a>(
-        step: &Step,
-        received: impl IntoIterator<Item = Option<(Precision, &'a [f64], &'a [f64])>>,
-        gradients: impl IntoIterator<Item = Option<(Precision, &'a [f64], &'a [f64])>>,
-    ) -> Self {
-        let of_calls = received
-            .into_iter()
-            .enumerate()
-            .filter_map(|(at, gradient)| {
-                let (dtype, found, exact) = gradient?;
-                Some(GradientRange::of(name(step, at), dtype, found, exact))
-            });
-        let of_outside = step
-            .outside
-            .iter()
-            .zip(gradients)
-            .filter_map(|(outside, gradient)| {
-                let (dtype, found, exact) = gradient?;
-                let of = outside.parameter.clone();
-                let of = of.unwrap_or_else(|| format!("leaf {}", outside.id));
-                Some(GradientRange::of(of, dtype, found, exact))
-            });
+    /// The gradients of a step: of the first result of each call, and of each tensor from outside.
+    pub fn of(step: &Step, received: Vec<GradientPair>, gradients: Vec<GradientPair>) -> Self {
+        let leaf = |outside: &Outside| {
+            let parameter = outside.parameter.clone();
+            parameter.unwrap_or_else(|| format!("leaf {}", outside.id))
+        };
+        let calls = (0..step.calls.len()).map(|at| name(step, at));
+        let all = calls.zip(received);
+        let all = all.chain(step.outside.iter().map(leaf).zip(gradients));
+        let gradients = all.filter_map(|(of, pair)| {
+            let (dtype, found, exact) = pair?;
+            Some(GradientRange::of(of, dtype, &found, &exact))
+        });
         Self {
             scale: step.scale.unwrap_or(1.0).into(),
-            gradients: of_calls.chain(of_outside).collect(),
+            gradients: gradients.collect(),
         }
     }
 
-    /// The range of loss scales that keep all gradients in F16: the largest of the least ones, and the smallest of the largest.
+    /// The range of loss scales that keep all gradients in low precision.
     pub fn scales(&self) -> (f64, f64) {
+        let [small, large] = self.hardest();
+        (
+            small.map_or(0.0, |gradient| gradient.least_scale),
+            large.map_or(f64::INFINITY, |gradient| gradient.largest_scale),
+        )
+    }
+
+    /// The gradient in low precision that needs the largest scale, and the one that overflows first.
+    fn hardest(&self) -> [Option<&GradientRange>; 2] {
         let in_low = || {
             self.gradients
                 .iter()
                 .filter(|gradient| gradient.dtype.is_low())
         };
-        let least = in_low()
-            .map(|gradient| gradient.least_scale)
-            .fold(0.0, f64::max);
-        let largest = in_low().map(|gradient| gradient.largest_scale);
-        (least, largest.fold(f64::INFINITY, f64::min))
+        [
+            in_low().max_by(|x, y| x.least_scale.total_cmp(&y.least_scale)),
+            in_low().min_by(|x, y| x.largest_scale.total_cmp(&y.largest_scale)),
+        ]
     }
 
     /// The gradients of which the step has flushed the most, or of all.
@@ -182,28 +182,14 @@ impl fmt::Display for GradientRanges {
         if least == 0.0 {
             return Ok(());
         }
-        if least > largest {
-            let narrow = self
-                .gradients
-                .iter()
-                .filter(|gradient| gradient.dtype.is_low());
-            let (smallest, largest_one) = narrow.fold((None, None), |(small, large), gradient| {
-                let small = small
-                    .filter(|other: &&GradientRange| other.least_scale >= gradient.least_scale);
-                let large = large
-                    .filter(|other: &&GradientRange| other.largest_scale <= gradient.largest_scale);
-                (small.or(Some(gradient)), large.or(Some(gradient)))
-            });
-            let of = |gradient: Option<&GradientRange>| {
-                gradient.map_or_else(String::new, |gradient| gradient.of.clone())
-            };
+        if let ([Some(small), Some(large)], true) = (self.hardest(), least > largest) {
             return write!(
                 f,
                 "\nNo loss scale keeps all: {} needs {} or more, and {} overflows above {}. Give one of the two ops the class \
                  `full`, or take bf16.",
-                of(smallest),
+                small.of,
                 power(least),
-                of(largest_one),
+                large.of,
                 power(largest),
             );
         }

@@ -9,6 +9,7 @@
 //!
 //! A step is written by `burn-amp` and run by it; this crate knows the file and what to say about it.
 
+mod beside;
 mod difference;
 mod distance;
 mod file;
@@ -27,10 +28,11 @@ use crate::{
     report::Site,
 };
 
-pub use difference::{Beside, Compared, Comparison, Distance, TensorDifference};
+pub use beside::{Beside, Distance};
+pub use difference::{Compared, Comparison, TensorDifference};
 pub use file::{Data, Dtype, ReadError, Sketch};
 pub use files::{Change, changes};
-pub use gradients::{GradientRange, GradientRanges};
+pub use gradients::{GradientPair, GradientRange, GradientRanges};
 pub use replayed::{Form, Replayed, Same};
 
 /// A step of training: the calls since the backward pass before, and that of the loss.
@@ -125,6 +127,17 @@ pub enum Argument {
     Absent,
     /// A number, a shape, options.
     Plain(serde_json::Value),
+}
+
+impl Argument {
+    /// The float tensors in it.
+    pub fn uses(&self) -> &[Use] {
+        match self {
+            Self::Float(operand) => std::slice::from_ref(operand),
+            Self::Floats(operands) => operands,
+            Self::Data(_) | Self::Absent | Self::Plain(_) => &[],
+        }
+    }
 }
 
 /// A float tensor as an argument.
@@ -261,10 +274,6 @@ impl Step {
 impl Call {
     /// The float tensors among the arguments.
     pub fn uses(&self) -> impl Iterator<Item = &Use> {
-        self.arguments.iter().flat_map(|argument| match argument {
-            Argument::Float(operand) => std::slice::from_ref(operand),
-            Argument::Floats(operands) => operands.as_slice(),
-            Argument::Data(_) | Argument::Absent | Argument::Plain(_) => &[],
-        })
+        self.arguments.iter().flat_map(Argument::uses)
     }
 }

@@ -50,14 +50,17 @@ impl Shares {
 
 /// The shares of each parameter by step, those with most to see first.
 pub(super) fn series(looks: &[Look]) -> Vec<(&str, Vec<(u64, Shares)>)> {
-    let mut series: BTreeMap<&str, Vec<(u64, Shares)>> = BTreeMap::new();
+    // Parameters of two models may have one name.
+    let mut series: BTreeMap<(&str, u64), Vec<(u64, Shares)>> = BTreeMap::new();
     for look in looks {
         for parameter in &look.parameters {
             let shares = (look.step, Shares::of(parameter));
-            series.entry(&parameter.name).or_default().push(shares);
+            let of_parameter = series.entry((&parameter.name, parameter.id));
+            of_parameter.or_default().push(shares);
         }
     }
-    let mut series: Vec<_> = series.into_iter().collect();
+    let series = series.into_iter();
+    let mut series: Vec<_> = series.map(|((name, _), steps)| (name, steps)).collect();
     let worst = |steps: &[(u64, Shares)]| steps.iter().map(|(_, x)| x.worst()).fold(0.0, f64::max);
     series.sort_by(|(_, a), (_, b)| worst(b).total_cmp(&worst(a)));
     series
@@ -66,14 +69,15 @@ pub(super) fn series(looks: &[Look]) -> Vec<(&str, Vec<(u64, Shares)>)> {
 /// The pictures; empty without looks.
 pub(super) fn pictures(report: &Report, escaped: impl Fn(&str) -> String) -> String {
     let series = series(&report.health);
-    let Some((first, last)) = report.health.first().zip(report.health.last()) else {
+    let steps = || report.health.iter().map(|look| look.step);
+    let Some((first, last)) = steps().min().zip(steps().max()) else {
         return String::new();
     };
     let mut page = format!(
         "<h2>Health over the steps</h2>\n<p>Of each parameter, from step {} to step {}: \
          <span class=\"lost\">updates that were lost</span>, <span class=\"zero\">zeros of the gradient</span>, and \
          <span class=\"ends\">its elements at an end of the range of {}</span>, from 0 to 100 %.</p>\n<div class=\"pictures\">\n",
-        first.step, last.step, report.compute,
+        first, last, report.compute,
     );
     for (name, steps) in series.iter().take(SHOWN) {
         let _ = write!(
@@ -93,7 +97,7 @@ pub(super) fn pictures(report: &Report, escaped: impl Fn(&str) -> String) -> Str
                 _ => shares.lost,
             };
             let points = steps.iter().map(|(step, shares)| (*step, share(shares)));
-            let points = points_of(points, first.step, last.step);
+            let points = points_of(points, first, last);
             let _ = writeln!(page, "<polyline class=\"{class}\" points=\"{points}\"/>");
         }
         let shares = steps

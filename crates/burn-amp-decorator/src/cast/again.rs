@@ -54,6 +54,7 @@ impl<B: AmpBackend, P: ConfigSource, G: Graph<B>> Again<B, P, G> {
 /// The arguments of a call in a program: expressions of tensors, and values that are no tensors.
 pub(crate) enum Written {
     Tensor(String),
+    Absent,
     Plain(serde_json::Value),
 }
 
@@ -83,28 +84,35 @@ macro_rules! coded {
     (@tensor $given:expr) => {
         match $given {
             Written::Tensor(name) => name,
+            Written::Absent | Written::Plain(_) => return None,
+        }
+    };
+    (@optional $given:expr) => {
+        match $given {
+            Written::Tensor(name) => format!("Some({name})"),
+            Written::Absent => "None".into(),
             Written::Plain(_) => return None,
         }
     };
     ([F] $given:expr, $type:ty) => { coded!(@tensor $given) };
-    ([Option<F>] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Option<F>] $given:expr, $type:ty) => { coded!(@optional $given) };
     ([Vec<F>] $given:expr, $type:ty) => { coded!(@tensor $given) };
     ([I] $given:expr, $type:ty) => { coded!(@tensor $given) };
     ([Bool] $given:expr, $type:ty) => { coded!(@tensor $given) };
-    ([Option<Bool>] $given:expr, $type:ty) => { coded!(@tensor $given) };
+    ([Option<Bool>] $given:expr, $type:ty) => { coded!(@optional $given) };
     ([&Device] $given:expr, $type:ty) => {{ let _ = $given; return None }};
     ([TensorData] $given:expr, $type:ty) => {{ let _ = $given; return None }};
     ([Distribution] $given:expr, $type:ty) => {{ let _ = $given; return None }};
     ([&[$of:ident]] $given:expr, $type:ty) => {
         match $given {
             Written::Plain(json) => format!("&{}", <Vec<$of> as Plain>::read(json)?.code()),
-            Written::Tensor(_) => return None,
+            Written::Tensor(_) | Written::Absent => return None,
         }
     };
     ($kind:tt $given:expr, $type:ty) => {
         match $given {
             Written::Plain(json) => <$type as Plain>::read(json)?.code(),
-            Written::Tensor(_) => return None,
+            Written::Tensor(_) | Written::Absent => return None,
         }
     };
 }

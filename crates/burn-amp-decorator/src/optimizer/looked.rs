@@ -6,7 +6,7 @@ use burn_amp_core::{
 };
 use burn_amp_kernels::{
     AmpBackend,
-    optimizer::{ListedOf, Place, SteppedOf, weights, widened},
+    optimizer::{ListedOf, Master, MasterOf, Place, SteppedOf, weights, widened},
 };
 use burn_backend::{TensorMetadata, tensor::FloatTensor};
 
@@ -24,22 +24,25 @@ pub(super) struct StepLook<B: AmpBackend> {
 /// A parameter before its step.
 struct Before<B: AmpBackend> {
     at: usize,
+    id: u64,
     name: Option<ParamName>,
     stored: Precision,
     gradient: FloatTensor<B>,
-    /// The master, or the parameter if it is its own, in F32.
+    /// The master, or the parameter if it is its own.
     weights: FloatTensor<B>,
 }
 
 impl<B: AmpBackend> StepLook<B> {
     /// Begins to look at a step of parameters, if the configuration of their device asks for it.
     pub(super) fn begin(parameters: &[Parameter<B>]) -> Option<Self> {
-        let context = parameters.first()?.tensor.context;
-        let step = context.health.begins()?;
+        let first = parameters.first()?;
+        let context = first.tensor.context;
+        let step = context.health.begins(first.id)?;
         let scale = || context.scaling().host.progress().scale();
         Some(Self {
             context,
             look: Look {
+                optimizer: first.id,
                 step,
                 scale: context.scales_losses().then(scale),
                 clip: None,
@@ -53,7 +56,7 @@ impl<B: AmpBackend> StepLook<B> {
     pub(super) fn before(
         &mut self,
         at: usize,
-        name: Option<ParamName>,
+        (id, name): (u64, Option<ParamName>),
         listed: &ListedOf<B>,
         factors: &Factors<B>,
     ) {
@@ -63,10 +66,11 @@ impl<B: AmpBackend> StepLook<B> {
         }
         self.before.push(Before {
             at,
+            id,
             name,
             stored: precision::of(&listed.parameter),
             gradient: listed.gradient.clone(),
-            weights: weights::<B>(listed.master.clone(), listed.parameter.clone()),
+            weights: stored::<B>(&listed.master, &listed.parameter),
         });
     }
 
@@ -82,8 +86,9 @@ impl<B: AmpBackend> StepLook<B> {
                 .iter::<f64>()
                 .collect::<Vec<_>>()
         };
-        let (shape, wide) = (before.weights.shape(), before.weights.dtype());
-        let after = weights::<B>(stepped.master.clone(), stepped.parameter.clone());
+        let shape = before.weights.shape();
+        let wide = precision::to_burn(precision::of(&before.weights).join(Precision::F32));
+        let after = stored::<B>(&stepped.master, &stepped.parameter);
         let [old, new, gradient] = [before.weights, after, before.gradient].map(read);
         let moment = stepped.moments.first().cloned();
         let moment = moment.map(|moment| read(widened::<B>(moment, shape, wide, Place::at(0))));
@@ -100,6 +105,7 @@ impl<B: AmpBackend> StepLook<B> {
         };
         let name = before.name.and_then(|name| name.get().map(str::to_owned));
         self.look.parameters.push(ParameterHealth {
+            id: before.id,
             name: name.unwrap_or_else(|| format!("#{at}")),
             stored: before.stored,
             gradient: counts,
@@ -110,5 +116,13 @@ impl<B: AmpBackend> StepLook<B> {
     /// Ends the look.
     pub(super) fn end(self) {
         self.context.health.add(self.look);
+    }
+}
+
+/// What a step changes: the master, or the parameter in its own dtype.
+fn stored<B: AmpBackend>(master: &MasterOf<B>, parameter: &FloatTensor<B>) -> FloatTensor<B> {
+    match master {
+        Master::Parameter => parameter.clone(),
+        Master::F32(_) | Master::Offset(_) => weights::<B>(master.clone(), parameter.clone()),
     }
 }

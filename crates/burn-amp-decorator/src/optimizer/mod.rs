@@ -96,10 +96,10 @@ impl ListOptimizer {
             let device = parameter.tensor.device();
             let shape = parameter.tensor.shape();
             let origin = looked.as_ref().and_then(|_| parameter.tensor.role.origin());
-            let name = origin.map(|origin| origin.name().clone());
+            let named = (parameter.id, origin.map(|origin| origin.name().clone()));
             let (waiting, listed, factors) = self.prepared(parameter, shape, &device, passes);
             if let Some(looked) = &mut looked {
-                looked.before(at, name, &listed, &factors);
+                looked.before(at, named, &listed, &factors);
             }
             let list = lists.iter().position(|list| list.takes(&device, &factors));
             let list = list.unwrap_or_else(|| {

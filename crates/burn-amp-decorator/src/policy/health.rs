@@ -1,6 +1,6 @@
 //! Which steps of optimizers on a device are looked at, and what was seen.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 
 use burn_amp_core::health::{History, Look};
 use parking_lot::Mutex;
@@ -11,8 +11,8 @@ use crate::warn::Warning;
 #[derive(Debug)]
 pub(crate) struct HealthWatch {
     every: u64,
-    /// The number of steps so far.
-    steps: AtomicU64,
+    /// The number of steps of each optimizer so far.
+    steps: Mutex<HashMap<u64, u64>>,
     history: Mutex<History>,
 }
 
@@ -20,18 +20,21 @@ impl HealthWatch {
     pub(super) fn new(every: u32) -> Self {
         Self {
             every: every.into(),
-            steps: AtomicU64::new(0),
+            steps: Mutex::default(),
             history: Mutex::default(),
         }
     }
 
-    /// Counts a step, and returns its number if it is to be looked at.
+    /// Counts a step of an optimizer, and returns its number if it is to be looked at.
     #[inline]
-    pub(crate) fn begins(&self) -> Option<u64> {
+    pub(crate) fn begins(&self, optimizer: u64) -> Option<u64> {
         if self.every == 0 {
             return None;
         }
-        let step = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut steps = self.steps.lock();
+        let step = steps.entry(optimizer).or_default();
+        *step += 1;
+        let step = *step;
         step.is_multiple_of(self.every).then_some(step)
     }
 

@@ -34,8 +34,8 @@ const SAMPLES: [usize; 2] = [4, 64];
 /// backward.
 ///
 /// A result or a gradient is a difference if it is more than `tolerance` times as far from the exact one as its dtype allows,
-/// and farther than that of the reference. The exact one is computed by the reference in F64, so a reference needs F64: Flex has it. Errors of
-/// operands do not add up, since each call gets those of the subject. `begins` is told the number of each call that is
+/// and farther than that of the reference. The exact one is computed by the reference in F64, so a reference needs F64: Flex
+/// has it. Errors of operands do not add up, since each call gets those of the subject. `begins` is told the number of each call that is
 /// about to run: those of the step and one more for its backward pass, then those that are run one by one, and one more for
 /// the program of the first difference.
 ///
@@ -88,9 +88,10 @@ pub fn compare<S: Trainable, R: Trainable>(
         ..Comparison::default()
     };
     let mut gradients = Vec::new();
+    let makers = unit::makers(step);
     for at in 0..step.calls.len() {
         begins(at);
-        let unit = Unit::of(step, &ran, at);
+        let unit = Unit::of(step, &ran, &makers, at);
         let exact = |nudge| unit.run(step, reference, exactly, Some(Precision::F64), nudge);
         let compared = || {
             let expected = unit.run(step, reference, on_reference, other_form, None)?;
@@ -141,7 +142,7 @@ pub fn compare<S: Trainable, R: Trainable>(
     comparison.differences.extend(in_order_of_backward);
     begins(step.calls.len());
     if let Some(first) = comparison.differences.first_mut() {
-        let unit = Unit::of(step, &ran, first.call);
+        let unit = Unit::of(step, &ran, &makers, first.call);
         first.program = program::of(step, &unit, first, of_subject, of_reference);
     }
     Ok(comparison)

@@ -3,13 +3,13 @@
 use burn_amp_core::{
     Precision,
     overflow::Locate,
-    replay::{GradientRanges, Step},
+    replay::{GradientPair, GradientRanges, Step},
 };
 use burn_amp_kernels::names::dtype_of;
 use burn_backend::{TensorData, tensor::Device};
 
 use super::{
-    run::{self, Ran, ReplayError},
+    run::{self, ReplayError},
     unit,
 };
 use crate::{distributed::Trainable, policy::Context, precision};
@@ -24,38 +24,24 @@ pub fn gradient_ranges<B: Trainable>(
     step: &Step,
     device: &Device<B>,
 ) -> Result<GradientRanges, ReplayError> {
-    let form = |all_in| {
+    let form = |all_in| -> Result<_, ReplayError> {
         let context = Context::<B>::apart(run::config(step, all_in, Locate::Off)?, device)?;
-        let ran = run::ran(step, device, all_in, context, unit::read::<B>, |_| ())?;
-        Ok::<_, ReplayError>(values(ran))
+        run::ran(step, device, all_in, context, unit::read::<B>, |_| ())
     };
     let [found, exact] = [form(None)?, form(Some(Precision::F32))?];
-    let pairs = found.iter().zip(&exact).map(|(found, exact)| {
-        let pairs = found.iter().zip(exact).map(|(found, exact)| {
-            let ((dtype, found), (_, exact)) = (found.as_ref()?, exact.as_ref()?);
-            Some((*dtype, &found[..], &exact[..]))
-        });
-        pairs.collect::<Vec<_>>()
-    });
-    let mut pairs = pairs;
-    let (received, gradients) = (pairs.next(), pairs.next());
     Ok(GradientRanges::of(
         step,
-        received.unwrap_or_default(),
-        gradients.unwrap_or_default(),
+        pairs(found.received, exact.received),
+        pairs(found.gradients, exact.gradients),
     ))
 }
 
-/// The dtype and the values of a gradient.
-type Values = Option<(Precision, Vec<f64>)>;
-
-/// The gradients of results, and those of tensors from outside.
-fn values(ran: Ran<TensorData>) -> [Vec<Values>; 2] {
-    [ran.received, ran.gradients].map(|gradients| {
-        let of = |data: TensorData| {
-            let dtype = precision::from_burn(dtype_of(&data));
-            (dtype, data.iter::<f64>().collect())
-        };
-        gradients.into_iter().map(|data| data.map(of)).collect()
-    })
+/// Gradients in two forms, side by side.
+fn pairs(found: Vec<Option<TensorData>>, exact: Vec<Option<TensorData>>) -> Vec<GradientPair> {
+    let pairs = found.into_iter().zip(exact).map(|(found, exact)| {
+        let (found, exact) = found.zip(exact)?;
+        let dtype = precision::from_burn(dtype_of(&found));
+        Some((dtype, found.iter().collect(), exact.iter().collect()))
+    });
+    pairs.collect()
 }

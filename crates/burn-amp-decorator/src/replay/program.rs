@@ -271,9 +271,6 @@ impl Program<'_> {
         let mut given = Vec::new();
         for argument in &call.arguments {
             given.push(match argument {
-                Argument::Float(operand) if is_optional(op, given.len()) => {
-                    Written::Tensor(format!("Some({})", self.used(operand)?))
-                }
                 Argument::Float(operand) => Written::Tensor(self.used(operand)?),
                 Argument::Floats(operands) => {
                     let operands = operands.iter().map(|operand| self.used(operand));
@@ -281,14 +278,9 @@ impl Program<'_> {
                     Written::Tensor(format!("vec![{}]", operands.join(", ")))
                 }
                 Argument::Data(place) => {
-                    let data = call::to_burn(step.data.get(*place)?);
-                    let made = data_of(&data)?;
-                    Written::Tensor(match is_optional(op, given.len()) {
-                        true => format!("Some({made})"),
-                        false => made,
-                    })
+                    Written::Tensor(data_of(&call::to_burn(step.data.get(*place)?))?)
                 }
-                Argument::Absent => Written::Tensor("None".into()),
+                Argument::Absent => Written::Absent,
                 Argument::Plain(json) => Written::Plain(json.clone()),
             });
         }
@@ -310,16 +302,6 @@ impl Program<'_> {
     fn used(&self, operand: &Use) -> Option<String> {
         Some(format!("{}.clone()", self.names.get(&operand.id)?))
     }
-}
-
-/// Whether an argument of an op may be left out.
-fn is_optional(op: Op, at: usize) -> bool {
-    let shape = op.shape();
-    let operands = shape.split("->").next().unwrap_or_default();
-    operands
-        .split(',')
-        .nth(at)
-        .is_some_and(|operand| operand.contains("Option"))
 }
 
 /// The values of an integer or bool tensor.

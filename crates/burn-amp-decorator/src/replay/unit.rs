@@ -105,8 +105,7 @@ impl Computed {
 
 impl<'a> Unit<'a> {
     /// The unit of a call in a step that has run.
-    pub(super) fn of(step: &'a Step, ran: &'a Ran<TensorData>, at: usize) -> Self {
-        let makers = makers(step);
+    pub(super) fn of(step: &'a Step, ran: &'a Ran<TensorData>, makers: &Makers, at: usize) -> Self {
         let mut calls = BTreeSet::new();
         let mut inputs = BTreeMap::new();
         let mut open = vec![at];
@@ -293,7 +292,10 @@ fn only_view(step: &Step, at: usize) -> Option<usize> {
 }
 
 /// The call that made each float tensor, and its place among the results.
-fn makers(step: &Step) -> HashMap<u64, (usize, usize)> {
+pub(super) type Makers = HashMap<u64, (usize, usize)>;
+
+/// The calls of a step by the tensors that they make.
+pub(super) fn makers(step: &Step) -> Makers {
     let calls = step.calls.iter().enumerate();
     calls
         .flat_map(|(at, call)| {

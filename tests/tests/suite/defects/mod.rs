@@ -18,7 +18,7 @@ policy!(InF32, computing_in(Compute::F32));
 
 type B = AmpAutodiff;
 
-/// Writes a step on Flex's twin of the backend under test, and compares it with Flex.
+/// Writes a step on the backend under test, and compares it with Flex.
 fn compared(step: impl FnOnce()) -> (Step, Comparison) {
     let file = env::temp_dir().join(format!(
         "{}_{:?}_defect.safetensors",

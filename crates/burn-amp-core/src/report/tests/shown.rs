@@ -101,7 +101,8 @@ fn advice_is_given_once_for_each_place_and_pattern() {
 
 /// A look at a step in which so many of the updates of `up` were lost.
 fn look(step: u64, lost: u64) -> Look {
-    let parameter = |name: &str, lost| ParameterHealth {
+    let parameter = |id, name: &str, lost| ParameterHealth {
+        id,
         name: name.into(),
         stored: Precision::BF16,
         gradient: Counts {
@@ -113,10 +114,11 @@ fn look(step: u64, lost: u64) -> Look {
         update: Updates { due: 100, lost },
     };
     Look {
+        optimizer: 1,
         step,
         scale: None,
         clip: None,
-        parameters: vec![parameter("head", 0), parameter("<up>", lost)],
+        parameters: vec![parameter(1, "head", 0), parameter(2, "<up>", lost)],
     }
 }
 

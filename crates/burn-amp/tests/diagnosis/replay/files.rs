@@ -95,3 +95,64 @@ fn a_file_needs_a_step_and_a_step_needs_a_file() {
         "code: replay.step: expected replay.output with replay.step, found no replay.output"
     );
 }
+
+/// Three passes of a model, of which one is written.
+fn passes<P: ConfigSource>() {
+    let w = full::<P>(0.5).require_grad();
+    for pass in 1..=3 {
+        (w.clone().matmul(w.clone()) * pass as f32).sum().backward();
+    }
+}
+
+#[test]
+fn a_step_that_is_chosen_by_its_number_is_written_whether_it_overflows_or_not() {
+    policy!(
+        Second,
+        computing_in(Compute::Bf16, |it| {
+            it.replay.output = file::<Self>().display().to_string();
+            it.replay.step = 2;
+        })
+    );
+
+    passes::<Second>();
+    let step = Step::read(&file::<Second>()).unwrap();
+    std::fs::remove_file(file::<Second>()).unwrap();
+    assert_eq!((step.calls.len(), step.cause.is_none()), (3, true));
+    let factor = serde_json::to_string(&step.calls[1].arguments).unwrap();
+    assert!(factor.contains("2.0"), "{factor}");
+    let replayed = replay::<Flex>(&step, &Default::default());
+    let same = replayed.recorded.unwrap().same(&step);
+    assert!(same.is_all() && same.of_gradients == 1, "{same:?}");
+}
+
+#[test]
+fn a_file_without_values_can_be_compared_and_not_run() {
+    policy!(
+        Secret,
+        computing_in(Compute::Bf16, |it| {
+            it.replay.output = file::<Self>().display().to_string();
+            it.replay.step = 1;
+            it.replay.with_values = false;
+        })
+    );
+
+    passes::<Secret>();
+    let step = Step::read(&file::<Secret>()).unwrap();
+    let bytes = std::fs::read(file::<Secret>()).unwrap();
+    std::fs::remove_file(file::<Secret>()).unwrap();
+    // Only the header, which says that there are no tensors.
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert_eq!(bytes.len() as u64, 8 + header);
+    assert_eq!((step.data.len(), step.tensors.len()), (0, 1));
+    let error = replay::<Flex>(&step, &Default::default())
+        .recorded
+        .unwrap_err();
+    assert!(error.contains("no values of tensors"), "{error}");
+    assert_eq!(changes(&step, &step.clone()), []);
+    let mut other = step.clone();
+    other.tensors[0].fingerprint += 1;
+    assert!(matches!(
+        changes(&step, &other)[0],
+        Change::Input { argument: 0, .. }
+    ));
+}

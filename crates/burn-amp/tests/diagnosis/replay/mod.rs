@@ -14,7 +14,7 @@ use burn::{
 };
 use burn_amp::{
     diagnose::{Cause, last_overflow},
-    replay::{ReadError, Replayed, Step, replay},
+    replay::{Change, ReadError, Replayed, Step, changes, replay},
 };
 
 use self::net::Net;
