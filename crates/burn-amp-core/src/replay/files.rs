@@ -186,11 +186,12 @@ fn outside(step: &Step, id: u64) -> Option<&Outside> {
 
 /// The first call that reads a tensor.
 fn reader(step: &Step, id: u64) -> String {
-    let reads = |call: &Call| call.uses().any(|operand| operand.id == id);
-    match step.calls.iter().position(reads) {
-        Some(at) => format!("an operand of {}", name(step, at)),
-        None => "a tensor that no call reads".into(),
-    }
+    let reads = |(at, call): (usize, &Call)| {
+        let place = call.uses().position(|operand| operand.id == id)?;
+        Some(format!("operand {place} of {}", name(step, at)))
+    };
+    let reader = step.calls.iter().enumerate().find_map(reads);
+    reader.unwrap_or_else(|| "a tensor that no call reads".into())
 }
 
 impl fmt::Display for Change {

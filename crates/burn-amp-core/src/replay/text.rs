@@ -51,12 +51,14 @@ impl Replayed {
             line(format_args!(""));
             line(format_args!("{}", bits(form, step)));
         }
-        line(format_args!(""));
         let rows = self.rows(step, all);
+        line(format_args!(""));
         // A row of a gradient has no number.
         let shown = rows.iter().skip(1).filter(|row| !row[0].is_empty());
         let hidden = step.calls.len() - shown.count();
-        line(format_args!("{}", columns(&rows, |_| false).join("\n")));
+        if rows.len() > 1 {
+            line(format_args!("{}", columns(&rows, |_| false).join("\n")));
+        }
         if hidden > 0 {
             line(format_args!(
                 "{hidden} calls are not shown; `--all` shows them."
