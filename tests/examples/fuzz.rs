@@ -8,6 +8,7 @@ use std::{
 };
 
 use burn_amp_tests::random::{
+    alike::check_alike,
     generate::program,
     limits::Limits,
     oracle::{Verdict, check},
@@ -24,19 +25,22 @@ struct Arguments {
     most: u64,
     /// Whether wrong programs are shrunk and printed.
     shrinks: bool,
+    /// Whether the calls of a pass are compared one by one instead.
+    alike: bool,
 }
 
 impl Arguments {
     fn read() -> Option<Self> {
         let words: Result<Vec<u64>, _> =
             std::env::args().skip(1).map(|word| word.parse()).collect();
-        let [programs, seed, threads, most, shrinks] = words.ok()?.try_into().ok()?;
+        let [programs, seed, threads, most, shrinks, alike] = words.ok()?.try_into().ok()?;
         Some(Self {
             programs,
             seed,
             threads,
             most,
             shrinks: shrinks != 0,
+            alike: alike != 0,
         })
     }
 }
@@ -53,7 +57,7 @@ struct Found {
 fn main() -> ExitCode {
     let Some(arguments) = Arguments::read() else {
         eprintln!(
-            "error: run `cargo xtask fuzz`, which passes five numbers: programs, seed, threads, most, shrinks"
+            "error: run `cargo xtask fuzz`, which passes six numbers: programs, seed, threads, most, shrinks, alike"
         );
         return ExitCode::from(2);
     };
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
 
 /// Checks programs until all are checked.
 fn work(arguments: &Arguments, found: &Found) {
+    let check = if arguments.alike { check_alike } else { check };
     while found.wrong.load(Ordering::Relaxed) < arguments.most {
         let number = found.next.fetch_add(1, Ordering::Relaxed);
         if number >= arguments.programs {

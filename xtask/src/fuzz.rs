@@ -27,6 +27,9 @@ pub struct Options {
     /// Lists wrong programs without shrinking and printing them
     #[arg(long)]
     list: bool,
+    /// Compares the calls of a pass, one by one, with Flex and F64 instead, as `burn-amp replay` does
+    #[arg(long)]
+    alike: bool,
 }
 
 /// Builds and runs the programs; a wrong one is an error.
@@ -39,6 +42,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.threads,
         options.most,
         u64::from(!options.list),
+        u64::from(options.alike),
     ];
     let status = Command::new(fuzz)
         .args(numbers.map(|number| number.to_string()))

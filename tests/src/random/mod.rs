@@ -21,7 +21,10 @@
 //!    neighbour by chance. Nothing is deferred there.
 //! 3. A second run, beside other threads or with an unrelated backward pass in between, computes the same bits, but on
 //!    CubeCL.
+//! 4. [`alike`]: each call of a pass, compared with Flex by itself as `burn-amp replay` does, differs by no more than its dtype
+//!    allows.
 
+pub mod alike;
 pub mod bound;
 pub mod by_hand;
 #[cfg(not(burn_0_22))]

@@ -45,6 +45,7 @@ pub(crate) fn is_view(op: Op) -> bool {
             | Op::float_permute
             | Op::float_reshape
             | Op::float_expand
+            | Op::float_unfold
             | Op::float_slice
             | Op::float_select
             | Op::float_flip

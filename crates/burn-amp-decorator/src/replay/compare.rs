@@ -179,6 +179,7 @@ impl<F: Fn(Option<Nudge>) -> Result<Computed, ReplayError>> UnitTensors<'_, F> {
         let [found, expected, exact] = tensors.map(|data| data.iter::<f64>().collect::<Vec<_>>());
         let mut beside = Beside {
             op: &self.step.calls[self.unit.at].op,
+            what,
             found: &found,
             expected: &expected,
             exact: &exact,
@@ -204,7 +205,7 @@ impl<F: Fn(Option<Nudge>) -> Result<Computed, ReplayError>> UnitTensors<'_, F> {
             far = Some(beside.differ()?);
         }
         let Unit { at, calls, .. } = self.unit;
-        Some(beside.difference(far?, what, shape, *at, calls.clone()))
+        Some(beside.difference(far?, shape, *at, calls.clone()))
     }
 
     /// How much exact values move if operands are multiplied by numbers that differ from 1 `by` that much.

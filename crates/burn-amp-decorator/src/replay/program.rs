@@ -107,6 +107,7 @@ fn shows<S: Trainable, R: Trainable>(
     let (found, expected, exact) = (values(&found)?, values(&expected)?, values(&exact)?);
     let beside = Beside {
         op: &step.calls[unit.at].op,
+        what: difference.what,
         found: &found,
         expected: &expected,
         exact: &exact,

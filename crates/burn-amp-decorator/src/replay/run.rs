@@ -136,6 +136,8 @@ fn run<B: Trainable>(
 pub(super) struct Ran<V> {
     /// The float results of each call.
     pub(super) calls: Vec<Vec<SeenResult<V>>>,
+    /// The operands of each call that were there in low precision before it, by their numbers.
+    pub(super) lowered: Vec<Vec<u64>>,
     /// The gradient that the backward pass made of the first result of each call.
     pub(super) received: Vec<Option<V>>,
     /// The gradient of each tensor from outside.
@@ -182,9 +184,12 @@ pub(super) fn ran<B: Trainable, V: Send + 'static>(
             tensors.insert(outside.id, tensor);
         }
         let received: Vec<_> = step.calls.iter().map(|_| Received::default()).collect();
-        let mut calls = Vec::new();
+        let (mut calls, mut lowered) = (Vec::new(), Vec::new());
         for (call, received) in step.calls.iter().zip(&received) {
             begins(*at);
+            let is_lowered = |id: &u64| tensors.get(id).is_some_and(AmpTensor::is_lowered);
+            let operands = call.uses().map(|operand| operand.id);
+            lowered.push(operands.filter(is_lowered).collect());
             let results = again(call, *at, step, device, all_in, &mut tensors)?;
             let mut seen = Vec::new();
             for (place, (mut result, recorded)) in
@@ -227,6 +232,7 @@ pub(super) fn ran<B: Trainable, V: Send + 'static>(
         let gradient = |leaf: FloatTensor<Autodiff<B>>| leaf.grad(&grads).map(look);
         Ok(Ran {
             calls,
+            lowered,
             received: received.iter().map(Received::take).collect(),
             gradients: leaves.into_iter().map(|leaf| gradient(leaf?)).collect(),
             cause: cause.map(|cause| (*cause).clone()),

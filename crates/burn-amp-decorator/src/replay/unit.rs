@@ -43,6 +43,8 @@ pub(super) struct Unit<'a> {
     pub(super) root: usize,
     /// The tensors that enter it, by their numbers.
     pub(super) inputs: BTreeMap<u64, Input<'a>>,
+    /// The operands of each call of the step that are there in low precision before it.
+    lowered: &'a [Vec<u64>],
     /// The gradient of the first result of `root`.
     pub(super) received: Option<Cow<'a, TensorData>>,
 }
@@ -146,6 +148,7 @@ impl<'a> Unit<'a> {
             calls: calls.into_iter().collect(),
             root,
             inputs,
+            lowered: &ran.lowered,
             received: ran.received[root]
                 .as_ref()
                 .filter(|_| is_plain)
@@ -197,6 +200,8 @@ impl<'a> Unit<'a> {
             let mut root = None;
             for at in &self.calls {
                 let call = &step.calls[*at];
+                let lowered = self.lowered[*at].iter().filter_map(|id| tensors.get(id));
+                lowered.for_each(AmpTensor::lower);
                 let made = run::again(call, *at, step, device, all_in, &mut tensors)?;
                 if *at == self.at {
                     let made = made.iter().map(|result| read::<B>(result.stored_values()));

@@ -256,6 +256,27 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
+    /// Whether a reader in low precision gets values that are there.
+    pub(crate) fn is_lowered(&self) -> bool {
+        let forms = self.facts.forms::<G>();
+        self.lowered().is_some() || forms.is_some_and(|forms| forms.has_low())
+    }
+
+    /// Makes the values in low precision ahead of their readers, who share them, if the policy lowers anything.
+    pub(crate) fn lower(&self) {
+        let low = self.context.policy.compute();
+        if !low.is_low() {
+            return;
+        }
+        match &self.role {
+            _ if self.forms.is_some() => drop(self.clone().read(low, Reader::Cut)),
+            Role::Leaf(leaf) => drop(leaf.cast(self.stored_values(), low)),
+            _ => self
+                .recorded
+                .add_low(low, precision::cast::<B>(self.stored_values(), low)),
+        }
+    }
+
     /// Whether the tensor stands for values that have not been computed.
     #[inline]
     pub(crate) fn waits(&self) -> bool {

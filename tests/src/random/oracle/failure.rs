@@ -22,6 +22,8 @@ pub enum Failure {
     Overflows { policy: &'static str },
     /// A second run beside another backward pass computes other bits.
     NotTheSame { policy: &'static str, name: String },
+    /// A call by itself differs from the exact values by more than its dtype allows.
+    Apart { policy: &'static str, text: String },
 }
 
 impl Failure {
@@ -34,6 +36,7 @@ impl Failure {
             Self::OtherResults { policy, .. } => ("other results", policy),
             Self::Overflows { policy } => ("overflows", policy),
             Self::NotTheSame { policy, .. } => ("not the same", policy),
+            Self::Apart { policy, .. } => ("apart", policy),
         }
     }
 }
@@ -51,6 +54,7 @@ impl fmt::Display for Failure {
                     "{policy}: the gradients overflow at every loss scale, and those of casts by hand do not"
                 )
             }
+            Self::Apart { policy, text } => write!(f, "{policy}: {text}"),
             Self::NotPlain { name } => write!(f, "o0: {name} differs from plain Burn"),
             Self::NotTheSame { policy, name } => {
                 write!(
