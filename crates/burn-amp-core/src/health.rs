@@ -79,21 +79,21 @@ impl Counts {
         for x in values.map(f64::abs) {
             counts.elements += 1;
             counts.zero += u64::from(x == 0.0);
-            counts.subnormal += u64::from(x > 0.0 && x < least);
+            counts.subnormal += u64::from((x > 0.0) & (x < least));
             counts.not_finite += u64::from(!x.is_finite());
-            counts.near_limit += u64::from(x >= limit && x.is_finite());
+            counts.near_limit += u64::from((x >= limit) & x.is_finite());
         }
         counts
     }
 }
 
 impl Updates {
-    /// Counts elements, each with its value before and after a step and whether the step was to move it.
-    pub fn of(elements: impl Iterator<Item = (f64, f64, bool)>) -> Self {
+    /// Counts elements, each with whether a step was to move it and whether it did.
+    pub fn of(elements: impl Iterator<Item = (bool, bool)>) -> Self {
         let mut updates = Self::default();
-        for (before, after, is_due) in elements {
+        for (is_due, has_moved) in elements {
             updates.due += u64::from(is_due);
-            updates.lost += u64::from(is_due && before == after);
+            updates.lost += u64::from(is_due & !has_moved);
         }
         updates
     }

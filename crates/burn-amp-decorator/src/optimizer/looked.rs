@@ -8,7 +8,7 @@ use burn_amp_kernels::{
     AmpBackend,
     optimizer::{ListedOf, Master, MasterOf, Place, SteppedOf, weights, widened},
 };
-use burn_backend::{TensorMetadata, tensor::FloatTensor};
+use burn_backend::{Element, TensorData, TensorMetadata, tensor::FloatTensor};
 
 use super::Parameter;
 use crate::{param_name::ParamName, policy::Context, precision, tensor::Factors};
@@ -81,34 +81,25 @@ impl<B: AmpBackend> StepLook<B> {
             return;
         };
         let before = self.before.swap_remove(found);
-        let read = |tensor| {
-            precision::read::<B>(tensor)
-                .iter::<f64>()
-                .collect::<Vec<_>>()
-        };
-        let shape = before.weights.shape();
-        let wide = precision::to_burn(precision::of(&before.weights).join(Precision::F32));
+        let wide = precision::of(&before.weights).join(Precision::F32);
+        let moment = stepped.moments.first().cloned().map(|moment| {
+            let shape = before.weights.shape();
+            widened::<B>(moment, shape, precision::to_burn(wide), Place::at(0))
+        });
         let after = stored::<B>(&stepped.master, &stepped.parameter);
-        let [old, new, gradient] = [before.weights, after, before.gradient].map(read);
-        let moment = stepped.moments.first().cloned();
-        let moment = moment.map(|moment| read(widened::<B>(moment, shape, wide, Place::at(0))));
-        let is_due = |at: usize| {
-            let moves = moment.as_ref().is_some_and(|moment| moment[at] != 0.0);
-            moves || gradient[at] != 0.0
-        };
+        let moment = moment.unwrap_or_else(|| before.gradient.clone());
+        let read = [before.weights, after, before.gradient, moment].map(precision::read::<B>);
         let compute = self.context.policy.compute();
-        let counts = Counts::of(gradient.iter().copied(), compute);
-        let update = match counts.not_finite {
-            0 => Updates::of((0..old.len()).map(|at| (old[at], new[at], is_due(at)))),
-            // The device has left everything as it was.
-            _ => Updates::default(),
+        let (gradient, update) = match wide {
+            Precision::F64 => counted::<f64>(read, compute),
+            _ => counted::<f32>(read, compute),
         };
         let name = before.name.and_then(|name| name.get().map(str::to_owned));
         self.look.parameters.push(ParameterHealth {
             id: before.id,
             name: name.unwrap_or_else(|| format!("#{at}")),
             stored: before.stored,
-            gradient: counts,
+            gradient,
             update,
         });
     }
@@ -117,6 +108,25 @@ impl<B: AmpBackend> StepLook<B> {
     pub(super) fn end(self) {
         self.context.health.add(self.look);
     }
+}
+
+/// Counts in a parameter before and after its step, its gradient, and what moves it besides the gradient.
+fn counted<E: Element + Into<f64>>(read: [TensorData; 4], compute: Precision) -> (Counts, Updates) {
+    let read = read.map(|data| data.convert::<E>());
+    let [old, new, gradient, moment] = read.each_ref().map(|data| {
+        let values = data.as_slice::<E>().expect("the values are of this dtype");
+        values.iter().map(|x| (*x).into())
+    });
+    let counts = Counts::of(gradient.clone(), compute);
+    if counts.not_finite > 0 {
+        // The device has left everything as it was.
+        return (counts, Updates::default());
+    }
+    let is_due = gradient
+        .zip(moment)
+        .map(|(gradient, moment)| gradient != 0.0 || moment != 0.0);
+    let moved = old.zip(new).map(|(old, new)| old != new);
+    (counts, Updates::of(is_due.zip(moved)))
 }
 
 /// What a step changes: the master, or the parameter in its own dtype.
