@@ -65,3 +65,33 @@ fn a_report_changes_no_call_and_a_comparison_that_has_ended_none() {
     assert!(!shadowing.finish().ops.is_empty());
     assert_eq!(step::<Off>(1.0), expected);
 }
+
+#[test]
+fn a_report_lists_the_gradients_with_which_backward_passes_began() {
+    let _policy = enter::<Off>();
+    let x = Tensor::<B, 2>::ones([6, 4], &here());
+    let weight = Tensor::<B, 2>::ones([4, 5], &here()).require_grad();
+    let recording = diagnose::record::<B>(&here());
+    for _ in 0..2 {
+        // A product in F16, whose reader computes in F32.
+        let y = x.clone().matmul(weight.clone()).exp();
+        y.sum().backward();
+        x.clone().matmul(weight.clone());
+    }
+    let report = recording.finish();
+    let gradient = |op: &str, dtype: &str, shape: &[usize], bytes| {
+        let is_it = |it: &&diagnose::Kept| (&*it.op, &*it.dtype, &*it.shape) == (op, dtype, shape);
+        let gradient = report.gradients.iter().find(is_it);
+        assert_eq!(
+            gradient.map(|it| (it.count, it.bytes)),
+            Some((2, bytes)),
+            "{op}: {:?}",
+            report.gradients
+        );
+    };
+    gradient("float_matmul", "f16", &[6, 5], 2 * 6 * 5 * 2);
+    gradient("float_exp", "f32", &[6, 5], 2 * 6 * 5 * 4);
+    gradient("float_sum", "f32", &[1], 2 * 4);
+    assert_eq!(report.gradients.len(), 3);
+    assert!(report.to_text().contains("Backward passes of ops"));
+}

@@ -43,6 +43,11 @@ fn saved_report(count: u64) -> String {
         count,
         bytes: count * 32 * 784 * 2,
     }]);
+    report.gradients = vec![Kept {
+        shape: vec![32, 10],
+        bytes: count * 32 * 10 * 2,
+        ..report.kept.as_ref().unwrap()[0].clone()
+    }];
     report.to_json()
 }
 

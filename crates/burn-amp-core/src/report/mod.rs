@@ -38,7 +38,7 @@ pub use totals::{OpTotal, Totals};
 
 /// What ran in which precision during some training steps.
 ///
-/// The ops are those that the program calls; the ops of Burn's backward pass follow them and are not listed.
+/// The ops are those that the program calls. Of the backward pass of each it has the gradient with which it began.
 ///
 /// ```
 /// use burn_amp_core::{Precision, report::{Calls, Report, Why}};
@@ -73,16 +73,21 @@ pub struct Report {
     /// The tensors that graphs kept for their backward passes; `None` if the backend cannot tell.
     #[serde(default)]
     pub kept: Option<Vec<Kept>>,
+    /// The gradients of results, as backward passes handed them to the op that had made the result.
+    #[serde(default)]
+    pub gradients: Vec<Kept>,
     /// The steps of optimizers that were looked at meanwhile.
     #[serde(default)]
     pub health: Vec<Look>,
 }
 
-/// Tensors that an op made and that were still in use when a backward pass began: the graph kept them, or the program
-/// did, such as logits for a metric. Parameters and the batch are not among them.
+/// Tensors of one dtype and shape of an op at one place.
+///
+/// Among those that a report calls kept are the ones that an op made and that were still in use when a backward pass began: the
+/// graph kept them, or the program did, such as logits for a metric. Parameters and the batch are not among them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The name of the op that made them, or cast them for itself.
+    /// The name of the op that made them, or cast them for itself, or whose results they are the gradients of.
     pub op: String,
     /// The line of the program that called the op.
     pub site: Option<Site>,
@@ -139,6 +144,7 @@ impl Report {
             steps: 0,
             calls: Vec::new(),
             kept: None,
+            gradients: Vec::new(),
             health: Vec::new(),
         }
     }
@@ -185,8 +191,8 @@ impl Report {
         fn key(kept: &Kept) -> (&Option<Site>, &str, &str, &[usize]) {
             (&kept.site, &kept.op, &kept.dtype, &kept.shape)
         }
-        if let Some(kept) = &mut self.kept {
-            kept.sort_by(|a, b| key(a).cmp(&key(b)));
+        for tensors in self.kept.iter_mut().chain([&mut self.gradients]) {
+            tensors.sort_by(|a, b| key(a).cmp(&key(b)));
         }
     }
 

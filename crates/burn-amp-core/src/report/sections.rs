@@ -53,6 +53,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
              or a part of a norm, that waits for its reader moves nothing itself.",
             |why| !why.is_of_optimizer(),
         ),
+        backward(report),
         in_f32(report),
         kept_by_op(report),
         kept(report),
@@ -108,6 +109,25 @@ fn ops(
         row
     });
     Section::new(title, about, &header, rows)
+}
+
+fn backward(report: &Report) -> Section {
+    let rows = report.gradients_by_op().into_iter();
+    let rows = rows.map(|((op, dtype), count, size)| {
+        vec![
+            op.to_owned(),
+            dtype.to_owned(),
+            number(report.per_step(count)),
+            bytes(report.per_step(size)),
+        ]
+    });
+    Section::new(
+        "Backward passes of ops",
+        "The gradients of results with which they began, per step, by the dtype in which they were. One in f32 of an op that \
+         computed in half precision comes from a reader in f32.",
+        "backward of | gradient | >calls | >reads",
+        rows,
+    )
 }
 
 fn in_f32(report: &Report) -> Section {

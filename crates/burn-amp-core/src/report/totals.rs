@@ -92,18 +92,14 @@ impl Report {
 
     /// The number and the bytes of the tensors that graphs kept, by the op that made them, the most bytes first.
     pub fn kept_by_op(&self) -> Vec<(&str, u64, u64)> {
-        let mut ops: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for kept in self.kept.iter().flatten() {
-            let (count, bytes) = ops.entry(&kept.op).or_default();
-            *count += kept.count;
-            *bytes += kept.bytes;
-        }
-        let mut ops: Vec<_> = ops
-            .into_iter()
-            .map(|(op, (count, bytes))| (op, count, bytes))
-            .collect();
-        ops.sort_by_key(|(_, _, bytes)| Reverse(*bytes));
-        ops
+        by_bytes(self.kept.iter().flatten(), |kept| &*kept.op)
+    }
+
+    /// The number and the bytes of the gradients of results, by op and dtype, the most bytes first.
+    pub fn gradients_by_op(&self) -> Vec<((&str, &str), u64, u64)> {
+        by_bytes(&self.gradients, |gradient| {
+            (&*gradient.op, &*gradient.dtype)
+        })
     }
 
     fn all_casts(&self) -> impl Iterator<Item = (&Calls, &Casting)> {
@@ -145,6 +141,25 @@ impl Report {
             count,
         )
     }
+}
+
+/// The number and the bytes of tensors by a key, the most bytes first.
+fn by_bytes<'a, K: Ord>(
+    tensors: impl IntoIterator<Item = &'a Kept>,
+    key: impl Fn(&'a Kept) -> K,
+) -> Vec<(K, u64, u64)> {
+    let mut totals: BTreeMap<K, (u64, u64)> = BTreeMap::new();
+    for kept in tensors {
+        let (count, bytes) = totals.entry(key(kept)).or_default();
+        *count += kept.count;
+        *bytes += kept.bytes;
+    }
+    let totals = totals.into_iter();
+    let mut totals: Vec<_> = totals
+        .map(|(key, (count, bytes))| (key, count, bytes))
+        .collect();
+    totals.sort_by_key(|(_, _, bytes)| Reverse(*bytes));
+    totals
 }
 
 /// At most `count` items, those with the largest sizes first.

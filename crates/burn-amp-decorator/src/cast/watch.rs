@@ -223,6 +223,10 @@ impl Watch {
     ) -> FloatTensor<G::Inner> {
         self.see(|seen| seen.call.result = Some(Tensor::of(&result)));
         self.made::<B, G>(|| made::float::<G::Inner>(&result));
+        let result = match self.gradient_probe::<B, G>() {
+            Some(probe) => G::probed(result, probe),
+            None => result,
+        };
         match self.searched() {
             Some(searched) => searched.result::<B, G>(result),
             None => result,
@@ -235,6 +239,13 @@ impl Watch {
         if self.is_on() && G::RECORDS {
             tell();
         }
+    }
+
+    /// What shows the gradient of the result to watchers.
+    #[inline]
+    fn gradient_probe<B: AmpBackend, G: Graph<B>>(&self) -> Option<Probe<B>> {
+        let seen = self.0.as_ref().filter(|_| G::RECORDS)?;
+        watchers::probe::<B>(seen.lock().call.op)
     }
 
     #[inline]

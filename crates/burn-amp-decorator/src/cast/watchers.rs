@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use burn_amp_core::{
     Op, Precision,
-    report::{Sample, Why},
+    report::{Sample, Site, Why},
 };
 use burn_amp_kernels::{AmpBackend, made::Made};
 use burn_backend::TensorMetadata;
 use parking_lot::RwLock;
 
-use crate::{graph::Graph, precision, tensor::AmpTensor, watching};
+use crate::{
+    graph::{Graph, Probe},
+    precision, site,
+    tensor::AmpTensor,
+    watching,
+};
 
 /// Receives the calls of ops on all threads.
 pub(crate) trait Watcher: Send + Sync {
@@ -19,6 +24,9 @@ pub(crate) trait Watcher: Send + Sync {
 
     /// Called when a backward pass begins.
     fn backward_begins(&self) {}
+
+    /// Called when a backward pass has the gradient of the result of a call of `op` at `site`.
+    fn gradient(&self, op: Option<Op>, site: &Option<Site>, gradient: &Tensor);
 }
 
 /// A call of an op, as it was seen.
@@ -88,6 +96,18 @@ pub(crate) fn backward_begins() {
     if watching::is_on() {
         each(|watcher| watcher.backward_begins());
     }
+}
+
+/// What shows the gradient of a result of `op`, if there are watchers.
+pub(super) fn probe<B: AmpBackend>(op: Option<Op>) -> Option<Probe<B>> {
+    if WATCHERS.read().is_empty() {
+        return None;
+    }
+    let site = site::here();
+    Some(Arc::new(move |gradient| {
+        let gradient = Tensor::of(gradient);
+        each(|watcher| watcher.gradient(op, &site, &gradient));
+    }))
 }
 
 /// The list is not held while they work: a watcher may call ops itself.

@@ -13,18 +13,45 @@ use burn_amp_kernels::made::{Made, Memory};
 pub(super) struct Keeping {
     /// By the address of their memory.
     made: HashMap<usize, (Alike, Memory)>,
-    kept: HashMap<Alike, (u64, u64)>,
+    kept: Tally,
     /// Whether the backend has weak references to memory.
     is_told: bool,
 }
 
+/// The number and the bytes of tensors.
+#[derive(Default)]
+pub(super) struct Tally(HashMap<Alike, (u64, u64)>);
+
 /// What tensors have in common that are counted together.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Alike {
-    op: &'static str,
-    site: Option<Site>,
-    dtype: &'static str,
-    shape: Vec<usize>,
+pub(super) struct Alike {
+    pub(super) op: &'static str,
+    pub(super) site: Option<Site>,
+    pub(super) dtype: &'static str,
+    pub(super) shape: Vec<usize>,
+}
+
+impl Tally {
+    /// Counts a tensor.
+    pub(super) fn add(&mut self, alike: Alike, bytes: usize) {
+        let (count, total) = self.0.entry(alike).or_default();
+        *count += 1;
+        *total += bytes as u64;
+    }
+
+    /// What was counted.
+    pub(super) fn finish(self) -> Vec<Kept> {
+        let tensors = self.0.into_iter();
+        let tensors = tensors.map(|(alike, (count, bytes))| Kept {
+            op: alike.op.into(),
+            site: alike.site,
+            dtype: alike.dtype.into(),
+            shape: alike.shape,
+            count,
+            bytes,
+        });
+        tensors.collect()
+    }
 }
 
 impl Keeping {
@@ -53,23 +80,12 @@ impl Keeping {
     pub(super) fn count(&mut self) {
         self.made.retain(|_, (_, memory)| memory.is_held());
         for (alike, memory) in self.made.values() {
-            let (count, bytes) = self.kept.entry(alike.clone()).or_default();
-            *count += 1;
-            *bytes += memory.bytes() as u64;
+            self.kept.add(alike.clone(), memory.bytes());
         }
     }
 
     /// What was counted; `None` if the backend cannot tell.
     pub(super) fn finish(self) -> Option<Vec<Kept>> {
-        let kept = self.kept.into_iter();
-        let kept = kept.map(|(alike, (count, bytes))| Kept {
-            op: alike.op.into(),
-            site: alike.site,
-            dtype: alike.dtype.into(),
-            shape: alike.shape,
-            count,
-            bytes,
-        });
-        self.is_told.then(|| kept.collect())
+        self.is_told.then(|| self.kept.finish())
     }
 }

@@ -23,8 +23,8 @@ use crate::{
 
 /// Records the calls of ops until [`finish`](Recording::finish), for a report about backend `A` on `device`.
 ///
-/// * It records the calls of all threads and of all policies of the process. Ops that Burn's backward pass calls are not
-///   among them.
+/// * It records the calls of all threads and of all policies of the process. Of the backward pass of each it records the
+///   gradient with which it begins.
 /// * The number of steps is that of the backward passes on `device` meanwhile.
 /// * A call takes some microseconds more meanwhile; the stack of each is walked.
 ///
@@ -194,6 +194,7 @@ impl Recording {
                 None if self.steps() == 0 => Some(Vec::new()),
                 kept => kept,
             },
+            gradients: std::mem::take(&mut *self.recorder.gradients.lock()).finish(),
             health: (self.looks)(),
             ..self.head.clone()
         };

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 
 use burn_amp_core::{
-    Precision,
+    Op, Precision,
     report::{Calls, Casting, Sample, Site, Why},
 };
 use parking_lot::Mutex;
 
 use crate::{
-    cast::watchers::{WatchedCall, Watcher},
-    diagnose::{keeping::Keeping, work},
+    cast::watchers::{Tensor, WatchedCall, Watcher},
+    diagnose::{
+        keeping::{Alike, Keeping, Tally},
+        work,
+    },
     site,
 };
 
@@ -19,6 +22,7 @@ use crate::{
 pub(super) struct Recorder {
     pub(super) calls: Mutex<HashMap<Like, Calls>>,
     pub(super) keeping: Mutex<Keeping>,
+    pub(super) gradients: Mutex<Tally>,
 }
 
 /// What calls have in common that are added up.
@@ -68,6 +72,18 @@ impl Watcher for Recorder {
 
     fn backward_begins(&self) {
         self.keeping.lock().count();
+    }
+
+    fn gradient(&self, op: Option<Op>, site: &Option<Site>, gradient: &Tensor) {
+        let alike = Alike {
+            op: op.map_or("custom", |op| op.name()),
+            site: site.clone(),
+            dtype: gradient.dtype.name(),
+            shape: gradient.shape.clone(),
+        };
+        let elements: usize = gradient.shape.iter().product();
+        let bytes = elements * gradient.dtype.size();
+        self.gradients.lock().add(alike, bytes);
     }
 }
 
