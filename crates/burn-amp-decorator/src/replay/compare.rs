@@ -180,6 +180,7 @@ impl<F: Fn(Option<Nudge>) -> Result<Computed, ReplayError>> UnitTensors<'_, F> {
         let mut beside = Beside {
             op: &self.step.calls[self.unit.at].op,
             what,
+            calls: self.unit.calls.len(),
             found: &found,
             expected: &expected,
             exact: &exact,

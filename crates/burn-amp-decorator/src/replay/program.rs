@@ -108,6 +108,7 @@ fn shows<S: Trainable, R: Trainable>(
     let beside = Beside {
         op: &step.calls[unit.at].op,
         what: difference.what,
+        calls: unit.calls.len(),
         found: &found,
         expected: &expected,
         exact: &exact,

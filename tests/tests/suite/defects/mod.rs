@@ -1,10 +1,13 @@
-//! Law: two defects of burn-cubecl 0.21.0 are named by a comparison with Flex, with a program that compiles and shows them.
+//! Law: three defects of burn-cubecl 0.21.0 are named by a comparison with Flex, with a program that compiles and shows them.
 //!
 //! `BLESS=1` writes the programs anew; a second run compiles them.
 
 #[allow(dead_code, reason = "a program has a main function")]
 #[rustfmt::skip]
 mod expanded;
+#[allow(dead_code, reason = "a program has a main function")]
+#[rustfmt::skip]
+mod permuted;
 #[allow(dead_code, reason = "a program has a main function")]
 #[rustfmt::skip]
 mod scattered;
@@ -104,4 +107,14 @@ fn the_gradient_of_an_expanded_tensor_before_a_transposition_is_named() {
     });
     assert_named(&step, &comparison, "float_add", "gradient", "expanded.rs");
     assert!(!expanded::different().is_empty());
+}
+
+#[test]
+fn the_mean_of_a_permuted_tensor_is_named() {
+    let (step, comparison) = compared(|| {
+        let x = Tensor::<B, 4>::random([2, 3, 4, 4], Distribution::Default, &here()).require_grad();
+        x.permute([0, 3, 2, 1]).mean().backward();
+    });
+    assert_named(&step, &comparison, "float_mean", "result", "permuted.rs");
+    assert!(!permuted::different().is_empty());
 }
