@@ -97,6 +97,7 @@ Examples:
   burn-amp replay step.safetensors --all  the ranges of all calls
   burn-amp replay step.safetensors --json | jq .f32.cause
   burn-amp replay step.safetensors --gradients            what f16 flushes, and which loss scale keeps it
+  burn-amp replay step.safetensors --recipes              what its products lose in FP8, MX, NVFP4 and INT8
   burn-amp replay step.safetensors --on vulkan --program src/main.rs
   burn-amp replay step.safetensors --against f32          where a low precision loses most
   burn-amp replay step.safetensors --against other.safetensors")]
@@ -196,6 +197,9 @@ pub struct ReplayArgs {
     /// Count how much of each gradient f16 flushes, and say which loss scale would keep it
     #[arg(long, conflicts_with = "compared")]
     pub gradients: bool,
+    /// Say what each product loses in FP8, MX, NVFP4 and INT8
+    #[arg(long, conflicts_with_all = ["compared", "gradients"])]
+    pub recipes: bool,
     /// The backend that is looked at: flex, vulkan or cuda
     #[arg(long, value_name = "BACKEND", value_parser = parse::<Backend>)]
     pub on: Option<Backend>,

@@ -8,7 +8,7 @@ mod compared;
 #[cfg(feature = "replay")]
 pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     use burn::backend::Flex;
-    use burn_amp::replay::{gradient_ranges, replay};
+    use burn_amp::replay::{gradient_ranges, recipe_losses, replay};
     use serde_json::json;
 
     use crate::args::Against;
@@ -43,6 +43,16 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
         return Ok(match as_json {
             true => format!("{:#}\n", json!(ranges)),
             false => ranges.to_text(args.all),
+        });
+    }
+    if args.recipes {
+        let losses = recipe_losses::<Flex>(&step, &Default::default());
+        let _ = std::panic::take_hook();
+        let losses =
+            losses.map_err(|reason| Failure::Wrong(format!("{}: {reason}", file.display())))?;
+        return Ok(match as_json {
+            true => format!("{:#}\n", json!(losses)),
+            false => losses.to_text(args.all),
         });
     }
     let replayed = replay::<Flex>(&step, &Default::default());

@@ -109,12 +109,22 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
             "required arguments were not provided",
         ),
         (&["--gradients", "--on", "flex"], "cannot be used with"),
+        (&["--recipes", "--against", "f32"], "cannot be used with"),
+        (&["--recipes", "--gradients"], "cannot be used with"),
     ] {
         let wrong = burn_amp(&[&["replay", path], args].concat());
         assert_eq!(wrong.status.code(), Some(2), "{args:?}");
         let text = String::from_utf8(wrong.stderr).unwrap();
         assert!(text.contains(message), "{args:?}: {text}");
     }
+    let losses = burn_amp(&["replay", path, "--recipes", "--all"]);
+    assert_snapshot(
+        "replay_recipes.txt",
+        &String::from_utf8(losses.stdout).unwrap(),
+    );
+    let losses = burn_amp(&["replay", path, "--recipes", "--json"]);
+    let losses: serde_json::Value = serde_json::from_slice(&losses.stdout).unwrap();
+    assert_eq!(losses["others"], 1, "its gradient is not finite in f32");
     let ranges = burn_amp(&["replay", path, "--gradients"]);
     let text = String::from_utf8(ranges.stdout).unwrap();
     assert!(text.contains("gradients at loss scale 2^10"), "{text}");

@@ -31,6 +31,7 @@ mod class;
 mod columns;
 mod config;
 mod dtype;
+pub mod formats;
 pub mod health;
 mod loss_scale;
 mod named;

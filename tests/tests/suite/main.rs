@@ -81,6 +81,7 @@ mod products;
 mod random;
 mod ranks;
 mod reads;
+mod recipes;
 mod recomputation;
 mod resume;
 mod saturation;

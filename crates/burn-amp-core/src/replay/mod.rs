@@ -5,6 +5,7 @@
 //! * [`Replayed`]: what came of running it again
 //! * [`Comparison`]: what came of running each of its calls on two backends
 //! * [`GradientRanges`]: how much of its gradients F16 loses
+//! * [`RecipeLosses`]: what its products lose in formats of eight bits and fewer
 //! * [`changes`]: what differs between two files
 //!
 //! A step is written by `burn-amp` and run by it; this crate knows the file and what to say about it.
@@ -15,6 +16,7 @@ mod distance;
 mod file;
 mod files;
 mod gradients;
+mod recipes;
 mod replayed;
 mod text;
 
@@ -33,6 +35,7 @@ pub use difference::{Compared, Comparison, TensorDifference};
 pub use file::{Data, Dtype, ReadError, Sketch};
 pub use files::{Change, changes};
 pub use gradients::{GradientPair, GradientRange, GradientRanges};
+pub use recipes::{Contraction, Loss, LostNumbers, ProductLosses, RecipeLosses, decibels};
 pub use replayed::{Form, Replayed, Same};
 
 /// A step of training: the calls since the backward pass before, and that of the loss.

@@ -7,17 +7,19 @@ mod call;
 mod compare;
 mod gradients;
 mod program;
+mod recipes;
 mod run;
 mod unit;
 mod write;
 
 pub use burn_amp_core::replay::{
     Argument, Call, Change, Compared, Comparison, Data, Distance, Dtype, Form, GradientRange,
-    GradientRanges, Nature, Outside, Produced, ReadError, Replayed, Same, Sketch, Step,
-    TensorDifference, Use, Values, changes,
+    GradientRanges, Loss, Nature, Outside, Produced, ProductLosses, ReadError, RecipeLosses,
+    Replayed, Same, Sketch, Step, TensorDifference, Use, Values, changes,
 };
 
 pub use compare::{Side, compare};
 pub use gradients::gradient_ranges;
+pub use recipes::recipe_losses;
 pub use run::{ReplayError, replay};
 pub use write::write_next_step;

@@ -3,6 +3,7 @@
 //! * [`overflows`]: the op that reads a number beyond f16 is found
 //! * [`planted`]: overflows at random ops are found
 //! * [`parameters`]: the models have as many as the published ones
+//! * [`recipes`]: what products lose in eight bits
 //! * [`replayed`]: a step of each model has the same bits when it is run again
 //! * [`reports`]: what runs in which precision does not change from run to run
 //! * [`shapes`]: the shapes of the models' outputs
@@ -14,6 +15,7 @@ mod compared;
 mod overflows;
 mod parameters;
 mod planted;
+mod recipes;
 mod replayed;
 mod reports;
 mod shapes;

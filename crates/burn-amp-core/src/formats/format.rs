@@ -1,0 +1,260 @@
+//! Formats of eight bits and fewer.
+
+/// A format of numbers of eight bits or fewer.
+///
+/// E4M3 and E5M2 are those of OCP's 8-bit Floating Point Specification (OFP8) 1.0, E2M1 that of its Microscaling Formats (MX)
+/// Specification 1.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// 4 bits of exponent, 3 of mantissa, no infinities: up to 448.
+    E4M3,
+    /// 5 bits of exponent, 2 of mantissa: up to 57344.
+    E5M2,
+    /// Four bits: 0, 0.5, 1, 1.5, 2, 3, 4 and 6, with signs.
+    E2M1,
+    /// The whole numbers from -127 to 127, so that each has its negative.
+    Int8,
+}
+
+/// The fields of a float.
+struct Fields {
+    exponent: u32,
+    mantissa: u32,
+    bias: i32,
+    /// The largest finite number.
+    max: f64,
+    /// The code of what is beyond it, without its sign; `None` if the format has only finite numbers.
+    beyond: Option<u8>,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 4] = [Self::E4M3, Self::E5M2, Self::E2M1, Self::Int8];
+
+    /// The name in files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::E4M3 => "e4m3",
+            Self::E5M2 => "e5m2",
+            Self::E2M1 => "e2m1",
+            Self::Int8 => "int8",
+        }
+    }
+
+    /// The bits of a number.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::E4M3 | Self::E5M2 | Self::Int8 => 8,
+            Self::E2M1 => 4,
+        }
+    }
+
+    /// The largest finite number.
+    pub fn max(self) -> f64 {
+        self.fields().map_or(127.0, |fields| fields.max)
+    }
+
+    fn fields(self) -> Option<Fields> {
+        let (exponent, mantissa, bias, max, beyond) = match self {
+            // 0x7f is its only NaN, and there is no inf.
+            Self::E4M3 => (4, 3, 7, 448.0, Some(0x7f)),
+            Self::E5M2 => (5, 2, 15, 57344.0, Some(0x7c)),
+            Self::E2M1 => (2, 1, 1, 6.0, None),
+            Self::Int8 => return None,
+        };
+        Some(Fields {
+            exponent,
+            mantissa,
+            bias,
+            max,
+            beyond,
+        })
+    }
+
+    /// The number nearest to `x`, ties to even; beyond the range the largest one. NaN stays NaN.
+    pub fn round(self, x: f64) -> f64 {
+        let Some(fields) = self.fields() else {
+            return x.round_ties_even().clamp(-127.0, 127.0);
+        };
+        fields.nearest(x).clamp(-fields.max, fields.max)
+    }
+
+    /// Whether `x` would round to a number beyond the largest one, if there were any.
+    pub fn is_beyond(self, x: f64) -> bool {
+        let nearest = match self.fields() {
+            Some(fields) => fields.nearest(x),
+            None => x.round_ties_even(),
+        };
+        nearest.abs() > self.max()
+    }
+
+    /// The code of the number nearest to `x`, ties to even. Beyond the range it is that of inf, of NaN if the format has no inf,
+    /// and of the largest number if it has neither, or if the format `saturates`.
+    ///
+    /// NaN is 0x7f or, negative, 0xff, in E5M2 0x7e or 0xfe; in formats without NaN it is 0.
+    pub fn encode(self, x: f64, saturates: bool) -> u8 {
+        let Some(fields) = self.fields() else {
+            return match x.is_nan() {
+                true => 0,
+                false => self.round(x) as i8 as u8,
+            };
+        };
+        let sign = u8::from(x.is_sign_negative()) << (fields.exponent + fields.mantissa);
+        if x.is_nan() {
+            let nan = match self {
+                Self::E4M3 => 0x7f,
+                Self::E5M2 => 0x7e,
+                Self::E2M1 | Self::Int8 => return 0,
+            };
+            return sign | nan;
+        }
+        let nearest = fields.nearest(x.abs());
+        match fields.beyond {
+            Some(beyond) if nearest > fields.max && !saturates => sign | beyond,
+            _ => sign | fields.code(nearest.min(fields.max)),
+        }
+    }
+
+    /// The number of a code.
+    pub fn decode(self, code: u8) -> f64 {
+        let Some(fields) = self.fields() else {
+            return f64::from(code as i8);
+        };
+        let signed = fields.exponent + fields.mantissa;
+        let sign = if code >> signed & 1 == 1 { -1.0 } else { 1.0 };
+        let code = code & ((1 << signed) - 1);
+        match (self, code) {
+            (Self::E4M3, 0x7f) | (Self::E5M2, 0x7d..) => f64::NAN,
+            (Self::E5M2, 0x7c) => sign * f64::INFINITY,
+            _ => sign * fields.number(code),
+        }
+    }
+}
+
+impl Fields {
+    /// The exponent of the smallest normal number.
+    fn least_exponent(&self) -> i32 {
+        1 - self.bias
+    }
+
+    /// The distance of neighbours at `x`, which is not negative.
+    fn unit(&self, x: f64) -> f64 {
+        let exponent = exponent(x).max(self.least_exponent());
+        power(exponent - self.mantissa as i32)
+    }
+
+    /// The nearest number of a format without a largest one.
+    fn nearest(&self, x: f64) -> f64 {
+        let unit = self.unit(x.abs());
+        // A quotient by a power of two is exact.
+        (x / unit).round_ties_even() * unit
+    }
+
+    /// The code of a number of the format that is not negative.
+    fn code(&self, x: f64) -> u8 {
+        let exponent = exponent(x).max(self.least_exponent());
+        let mantissa = (x / power(exponent - self.mantissa as i32)) as i32;
+        // A normal number has a leading one, which adds one to the exponent.
+        (((exponent - self.least_exponent()) << self.mantissa) + mantissa) as u8
+    }
+
+    /// The number of a code without a sign.
+    fn number(&self, code: u8) -> f64 {
+        let exponent = i32::from(code >> self.mantissa);
+        let mantissa = f64::from(code & ((1 << self.mantissa) - 1)) / power(self.mantissa as i32);
+        match exponent {
+            0 => mantissa * power(self.least_exponent()),
+            _ => (1.0 + mantissa) * power(exponent - self.bias),
+        }
+    }
+}
+
+/// The exponent of the power of two at or below `x`, which is not negative; of 0 that of the smallest F64.
+pub(super) fn exponent(x: f64) -> i32 {
+    const BIAS: i32 = 1023;
+    (x.to_bits() >> 52) as i32 - BIAS
+}
+
+/// A power of two.
+pub(super) fn power(exponent: i32) -> f64 {
+    f64::from(exponent).exp2()
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    /// Where the codes change over all F16 and BF16 numbers, and the numbers of all codes, as gfloat 0.5.2 and ml_dtypes 0.6.0
+    /// have them: `tests/formats.py` writes the file.
+    const EXPECTED: &str = include_str!("../../tests/data/formats.txt");
+
+    #[test]
+    fn codes_are_those_of_gfloat_and_ml_dtypes_for_all_f16_and_bf16_numbers() {
+        let mut lines = EXPECTED.lines().filter(|line| !line.starts_with('#'));
+        let mut tables = 0;
+        while let Some(head) = lines.next() {
+            let words: Vec<_> = head.split(' ').collect();
+            let format = Format::ALL
+                .into_iter()
+                .find(|format| format.name() == words[0]);
+            let format = format.expect("a format");
+            let runs = lines.next().expect("a line of runs");
+            let mut runs = runs.split(' ').map(|run| {
+                let (count, code) = run.split_once(':').expect("count and code");
+                (count.parse::<usize>().unwrap(), code)
+            });
+            tables += 1;
+            if words[1] == "numbers" {
+                for (code, (_, number)) in runs.enumerate() {
+                    let expected: f64 = number.parse().unwrap();
+                    let found = format.decode(code as u8);
+                    let is_same = found.is_nan() && expected.is_nan() || found == expected;
+                    assert!(is_same, "{head}: {code:#x}: {found}, not {expected}");
+                }
+                continue;
+            }
+            let saturates = words[2] == "saturates";
+            let mut left = 0;
+            let mut expected = "";
+            for bits in 0..=u16::MAX {
+                if left == 0 {
+                    (left, expected) = runs.next().expect("a run");
+                }
+                left -= 1;
+                let x = match words[1] {
+                    "f16" => f16::from_bits(bits).to_f64(),
+                    _ => bf16::from_bits(bits).to_f64(),
+                };
+                let is_left_out = expected == "-";
+                let code = format!("{:02x}", format.encode(x, saturates));
+                assert!(
+                    is_left_out || code == expected,
+                    "{head}: {x}: {code}, not {expected}"
+                );
+            }
+            assert_eq!((left, runs.next()), (0, None), "{head}");
+        }
+        assert_eq!(tables, 2 * (2 * 2 + 1) + 2 + 1);
+    }
+
+    #[test]
+    fn a_rounded_number_is_the_number_of_its_code() {
+        for format in Format::ALL {
+            for bits in 0..=u16::MAX {
+                let x = f16::from_bits(bits).to_f64();
+                if x.is_nan() {
+                    continue;
+                }
+                let code = format.encode(x, true);
+                assert_eq!(
+                    format.round(x),
+                    format.decode(code),
+                    "{} {x}",
+                    format.name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Numbers of eight bits and fewer, the scales of their blocks, and the recipes that products are computed by in them.
+//!
+//! * [`Format`]: the numbers themselves
+//! * [`Blocks`], [`Scaling`], [`Quantizer`]: which numbers share a scale, and what it is
+//! * [`Recipe`]: what each operand of a product is quantized by
+//!
+//! All of this is arithmetic on the host: it says what a number becomes, on any device.
+
+mod blocks;
+mod format;
+mod recipe;
+
+pub use blocks::{Blocks, Lines, Quantized, Quantizer, Scaling};
+pub use format::Format;
+pub use recipe::Recipe;

@@ -1,0 +1,107 @@
+//! Recipes: what each operand of a product is quantized by.
+
+use super::{Blocks, Format, Quantizer, Scaling};
+
+/// How the operands of a product are quantized, in the forward pass and in the two products of the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recipe {
+    /// The name in reports.
+    pub name: &'static str,
+    /// Activations.
+    pub activation: Quantizer,
+    /// Weights.
+    pub weight: Quantizer,
+    /// Gradients of results.
+    pub gradient: Quantizer,
+    /// The signal to noise, in dB, from which on a result is called borne: what torchao's tests ask of its MX recipes, and of
+    /// other recipes 20 dB, an error of a tenth.
+    pub bears: [f64; 2],
+}
+
+/// The bars of results and of gradients.
+const USUAL: [f64; 2] = [20.0, 20.0];
+const MX: [f64; 2] = [18.0, 13.0];
+
+const fn quantizer(format: Format, blocks: Blocks, scaling: Scaling) -> Quantizer {
+    Quantizer {
+        format,
+        blocks,
+        scaling,
+    }
+}
+
+impl Recipe {
+    /// The recipes that are in use.
+    pub const ALL: &'static [Self] = &[
+        Self::all("fp8", Format::E4M3, Blocks::Tensor, Scaling::None, USUAL)
+            .with_gradient(Format::E5M2),
+        Self::all(
+            "fp8-tensor",
+            Format::E4M3,
+            Blocks::Tensor,
+            Scaling::Real,
+            USUAL,
+        )
+        .with_gradient(Format::E5M2),
+        Self::all("fp8-row", Format::E4M3, Blocks::Row, Scaling::Real, USUAL),
+        Self {
+            weight: quantizer(Format::E4M3, Blocks::Square(128), Scaling::Real),
+            ..Self::all(
+                "fp8-block",
+                Format::E4M3,
+                Blocks::Along(128),
+                Scaling::Real,
+                USUAL,
+            )
+        },
+        Self::all(
+            "mxfp8",
+            Format::E4M3,
+            Blocks::Along(32),
+            Scaling::PowerUp,
+            MX,
+        ),
+        Self::all(
+            "mxfp8-floor",
+            Format::E4M3,
+            Blocks::Along(32),
+            Scaling::PowerDown,
+            MX,
+        ),
+        Self::all(
+            "nvfp4",
+            Format::E2M1,
+            Blocks::Along(16),
+            Scaling::E4M3,
+            USUAL,
+        ),
+        Self::all("int8-row", Format::Int8, Blocks::Row, Scaling::Real, USUAL),
+    ];
+
+    /// The same for every operand.
+    const fn all(
+        name: &'static str,
+        format: Format,
+        blocks: Blocks,
+        scaling: Scaling,
+        bears: [f64; 2],
+    ) -> Self {
+        let all = quantizer(format, blocks, scaling);
+        Self {
+            name,
+            activation: all,
+            weight: all,
+            gradient: all,
+            bears,
+        }
+    }
+
+    /// Gradients in another format.
+    const fn with_gradient(self, format: Format) -> Self {
+        let gradient = Quantizer {
+            format,
+            ..self.gradient
+        };
+        Self { gradient, ..self }
+    }
+}

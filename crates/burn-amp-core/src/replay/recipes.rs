@@ -1,0 +1,349 @@
+//! What the products of a step lose in formats of eight bits and fewer.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Step, difference::name};
+use crate::{
+    columns::columns,
+    formats::{Lines, Quantized, Recipe},
+};
+
+/// A product of a step: its operands, the lines over which it adds, and those of the two products of its backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contraction {
+    /// The lines of both operands.
+    pub result: [Lines; 2],
+    /// Of the gradient of each operand the lines of the other operand and those of the gradient of the result.
+    pub gradients: [[Lines; 2]; 2],
+}
+
+impl Contraction {
+    /// The product that an op computes of operands of these shapes, with the shape of its result; `None` for ops that are no
+    /// products, and for attention.
+    pub fn of(op: &str, [lhs, rhs]: [&[usize]; 2], result: &[usize]) -> Option<Self> {
+        let rows = |shape: &[usize]| {
+            let last = shape[shape.len() - 1];
+            [shape.iter().product::<usize>() / last.max(1), last]
+        };
+        // The batch, the channels, and all positions.
+        let images = |shape: &[usize]| [shape[0], shape[1], shape[2..].iter().product()];
+        Some(match op {
+            "float_matmul" => {
+                let last = lhs.len() - 1;
+                Self {
+                    result: [Lines::along(lhs, last), Lines::along(rhs, last - 1)],
+                    gradients: [
+                        [Lines::along(rhs, last), Lines::along(result, last)],
+                        [Lines::along(lhs, last - 1), Lines::along(result, last - 1)],
+                    ],
+                }
+            }
+            "linear" => {
+                let ([count, inputs], [_, outputs]) = (rows(lhs), rows(result));
+                Self {
+                    result: [Lines([count, inputs, 1]), Lines::along(rhs, 0)],
+                    gradients: [
+                        [Lines::along(rhs, 1), Lines([count, outputs, 1])],
+                        [Lines([1, count, inputs]), Lines([1, count, outputs])],
+                    ],
+                }
+            }
+            "conv1d" | "conv2d" | "conv3d" => {
+                let ([n, inputs, from], [_, outputs, to]) = (images(lhs), images(result));
+                Self {
+                    result: [Lines([n, inputs, from]), Lines::along(rhs, 1)],
+                    gradients: [
+                        [Lines::along(rhs, 0), Lines([n, outputs, to])],
+                        [Lines([n * inputs, from, 1]), Lines([n * outputs, to, 1])],
+                    ],
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The products of a step in every recipe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RecipeLosses {
+    /// The products, in the order of the calls.
+    pub products: Vec<ProductLosses>,
+    /// The calls that are not looked at: attention, transposed convolutions, and products that are not finite in F32.
+    pub others: usize,
+}
+
+/// A product in every recipe.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProductLosses {
+    /// The call.
+    pub of: String,
+    /// What it loses in each of [`Recipe::ALL`].
+    pub recipes: Vec<Loss>,
+}
+
+/// What a product loses in a recipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Loss {
+    /// The signal to noise of the result, and of the gradients of both operands, in dB, beside F32; `None` of those that the step
+    /// does not have. An inf is `null` in JSON: nothing was lost.
+    pub decibels: [Option<f64>; 3],
+    /// The share of the operands and of the gradient that became 0.
+    pub underflowed: f64,
+    /// The share of them that was beyond the largest number.
+    pub saturated: f64,
+}
+
+impl Loss {
+    /// The lowest of the three.
+    pub fn lowest(&self) -> Option<f64> {
+        self.decibels.into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// Whether the result and both gradients are as near as the recipe asks.
+    pub fn is_borne(&self, recipe: &Recipe) -> bool {
+        let [result, gradient] = recipe.bears;
+        let mut all = self.decibels.iter().zip([result, gradient, gradient]);
+        all.all(|(found, bar)| found.is_none_or(|found| found >= bar))
+    }
+}
+
+/// The signal to noise of values beside the exact ones, in dB: `10 log₁₀ Σx² / Σ(x - y)²`. `None` if all exact ones are 0.
+pub fn decibels(found: &[f64], exact: &[f64]) -> Option<f64> {
+    let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>();
+    let signal = squares(&mut exact.iter().copied());
+    let noise = squares(&mut found.iter().zip(exact).map(|(x, y)| x - y));
+    (signal > 0.0).then(|| match noise.is_nan() {
+        true => f64::NEG_INFINITY,
+        false => 10.0 * (signal / noise).log10(),
+    })
+}
+
+/// Counts what was quantized.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LostNumbers([usize; 3]);
+
+impl LostNumbers {
+    /// Adds a tensor.
+    pub fn add(&mut self, quantized: &Quantized) {
+        let counts = [
+            quantized.values.len(),
+            quantized.underflowed,
+            quantized.saturated,
+        ];
+        self.0
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(sum, count)| *sum += count);
+    }
+
+    /// The loss with these shares.
+    pub fn loss(self, decibels: [Option<f64>; 3]) -> Loss {
+        let [all, underflowed, saturated] = self.0.map(|count| count as f64);
+        Loss {
+            decibels,
+            underflowed: underflowed / all.max(1.0),
+            saturated: saturated / all.max(1.0),
+        }
+    }
+}
+
+impl ProductLosses {
+    /// A product of a step, with what it loses in each of [`Recipe::ALL`].
+    pub fn new(step: &Step, call: usize, recipes: Vec<Loss>) -> Self {
+        Self {
+            of: name(step, call),
+            recipes,
+        }
+    }
+
+    fn lowest(&self) -> f64 {
+        let all = self.recipes.iter().filter_map(Loss::lowest);
+        all.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// The number of products that are shown, unless all are asked for.
+const SHOWN: usize = 12;
+
+impl RecipeLosses {
+    /// Says which recipes the products bear, and what the hardest ones lose; what each product loses if `all` are asked for.
+    pub fn to_text(&self, all: bool) -> String {
+        let mut text = format!("{self}\n");
+        let mut shown: Vec<_> = self.products.iter().collect();
+        if !all && shown.len() > SHOWN {
+            shown.sort_by(|x, y| x.lowest().total_cmp(&y.lowest()));
+            shown.truncate(SHOWN);
+        }
+        if shown.is_empty() {
+            return text;
+        }
+        let names = Recipe::ALL.iter().map(|recipe| recipe.name.to_owned());
+        let mut rows = vec![
+            ["product".to_owned()]
+                .into_iter()
+                .chain(names)
+                .collect::<Vec<_>>(),
+        ];
+        rows.extend(shown.into_iter().map(|product| {
+            let cells = product
+                .recipes
+                .iter()
+                .zip(Recipe::ALL)
+                .map(|(loss, recipe)| {
+                    let mark = if loss.is_borne(recipe) { " " } else { "!" };
+                    loss.lowest()
+                        .map_or(String::new(), |lowest| format!("{lowest:.1}{mark}"))
+                });
+            [product.of.clone()].into_iter().chain(cells).collect()
+        }));
+        text.push('\n');
+        text += &columns(&rows, |column| column > 0).join("\n");
+        text.push('\n');
+        text
+    }
+}
+
+impl fmt::Display for RecipeLosses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.products.len();
+        write!(
+            f,
+            "{count} products in eight bits, on the operands that they have in f32."
+        )?;
+        if self.others > 0 {
+            write!(
+                f,
+                " Not looked at: {}, which are attention, transposed convolutions, or not finite in f32.",
+                self.others
+            )?;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        f.write_str(
+            "\nSignal to noise beside f32 in dB, the lowest of the result and both gradients; `!` where a recipe asks for more.\n\n",
+        )?;
+        let head = [
+            "recipe", "bears", "lowest", "median", "become 0", "saturate",
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for (at, recipe) in Recipe::ALL.iter().enumerate() {
+            let losses: Vec<_> = self
+                .products
+                .iter()
+                .map(|product| product.recipes[at])
+                .collect();
+            let mut lowest: Vec<_> = losses.iter().filter_map(Loss::lowest).collect();
+            lowest.sort_by(f64::total_cmp);
+            let borne = losses.iter().filter(|loss| loss.is_borne(recipe)).count();
+            let share = |share: fn(&Loss) -> f64| {
+                let sum: f64 = losses.iter().map(share).sum();
+                format!("{:.1} %", 100.0 * sum / losses.len() as f64)
+            };
+            let in_words = |x: Option<&f64>| x.map_or(String::new(), |x| format!("{x:.1}"));
+            rows.push(vec![
+                recipe.name.to_owned(),
+                format!("{borne} of {}", losses.len()),
+                in_words(lowest.first()),
+                in_words(lowest.get(lowest.len() / 2)),
+                share(|loss| loss.underflowed),
+                share(|loss| loss.saturated),
+            ]);
+        }
+        f.write_str(&columns(&rows, |column| column > 0).join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decibels_are_those_of_the_definition() {
+        assert_eq!(decibels(&[1.0, 0.0], &[0.0, 0.0]), None);
+        assert_eq!(decibels(&[1.1], &[1.0]).map(f64::round), Some(20.0));
+        assert_eq!(decibels(&[1.0], &[1.0]), Some(f64::INFINITY));
+        assert_eq!(decibels(&[f64::NAN], &[1.0]), Some(f64::NEG_INFINITY));
+    }
+
+    #[test]
+    fn lines_lie_along_the_dimension_that_a_product_adds_over() {
+        let product = |op, lhs: &[usize], rhs: &[usize], result: &[usize]| {
+            Contraction::of(op, [lhs, rhs], result).unwrap()
+        };
+        let found = product("float_matmul", &[2, 3, 4], &[2, 4, 5], &[2, 3, 5]);
+        assert_eq!(found.result, [Lines([6, 4, 1]), Lines([2, 4, 5])]);
+        assert_eq!(found.gradients[0], [Lines([8, 5, 1]), Lines([6, 5, 1])]);
+        assert_eq!(found.gradients[1], [Lines([2, 3, 4]), Lines([2, 3, 5])]);
+        let found = product("linear", &[2, 3, 4], &[4, 5], &[2, 3, 5]);
+        assert_eq!(found.result, [Lines([6, 4, 1]), Lines([1, 4, 5])]);
+        assert_eq!(found.gradients[0], [Lines([4, 5, 1]), Lines([6, 5, 1])]);
+        assert_eq!(found.gradients[1], [Lines([1, 6, 4]), Lines([1, 6, 5])]);
+        let found = product("conv2d", &[2, 3, 8, 8], &[4, 3, 3, 3], &[2, 4, 6, 6]);
+        assert_eq!(found.result, [Lines([2, 3, 64]), Lines([4, 3, 9])]);
+        assert_eq!(found.gradients[0], [Lines([1, 4, 27]), Lines([2, 4, 36])]);
+        assert_eq!(found.gradients[1], [Lines([6, 64, 1]), Lines([8, 36, 1])]);
+        assert_eq!(Contraction::of("float_add", [&[1], &[1]], &[1]), None);
+    }
+
+    #[test]
+    fn the_text_has_what_the_products_lose_and_marks_what_is_not_borne() {
+        let recipes = |lowest: f64| {
+            let loss = |at| Loss {
+                decibels: [Some(40.0), Some(lowest + f64::from(at)), None],
+                underflowed: 0.25,
+                saturated: 0.0,
+            };
+            (0..8).map(loss).collect::<Vec<_>>()
+        };
+        let product = |of: &str, lowest| ProductLosses {
+            of: of.into(),
+            recipes: recipes(lowest),
+        };
+        let mut losses = RecipeLosses {
+            products: vec![
+                product("call 3, `linear`", 19.5),
+                product("call 8, `conv2d`", 12.0),
+            ],
+            others: 1,
+        };
+        let text = losses.to_text(false);
+        assert!(text.starts_with("2 products in eight bits"), "{text}");
+        for line in [
+            "fp8          0 of 2    12.0    19.5    25.0 %     0.0 %",
+            "mxfp8        2 of 2    16.0    23.5    25.0 %     0.0 %",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+        let row = text
+            .lines()
+            .find(|line| line.starts_with("call 8"))
+            .unwrap();
+        let cells: Vec<_> = row.split_whitespace().skip(3).collect();
+        let expected = [
+            "12.0!", "13.0!", "14.0!", "15.0!", "16.0", "17.0", "18.0!", "19.0!",
+        ];
+        assert_eq!(cells, expected, "{text}");
+        losses.products.clear();
+        assert_eq!(
+            losses.to_text(false),
+            "0 products in eight bits, on the operands that they have in f32. Not looked at: 1, which are attention, transposed \
+             convolutions, or not finite in f32.\n"
+        );
+    }
+
+    #[test]
+    fn a_recipe_is_borne_if_the_result_and_both_gradients_are_near() {
+        let recipe = Recipe::ALL
+            .iter()
+            .find(|recipe| recipe.name == "mxfp8")
+            .unwrap();
+        let loss = |decibels| LostNumbers::default().loss(decibels);
+        assert!(loss([Some(18.0), Some(13.0), None]).is_borne(recipe));
+        assert!(!loss([Some(17.9), Some(13.0), None]).is_borne(recipe));
+        assert!(!loss([Some(18.0), None, Some(12.9)]).is_borne(recipe));
+        assert_eq!(loss([Some(18.0), None, Some(12.9)]).lowest(), Some(12.9));
+    }
+}

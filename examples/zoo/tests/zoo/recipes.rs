@@ -1,0 +1,79 @@
+//! Law: the products of each model are looked at in every recipe of eight bits and fewer, forward and backward.
+
+use std::path::PathBuf;
+
+use burn::backend::Flex;
+use burn_amp::{
+    replay::{RecipeLosses, Step, recipe_losses, write_next_step},
+    scaling::name_parameters,
+};
+use burn_amp_core::formats::Recipe;
+use burn_amp_tests::{enter, in_bf16, policy};
+use zoo::{Draw, Entry, Net, Size, Visitor, ZOO, ZooModel, visit};
+
+use super::Mixed as B;
+
+policy!(Bf16, in_bf16(|_| {}));
+
+fn file() -> PathBuf {
+    std::env::temp_dir().join(format!("{}_recipes.safetensors", std::process::id()))
+}
+
+struct Losses;
+
+impl Visitor for Losses {
+    /// The number of products, and what they lose.
+    type Output = (usize, RecipeLosses);
+
+    fn visit<M: ZooModel>(self, entry: &Entry, model: M) -> Self::Output {
+        let device = Default::default();
+        let draw = Draw::train(entry.batch_size(Size::Tiny), 0);
+        let batch = model.batch::<B>(draw, &device);
+        let net = M::TrainNet::<B>::init(&model, &device);
+        name_parameters(&net);
+        write_next_step::<B>(&device, file());
+        net.loss(&batch).backward();
+        let step = Step::read(&file()).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+        std::fs::remove_file(file()).unwrap();
+        let losses = recipe_losses::<Flex>(&step, &Default::default());
+        let losses = losses.unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+        let ops = ["float_matmul", "linear", "conv1d", "conv2d", "conv3d"];
+        let products = step.calls.iter().filter(|call| ops.contains(&&*call.op));
+        (products.count(), losses)
+    }
+}
+
+#[test]
+fn every_product_of_a_model_is_looked_at_in_every_recipe() {
+    let _policy = enter::<Bf16>();
+    let names: Vec<_> = Recipe::ALL.iter().map(|recipe| recipe.name).collect();
+    println!("| model | products | {} |", names.join(" | "));
+    for entry in ZOO {
+        let (products, losses) = visit(entry.name, Size::Tiny, Losses).unwrap();
+        assert_eq!(losses.products.len(), products, "{}", entry.name);
+        let borne = (0..Recipe::ALL.len()).map(|at| {
+            let of_recipe = losses.products.iter().map(|product| product.recipes[at]);
+            let borne = of_recipe.filter(|loss| loss.is_borne(&Recipe::ALL[at]));
+            borne.count().to_string()
+        });
+        println!(
+            "| {} | {products} | {} |",
+            entry.name,
+            borne.collect::<Vec<_>>().join(" | ")
+        );
+        for product in &losses.products {
+            for (loss, recipe) in product.recipes.iter().zip(Recipe::ALL) {
+                let lowest = loss
+                    .lowest()
+                    .unwrap_or_else(|| panic!("{}: {}", entry.name, product.of));
+                assert!(
+                    lowest > -3.0,
+                    "{}, {}: {}: {loss:?}",
+                    entry.name,
+                    recipe.name,
+                    product.of
+                );
+            }
+        }
+    }
+}
