@@ -17,6 +17,7 @@
 //! * [`LossScaling`]: the loss scale as a pure state machine
 //! * [`NormGuard`]: which steps have gradients that are outliers
 //! * [`ParamPattern`]: parameters by the patterns of their paths
+//! * [`formats`]: numbers of eight bits and fewer, and the recipes of products in them
 //! * [`overflow`]: where a value overflowed
 //! * [`health`]: gradients and updates that the precision loses
 //! * [`report`]: the precision report, which `burn-amp` records

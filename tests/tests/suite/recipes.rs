@@ -138,7 +138,7 @@ fn a_linear_layer_a_product_and_a_convolution_of_single_pixels_lose_the_same() {
     });
     let by_linear = losses(|| {
         let mut linear = LinearConfig::new(inputs, outputs)
-            .with_bias(false)
+            .with_bias(true)
             .init::<B>(&here());
         linear.weight = Param::from_tensor(weight());
         let y = linear.forward(images().require_grad());
@@ -176,4 +176,14 @@ fn a_linear_layer_a_product_and_a_convolution_of_single_pixels_lose_the_same() {
     let lowest = |recipe: &str| by_linear.products[0].recipes[at(recipe)].lowest().unwrap();
     assert!(lowest("fp8-row") > lowest("fp8-tensor"));
     assert!(lowest("fp8-row") > lowest("nvfp4"));
+}
+
+#[test]
+fn a_gradient_that_the_step_does_not_compute_is_not_looked_at() {
+    let losses = losses(|| {
+        let w = tensor([8, 4], 2).require_grad();
+        tensor([3, 8], 1).matmul(w).square().sum().backward();
+    });
+    let [result, input, weight] = losses.products[0].recipes[at("fp8-row")].decibels;
+    assert!(result.is_some() && input.is_none() && weight.is_some());
 }

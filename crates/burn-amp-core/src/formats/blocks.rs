@@ -99,7 +99,7 @@ impl Quantizer {
     /// The scale of the tensor above those of the blocks.
     fn of_tensor(self, most: f64) -> f64 {
         match self.scaling {
-            Scaling::E4M3 if most > 0.0 => {
+            Scaling::E4M3 if most > 0.0 && most.is_finite() => {
                 f64::from((most / (Format::E4M3.max() * self.format.max())) as f32)
             }
             Scaling::E4M3
@@ -112,7 +112,7 @@ impl Quantizer {
 
     /// The scale of a block.
     fn scale(self, most: f64, of_tensor: f64) -> f64 {
-        // A block of zeros, or with a value that is not finite, which stays so.
+        // A block of zeros, or with a value that no scale makes finite.
         if most == 0.0 || !most.is_finite() {
             return 1.0;
         }
@@ -141,7 +141,7 @@ fn e8m0(exponent: i32) -> f64 {
     power(exponent.clamp(-127, 127))
 }
 
-/// The largest absolute value; inf or NaN if one is not finite.
+/// The largest absolute value; inf if one is not finite.
 fn largest<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
     values.fold(0.0, |most, x| match x.is_nan() {
         true => f64::INFINITY,
@@ -259,5 +259,9 @@ mod tests {
         let up = quantizer(Format::E4M3, Blocks::Tensor, Scaling::PowerUp);
         assert_eq!(up.quantize(&[511.0; 4], lines).saturated, 0);
         assert!(up.quantize(&[f64::NAN; 4], lines).values[0].is_nan());
+        // An inf saturates, and leaves the other blocks as they are.
+        let nv = quantizer(Format::E2M1, Blocks::Along(2), Scaling::E4M3);
+        let found = nv.quantize(&[f64::INFINITY, 1.0, 6.0, 3.0], lines);
+        assert_eq!(found.values, [6.0, 1.0, 6.0, 3.0]);
     }
 }

@@ -41,14 +41,6 @@ impl Format {
         }
     }
 
-    /// The bits of a number.
-    pub const fn bits(self) -> u32 {
-        match self {
-            Self::E4M3 | Self::E5M2 | Self::Int8 => 8,
-            Self::E2M1 => 4,
-        }
-    }
-
     /// The largest finite number.
     pub fn max(self) -> f64 {
         self.fields().map_or(127.0, |fields| fields.max)

@@ -70,7 +70,8 @@ impl Contraction {
 pub struct RecipeLosses {
     /// The products, in the order of the calls.
     pub products: Vec<ProductLosses>,
-    /// The calls that are not looked at: attention, transposed convolutions, and products that are not finite in F32.
+    /// The calls that are not looked at: attention, transposed convolutions, and products that are zero or not finite in
+    /// F32.
     pub others: usize,
 }
 
@@ -111,9 +112,12 @@ impl Loss {
 
 /// The signal to noise of values beside the exact ones, in dB: `10 log₁₀ Σx² / Σ(x - y)²`. `None` if all exact ones are 0.
 pub fn decibels(found: &[f64], exact: &[f64]) -> Option<f64> {
-    let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>();
-    let signal = squares(&mut exact.iter().copied());
-    let noise = squares(&mut found.iter().zip(exact).map(|(x, y)| x - y));
+    let signal: f64 = exact.iter().map(|x| x * x).sum();
+    let noise: f64 = found
+        .iter()
+        .zip(exact)
+        .map(|(x, y)| (x - y) * (x - y))
+        .sum();
     (signal > 0.0).then(|| match noise.is_nan() {
         true => f64::NEG_INFINITY,
         false => 10.0 * (signal / noise).log10(),
@@ -215,7 +219,7 @@ impl fmt::Display for RecipeLosses {
         if self.others > 0 {
             write!(
                 f,
-                " Not looked at: {}, which are attention, transposed convolutions, or not finite in f32.",
+                " Not looked at: {}, which are attention, transposed convolutions, zero, or not finite in f32.",
                 self.others
             )?;
         }
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(
             losses.to_text(false),
             "0 products in eight bits, on the operands that they have in f32. Not looked at: 1, which are attention, transposed \
-             convolutions, or not finite in f32.\n"
+             convolutions, zero, or not finite in f32.\n"
         );
     }
 

@@ -9,7 +9,7 @@ use burn_amp_core::{
 use burn_amp_kernels::names::shape_of;
 use burn_autodiff::Autodiff;
 use burn_backend::{
-    AutodiffBackend, TensorData,
+    AutodiffBackend, Shape, TensorData,
     ops::FloatTensorOps,
     tensor::{Device, FloatTensor},
 };
@@ -55,8 +55,9 @@ pub fn recipe_losses<B: Trainable>(
             product.run(device, context, operands, received)
         };
         let exact = run(product.values(), product.received.clone())?;
-        let all = exact.iter().flatten().flatten();
-        if !all.copied().all(f64::is_finite) {
+        let all = || exact.iter().flatten().flatten();
+        // The first state of a recurrent layer is zero, and so are its products.
+        if !all().all(|x| x.is_finite()) || all().all(|x| *x == 0.0) {
             losses.others += 1;
             continue;
         }
@@ -73,11 +74,19 @@ struct Product<'a> {
     step: &'a Step,
     at: usize,
     contraction: Contraction,
-    /// The operands that are multiplied, and whether each is a weight.
-    operands: [(u64, TensorData, bool); 2],
-    /// What else the op reads, such as a bias.
-    others: Vec<(u64, TensorData)>,
+    operands: [Operand; 2],
+    /// What else the op reads: a bias.
+    others: Vec<(u64, Shape)>,
     received: Option<TensorData>,
+}
+
+/// An operand that is multiplied.
+struct Operand {
+    id: u64,
+    data: TensorData,
+    is_weight: bool,
+    /// Whether the step computes a gradient of it.
+    is_tracked: bool,
 }
 
 /// What a product has computed: the result and the gradients of both operands.
@@ -87,36 +96,34 @@ impl<'a> Product<'a> {
     /// The product of a call, if it is one.
     fn of(step: &'a Step, ran: &Ran<TensorData>, makers: &Makers, at: usize) -> Option<Self> {
         let call = &step.calls[at];
-        let values = |id: u64| match makers.get(&id) {
-            Some((maker, place)) => ran.calls[*maker][*place].values.clone(),
-            None => {
-                let outside = step.outside.iter().find(|outside| outside.id == id)?;
-                Some(call::to_burn(&step.data[outside.data]).convert::<f32>())
-            }
+        let operand = |id: u64| {
+            let (data, is_tracked) = match makers.get(&id) {
+                Some((maker, place)) => {
+                    let seen = &ran.calls[*maker][*place];
+                    (seen.values.clone()?, seen.is_tracked)
+                }
+                None => {
+                    let outside = step.outside.iter().find(|outside| outside.id == id)?;
+                    let data = call::to_burn(&step.data[outside.data]).convert::<f32>();
+                    (data, outside.nature == Nature::Leaf)
+                }
+            };
+            Some(Operand {
+                id,
+                data,
+                is_weight: is_weight(step, makers, id),
+                is_tracked,
+            })
         };
-        let mut all = Vec::new();
-        for operand in call.uses() {
-            all.push((operand.id, values(operand.id)?));
-        }
+        let mut all = call.uses().map(|used| operand(used.id));
+        let operands = [all.next()??, all.next()??];
+        let others = all.map(|other| other.map(|other| (other.id, shape_of(&other.data).clone())));
+        let others = others.collect::<Option<_>>()?;
         let result = ran.calls[at].first()?.values.as_ref()?;
-        let [(lhs, _), (rhs, _), ..] = &all[..] else {
-            return None;
-        };
-        let are_weights = [*lhs, *rhs].map(|id| is_weight(step, makers, id));
-        let others = all.split_off(2);
-        let mut operands = all
-            .into_iter()
-            .zip(are_weights)
-            .map(|((id, data), is_weight)| (id, data, is_weight));
-        let operands = [operands.next()?, operands.next()?];
         let shapes = operands
             .each_ref()
-            .map(|(_, data, _)| shape_of(data).as_slice().to_vec());
-        let contraction = Contraction::of(
-            &call.op,
-            [&shapes[0], &shapes[1]],
-            shape_of(result).as_slice(),
-        )?;
+            .map(|operand| shape_of(&operand.data).as_slice());
+        let contraction = Contraction::of(&call.op, shapes, shape_of(result).as_slice())?;
         Some(Self {
             step,
             at,
@@ -129,7 +136,7 @@ impl<'a> Product<'a> {
 
     /// The values of both operands.
     fn values(&self) -> [TensorData; 2] {
-        self.operands.each_ref().map(|(_, data, _)| data.clone())
+        self.operands.each_ref().map(|operand| operand.data.clone())
     }
 
     /// What the product loses in a recipe beside the exact one.
@@ -145,7 +152,7 @@ impl<'a> Product<'a> {
             shares.add(&quantized);
             TensorData::new(quantized.values, shape_of(data)).convert::<f32>()
         };
-        let by = |at: usize| match self.operands[at].2 {
+        let by = |at: usize| match self.operands[at].is_weight {
             true => recipe.weight,
             false => recipe.activation,
         };
@@ -174,7 +181,7 @@ impl<'a> Product<'a> {
         Ok(shares.loss(all))
     }
 
-    /// Computes the product, and its backward pass if there is a gradient.
+    /// Computes the product without a bias, and its backward pass if there is a gradient.
     fn run<B: Trainable>(
         &self,
         device: &Device<B>,
@@ -188,15 +195,15 @@ impl<'a> Product<'a> {
                 let values = B::float_from_data(data, device);
                 AmpTensor::<B, Tape>::new(Autodiff::<B>::from_inner(values), context)
             };
-            for (id, data) in &self.others {
-                tensors.insert(*id, entered(data.clone()));
+            for (id, shape) in &self.others {
+                tensors.insert(*id, entered(TensorData::zeros::<f32, _>(shape.clone())));
             }
-            let ids = self.operands.each_ref().map(|(id, ..)| *id);
             let mut leaves = Vec::new();
-            for (id, data) in ids.into_iter().zip(operands) {
-                let leaf = Amp::<B, Apart, Tape>::float_set_require_grad(entered(data), true);
-                leaves.push(leaf.handle());
-                tensors.insert(id, leaf);
+            for (operand, data) in self.operands.iter().zip(operands) {
+                let is_tracked = operand.is_tracked;
+                let leaf = Amp::<B, Apart, Tape>::float_set_require_grad(entered(data), is_tracked);
+                leaves.push(leaf.handle().filter(|_| is_tracked));
+                tensors.insert(operand.id, leaf);
             }
             let call = &self.step.calls[self.at];
             let all_in = Some(Precision::F32);
@@ -208,7 +215,7 @@ impl<'a> Product<'a> {
                 None,
                 None,
             ];
-            if let Some(received) = received {
+            if let Some(received) = received.filter(|_| result.is_tracked()) {
                 let root: FloatTensor<Autodiff<B>> = result.read(Precision::F32, Reader::Cut);
                 let received = B::float_from_data(received, device);
                 // The gradient of a sum of products with constants is the constants.
