@@ -1,20 +1,16 @@
 //! Gradients in F32 for an op on operands in low precision.
 
-use std::marker::PhantomData;
-
 use burn_amp_core::Precision;
 use burn_amp_kernels::names::node_of;
 use burn_autodiff::{
-    Autodiff, NodeId,
-    checkpoint::{
-        base::Checkpointer, retro_forward::RetroForward, state::BackwardStates,
-        strategy::CheckpointStrategy,
-    },
+    Autodiff,
+    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
 use burn_backend::{Backend, tensor::FloatTensor};
 
+use super::same::Same;
 use crate::precision;
 
 /// Runs an op whose backward pass adds gradients onto the elements of its operand, in the dtype of the gradient: with a
@@ -38,10 +34,7 @@ fn pass_gradient_in<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     dtype: Precision,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let same = Same::<B> {
-        of: tensor.node.id,
-        backend: PhantomData,
-    };
+    let same = Same::of(&tensor);
     match CastGradient
         .prepare::<C>([node_of!(tensor)])
         .memory_bound()
@@ -64,19 +57,5 @@ impl<B: Backend> Backward<B, 1> for CastGradient {
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
             precision::cast::<B>(grad, ops.state)
         });
-    }
-}
-
-/// Hands the values on when Burn's gradient checkpointing computes them again.
-#[derive(Debug)]
-struct Same<B> {
-    of: NodeId,
-    backend: PhantomData<B>,
-}
-
-impl<B: Backend> RetroForward for Same<B> {
-    fn forward(&self, states: &mut BackwardStates, out_node: NodeId) {
-        let values = states.get_state::<FloatTensor<B>>(&self.of);
-        states.save(out_node, values);
     }
 }

@@ -16,6 +16,7 @@
 //! * [`recorded`]: what a graph knows about a tensor besides its node
 //! * [`stepped`]: what an optimizer has made
 //! * [`probe`]: a node that shows the gradient which passes through it
+//! * [`same`]: the values that such a node hands on
 //! * [`tape`]: the backend that is Burn's `Autodiff`
 //! * [`f32_gradient`]: sums of gradients that are not rounded on their way
 
@@ -29,6 +30,7 @@ mod operand_cast;
 mod origin;
 mod probe;
 mod recorded;
+mod same;
 mod stepped;
 mod tape;
 mod weight_cast;

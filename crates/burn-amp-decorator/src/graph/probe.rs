@@ -5,16 +5,22 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use burn_amp_kernels::names::node_of;
 use burn_autodiff::{
     Autodiff,
-    checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+    checkpoint::{
+        base::Checkpointer,
+        strategy::{BalancedCheckpointing, CheckpointStrategy},
+    },
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
 use burn_backend::{Backend, tensor::FloatTensor};
 
+use super::{operand_cast::is_recomputed, same::Same};
+
 /// Sees the gradient that passes a node.
 pub type Probe<B> = Arc<dyn Fn(&FloatTensor<B>) + Send + Sync>;
 
-/// Returns the same values, in a node whose gradient `probe` sees in the backward pass.
+/// Returns the same values, in a node whose gradient `probe` sees in the backward pass. The graph keeps what it would keep
+/// without the node: values that it computes again are computed again.
 pub(super) fn probed<B: Backend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     probe: Probe<B>,
@@ -22,10 +28,23 @@ pub(super) fn probed<B: Backend, C: CheckpointStrategy>(
     if !tensor.is_tracked() {
         return tensor;
     }
-    let prep = Shown::<B>(PhantomData)
-        .prepare::<C>([node_of!(tensor)])
-        .compute_bound()
-        .stateful();
+    let shown = Shown::<B>(PhantomData);
+    let nodes = [node_of!(tensor)];
+    if is_recomputed::<B, C>(&tensor) {
+        let prep = shown.prepare::<BalancedCheckpointing>(nodes);
+        let prep = prep.memory_bound().retro_forward(Same::of(&tensor));
+        finish(prep.parents([&tensor]).stateful(), probe, tensor)
+    } else {
+        let prep = shown.prepare::<C>(nodes).compute_bound();
+        finish(prep.stateful(), probe, tensor)
+    }
+}
+
+fn finish<B: Backend, C: CheckpointStrategy>(
+    prep: OpsKind<Shown<B>, B, State<B>, C, 1>,
+    probe: Probe<B>,
+    tensor: FloatTensor<Autodiff<B>>,
+) -> FloatTensor<Autodiff<B>> {
     match prep {
         OpsKind::Tracked(prep) => prep.finish(State(probe), tensor.primitive),
         OpsKind::UnTracked(prep) => prep.finish(tensor.primitive),
