@@ -24,6 +24,7 @@
 //! 4. [`alike`]: each call of a pass, compared with Flex by itself as `burn-amp replay` does, differs by no more than its dtype
 //!    allows.
 
+#[cfg(not(burn_0_22))]
 pub mod alike;
 pub mod bound;
 pub mod by_hand;

@@ -11,8 +11,9 @@ mod generator;
 #[cfg(not(feature = "cubecl"))]
 mod side_by_side;
 
+#[cfg(not(feature = "cuda"))]
+use burn_amp_tests::random::alike::check_alike;
 use burn_amp_tests::random::{
-    alike::check_alike,
     generate::program,
     limits::Limits,
     oracle::{Verdict, check},
