@@ -389,7 +389,8 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Internal    deform_conv2d                    (F, F, F, Option<F>, Option<F>, DeformConvOptions<2>) -> F;
     Internal    deform_conv2d_backward           (F, F, F, Option<F>, Option<F>, F, DeformConvOptions<2>)
                                                  -> DeformConv2dBackward;
-    Low         conv3d                           (F, F, Option<F>, ConvOptions<3>) -> F;
+    Low         conv3d                           (F, F, Option<F>, ConvOptions<3>) -> F
+                by rule "`simulate` may round its operands";
     Low         conv3d_x_backward                (F, F, F, ConvOptions<3>) -> F;
     Low         conv3d_weight_backward           (F, F, F, ConvOptions<3>) -> Wide;
     Full        conv3d_bias_backward             (F, F, F) -> F;

@@ -17,6 +17,7 @@
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
 //!   [`cross_entropy`], [`attention`], [`embedding`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
 //! * for few launches: [`cat`]
+//! * for what eight bits would lose: [`rounded`], a tensor in such a format, and [`simulated`], products of them
 //! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
@@ -56,9 +57,11 @@ pub mod optimizer;
 mod prelude;
 pub mod product;
 mod reading;
+pub mod rounded;
 pub mod sample;
 pub mod scalar;
 pub mod sign_mask;
+pub mod simulated;
 pub mod softmax;
 pub mod squares;
 mod sum;

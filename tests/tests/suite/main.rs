@@ -90,6 +90,7 @@ mod scenarios;
 mod scores;
 mod shared_casts;
 mod shared_weights;
+mod simulated;
 mod single_gradients;
 mod skip_on_device;
 mod squares_in_gradients;

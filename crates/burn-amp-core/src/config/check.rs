@@ -6,12 +6,13 @@ use super::{
     Compute, Config, ConfigError, LossScaleMode, Preset, Source, keys::Key, sources::Sources,
     tree::Value,
 };
-use crate::overflow::Locate;
+use crate::{formats::Simulate, overflow::Locate};
 
 /// Checks every value of a configuration, and the rules that concern several keys.
 pub(super) fn config(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
     Key::ALL.iter().try_for_each(|key| key.check(config))?;
     compute_of_preset(config, sources)?;
+    simulate_in_f32(config, sources)?;
     order_of_scales(config, sources)?;
     replay_without_step(config, sources)
 }
@@ -42,6 +43,27 @@ fn compute_of_preset(config: &Config, sources: &Sources) -> Result<(), ConfigErr
         place,
         format!("compute {} with preset {preset}{from}", names.join(" or ")),
         format!("compute {compute}"),
+    ))
+}
+
+/// The products that a recipe is simulated for are those that run in low precision.
+fn simulate_in_f32(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
+    let Config {
+        preset,
+        compute,
+        simulate,
+        ..
+    } = config;
+    let (key, allowed, found) = match (preset, compute) {
+        _ if *simulate == Simulate::Off => return Ok(()),
+        (Preset::O0, _) => ("preset", "o1 or o2 or o3", preset.name()),
+        (_, Compute::F32) => ("compute", "auto or bf16 or f16", compute.name()),
+        _ => return Ok(()),
+    };
+    Err(ConfigError::unexpected(
+        sources.last("simulate", key),
+        format!("{key} {allowed} with simulate {simulate}"),
+        format!("{key} {found}"),
     ))
 }
 

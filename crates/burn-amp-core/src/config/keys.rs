@@ -18,7 +18,7 @@ use super::{
     open::open,
     tree::Value,
 };
-use crate::{Class, Op, ParamPattern, overflow::Locate};
+use crate::{Class, Op, ParamPattern, formats::Simulate, overflow::Locate};
 
 /// The prefix of every environment variable.
 pub(super) const PREFIX: &str = "BURN_AMP_";
@@ -50,6 +50,8 @@ keys! {
         "o1 is autocast; o0 turns it off, o2 and o3 also store parameters low";
     "compute" => compute: name::<Compute>("compute dtype"),
         "auto is bf16 or f16, the first that the device accelerates, else f32";
+    "simulate" => simulate: name::<Simulate>("recipe"),
+        "products with weights simulate this recipe";
     "ops" => ops: open::<Op, _>("float_exp=full,softmax=keep", name::<Class>("class")),
         "classes of ops, for example float_exp = \"keep\"; names: `burn-amp ops`";
     "parameters" => parameters: open::<ParamPattern, _>("head.*=full,*.norm.*=keep", name::<Class>("class")),
@@ -199,6 +201,9 @@ impl Key {
     }
 }
 
+/// The number of names that a comment lists.
+const MOST_NAMES: usize = 5;
+
 impl fmt::Display for Config {
     /// Writes a complete `amp.toml` with comments; a valid configuration parses back to an equal one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,7 +219,11 @@ impl fmt::Display for Config {
 
         let mut current = "";
         for (key, value) in &keys {
-            let names: Vec<_> = key.names().iter().map(|(name, _)| *name).collect();
+            let mut names: Vec<_> = key.names().iter().map(|(name, _)| *name).collect();
+            if names.len() > MOST_NAMES {
+                names.truncate(MOST_NAMES);
+                names.push("...");
+            }
             let names = names.join(" | ");
             let colon = if names.is_empty() { "" } else { ": " };
             let comment = format!("# {names}{colon}{}", key.comment);

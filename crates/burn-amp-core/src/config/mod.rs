@@ -30,7 +30,7 @@ mod tree;
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::{Class, Op, ParamPattern, Policy, Precision};
+use crate::{Class, Op, ParamPattern, Policy, Precision, formats::Simulate};
 use load::Draft;
 use sources::Sources;
 
@@ -72,6 +72,8 @@ pub struct Config {
     pub preset: Preset,
     /// The dtype of `Low` ops.
     pub compute: Compute,
+    /// The recipe in which the products with weights are simulated.
+    pub simulate: Simulate,
     /// Classes of single ops that replace the default ones.
     pub ops: BTreeMap<Op, Class>,
     /// Classes of the ops that read the parameters whose paths match a pattern, in place of the classes of the ops.
@@ -131,6 +133,7 @@ impl Config {
     ///
     /// * Every value is one that its key takes in a file, see [`Key::allowed`], and a class applies to every op in `ops`.
     /// * `compute` suits `preset`: `o0` computes in F32, `o2` and `o3` in BF16 or F16.
+    /// * `simulate` has products that `compute` lowers.
     /// * `min <= init <= max`, unless the mode says that the scale does not move.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ pub struct Quantized {
 }
 
 impl Quantizer {
-    /// Rounds values to the format, in blocks that have scales.
+    /// Rounds values to the format, in blocks that have scales. Scales and quotients are F32, as on a device. What is not finite stays as it is, and its block has the scale 1.
     ///
     /// # Panics
     ///
@@ -86,9 +86,12 @@ impl Quantizer {
             let most = largest(block.iter().map(|at| &values[*at]));
             let scale = self.scale(most, of_tensor);
             for at in block {
-                let x = values[at] / scale;
+                let x = quotient(values[at], scale);
                 let rounded = self.format.round(x);
-                quantized.values[at] = rounded * scale;
+                quantized.values[at] = match x.is_finite() {
+                    true => rounded * scale,
+                    false => x,
+                };
                 quantized.underflowed += usize::from(rounded == 0.0 && x != 0.0);
                 quantized.saturated += usize::from(self.format.is_beyond(x));
             }
@@ -100,7 +103,7 @@ impl Quantizer {
     fn of_tensor(self, most: f64) -> f64 {
         match self.scaling {
             Scaling::E4M3 if most > 0.0 && most.is_finite() => {
-                f64::from((most / (Format::E4M3.max() * self.format.max())) as f32)
+                quotient(most, Format::E4M3.max() * self.format.max())
             }
             Scaling::E4M3
             | Scaling::None
@@ -118,9 +121,7 @@ impl Quantizer {
         }
         match self.scaling {
             Scaling::None => 1.0,
-            Scaling::Real => {
-                f64::from((most / self.format.max()) as f32).max(f64::from(f32::MIN_POSITIVE))
-            }
+            Scaling::Real => quotient(most, self.format.max()).max(f64::from(f32::MIN_POSITIVE)),
             Scaling::PowerDown => e8m0(exponent(most) - exponent(self.format.max())),
             Scaling::PowerUp => {
                 let least = most / self.format.max();
@@ -128,12 +129,18 @@ impl Quantizer {
                 e8m0(down + i32::from(power(down) < least))
             }
             Scaling::E4M3 => {
-                let scale = Format::E4M3.round(most / self.format.max() / of_tensor);
+                let scale = quotient(quotient(most, self.format.max()), of_tensor);
                 // A scale of 0 would make zeros of all; the smallest number takes its place.
-                scale.max(power(-9)) * of_tensor
+                let scale = Format::E4M3.round(scale).max(power(-9));
+                f64::from((scale * of_tensor) as f32)
             }
         }
     }
+}
+
+/// The quotient of two F32 numbers, in F32.
+fn quotient(x: f64, by: f64) -> f64 {
+    f64::from((x / by) as f32)
 }
 
 /// A power of two in the range of E8M0.
@@ -259,9 +266,9 @@ mod tests {
         let up = quantizer(Format::E4M3, Blocks::Tensor, Scaling::PowerUp);
         assert_eq!(up.quantize(&[511.0; 4], lines).saturated, 0);
         assert!(up.quantize(&[f64::NAN; 4], lines).values[0].is_nan());
-        // An inf saturates, and leaves the other blocks as they are.
+        // An inf stays, and leaves the other blocks as they are.
         let nv = quantizer(Format::E2M1, Blocks::Along(2), Scaling::E4M3);
         let found = nv.quantize(&[f64::INFINITY, 1.0, 6.0, 3.0], lines);
-        assert_eq!(found.values, [6.0, 1.0, 6.0, 3.0]);
+        assert_eq!(found.values, [f64::INFINITY, 1.0, 6.0, 3.0]);
     }
 }

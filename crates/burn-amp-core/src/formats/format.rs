@@ -16,6 +16,16 @@ pub enum Format {
     Int8,
 }
 
+/// How far apart the neighbours of a format are: between `2^e` and `2^(e + 1)` by `2^(e - mantissa)`, and below
+/// `2^least_exponent` as just above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    /// The bits of the mantissa, without the leading one.
+    pub mantissa: i32,
+    /// The exponent of the smallest normal number.
+    pub least_exponent: i32,
+}
+
 /// The fields of a float.
 struct Fields {
     exponent: u32,
@@ -46,6 +56,21 @@ impl Format {
         self.fields().map_or(127.0, |fields| fields.max)
     }
 
+    /// How far apart neighbours are.
+    pub fn grid(self) -> Grid {
+        match self.fields() {
+            Some(fields) => Grid {
+                mantissa: fields.mantissa as i32,
+                least_exponent: 1 - fields.bias,
+            },
+            // Whole numbers below 2^7.
+            None => Grid {
+                mantissa: 7,
+                least_exponent: 7,
+            },
+        }
+    }
+
     fn fields(self) -> Option<Fields> {
         let (exponent, mantissa, bias, max, beyond) = match self {
             // 0x7f is its only NaN, and there is no inf.
@@ -65,19 +90,12 @@ impl Format {
 
     /// The number nearest to `x`, ties to even; beyond the range the largest one. NaN stays NaN.
     pub fn round(self, x: f64) -> f64 {
-        let Some(fields) = self.fields() else {
-            return x.round_ties_even().clamp(-127.0, 127.0);
-        };
-        fields.nearest(x).clamp(-fields.max, fields.max)
+        self.grid().nearest(x).clamp(-self.max(), self.max())
     }
 
     /// Whether `x` would round to a number beyond the largest one, if there were any.
     pub fn is_beyond(self, x: f64) -> bool {
-        let nearest = match self.fields() {
-            Some(fields) => fields.nearest(x),
-            None => x.round_ties_even(),
-        };
-        nearest.abs() > self.max()
+        self.grid().nearest(x).abs() > self.max()
     }
 
     /// The code of the number nearest to `x`, ties to even. Beyond the range it is that of inf, of NaN if the format has no inf,
@@ -100,10 +118,10 @@ impl Format {
             };
             return sign | nan;
         }
-        let nearest = fields.nearest(x.abs());
+        let nearest = self.grid().nearest(x.abs());
         match fields.beyond {
             Some(beyond) if nearest > fields.max && !saturates => sign | beyond,
-            _ => sign | fields.code(nearest.min(fields.max)),
+            _ => sign | self.grid().code(nearest.min(fields.max)),
         }
     }
 
@@ -124,40 +142,37 @@ impl Format {
 }
 
 impl Fields {
-    /// The exponent of the smallest normal number.
-    fn least_exponent(&self) -> i32 {
-        1 - self.bias
-    }
-
-    /// The distance of neighbours at `x`, which is not negative.
-    fn unit(&self, x: f64) -> f64 {
-        let exponent = exponent(x).max(self.least_exponent());
-        power(exponent - self.mantissa as i32)
-    }
-
-    /// The nearest number of a format without a largest one.
-    fn nearest(&self, x: f64) -> f64 {
-        let unit = self.unit(x.abs());
-        // A quotient by a power of two is exact.
-        (x / unit).round_ties_even() * unit
-    }
-
-    /// The code of a number of the format that is not negative.
-    fn code(&self, x: f64) -> u8 {
-        let exponent = exponent(x).max(self.least_exponent());
-        let mantissa = (x / power(exponent - self.mantissa as i32)) as i32;
-        // A normal number has a leading one, which adds one to the exponent.
-        (((exponent - self.least_exponent()) << self.mantissa) + mantissa) as u8
-    }
-
     /// The number of a code without a sign.
     fn number(&self, code: u8) -> f64 {
         let exponent = i32::from(code >> self.mantissa);
         let mantissa = f64::from(code & ((1 << self.mantissa) - 1)) / power(self.mantissa as i32);
         match exponent {
-            0 => mantissa * power(self.least_exponent()),
+            0 => mantissa * power(1 - self.bias),
             _ => (1.0 + mantissa) * power(exponent - self.bias),
         }
+    }
+}
+
+impl Grid {
+    /// The distance of neighbours at `x`.
+    fn unit(self, x: f64) -> f64 {
+        let exponent = exponent(x.abs()).max(self.least_exponent);
+        power(exponent - self.mantissa)
+    }
+
+    /// The nearest number of a format without a largest one.
+    fn nearest(self, x: f64) -> f64 {
+        let unit = self.unit(x);
+        // A quotient by a power of two is exact.
+        (x / unit).round_ties_even() * unit
+    }
+
+    /// The code of a number of the format that is not negative.
+    fn code(self, x: f64) -> u8 {
+        let exponent = exponent(x).max(self.least_exponent);
+        let mantissa = (x / power(exponent - self.mantissa)) as i32;
+        // A normal number has a leading one, which adds one to the exponent.
+        (((exponent - self.least_exponent) << self.mantissa) + mantissa) as u8
     }
 }
 

@@ -2,14 +2,17 @@
 //!
 //! * [`Format`]: the numbers themselves
 //! * [`Blocks`], [`Scaling`], [`Quantizer`]: which numbers share a scale, and what it is
-//! * [`Recipe`]: what each operand of a product is quantized by
+//! * [`Recipe`]: what each operand of a product is quantized by; [`Simulate`]: the recipe that training simulates
+//! * [`Contraction`]: the dimensions that a product and its backward pass add over
 //!
 //! All of this is arithmetic on the host: it says what a number becomes, on any device.
 
 mod blocks;
+mod contraction;
 mod format;
 mod recipe;
 
 pub use blocks::{Blocks, Lines, Quantized, Quantizer, Scaling};
-pub use format::Format;
-pub use recipe::Recipe;
+pub use contraction::Contraction;
+pub use format::{Format, Grid};
+pub use recipe::{Recipe, Simulate};

@@ -1,6 +1,39 @@
 //! Recipes: what each operand of a product is quantized by.
 
 use super::{Blocks, Format, Quantizer, Scaling};
+use crate::named::named;
+
+named! {
+    /// The recipe in which the products with weights are simulated.
+    Simulate = Off {
+        /// None.
+        Off = "off",
+        /// E4M3, gradients E5M2, without scales: what a cast does.
+        Fp8 = "fp8",
+        /// E4M3, gradients E5M2, a scale per tensor.
+        Fp8Tensor = "fp8-tensor",
+        /// E4M3, a scale per row.
+        Fp8Row = "fp8-row",
+        /// E4M3, a scale per 128 numbers, 128 x 128 of a weight.
+        Fp8Block = "fp8-block",
+        /// E4M3, a power of two per 32 numbers, rounded up.
+        Mxfp8 = "mxfp8",
+        /// The same, rounded down.
+        Mxfp8Floor = "mxfp8-floor",
+        /// E2M1, an E4M3 scale per 16 numbers.
+        Nvfp4 = "nvfp4",
+        /// INT8, a scale per row.
+        Int8Row = "int8-row",
+    }
+}
+
+impl Simulate {
+    /// The recipe of this name; `None` of `off`.
+    pub fn recipe(self) -> Option<&'static Recipe> {
+        let mut all = Recipe::ALL.iter();
+        all.find(|recipe| recipe.name == self.name())
+    }
+}
 
 /// How the operands of a product are quantized, in the forward pass and in the two products of the backward pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,5 +136,28 @@ impl Recipe {
             ..self.gradient
         };
         Self { gradient, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_can_be_simulated() {
+        let names: Vec<_> = Simulate::ALL
+            .iter()
+            .map(|simulate| simulate.name())
+            .collect();
+        let recipes = Recipe::ALL.iter().map(|recipe| recipe.name);
+        assert_eq!(
+            names,
+            ["off"].into_iter().chain(recipes).collect::<Vec<_>>()
+        );
+        assert_eq!(Simulate::Off.recipe(), None);
+        assert_eq!(
+            Simulate::Nvfp4.recipe(),
+            Recipe::ALL.iter().find(|recipe| recipe.name == "nvfp4")
+        );
     }
 }

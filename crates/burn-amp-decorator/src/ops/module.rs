@@ -2,7 +2,7 @@
 
 use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{
-    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm,
+    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm, simulated::Product,
     weight_product::is_worth_deferring,
 };
 #[cfg(burn_0_22)]
@@ -92,7 +92,8 @@ fn rows<B: AmpBackend, G: Graph<B>>(
         let bias = bias.map(|bias| call.cast(bias));
         return call.result(G::Inner::linear(x, weight, bias));
     };
-    let keeps_shape = shape.num_dims() == 2 || is_composed && has_f32_gradient;
+    let recipe = call.recipe();
+    let keeps_shape = shape.num_dims() == 2 || is_composed && has_f32_gradient && recipe.is_none();
     let x = if keeps_shape {
         x
     } else {
@@ -106,9 +107,18 @@ fn rows<B: AmpBackend, G: Graph<B>>(
         }
         _ => weight,
     };
-    let output = match bias {
-        bias if !has_f32_gradient => G::Inner::linear(x, weight, bias.map(|bias| call.cast(bias))),
-        Some(bias) if bias.stored() != Precision::F32 => {
+    let output = match (recipe, bias) {
+        (Some(recipe), bias) => kernels::simulated::forward::<G::Inner>(
+            Product::Linear,
+            recipe,
+            [x, weight],
+            bias.map(|bias| call.as_stored(bias)),
+            has_f32_gradient,
+        ),
+        (None, bias) if !has_f32_gradient => {
+            G::Inner::linear(x, weight, bias.map(|bias| call.cast(bias)))
+        }
+        (None, Some(bias)) if bias.stored() != Precision::F32 => {
             let row = [1, bias.shape().num_elements()];
             let bias = G::Inner::float_reshape(call.cast(bias), row.into());
             G::Inner::float_add(
@@ -116,7 +126,7 @@ fn rows<B: AmpBackend, G: Graph<B>>(
                 bias,
             )
         }
-        bias => {
+        (None, bias) => {
             let bias = bias.map(|bias| call.as_stored(bias));
             kernels::weight_product::forward::<G::Inner>(x, weight, bias)
         }

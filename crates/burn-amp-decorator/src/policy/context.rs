@@ -1,6 +1,8 @@
 //! The policy, loss scale and leaves of one device.
 
-use burn_amp_core::{Compute, Config, LossScaling, Policy, Precision, Preset, overflow::Locate};
+use burn_amp_core::{
+    Compute, Config, LossScaling, Policy, Precision, Preset, formats::Recipe, overflow::Locate,
+};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::Backend;
 
@@ -22,6 +24,8 @@ pub struct Context<B: Backend> {
     pub policy: Policy,
     /// The configuration that is in force.
     pub config: Config,
+    /// The recipe in which products with weights are simulated.
+    pub(crate) recipe: Option<&'static Recipe>,
     /// The loss scale of all threads that have none of their own.
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
@@ -50,6 +54,7 @@ impl<B: AmpBackend> Context<B> {
             locator: Locator::new(config.overflow.locate),
             recorder: StepRecorder::new(config.replay.clone()),
             health: HealthWatch::new(config.health.every),
+            recipe: config.simulate.recipe(),
             config,
         })
     }
@@ -63,8 +68,11 @@ impl<B: AmpBackend> Context<B> {
     pub(super) fn announce(&self, device: &B::Device) {
         let compute = self.policy.compute();
         if compute.is_low() {
+            let recipe = self.recipe.map_or(String::new(), |recipe| {
+                format!("; products with weights simulate {}", recipe.name)
+            });
             warn::say(&format!(
-                "{} on {device:?} computes in {compute}",
+                "{} on {device:?} computes in {compute}{recipe}",
                 B::name(device)
             ));
         } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {

@@ -2,9 +2,9 @@
 
 use burn_amp_core::{
     Op, Precision,
-    formats::{Lines, Quantizer, Recipe},
+    formats::{Contraction, Lines, Quantizer, Recipe},
     overflow::Locate,
-    replay::{Contraction, Loss, LostNumbers, Nature, ProductLosses, RecipeLosses, Step, decibels},
+    replay::{Loss, LostNumbers, Nature, ProductLosses, RecipeLosses, Step, decibels},
 };
 use burn_amp_kernels::names::shape_of;
 use burn_autodiff::Autodiff;

@@ -20,6 +20,7 @@ mod loss_scale;
 mod optimizer;
 #[cfg(not(burn_0_22))]
 mod own;
+mod rounded;
 mod rows;
 mod scalar;
 mod sign_mask;

@@ -4,7 +4,7 @@ use super::message;
 use crate::{
     Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig,
     LossScaleConfig, LossScaleMode, Op, OverflowConfig, ParamPattern, Preset, ReplayConfig,
-    ReportConfig, overflow::Locate,
+    ReportConfig, formats::Simulate, overflow::Locate,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -26,6 +26,7 @@ fn each_key_has_a_variable() {
     let config = load(&[
         ("BURN_AMP_PRESET", "o1"),
         ("BURN_AMP_COMPUTE", "f16"),
+        ("BURN_AMP_SIMULATE", "mxfp8"),
         ("BURN_AMP_OPS", "float_exp=keep, softmax = low"),
         ("BURN_AMP_PARAMETERS", "head.*=full, *.norm.* = keep"),
         ("BURN_AMP_LOSS_SCALE_MODE", "dynamic"),
@@ -55,6 +56,7 @@ fn each_key_has_a_variable() {
     let expected = Config {
         preset: Preset::O1,
         compute: Compute::F16,
+        simulate: Simulate::Mxfp8,
         ops: [(Op::float_exp, Class::Keep), (Op::softmax, Class::Low)].into(),
         parameters: [("head.*", Class::Full), ("*.norm.*", Class::Keep)]
             .map(|(pattern, class)| (ParamPattern::new(pattern).unwrap(), class))
@@ -104,7 +106,7 @@ fn unknown_variables() {
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
                    BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, \
-                   BURN_AMP_REPLAY_OUTPUT, BURN_AMP_REPLAY_STEP, BURN_AMP_REPLAY_WITH_VALUES, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS";
+                   BURN_AMP_REPLAY_OUTPUT, BURN_AMP_REPLAY_STEP, BURN_AMP_REPLAY_WITH_VALUES, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS, BURN_AMP_SIMULATE";
     refused(
         "BURN_AMP_PREST",
         "o1",
@@ -240,5 +242,21 @@ fn of_two_values_that_contradict_the_one_set_last_is_named() {
     assert_eq!(
         message(super::files::loaded("compute = \"f16\"", variables.into())),
         "BURN_AMP_PRESET: expected compute auto or f32 with preset o0, found compute f16"
+    );
+    refused(
+        "BURN_AMP_SIMULATE",
+        "mxfp4",
+        "BURN_AMP_SIMULATE: unknown recipe `mxfp4`; allowed: off, fp8, fp8-tensor, fp8-row, fp8-block, mxfp8, mxfp8-floor, \
+         nvfp4, int8-row; did you mean `mxfp8`?",
+    );
+    let of =
+        |key: &str, value: &str| message(load(&[("BURN_AMP_SIMULATE", "mxfp8"), (key, value)]));
+    assert_eq!(
+        of("BURN_AMP_PRESET", "o0"),
+        "BURN_AMP_SIMULATE: expected preset o1 or o2 or o3 with simulate mxfp8, found preset o0"
+    );
+    assert_eq!(
+        of("BURN_AMP_COMPUTE", "f32"),
+        "BURN_AMP_SIMULATE: expected compute auto or bf16 or f16 with simulate mxfp8, found compute f32"
     );
 }

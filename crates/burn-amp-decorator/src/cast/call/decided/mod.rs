@@ -2,7 +2,7 @@
 
 mod results;
 
-use burn_amp_core::{Casts, Class, Op, Precision, scalar};
+use burn_amp_core::{Casts, Class, Op, Precision, formats::Recipe, scalar};
 use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::{Scalar, tensor::FloatTensor};
 
@@ -184,6 +184,13 @@ impl<B: AmpBackend> Decided<B> {
     /// Whether somebody watches the call.
     pub(crate) fn is_watched(&self) -> bool {
         self.call.watch.is_on()
+    }
+
+    /// Returns the recipe in which a product with weights is simulated, if it runs in low precision.
+    pub(crate) fn recipe(&self) -> Option<&'static Recipe> {
+        let recipe = self.context().recipe?;
+        let computes_in = self.casts.operands.or(self.call.operands.widest)?;
+        (self.lowers && computes_in.is_low()).then_some(recipe)
     }
 
     /// Returns the storage dtype of the result if an op of [`AmpBackend`] should compute it in F32 from operands as
