@@ -13,6 +13,7 @@
 //! * [`type_names`]: checks that a type name is used once per published crate
 //! * [`cuda`]: `cuda`, which checks what burn-amp does on CUDA without a GPU
 //! * [`publish`]: `publish`, a dry run of publishing all crates
+//! * [`recipes`]: `recipes`, which trains in simulated recipes of eight bits and compares the losses
 //! * [`vulkan`]: finds and installs the software driver that the Vulkan suites run on
 //! * [`mistakes`]: `mistakes`, which makes mistakes and writes what is said about each as a page of the book
 //! * [`messages`]: tests of the page of messages
@@ -35,6 +36,7 @@ mod mistakes;
 mod ops;
 mod ops_table;
 mod publish;
+mod recipes;
 mod shape;
 mod test;
 mod type_names;
@@ -75,6 +77,8 @@ enum Command {
     OpsTable(generated::Options),
     /// Publishes all crates in their order, without uploading them
     Publish(publish::Options),
+    /// Trains models in recipes of eight bits, simulated, and compares the losses with BF16's; see book/src/eight-bits.md
+    Recipes(recipes::Options),
     /// Runs all checks and tests
     Test(test::Options),
 }
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Ops => ops::check(),
         Command::OpsTable(options) => ops_table::PAGE.run(&options),
         Command::Publish(options) => publish::run(&options),
+        Command::Recipes(options) => recipes::run(&options),
         Command::Test(options) => return test::run(&options),
     };
     match result {

@@ -82,20 +82,20 @@ impl Quantizer {
             saturated: 0,
         };
         let of_tensor = self.of_tensor(largest(values.iter()));
-        for block in self.blocks.of(lines) {
+        self.blocks.each(lines, |block| {
             let most = largest(block.iter().map(|at| &values[*at]));
             let scale = self.scale(most, of_tensor);
             for at in block {
-                let x = quotient(values[at], scale);
+                let x = quotient(values[*at], scale);
                 let rounded = self.format.round(x);
-                quantized.values[at] = match x.is_finite() {
+                quantized.values[*at] = match x.is_finite() {
                     true => rounded * scale,
                     false => x,
                 };
                 quantized.underflowed += usize::from(rounded == 0.0 && x != 0.0);
                 quantized.saturated += usize::from(self.format.is_beyond(x));
             }
-        }
+        });
         quantized
     }
 
@@ -157,39 +157,35 @@ fn largest<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
 }
 
 impl Blocks {
-    /// The places of the numbers of each block.
-    fn of(self, lines: Lines) -> Vec<Vec<usize>> {
+    /// Shows the places of the numbers of each block.
+    fn each(self, lines: Lines, mut show: impl FnMut(&[usize])) {
         let Lines([before, along, behind]) = lines;
-        let place = move |b: usize, a: usize, c: usize| (b * along + a) * behind + c;
         let (size, across) = match self {
-            Self::Tensor => return vec![(0..before * along * behind).collect()],
+            Self::Tensor => return show(&(0..before * along * behind).collect::<Vec<_>>()),
             Self::Row => (along.max(1), 1),
             Self::Along(size) => (size, 1),
             Self::Square(size) => (size, size),
         };
-        let is_before = before > 1;
-        let (others, inner) = match is_before {
-            true => (before, behind),
-            false => (behind, before),
+        // Squares lie across the lines of a matrix, of which one of the outer sizes is 1.
+        let line = along * behind;
+        let (others, inner, [to_other, to_inner]) = match before {
+            1 => (behind, 1, [1, line]),
+            _ => (before, behind, [line, 1]),
         };
-        let mut blocks = Vec::new();
+        let mut block = Vec::with_capacity(size.min(along) * across.min(others));
         for fixed in 0..inner {
             for first_across in (0..others).step_by(across) {
                 for first in (0..along).step_by(size) {
-                    let mut block = Vec::with_capacity(size * across);
+                    block.clear();
                     for other in first_across..others.min(first_across + across) {
-                        for a in first..along.min(first + size) {
-                            block.push(match is_before {
-                                true => place(other, a, fixed),
-                                false => place(fixed, a, other),
-                            });
-                        }
+                        let start = fixed * to_inner + other * to_other;
+                        let all = first..along.min(first + size);
+                        block.extend(all.map(|at| start + at * behind));
                     }
-                    blocks.push(block);
+                    show(&block);
                 }
             }
         }
-        blocks
     }
 }
 
@@ -205,6 +201,12 @@ mod tests {
         }
     }
 
+    fn all(blocks: Blocks, lines: [usize; 3]) -> Vec<Vec<usize>> {
+        let mut all = Vec::new();
+        blocks.each(Lines(lines), |block| all.push(block.to_vec()));
+        all
+    }
+
     #[test]
     fn blocks_are_every_place_once() {
         for lines in [[1, 7, 5], [6, 7, 1], [3, 7, 2], [1, 8, 1]] {
@@ -213,7 +215,7 @@ mod tests {
                 (Blocks::Row, lines[0] * lines[2]),
                 (Blocks::Along(4), lines[0] * lines[2] * 2),
             ] {
-                let blocks = blocks.of(Lines(lines));
+                let blocks = all(blocks, lines);
                 assert_eq!(blocks.len(), count, "{lines:?}");
                 let mut places: Vec<_> = blocks.concat();
                 places.sort_unstable();
@@ -224,9 +226,9 @@ mod tests {
             }
         }
         // Squares of a weight [along, across] and of one [across, along].
-        assert_eq!(Blocks::Square(4).of(Lines([1, 7, 5])).len(), 4);
-        assert_eq!(Blocks::Square(4).of(Lines([5, 7, 1])).len(), 4);
-        assert_eq!(Blocks::Square(2).of(Lines([1, 2, 3]))[0], [0, 3, 1, 4]);
+        assert_eq!(all(Blocks::Square(4), [1, 7, 5]).len(), 4);
+        assert_eq!(all(Blocks::Square(4), [5, 7, 1]).len(), 4);
+        assert_eq!(all(Blocks::Square(2), [1, 2, 3])[0], [0, 3, 1, 4]);
     }
 
     #[test]

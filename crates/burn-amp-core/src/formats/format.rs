@@ -176,15 +176,17 @@ impl Grid {
     }
 }
 
+/// The bias of the exponent of an F64.
+const BIAS: i32 = 1023;
+
 /// The exponent of the power of two at or below `x`, which is not negative; of 0 that of the smallest F64.
 pub(super) fn exponent(x: f64) -> i32 {
-    const BIAS: i32 = 1023;
     (x.to_bits() >> 52) as i32 - BIAS
 }
 
-/// A power of two.
+/// A power of two that is a normal F64; a smaller one becomes the smallest of these.
 pub(super) fn power(exponent: i32) -> f64 {
-    f64::from(exponent).exp2()
+    f64::from_bits(((exponent + BIAS).max(1) as u64) << 52)
 }
 
 #[cfg(test)]

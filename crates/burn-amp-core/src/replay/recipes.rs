@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Step, difference::name};
 use crate::{
@@ -25,12 +25,14 @@ pub struct RecipeLosses {
 pub struct ProductLosses {
     /// The call.
     pub of: String,
+    /// The path of its weight, if it has one and the path is known.
+    pub weight: Option<String>,
     /// What it loses in each of [`Recipe::ALL`].
     pub recipes: Vec<Loss>,
 }
 
 /// What a product loses in a recipe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
     /// The signal to noise of the result, and of the gradients of both operands, in dB, beside F32; `None` of those that the step
     /// does not have. An inf is `null` in JSON: nothing was lost.
@@ -100,9 +102,10 @@ impl LostNumbers {
 
 impl ProductLosses {
     /// A product of a step, with what it loses in each of [`Recipe::ALL`].
-    pub fn new(step: &Step, call: usize, recipes: Vec<Loss>) -> Self {
+    pub fn new(step: &Step, call: usize, weight: Option<String>, recipes: Vec<Loss>) -> Self {
         Self {
             of: name(step, call),
+            weight,
             recipes,
         }
     }
@@ -145,7 +148,10 @@ impl RecipeLosses {
                     loss.lowest()
                         .map_or(String::new(), |lowest| format!("{lowest:.1}{mark}"))
                 });
-            [product.of.clone()].into_iter().chain(cells).collect()
+            let weight = product.weight.as_deref();
+            let of = weight.map_or(String::new(), |weight| format!(", {weight}"));
+            let name = format!("{}{of}", product.of);
+            [name].into_iter().chain(cells).collect()
         }));
         text.push('\n');
         text += &columns(&rows, |column| column > 0).join("\n");
@@ -227,14 +233,15 @@ mod tests {
             };
             (0..8).map(loss).collect::<Vec<_>>()
         };
-        let product = |of: &str, lowest| ProductLosses {
+        let product = |of: &str, weight: Option<&str>, lowest| ProductLosses {
             of: of.into(),
+            weight: weight.map(str::to_owned),
             recipes: recipes(lowest),
         };
         let mut losses = RecipeLosses {
             products: vec![
-                product("call 3, `linear`", 19.5),
-                product("call 8, `conv2d`", 12.0),
+                product("call 3, `linear`", Some("head.weight"), 19.5),
+                product("call 8, `conv2d`", None, 12.0),
             ],
             others: 1,
         };
@@ -250,6 +257,7 @@ mod tests {
             .lines()
             .find(|line| line.starts_with("call 8"))
             .unwrap();
+        assert!(text.contains("call 3, `linear`, head.weight"), "{text}");
         let cells: Vec<_> = row.split_whitespace().skip(3).collect();
         let expected = [
             "12.0!", "13.0!", "14.0!", "15.0!", "16.0", "17.0", "18.0!", "19.0!",

@@ -4,7 +4,7 @@ use burn_amp_core::{
     Op, Precision,
     formats::{Contraction, Lines, Quantizer, Recipe},
     overflow::Locate,
-    replay::{Loss, LostNumbers, Nature, ProductLosses, RecipeLosses, Step, decibels},
+    replay::{Loss, LostNumbers, Nature, Outside, ProductLosses, RecipeLosses, Step, decibels},
 };
 use burn_amp_kernels::names::shape_of;
 use burn_autodiff::Autodiff;
@@ -64,7 +64,11 @@ pub fn recipe_losses<B: Trainable>(
         let recipes = Recipe::ALL.iter();
         let recipes = recipes.map(|recipe| product.loss(recipe, &exact, &run));
         let recipes = recipes.collect::<Result<_, _>>()?;
-        losses.products.push(ProductLosses::new(step, at, recipes));
+        let weights = product.operands.iter().filter_map(|operand| operand.weight);
+        let name = weights.filter_map(|weight| weight.parameter.clone()).last();
+        losses
+            .products
+            .push(ProductLosses::new(step, at, name, recipes));
     }
     Ok(losses)
 }
@@ -74,17 +78,18 @@ struct Product<'a> {
     step: &'a Step,
     at: usize,
     contraction: Contraction,
-    operands: [Operand; 2],
+    operands: [Operand<'a>; 2],
     /// What else the op reads: a bias.
     others: Vec<(u64, Shape)>,
     received: Option<TensorData>,
 }
 
 /// An operand that is multiplied.
-struct Operand {
+struct Operand<'a> {
     id: u64,
     data: TensorData,
-    is_weight: bool,
+    /// The parameter that it is, or is a view of.
+    weight: Option<&'a Outside>,
     /// Whether the step computes a gradient of it.
     is_tracked: bool,
 }
@@ -111,7 +116,7 @@ impl<'a> Product<'a> {
             Some(Operand {
                 id,
                 data,
-                is_weight: is_weight(step, makers, id),
+                weight: weight(step, makers, id),
                 is_tracked,
             })
         };
@@ -152,9 +157,9 @@ impl<'a> Product<'a> {
             shares.add(&quantized);
             TensorData::new(quantized.values, shape_of(data)).convert::<f32>()
         };
-        let by = |at: usize| match self.operands[at].is_weight {
-            true => recipe.weight,
-            false => recipe.activation,
+        let by = |at: usize| match self.operands[at].weight {
+            Some(_) => recipe.weight,
+            None => recipe.activation,
         };
         let values = self.values();
         let [lhs, rhs] = [0, 1].map(|at| rounded(by(at), &values[at], self.contraction.result[at]));
@@ -231,16 +236,16 @@ impl<'a> Product<'a> {
     }
 }
 
-/// Whether a tensor is a parameter, or a view of one.
-fn is_weight(step: &Step, makers: &Makers, id: u64) -> bool {
+/// The parameter that a tensor is, or is a view of.
+fn weight<'a>(step: &'a Step, makers: &Makers, id: u64) -> Option<&'a Outside> {
     match makers.get(&id) {
         Some((maker, _)) => {
             let call = &step.calls[*maker];
             let is_view = call.op.parse::<Op>().is_ok_and(is_view);
-            let source = call.uses().next().filter(|_| is_view);
-            source.is_some_and(|source| is_weight(step, makers, source.id))
+            let source = call.uses().next().filter(|_| is_view)?;
+            weight(step, makers, source.id)
         }
-        None => step.outside.iter().any(|outside| {
+        None => step.outside.iter().find(|outside| {
             outside.id == id && matches!(outside.nature, Nature::Leaf | Nature::Parameter)
         }),
     }
