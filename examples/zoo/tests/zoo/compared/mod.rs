@@ -109,7 +109,9 @@ fn the_first_call_that_computes_with_a_wrong_kernel_is_named() {
         if step.calls.len() > MOST_CALLS {
             continue;
         }
-        let (sound, seen) = compared(entry.name, &step, 1.0, None);
+        // The kernels of the first run may be others than those that tuning takes for the later ones.
+        let (_, seen) = compared(entry.name, &step, 1.0, None);
+        let (sound, _) = compared(entry.name, &step, 1.0, None);
         let behind = step.calls.len();
         for (way, planted) in [false, true].into_iter().zip(&mut planted) {
             let is_of_way = |(at, _, elements): &&(usize, Key, usize)| {
@@ -143,7 +145,9 @@ fn the_first_call_that_computes_with_a_wrong_kernel_is_named() {
                 };
                 let named = found.differences.iter().find(is_new);
                 let named = named.map(|difference| difference.call);
-                if named != Some(first) {
+                // Of several calls that compute with the kernel, the first may be off by no more than its dtype allows.
+                let is_wrong = |at| at == first || forward.is_some() && whole.contains(&at);
+                if !named.is_some_and(is_wrong) {
                     let text = found.to_text(&step, false);
                     missed.push(format!(
                         "{}: {kind:?} {key:?} of call {first}: {text}",
