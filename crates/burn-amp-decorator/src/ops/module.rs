@@ -2,8 +2,8 @@
 
 use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{
-    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm, simulated::Product,
-    weight_product::is_worth_deferring,
+    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm,
+    simulated::ProductKind, weight_product::is_worth_deferring,
 };
 #[cfg(burn_0_22)]
 use burn_backend::IntDType;
@@ -109,7 +109,7 @@ fn rows<B: AmpBackend, G: Graph<B>>(
     };
     let output = match (recipe, bias) {
         (Some(recipe), bias) => kernels::simulated::forward::<G::Inner>(
-            Product::Linear,
+            ProductKind::Linear,
             recipe,
             [x, weight],
             bias.map(|bias| call.as_stored(bias)),

@@ -142,7 +142,7 @@ macro_rules! rule {
         }
     };
     (simulated $as:ident $call:ident $recipe:ident ($x:ident, $weight:ident, $bias:ident, $options:ident)) => {{
-        let product = burn_amp_kernels::simulated::Product::$as($options);
+        let product = burn_amp_kernels::simulated::ProductKind::$as($options);
         let operands = [$x, $weight];
         $call.result(burn_amp_kernels::simulated::forward::<G::Inner>(product, $recipe, operands, $bias, false))
     }};

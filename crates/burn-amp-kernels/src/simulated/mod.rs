@@ -5,18 +5,18 @@
 //! of its backward pass round them again, in blocks along the dimensions over which these add, together with the gradient of the
 //! result. Nothing is saved by this: it tells what training in the recipe would do, on any device.
 
-mod product;
+mod product_kind;
 
 use burn_amp_core::formats::{Contraction, Lines, Quantizer, Recipe};
 
-pub use product::Product;
+pub use product_kind::ProductKind;
 
 use crate::{graph::values, prelude::*, rounded};
 
 /// Computes a product in a recipe, plus a bias in any float dtype. The gradient of the bias has its dtype, that of the weight its
 /// own one, or F32 if that is asked for.
 pub fn forward<B: AmpBackend>(
-    product: Product,
+    product: ProductKind,
     recipe: &'static Recipe,
     [x, weight]: [FloatTensor<B>; 2],
     bias: Option<FloatTensor<B>>,
@@ -32,7 +32,7 @@ pub fn forward<B: AmpBackend>(
 
 #[derive(Clone, Debug)]
 struct Simulated {
-    product: Product,
+    product: ProductKind,
     recipe: &'static Recipe,
     has_f32_gradient: bool,
 }

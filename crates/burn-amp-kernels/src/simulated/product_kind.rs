@@ -7,7 +7,7 @@ use crate::prelude::*;
 
 /// A product of activations with weights.
 #[derive(Clone, Debug)]
-pub enum Product {
+pub enum ProductKind {
     /// Of matrices `[rows, inputs]` and `[inputs, outputs]`.
     Linear,
     /// Of sequences `[batch, channels, length]` and `[filters, channels, length]`.
@@ -30,7 +30,7 @@ macro_rules! convolution {
     };
 }
 
-impl Product {
+impl ProductKind {
     /// The op of the table.
     pub fn op(&self) -> Op {
         match self {
