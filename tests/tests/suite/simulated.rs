@@ -202,6 +202,21 @@ fn every_product_with_a_weight_simulates_every_recipe() {
     assert_eq!(Simulate::ALL.len(), 9);
 }
 
+policy!(
+    ByDefault,
+    changed(Config::default(), |it| it.simulate = Simulate::Mxfp8)
+);
+
+#[test]
+fn a_device_simulates_in_half_precision_that_is_not_fast() {
+    let _policy = enter::<ByDefault>();
+    let config = burn_amp::effective_config::<B>(&here()).unwrap();
+    assert!(
+        matches!(config.compute, Compute::Bf16 | Compute::F16),
+        "{config}"
+    );
+}
+
 #[test]
 fn a_layer_that_computes_in_f32_simulates_nothing() {
     let _policy = enter::<Simulating<5>>();

@@ -1,11 +1,14 @@
 //! The compute dtype of a configuration on a device.
 
-use burn_amp_core::{Compute, Config, Precision, Preset};
+use burn_amp_core::{Compute, Config, Precision, Preset, formats::Simulate};
 use burn_amp_kernels::AmpBackend;
 use burn_backend::DTypeUsage;
 
 use super::source::SetupError;
 use crate::precision;
+
+/// The dtypes that `auto` chooses from, the first that a device has.
+const LOW: [Precision; 2] = [Precision::BF16, Precision::F16];
 
 /// Returns the compute dtype: the configured one, or the one that `auto` chooses for the device.
 ///
@@ -16,13 +19,21 @@ pub(super) fn compute_dtype<B: AmpBackend>(
     config: &Config,
     device: &B::Device,
 ) -> Result<Precision, SetupError> {
+    let supports = |dtype: &Precision| B::supports_dtype(device, precision::to_burn(*dtype));
     let compute = match (config.preset, config.compute) {
         (Preset::O0, _) | (_, Compute::F32) => return Ok(Precision::F32),
-        (_, Compute::Auto) => return Ok(accelerated::<B>(device).unwrap_or(Precision::F32)),
+        (_, Compute::Auto) => {
+            // A recipe is simulated for what it computes, not for its speed.
+            let dtype = match config.simulate {
+                Simulate::Off => accelerated::<B>(device),
+                _ if !B::runs_low_products(device) => None,
+                _ => LOW.into_iter().find(supports),
+            };
+            return Ok(dtype.unwrap_or(Precision::F32));
+        }
         (_, Compute::Bf16) => Precision::BF16,
         (_, Compute::F16) => Precision::F16,
     };
-    let supports = |dtype: &Precision| B::supports_dtype(device, precision::to_burn(*dtype));
     if supports(&compute) {
         return Ok(compute);
     }
@@ -43,7 +54,7 @@ fn accelerated<B: AmpBackend>(device: &B::Device) -> Option<Precision> {
     if !B::runs_low_products(device) {
         return None;
     }
-    [Precision::BF16, Precision::F16].into_iter().find(|dtype| {
+    LOW.into_iter().find(|dtype| {
         B::dtype_usage(device, precision::to_burn(*dtype))
             .is_superset(DTypeUsage::general() | DTypeUsage::Accelerated)
     })

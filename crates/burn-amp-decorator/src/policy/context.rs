@@ -77,6 +77,10 @@ impl<B: AmpBackend> Context<B> {
             ));
         } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {
             warn::of_nothing_lowered(format_args!("{device:?}"), B::runs_low_products(device));
+            if let Some(recipe) = self.recipe {
+                let name = recipe.name;
+                warn::say(&format!("so no product on {device:?} simulates {name}"));
+            }
         }
     }
 }
