@@ -65,7 +65,7 @@ pub fn recipe_losses<B: Trainable>(
         let recipes = recipes.map(|recipe| product.loss(recipe, &exact, &run));
         let recipes = recipes.collect::<Result<_, _>>()?;
         let weights = product.operands.iter().filter_map(|operand| operand.weight);
-        let name = weights.filter_map(|weight| weight.parameter.clone()).last();
+        let name = weights.rev().find_map(|weight| weight.parameter.clone());
         losses
             .products
             .push(ProductLosses::new(step, at, name, recipes));
