@@ -103,11 +103,11 @@ pub fn run(options: &Options) -> Result<()> {
         let borne = borne(&replay, &step_of(folder.path()))?;
         let each = 1 + Simulate::ALL.len();
         let of = |at: usize| losses.iter().skip(at).step_by(each).copied();
-        for at in 0..each {
+        for (at, training) in trainings.iter().enumerate().take(each) {
             let name = match at {
                 0 => "f32",
                 1 => "bf16",
-                _ => trainings[at].simulate.name(),
+                _ => training.simulate.name(),
             };
             let ratios: Vec<f64> = of(at)
                 .zip(of(1))
@@ -118,14 +118,11 @@ pub fn run(options: &Options) -> Result<()> {
                 1 => String::new(),
                 _ => format!("{:+.2} ± {:.2} %", 100.0 * mean, 100.0 * error(&ratios)),
             };
-            let borne = trainings[at]
-                .simulate
-                .recipe()
-                .map_or(String::new(), |recipe| {
-                    let place = Recipe::ALL.iter().position(|it| it.name == recipe.name);
-                    let (count, all) = borne[place.expect("a recipe")];
-                    format!("{count} of {all}")
-                });
+            let borne = training.simulate.recipe().map_or(String::new(), |recipe| {
+                let place = Recipe::ALL.iter().position(|it| it.name == recipe.name);
+                let (count, all) = borne[place.expect("a recipe")];
+                format!("{count} of {all}")
+            });
             let loss = self::mean(&of(at).collect::<Vec<_>>());
             println!(
                 "| {model} | {name} | {borne} | {loss:.4} | {of_seeds} | {} |",
