@@ -117,12 +117,13 @@ mod tests {
     #[test]
     fn what_is_measured_is_what_the_theory_says() {
         for (format, scaling, allowed) in [
-            (Format::Int8, Scaling::Real, 0.1),
-            (Format::Int8, Scaling::PowerUp, 0.2),
-            // Mantissas of normal values are not quite uniform.
-            (Format::E4M3, Scaling::Real, 0.5),
-            (Format::E4M3, Scaling::PowerUp, 0.5),
-            (Format::E5M2, Scaling::Real, 0.5),
+            // The mean square of 4096 values has a standard deviation of 0.1 dB.
+            (Format::Int8, Scaling::Real, 0.3),
+            (Format::Int8, Scaling::PowerUp, 0.3),
+            // Mantissas of normal values are not quite uniform, besides.
+            (Format::E4M3, Scaling::Real, 0.6),
+            (Format::E4M3, Scaling::PowerUp, 0.6),
+            (Format::E5M2, Scaling::Real, 0.6),
         ] {
             let kind = Kind::new("", format, scaling);
             for crest in [4.0, 7.0, 15.0, 30.0] {
