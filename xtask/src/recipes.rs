@@ -204,8 +204,7 @@ fn train(
         ])
         .arg("--out")
         .arg(&out)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stdout(Stdio::null());
     if *precision != "f32" {
         command.env("BURN_AMP_SIMULATE", simulate.name());
     }
@@ -215,11 +214,9 @@ fn train(
             .env("BURN_AMP_REPLAY_STEP", options.steps.to_string());
     }
     let what = || format!("{model}, {precision}, simulate {simulate}, seed {seed}");
-    ensure!(
-        command.status()?.success(),
-        "{}: the training failed",
-        what()
-    );
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", what());
     let summary = fs::read_to_string(out.join("summary.json")).with_context(what)?;
     let summary: Summary = serde_json::from_str(&summary).with_context(what)?;
     let loss = summary.runs.first().and_then(|run| run.validation_loss);

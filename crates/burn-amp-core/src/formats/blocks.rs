@@ -166,7 +166,7 @@ impl Blocks {
             Self::Along(size) => (size, 1),
             Self::Square(size) => (size, size),
         };
-        // Squares lie across the lines of a matrix, of which one of the outer sizes is 1.
+        // Squares lie across the dimensions before the line, or across those behind it if there are none before.
         let line = along * behind;
         let (others, inner, [to_other, to_inner]) = match before {
             1 => (behind, 1, [1, line]),

@@ -1,4 +1,4 @@
-//! The values of a node that only looks at gradients.
+//! The values of a node that shows or casts gradients only.
 
 use std::marker::PhantomData;
 

@@ -79,7 +79,9 @@ impl<B: AmpBackend> Context<B> {
             warn::of_nothing_lowered(format_args!("{device:?}"), B::runs_low_products(device));
             if let Some(recipe) = self.recipe {
                 let name = recipe.name;
-                warn::say(&format!("so no product on {device:?} simulates {name}"));
+                warn::say(&format!(
+                    "no product on {device:?} simulates {name}: none is in half precision"
+                ));
             }
         }
     }
