@@ -85,6 +85,11 @@ fn every_format_takes_what_the_estimate_says() {
             bits8().with_masters(Masters::Split),
         ),
         (
+            "o2, masters in 24 bits, 8-bit moments",
+            Preset::O2,
+            bits8().with_masters(Masters::Bits24),
+        ),
+        (
             "o2, no masters, bf16 moments",
             Preset::O2,
             bf16().with_masters(Masters::Stochastic),

@@ -282,6 +282,7 @@ fn masters_of_bf16_parameters_resume_exactly() {
     for masters in [
         Masters::F32,
         Masters::Split,
+        Masters::Bits24,
         Masters::Stochastic,
         Masters::None,
     ] {

@@ -76,7 +76,7 @@ impl fmt::Display for Memory {
 /// `optimizer` is one of Burn's optimizer configurations, [`MasterWeights`](crate::optim::MasterWeights) over one, or an
 /// [`AmpOptimizer`](crate::optim::AmpOptimizer), whose moments may take fewer bytes.
 /// F16 takes the same, with two exceptions: the gradient of a parameter in half precision takes two more bytes, because
-/// it is unscaled in F32, and [`Masters::Split`] takes 4 bytes per parameter.
+/// it is unscaled in F32, and [`Masters::Split`] and [`Masters::Bits24`] take 4 bytes per parameter.
 ///
 /// ```
 /// # use burn::{backend::Flex, nn::{Linear, LinearConfig}, optim::AdamConfig};
@@ -142,7 +142,12 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for AddUp<'_, O> {
             * match self.optimizer.masters() {
                 Masters::F32 if low => 4,
                 Masters::Split if low => 2,
-                Masters::F32 | Masters::Split | Masters::Stochastic | Masters::None => 0,
+                Masters::Bits24 if low => 1,
+                Masters::F32
+                | Masters::Split
+                | Masters::Bits24
+                | Masters::Stochastic
+                | Masters::None => 0,
             };
         let keeps_more = self.modules.keeps_more();
         let state = self.optimizer.moment_bytes(elements as usize, keeps_more);

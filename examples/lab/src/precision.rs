@@ -17,8 +17,8 @@ use clap::{ValueEnum, builder::PossibleValue};
 use crate::{
     entry,
     recipe::{
-        FewerBytes, MASTERS_IN_F32, MASTERS_IN_TWO_BYTES, MOMENTS_IN_8_BITS, MOMENTS_IN_BF16,
-        MastersInF32, NO_MASTERS, Recipe, StoredInF32,
+        FewerBytes, MASTERS_IN_F32, MASTERS_IN_ONE_BYTE, MASTERS_IN_TWO_BYTES, MOMENTS_IN_8_BITS,
+        MOMENTS_IN_BF16, MastersInF32, NO_MASTERS, Recipe, StoredInF32,
     },
 };
 
@@ -37,11 +37,12 @@ pub enum Precision {
     O2Stochastic,
     O2Moments8,
     O2Split8,
+    O2Bits24,
     O2Stochastic8,
 }
 
 impl Precision {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::F32,
         Self::AmpBf16,
         Self::AmpF16,
@@ -54,6 +55,7 @@ impl Precision {
         Self::O2Stochastic,
         Self::O2Moments8,
         Self::O2Split8,
+        Self::O2Bits24,
         Self::O2Stochastic8,
     ];
 
@@ -109,6 +111,10 @@ impl Precision {
             Self::O2Split8 => (
                 "o2-split-8",
                 "o2-moments-8 with masters in 2 bytes where parameters are BF16: 8 bytes per parameter",
+            ),
+            Self::O2Bits24 => (
+                "o2-24-8",
+                "o2-moments-8 with masters in 1 byte where parameters are BF16: 7 bytes per parameter",
             ),
             Self::O2Stochastic8 => (
                 "o2-stochastic-8",
@@ -195,6 +201,10 @@ impl Precision {
                 type R = FewerBytes<MASTERS_IN_TWO_BYTES, MOMENTS_IN_8_BITS>;
                 mixed::<P, { O2Split8 as u8 }, R, T>(device, config, then)
             }
+            O2Bits24 => {
+                type R = FewerBytes<MASTERS_IN_ONE_BYTE, MOMENTS_IN_8_BITS>;
+                mixed::<P, { O2Bits24 as u8 }, R, T>(device, config, then)
+            }
             O2Stochastic8 => {
                 type R = FewerBytes<NO_MASTERS, MOMENTS_IN_8_BITS>;
                 mixed::<P, { O2Stochastic8 as u8 }, R, T>(device, config, then)
@@ -242,6 +252,7 @@ impl Precision {
             | Self::O2Stochastic
             | Self::O2Moments8
             | Self::O2Split8
+            | Self::O2Bits24
             | Self::O2Stochastic8 => Config {
                 preset: Preset::O2,
                 ..computing_in(low)

@@ -51,6 +51,8 @@ pub struct FewerBytes<const MASTERS: u8, const MOMENTS: u8>;
 pub const MASTERS_IN_F32: u8 = 0;
 /// Masters in 2 bytes, where the parameters are BF16.
 pub const MASTERS_IN_TWO_BYTES: u8 = 1;
+/// Masters in 1 byte, where the parameters are BF16.
+pub const MASTERS_IN_ONE_BYTE: u8 = 3;
 /// No masters, but parameters that are rounded stochastically, where they are BF16.
 pub const NO_MASTERS: u8 = 2;
 
@@ -70,6 +72,7 @@ where
     fn optimizer<M: AutodiffModule<A>>() -> impl Optimizer<M, A> {
         let masters = match MASTERS {
             MASTERS_IN_TWO_BYTES => Masters::Split,
+            MASTERS_IN_ONE_BYTE => Masters::Bits24,
             NO_MASTERS => Masters::Stochastic,
             _ => Masters::F32,
         };

@@ -101,6 +101,9 @@ impl ListItem {
         match &self.master {
             Master::Parameter => {}
             Master::F32(data) => check("F32 master", data, (DType::F32, elements))?,
+            Master::Offset(data) if dtype_of(data) == DType::I8 => {
+                check("master in 24 bits", data, (DType::I8, elements))?;
+            }
             Master::Offset(data) => check("split master", data, (DType::I16, elements))?,
         }
         for moment in &self.moments {

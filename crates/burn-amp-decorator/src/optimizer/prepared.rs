@@ -10,7 +10,7 @@ use burn_amp_kernels::{
     },
 };
 use burn_backend::{
-    DType, IntDType, Shape, TensorMetadata,
+    DType, Shape, TensorMetadata,
     tensor::{Device, FloatTensor},
 };
 
@@ -73,7 +73,7 @@ impl ListOptimizer {
             master,
             moments,
             key: key(self.seed, id, time),
-            rounds_stochastically: self.masters == Masters::Stochastic,
+            rounds_stochastically: matches!(self.masters, Masters::Stochastic | Masters::Bits24),
             time: i32::try_from(time).unwrap_or(i32::MAX),
             low: low.map(precision::to_float),
         };
@@ -96,21 +96,21 @@ impl ListOptimizer {
         parameter: FloatTensor<B>,
         master: MasterOf<B>,
     ) -> (FloatTensor<B>, MasterOf<B>, bool) {
-        match (parameter.dtype(), self.masters, master) {
-            (DType::BF16, Masters::Split, Master::Offset(offset)) => {
-                (parameter, Master::Offset(offset), true)
-            }
-            (DType::BF16, Masters::Split, Master::Parameter) => {
-                let (shape, device) = (parameter.shape(), device_of::<B>(&parameter));
-                let offset = B::int_zeros(shape, &device, IntDType::I16);
-                (parameter, Master::Offset(offset), true)
-            }
-            (DType::BF16, Masters::Split, Master::F32(master)) => {
-                let (parameter, offset) = offset::split::<B>(master);
-                (parameter, Master::Offset(offset), true)
-            }
-            (DType::F16, Masters::Stochastic, master)
-            | (DType::F16 | DType::BF16, Masters::F32 | Masters::Split, master) => {
+        let stored = parameter.dtype();
+        if let (DType::BF16, Some(dtype)) = (stored, self.masters.offset()) {
+            let (parameter, offset) = match master {
+                Master::Offset(offset) if offset.dtype() == dtype.into() => (parameter, offset),
+                Master::Parameter => {
+                    let (shape, device) = (parameter.shape(), device_of::<B>(&parameter));
+                    (parameter, B::int_zeros(shape, &device, dtype))
+                }
+                other => offset::split::<B>(weights::<B>(other, parameter), dtype),
+            };
+            return (parameter, Master::Offset(offset), true);
+        }
+        match (stored, self.masters, master) {
+            (DType::F16, Masters::Stochastic | Masters::Split | Masters::Bits24, master)
+            | (DType::F16 | DType::BF16, Masters::F32, master) => {
                 let master = weights::<B>(master, parameter.clone());
                 (parameter, Master::F32(master), true)
             }

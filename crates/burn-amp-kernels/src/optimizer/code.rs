@@ -15,8 +15,8 @@ pub(super) struct Code {
     pub(super) has_momentum: bool,
     pub(super) nesterov: bool,
     pub(super) has_master: bool,
-    /// Whether the master is kept as an offset.
-    pub(super) has_offset: bool,
+    /// The bits of the offset as which the master is kept; 0 if it is not.
+    pub(super) offset_bits: u32,
     pub(super) has_low: bool,
     pub(super) is_scaled: bool,
     pub(super) may_overflow: bool,
@@ -25,6 +25,6 @@ pub(super) struct Code {
     pub(super) count: usize,
     /// The format of the moments; wide if there are none.
     pub(super) moments: MomentFormat,
-    /// Whether the parameter is rounded stochastically.
-    pub(super) draws_parameter: bool,
+    /// Whether the weight is rounded stochastically, to the bits that are kept of it.
+    pub(super) draws_weight: bool,
 }

@@ -77,7 +77,7 @@ impl Code {
 
     /// The buffers that the kernel binds per parameter.
     pub(super) fn buffers(&self) -> usize {
-        let others = [self.has_master, self.has_offset, self.has_low];
+        let others = [self.has_master, self.offset_bits > 0, self.has_low];
         2 + self.count + others.into_iter().filter(|is_bound| *is_bound).count()
     }
 }

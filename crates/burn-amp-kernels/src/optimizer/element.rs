@@ -5,6 +5,7 @@ use cubecl::prelude::*;
 use super::{
     code::Code,
     random::{draw, drawn, mixed},
+    rounding::LOW,
 };
 use crate::cube::names::{OwnedBuffer, TensorView};
 use crate::finite::EXPONENT;
@@ -45,7 +46,8 @@ pub(super) struct Stored<P: Numeric, L: Numeric> {
     pub(super) own: Own,
     pub(super) parameter: OwnedBuffer<P>,
     pub(super) master: Sequence<OwnedBuffer<f32>>,
-    pub(super) offset: Sequence<OwnedBuffer<i16>>,
+    pub(super) offset_16: Sequence<OwnedBuffer<i16>>,
+    pub(super) offset_8: Sequence<OwnedBuffer<i8>>,
     /// The copy in low precision.
     pub(super) low: Sequence<OwnedBuffer<L>>,
     /// The moments, unless they are in words.
@@ -233,9 +235,12 @@ fn weight_at<P: Numeric, L: Numeric>(
         stored.master.index(0usize)[position]
     } else {
         let weight = f32::cast_from(stored.parameter[position]);
-        if comptime!(code.has_offset) {
-            let offset = i32::cast_from(stored.offset.index(0usize)[position]);
+        if comptime!(code.offset_bits == 16) {
+            let offset = i32::cast_from(stored.offset_16.index(0usize)[position]);
             f32::from_bits(f32::to_bits(weight) + u32::cast_from(offset))
+        } else if comptime!(code.offset_bits == 8) {
+            let offset = i32::cast_from(stored.offset_8.index(0usize)[position]);
+            f32::from_bits(f32::to_bits(weight) + u32::cast_from(offset * 256))
         } else {
             weight
         }
@@ -251,20 +256,29 @@ fn write<P: Numeric, L: Numeric>(
     #[comptime] code: Code,
 ) -> f32 {
     let mut weight = weight;
-    if comptime!(code.draws_parameter) {
-        let draw = draw(position, stored.own.key);
-        weight = f32::from_bits(drawn(weight, mixed(draw) & 0xffffu32));
+    if comptime!(code.draws_weight || code.offset_bits == 8) {
+        let dropped = comptime!(if code.offset_bits == 8 { 0xffu32 } else { LOW });
+        let random = if comptime!(code.draws_weight) {
+            mixed(draw(position, stored.own.key)) & dropped
+        } else {
+            comptime!((dropped >> 1) + 1).runtime()
+        };
+        weight = f32::from_bits(drawn(weight, random, dropped));
     }
     if comptime!(code.has_master) {
         stored.master.index_mut(0usize)[position] = weight;
     }
-    if comptime!(code.has_offset) {
+    if comptime!(code.offset_bits > 0) {
         let bits = f32::to_bits(weight);
         let is_finite = (bits & EXPONENT) != EXPONENT;
         // The nearest BF16, ties away from zero; of what is not finite, the rest is dropped.
-        let upper = drawn(weight, 0x8000u32);
-        let offset = select(is_finite, bits - upper, 0u32);
-        stored.offset.index_mut(0usize)[position] = i16::cast_from(i32::cast_from(offset));
+        let upper = drawn(weight, 0x8000u32, LOW);
+        let offset = i32::cast_from(select(is_finite, bits - upper, 0u32));
+        if comptime!(code.offset_bits == 16) {
+            stored.offset_16.index_mut(0usize)[position] = i16::cast_from(offset);
+        } else {
+            stored.offset_8.index_mut(0usize)[position] = i8::cast_from(offset / 256);
+        }
         weight = f32::from_bits(upper);
     }
     let weight = P::cast_from(weight);

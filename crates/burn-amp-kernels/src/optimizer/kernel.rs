@@ -10,6 +10,7 @@ use super::{
     element::{Moments, Numbers, Step, Stored, number, step_or_copy},
     moment::MomentFormat,
     random::{draw, drawn},
+    rounding::LOW,
 };
 use crate::cube::names::{OwnedBuffer, TensorView, shared};
 use crate::loss_scale::{OVERFLOWED, SCALE};
@@ -129,7 +130,7 @@ fn step_elements<G: Numeric, P: Numeric, L: Numeric>(
                     } else {
                         draw >> 16u32
                     };
-                    words[at] |= packed(drawn(number(after, at), random), side);
+                    words[at] |= packed(drawn(number(after, at), random, LOW), side);
                 }
             } else if step.is_made {
                 #[unroll]

@@ -108,11 +108,15 @@ fn stored_arg<R: CubeRuntime, P: Numeric, L: Numeric>(
     listed: &Listed<CubeTensor<R>>,
     low: &Option<CubeTensor<R>>,
 ) -> StoredLaunch<P, L, R> {
-    let (mut master, mut offset) = (SequenceArg::new(), SequenceArg::new());
+    let mut master = SequenceArg::new();
+    let (mut offset_16, mut offset_8) = (SequenceArg::new(), SequenceArg::new());
     match &listed.master {
         Master::Parameter => {}
         Master::F32(tensor) => master.push(tensor.clone().into_array_arg()),
-        Master::Offset(tensor) => offset.push(tensor.clone().into_array_arg()),
+        Master::Offset(tensor) if tensor.dtype == DType::I8 => {
+            offset_8.push(tensor.clone().into_array_arg());
+        }
+        Master::Offset(tensor) => offset_16.push(tensor.clone().into_array_arg()),
     }
     let (mut moments, mut words) = (SequenceArg::new(), SequenceArg::new());
     for moment in &listed.moments {
@@ -129,7 +133,8 @@ fn stored_arg<R: CubeRuntime, P: Numeric, L: Numeric>(
         OwnLaunch::new(listed.factor, is_first, first, second, listed.key),
         listed.parameter.clone().into_array_arg(),
         master,
-        offset,
+        offset_16,
+        offset_8,
         one(low),
         moments,
         words,
@@ -160,13 +165,18 @@ fn launches<R: CubeRuntime>(common: Code, parameters: &[Owned<R>]) -> Vec<(Alike
             continue;
         }
         let first = listed.moments.first();
-        let has_no_master = matches!(listed.master, Master::Parameter);
+        let (offset_bits, drops_bits) = match &listed.master {
+            Master::Parameter => (0, dtype == DType::BF16),
+            Master::F32(_) => (0, false),
+            Master::Offset(offset) if offset.dtype == DType::I8 => (8, true),
+            Master::Offset(_) => (16, false),
+        };
         let code = Code {
             has_master: matches!(listed.master, Master::F32(_)),
-            has_offset: matches!(listed.master, Master::Offset(_)),
+            offset_bits,
             has_low: low.is_some(),
             moments: first.map_or(MomentFormat::Wide, Moment::format),
-            draws_parameter: listed.rounds_stochastically && has_no_master && dtype == DType::BF16,
+            draws_weight: listed.rounds_stochastically && drops_bits,
             ..common
         };
         let alike = Alike {

@@ -16,7 +16,7 @@ pub enum Master<F, I = F> {
     Parameter,
     /// An F32 tensor of the shape of the parameter.
     F32(F),
-    /// The I16 [offset](super::offset) from a BF16 parameter, of its shape.
+    /// The [offset](super::offset) from a BF16 parameter, of its shape, in I16 or I8.
     // The name in files of the first version of `MasterWeights`.
     #[serde(alias = "Beside")]
     Offset(I),

@@ -1,12 +1,16 @@
-//! An F32 master weight as a BF16 parameter and a 16-bit offset.
+//! An F32 master weight as a BF16 parameter and an offset of 16 or 8 bits.
 //!
-//! The two numbers together represent the master, bit for bit: the parameter is its upper half, rounded to the nearest,
-//! and the offset is the distance from the parameter to the master, counted in steps of F32 away from zero.
+//! The two numbers together represent the master, in 16 bits bit for bit: the parameter is its upper half, rounded to the
+//! nearest, and the offset is the distance from the parameter to the master, counted in steps of F32 away from zero.
 //!
 //! ```text
 //! parameter = (bits(master) + 0x8000) >> 16           a tie rounds away from zero
 //! offset    = bits(master) - (parameter << 16)        from -32768 to 32767
 //! ```
+//!
+//! In 8 bits a step is 256 steps of F32, and the offset is from -128 to 127: the master has 24 bits, to which it is rounded
+//! before it is split. A step of an optimizer rounds it [stochastically](super::rounding), so that updates which are smaller
+//! than a step count on average; [`split`] rounds it to the nearest.
 //!
 //! The kernel computes just this. Burn cannot read the bits of a float on the device, so the functions of this module
 //! compute the same in exact F32 arithmetic, from differences of neighbours and products with powers of two. A cast to
@@ -62,11 +66,20 @@ impl<B: Backend> Grid<B> {
     }
 }
 
-/// The steps of F32 in one step of BF16.
-const STEPS: f32 = 65536.0;
+/// The steps of an offset in one step of BF16.
+fn steps(offset: DType) -> f32 {
+    match offset {
+        DType::I8 => 256.0,
+        _ => 65536.0,
+    }
+}
 
-/// Splits an F32 master into the nearest BF16 parameter and the I16 offset.
-pub fn split<B: Backend>(master: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B>) {
+/// Splits an F32 master into the nearest BF16 parameter and the offset, in I16 or I8.
+pub fn split<B: Backend>(
+    master: FloatTensor<B>,
+    dtype: IntDType,
+) -> (FloatTensor<B>, IntTensor<B>) {
+    let steps = steps(dtype.into());
     let parameter = B::float_cast(master.clone(), FloatDType::BF16);
     let Grid {
         values,
@@ -75,29 +88,32 @@ pub fn split<B: Backend>(master: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B
         inward,
     } = Grid::<B>::of(parameter);
     let distance = B::float_mul(B::float_sub(master, values.clone()), sign.clone());
-    let distance = B::float_mul_scalar(B::float_div(distance, ulp.clone()), STEPS.into());
+    let distance = B::float_mul_scalar(B::float_div(distance, ulp.clone()), steps.into());
     let towards_zero = is_negative::<B>(&distance);
     let inwards = B::float_div(distance.clone(), inward);
     let distance = B::float_mask_where(distance, towards_zero, inwards);
+    // To the nearest, a tie away from zero. In 16 bits there is no fraction.
+    let distance = B::float_floor(B::float_add_scalar(distance, 0.5f32.into()));
 
     // A tie, or nearly one: some backends cast through F64 and round values up to 7 steps above a tie as if they were
     // ties.
     let too_far = B::float_greater_elem(
         distance.clone(),
-        32767.5f32.into(),
+        (steps / 2.0 - 0.5).into(),
         bool_dtype::<B>(&distance),
     );
     let away = B::float_add(values.clone(), B::float_mul(ulp, sign));
     let parameter = B::float_mask_where(values, too_far.clone(), away);
     let parameter = B::float_cast(parameter, FloatDType::BF16);
-    let nearer = B::float_sub_scalar(distance.clone(), STEPS.into());
+    let nearer = B::float_sub_scalar(distance.clone(), steps.into());
     let offset = B::float_mask_where(distance, too_far, nearer);
-    (parameter, B::float_into_int(offset, IntDType::I16))
+    (parameter, B::float_into_int(offset, dtype))
 }
 
-/// Joins a BF16 parameter and its I16 offset to the F32 master.
+/// Joins a BF16 parameter and its offset, in I16 or I8, to the F32 master.
 pub fn join<B: Backend>(parameter: FloatTensor<B>, offset: IntTensor<B>) -> FloatTensor<B> {
     debug_assert_eq!(parameter.dtype(), DType::BF16);
+    let steps = steps(offset.dtype());
     let Grid {
         values,
         sign,
@@ -108,7 +124,7 @@ pub fn join<B: Backend>(parameter: FloatTensor<B>, offset: IntTensor<B>) -> Floa
     let towards_zero = is_negative::<B>(&distance);
     let inwards = B::float_mul(distance.clone(), inward);
     let distance = B::float_mask_where(distance, towards_zero, inwards);
-    let step = B::float_div_scalar(ulp, STEPS.into());
+    let step = B::float_div_scalar(ulp, steps.into());
     let distance = B::float_mul(B::float_mul(distance, step), sign);
     B::float_add(values, distance)
 }

@@ -19,13 +19,13 @@ pub(super) fn mixed(x: u32) -> u32 {
     x ^ (x >> 16u32)
 }
 
-/// Rounds to BF16 with 16 random bits, as [`to_bf16`](super::rounding::to_bf16) does; returns the bits of the rounded
-/// number as an F32.
+/// Drops the low bits of a number with as many random bits, as [`without`](super::rounding::without) does; returns the bits
+/// of the rounded number.
 #[cube]
-pub(super) fn drawn(x: f32, random: u32) -> u32 {
+pub(super) fn drawn(x: f32, random: u32, #[comptime] dropped: u32) -> u32 {
     let bits = f32::to_bits(x);
     let is_finite = (bits & EXPONENT) != EXPONENT;
     let is_nan = (bits & 0x7fff_ffffu32) > EXPONENT;
     let kept = bits | select(is_nan, 0x0040_0000u32, 0u32);
-    select(is_finite, bits + random, kept) & 0xffff_0000u32
+    select(is_finite, bits + random, kept) & comptime!(!dropped)
 }

@@ -1,12 +1,12 @@
 //! The step in Burn's ops, parameter by parameter, in the order of Burn's own optimizers.
 
-use burn_backend::{TensorData, bf16, read_sync};
+use burn_backend::{IntDType, TensorData, read_sync};
 
 use super::{
     ListStepOf, ListedOf, Master, Moment, Place, Rule, Stepped, SteppedOf, StoredMomentOf, offset,
     parts::{flat, next},
     rounded,
-    rounding::{Draw, to_bf16},
+    rounding::{Draw, LOW, LOWEST, without},
     rule_reference::{BeforeStep, moved, times},
     widened,
 };
@@ -51,8 +51,9 @@ fn moved_on<B: Backend>(
         Master::Parameter => (Master::Parameter, widen::<B>(listed.parameter)),
         Master::F32(master) => (Master::F32(()), master),
         Master::Offset(offset) => {
+            let dtype = offset.dtype();
             let master = offset::join::<B>(listed.parameter, offset);
-            (Master::Offset(()), master)
+            (Master::Offset(dtype), master)
         }
     };
     let formats: Vec<_> = listed.moments.iter().map(Moment::format).collect();
@@ -77,14 +78,25 @@ fn moved_on<B: Backend>(
     let moments = moments
         .map(|(at, (format, moment))| rounded::<B>(moment, format, Place::at(at), Some(key)));
     let moments = moments.collect();
+    let draw = |new, dropped| match listed.rounds_stochastically {
+        true => drawn::<B>(new, dropped, key),
+        false => new,
+    };
     let (parameter, master) = match form {
         Master::Parameter => {
-            let key = listed.rounds_stochastically.then_some(key);
-            (as_stored::<B>(new, stored, key), Master::Parameter)
+            let new = match stored {
+                DType::BF16 => draw(new, LOW),
+                _ => new,
+            };
+            (cast::<B>(new, stored), Master::Parameter)
         }
         Master::F32(()) => (cast::<B>(new.clone(), stored), Master::F32(new)),
-        Master::Offset(()) => {
-            let (parameter, offset) = offset::split::<B>(new);
+        Master::Offset(DType::I8) => {
+            let (parameter, offset) = offset::split::<B>(draw(new, LOWEST), IntDType::I8);
+            (parameter, Master::Offset(offset))
+        }
+        Master::Offset(_) => {
+            let (parameter, offset) = offset::split::<B>(new, IntDType::I16);
             (parameter, Master::Offset(offset))
         }
     };
@@ -137,15 +149,12 @@ fn wide<B: Backend>(
     wide.collect()
 }
 
-/// Rounds a tensor to the dtype of a parameter: to the nearest, or with a key on the host to BF16 by its draws.
-fn as_stored<B: Backend>(tensor: FloatTensor<B>, dtype: DType, key: Option<u32>) -> FloatTensor<B> {
-    let Some(key) = key.filter(|_| dtype == DType::BF16) else {
-        return cast::<B>(tensor, dtype);
-    };
+/// Drops low bits of an F32 tensor by the draws of a key, on the host.
+fn drawn<B: Backend>(tensor: FloatTensor<B>, dropped: u32, key: u32) -> FloatTensor<B> {
     let (device, shape) = (device_of::<B>(&tensor), tensor.shape());
     let data = read_sync(B::float_into_data(tensor)).expect("the device delivers parameters");
     let values = data.iter::<f32>().enumerate();
-    let round = |(at, value)| bf16::from_bits(to_bf16(value, Draw::new(key, at).for_parameter()));
+    let round = |(at, value)| without(dropped, value, Draw::new(key, at).for_parameter(dropped));
     let values: Vec<_> = values.map(round).collect();
     B::float_from_data(TensorData::new(values, shape), &device)
 }

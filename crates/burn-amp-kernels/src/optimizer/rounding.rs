@@ -1,10 +1,10 @@
-//! Stochastic rounding of F32 to BF16, on the host; the kernel computes the same bits.
+//! Stochastic rounding of F32 to BF16 and to 24 bits, on the host; the kernel computes the same bits.
 //!
 //! Law: moments in 2 bytes are right on average.
 //!
-//! A number between two neighbours in BF16 is rounded to the one that is further from zero with a probability that is
-//! its distance from the other one, in steps. So the mean of many roundings is the number, and a number that BF16 has is
-//! not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of
+//! A number between two neighbours is rounded to the one that is further from zero with a probability that is
+//! its distance from the other one, in steps. So the mean of many roundings is the number, and a number that the
+//! format has is not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of
 //! the index of the element: a run that is resumed draws the same ones.
 
 use super::place::Place;
@@ -50,21 +50,29 @@ impl Draw {
         }
     }
 
-    /// 16 bits for the parameter.
-    pub fn for_parameter(self) -> u32 {
-        mixed(self.bits) & LOW
+    /// As many bits for the parameter as are dropped of it.
+    pub fn for_parameter(self, dropped: u32) -> u32 {
+        mixed(self.bits) & dropped
     }
 }
 
 /// The bits of an F32 that BF16 does not have.
-const LOW: u32 = 0xffff;
+pub const LOW: u32 = 0xffff;
+
+/// The bits of an F32 that a master of 24 bits does not have.
+pub const LOWEST: u32 = 0xff;
 
 /// The random bits that round to the nearest.
 pub const NEAREST: u32 = 0x8000;
 
-/// Rounds to BF16, with 16 random bits; returns its bits. Infinities and NaN stay what they are. A number above the
-/// largest in BF16 may become infinite.
+/// Rounds to BF16, with 16 random bits; returns its bits.
 pub fn to_bf16(x: f32, random: u32) -> u16 {
+    (without(LOW, x, random).to_bits() >> 16) as u16
+}
+
+/// Drops low bits of a number, with as many random bits. Infinities and NaN stay what they are. A number above the largest
+/// without these bits may become infinite.
+pub fn without(dropped: u32, x: f32, random: u32) -> f32 {
     let bits = x.to_bits();
     let rounded = if x.is_finite() {
         bits + random
@@ -72,7 +80,7 @@ pub fn to_bf16(x: f32, random: u32) -> u16 {
         // A quiet NaN has a bit that BF16 has, too.
         bits | u32::from(x.is_nan()) << 22
     };
-    (rounded >> 16) as u16
+    f32::from_bits(rounded & !dropped)
 }
 
 /// Widens the bits of a BF16.
@@ -132,7 +140,7 @@ mod tests {
             let whiches: [fn(Draw) -> u32; 3] = [
                 |draw| draw.bits_16(Place::First),
                 |draw| draw.bits_16(Place::Other),
-                Draw::for_parameter,
+                |draw| draw.for_parameter(LOW),
             ];
             for which in whiches {
                 let errors = (0..DRAWS).map(|index| {

@@ -36,6 +36,7 @@ fn each_precision_has_its_own_policy() {
         ("o2-stochastic", Some(1.0)),
         ("o2-moments-8", Some(1.0)),
         ("o2-split-8", Some(1.0)),
+        ("o2-24-8", Some(1.0)),
         ("o2-stochastic-8", Some(1.0)),
     ];
     assert_eq!(scales, expected);

@@ -84,7 +84,12 @@ fn formats_learn_and_resume() {
     let adam = || AmpOptimizer::new(AdamConfig::new());
     let (_, expected) = trained::<B>(&adam(), 150, &[]);
     let moments = [Moments::Bf16, Moments::Bits8];
-    let masters = [Masters::F32, Masters::Split, Masters::Stochastic];
+    let masters = [
+        Masters::F32,
+        Masters::Split,
+        Masters::Bits24,
+        Masters::Stochastic,
+    ];
     for (moments, masters) in moments
         .into_iter()
         .flat_map(|moments| masters.map(|masters| (moments, masters)))
@@ -110,12 +115,11 @@ fn rounded_moments_learn_as_those_in_f32_and_resume_bit_for_bit() {
 }
 
 /// A file of one format is read by an optimizer of another.
-#[test]
 fn formats_change_with_the_configuration() {
-    let _policy = enter::<InF16>();
     let adam = || AmpOptimizer::new(AdamConfig::new());
     let bf16 = || adam().with_moments(Moments::Bf16);
     let bits8 = || adam().with_moments(Moments::Bits8);
+    let masters = |form| bits8().with_masters(form);
     let (_, expected) = trained::<B>(&adam(), 100, &[]);
     for (before, after) in [
         (adam(), bf16()),
@@ -123,9 +127,15 @@ fn formats_change_with_the_configuration() {
         (adam(), bits8()),
         (bits8(), bf16()),
         (bits8(), adam()),
+        (adam(), masters(Masters::Bits24)),
+        (masters(Masters::Bits24), adam()),
+        (masters(Masters::Bits24), masters(Masters::Split)),
+        (masters(Masters::Split), masters(Masters::Bits24)),
+        (masters(Masters::Stochastic), masters(Masters::Bits24)),
+        (masters(Masters::Bits24), masters(Masters::Stochastic)),
     ] {
         burn_amp::loss_scale::<B>(&here()).reset();
-        let mut layer = wide::layer::<B>();
+        let mut layer = cast_params(wide::layer::<B>());
         let mut optimizer: Of<AdamConfig, B> = before.init();
         let mut last = 0.0;
         for step in 0..100 {
@@ -138,6 +148,11 @@ fn formats_change_with_the_configuration() {
         }
         assert!(is_learned(last, expected), "{last}, with F32 {expected}");
     }
+}
+
+#[test]
+fn a_file_of_one_format_is_read_by_an_optimizer_of_another() {
+    under_each!(formats_change_with_the_configuration, InF16, StoredBf16);
 }
 
 /// A file with moments in blocks names its format. One whose tensors do not fit is refused, and stays as it is.
@@ -197,6 +212,7 @@ fn the_estimate_knows_every_format() {
     let scales = 2.0 * 4.0 / 128.0;
     use Preset::{O1, O2};
     let split = |optimizer: AmpOptimizer<_>| optimizer.with_masters(Masters::Split);
+    let bits24 = |optimizer: AmpOptimizer<_>| optimizer.with_masters(Masters::Bits24);
     let stochastic = |optimizer: AmpOptimizer<_>| optimizer.with_masters(Masters::Stochastic);
     for (optimizer, preset, of_matrix, of_moments) in [
         (adam(), O1, 16.0, 8.0),
@@ -207,6 +223,8 @@ fn the_estimate_knows_every_format() {
         (bits8(), O2, 10.0 + scales, 2.0 + scales),
         (split(bf16()), O2, 10.0, 4.0),
         (split(bits8()), O2, 8.0 + scales, 2.0 + scales),
+        (bits24(bf16()), O2, 9.0, 4.0),
+        (bits24(bits8()), O2, 7.0 + scales, 2.0 + scales),
         (stochastic(bf16()), O2, 8.0, 4.0),
         (stochastic(bits8()), O2, 6.0 + scales, 2.0 + scales),
     ] {

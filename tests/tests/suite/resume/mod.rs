@@ -1,6 +1,9 @@
 //! Law: a run that is killed and resumed ends as an uninterrupted one, bit for bit. Loading a file that is not a
 //! checkpoint is an error and leaves the file unchanged.
 
+// The software driver of Vulkan has no BF16.
+#[cfg(not(feature = "vulkan"))]
+mod checkpoint;
 mod files;
 
 use std::{
