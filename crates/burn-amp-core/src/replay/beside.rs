@@ -18,6 +18,8 @@ pub struct Distance {
     pub worst: f64,
     /// The root of the mean of the squares.
     pub rms: f64,
+    /// The median.
+    pub median: f64,
     /// The place of the largest distance.
     #[serde(skip)]
     pub at: usize,
@@ -28,16 +30,22 @@ pub struct Distance {
 impl Distance {
     /// The distance of values.
     fn of(distances: impl Iterator<Item = f64>) -> Self {
-        let (mut distance, mut squares) = (Self::default(), 0.0);
-        for (at, x) in distances.enumerate() {
-            distance.elements += 1;
+        let mut distances: Vec<_> = distances.collect();
+        let mut distance = Self {
+            elements: distances.len(),
+            ..Self::default()
+        };
+        let mut squares = 0.0;
+        for (at, x) in distances.iter().enumerate() {
             squares += x * x;
-            if x > distance.worst {
-                (distance.worst, distance.at) = (x, at);
+            if *x > distance.worst {
+                (distance.worst, distance.at) = (*x, at);
             }
         }
-        if distance.elements > 0 {
-            distance.rms = (squares / distance.elements as f64).sqrt();
+        if !distances.is_empty() {
+            distance.rms = (squares / distances.len() as f64).sqrt();
+            let middle = distances.len() / 2;
+            distance.median = *distances.select_nth_unstable_by(middle, f64::total_cmp).1;
         }
         distance
     }
@@ -48,6 +56,7 @@ impl Distance {
 struct Allowed {
     worst: f64,
     rms: f64,
+    median: f64,
     /// What is added to the unit of each value.
     absolute: f64,
     /// The tolerance that is in them.
@@ -68,6 +77,8 @@ impl Allowed {
             return Self {
                 worst: tolerance,
                 rms: tolerance * (1.0f64 / 12.0 + 5.0 * deviation).sqrt(),
+                // Where these two hold, it is not needed.
+                median: tolerance,
                 absolute: 0.0,
                 tolerance,
             };
@@ -88,13 +99,15 @@ impl Allowed {
         Self {
             worst,
             rms: worst,
+            median: worst,
             absolute,
             tolerance,
         }
     }
 
-    /// What is allowed beside a reference that is off itself. Where it is farther off than an op may be, the values depend on
-    /// roundings so much that another backend may have several times its errors.
+    /// What is allowed beside a reference that is off itself. Where it is farther off than an op may be, some values depend on
+    /// roundings so much that another backend may have several times its errors. Most values do not: the median of many is
+    /// allowed to be twice that of the reference.
     fn beside(self, reference: &Distance) -> Self {
         let [worst, rms] = match self.times(self.tolerance.recip()).is_exceeded(reference) {
             true => [8.0, 8.0],
@@ -103,6 +116,10 @@ impl Allowed {
         Self {
             worst: f64::max(self.worst, worst * reference.worst),
             rms: f64::max(self.rms, rms * reference.rms),
+            median: f64::max(
+                self.median,
+                (2.0 + 6.0 / (reference.elements as f64).sqrt()) * reference.median,
+            ),
             ..self
         }
     }
@@ -111,12 +128,13 @@ impl Allowed {
         Self {
             worst: factor * self.worst,
             rms: factor * self.rms,
+            median: factor * self.median,
             ..self
         }
     }
 
     fn is_exceeded(self, distance: &Distance) -> bool {
-        distance.worst > self.worst || distance.rms > self.rms
+        distance.worst > self.worst || distance.rms > self.rms || distance.median > self.median
     }
 }
 
@@ -283,6 +301,24 @@ mod tests {
             // A reference that cuts them off itself allows that.
             assert_eq!(beside(&cut, &cut, &exact).differ(), None);
         }
+    }
+
+    /// As the sum of a product and a bias that are both in half precision.
+    #[test]
+    fn numbers_with_fewer_bits_differ_from_those_of_a_reference_that_is_off() {
+        let exact = numbers(1000);
+        let off: Vec<_> = exact
+            .iter()
+            .map(|x| Precision::F16.round(x + 3.0) - 3.0)
+            .collect();
+        let low: Vec<_> = exact.iter().map(|x| (x * 64.0).round() / 64.0).collect();
+        assert!(beside(&off, &exact, &exact).differ().is_some());
+        let (subject, reference, _) = beside(&low, &off, &exact).differ().unwrap();
+        assert!(
+            subject.rms < 8.0 * reference.rms && subject.median > 2.0 * reference.median,
+            "{subject:?} {reference:?}"
+        );
+        assert_eq!(beside(&off, &off, &exact).differ(), None);
     }
 
     #[test]
