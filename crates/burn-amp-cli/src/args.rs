@@ -5,7 +5,7 @@ use std::{
     str::FromStr,
 };
 
-use burn_amp_core::{Class, Compute, Precision, Preset};
+use burn_amp_core::{Class, Compute, Precision, Preset, formats::Simulate};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -200,6 +200,9 @@ pub struct ReplayArgs {
     /// Say what each product loses in FP8, MX, NVFP4 and INT8
     #[arg(long, conflicts_with_all = ["compared", "gradients"])]
     pub recipes: bool,
+    /// Propose an amp.toml that simulates a recipe, without the layers that do not bear it
+    #[arg(long, value_name = "RECIPE", conflicts_with_all = ["compared", "gradients", "recipes", "all"], value_parser = parse::<Simulate>)]
+    pub simulate: Option<Simulate>,
     /// The backend that is looked at: flex, vulkan or cuda
     #[arg(long, value_name = "BACKEND", value_parser = parse::<Backend>)]
     pub on: Option<Backend>,
@@ -280,7 +283,7 @@ macro_rules! choices {
     };
 }
 
-choices!(Class, Preset, Compute, Precision, Backend);
+choices!(Class, Preset, Compute, Precision, Backend, Simulate);
 
 /// A backend that a step runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@ mod compared;
 
 #[cfg(feature = "replay")]
 pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
+    use std::fmt::Display;
+
     use burn::backend::Flex;
     use burn_amp::replay::{gradient_ranges, recipe_losses, replay};
     use serde_json::json;
@@ -28,37 +30,30 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
     if let Some(compute) = args.compute {
         compared::in_dtype(&mut step, compute)?;
     }
-    // An op that does not run in some form is told as the outcome of that form.
-    std::panic::set_hook(Box::new(|_| {}));
     if args.on.is_some() || args.against.is_some() {
-        let compared = compared::with_backend(&step, args, as_json);
-        let _ = std::panic::take_hook();
-        return compared;
+        return quietly(|| compared::with_backend(&step, args, as_json));
     }
+    let device = Default::default();
+    let wrong = |reason: &dyn Display| Failure::Wrong(format!("{}: {reason}", file.display()));
     if args.gradients {
-        let ranges = gradient_ranges::<Flex>(&step, &Default::default());
-        let _ = std::panic::take_hook();
-        let ranges =
-            ranges.map_err(|reason| Failure::Wrong(format!("{}: {reason}", file.display())))?;
+        let ranges = quietly(|| gradient_ranges::<Flex>(&step, &device));
+        let ranges = ranges.as_ref().map_err(|reason| wrong(reason))?;
         return Ok(match as_json {
             true => format!("{:#}\n", json!(ranges)),
             false => ranges.to_text(args.all),
         });
     }
-    if args.recipes {
-        let losses = recipe_losses::<Flex>(&step, &Default::default());
-        let _ = std::panic::take_hook();
-        let losses =
-            losses.map_err(|reason| Failure::Wrong(format!("{}: {reason}", file.display())))?;
-        return Ok(match as_json {
-            true => format!("{:#}\n", json!(losses)),
-            false => losses.to_text(args.all),
+    if args.recipes || args.simulate.is_some() {
+        let losses = quietly(|| recipe_losses::<Flex>(&step, &device));
+        let losses = losses.as_ref().map_err(|reason| wrong(reason))?;
+        return Ok(match (args.simulate, as_json) {
+            (Some(recipe), _) => losses.to_config(recipe),
+            (None, true) => format!("{:#}\n", json!(losses)),
+            (None, false) => losses.to_text(args.all),
         });
     }
-    let replayed = replay::<Flex>(&step, &Default::default());
-    let _ = std::panic::take_hook();
-    let form = replayed.recorded.as_ref();
-    let form = form.map_err(|reason| Failure::Wrong(format!("{}: {reason}", file.display())))?;
+    let replayed = quietly(|| replay::<Flex>(&step, &device));
+    let form = replayed.recorded.as_ref().map_err(|reason| wrong(reason))?;
     Ok(match as_json {
         true => format!(
             "{:#}\n",
@@ -73,6 +68,15 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
         ),
         false => replayed.to_text(&step, args.all),
     })
+}
+
+/// Runs a step. An op that does not run in some form is told as the outcome of that form.
+#[cfg(feature = "replay")]
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcome = run();
+    let _ = std::panic::take_hook();
+    outcome
 }
 
 /// Reads a step.

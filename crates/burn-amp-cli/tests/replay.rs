@@ -111,6 +111,7 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
         (&["--gradients", "--on", "flex"], "cannot be used with"),
         (&["--recipes", "--against", "f32"], "cannot be used with"),
         (&["--recipes", "--gradients"], "cannot be used with"),
+        (&["--simulate", "mxfp4"], "allowed: off, fp8, fp8-tensor"),
     ] {
         let wrong = burn_amp(&[&["replay", path], args].concat());
         assert_eq!(wrong.status.code(), Some(2), "{args:?}");
@@ -121,6 +122,11 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
     assert_snapshot(
         "replay_recipes.txt",
         &String::from_utf8(losses.stdout).unwrap(),
+    );
+    let proposed = burn_amp(&["replay", path, "--simulate", "nvfp4"]);
+    assert_snapshot(
+        "replay_simulate.txt",
+        &String::from_utf8(proposed.stdout).unwrap(),
     );
     let losses = burn_amp(&["replay", path, "--recipes", "--json"]);
     let losses: serde_json::Value = serde_json::from_slice(&losses.stdout).unwrap();

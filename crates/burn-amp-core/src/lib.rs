@@ -42,6 +42,7 @@ mod op;
 pub mod overflow;
 mod param_pattern;
 mod policy;
+pub mod random;
 mod reasons;
 pub mod replay;
 pub mod report;

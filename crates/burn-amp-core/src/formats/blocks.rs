@@ -2,7 +2,7 @@
 
 use super::{
     Format,
-    format::{exponent, power},
+    format::{Rounding, exponent, power},
 };
 
 /// The numbers of a tensor that share a scale. *Along* is the dimension over which a product adds.
@@ -55,6 +55,8 @@ pub struct Quantizer {
     pub blocks: Blocks,
     /// What the scale is.
     pub scaling: Scaling,
+    /// How a number is rounded.
+    pub rounding: Rounding,
 }
 
 /// Values that were quantized.
@@ -87,7 +89,13 @@ impl Quantizer {
             let scale = self.scale(most, of_tensor);
             for at in block {
                 let x = quotient(values[*at], scale);
-                let rounded = self.format.round(x);
+                let rounded = match self.rounding {
+                    Rounding::Nearest => self.format.round(x),
+                    Rounding::Stochastic => {
+                        let random = Rounding::draw(values[*at] as f32, *at);
+                        self.format.round_by(x, random)
+                    }
+                };
                 quantized.values[*at] = match x.is_finite() {
                     true => rounded * scale,
                     false => x,
@@ -198,6 +206,7 @@ mod tests {
             format,
             blocks,
             scaling,
+            rounding: Rounding::Nearest,
         }
     }
 

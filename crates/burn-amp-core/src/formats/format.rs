@@ -1,5 +1,7 @@
 //! Formats of eight bits and fewer.
 
+use crate::random::mixed;
+
 /// A format of numbers of eight bits or fewer.
 ///
 /// E4M3 and E5M2 are those of OCP's 8-bit Floating Point Specification (OFP8) 1.0, E2M1 that of its Microscaling Formats (MX)
@@ -14,6 +16,23 @@ pub enum Format {
     E2M1,
     /// The whole numbers from -127 to 127, so that each has its negative.
     Int8,
+}
+
+/// To which of its two neighbours a number is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// The nearest, ties to even.
+    Nearest,
+    /// The upper one with the probability that makes the mean right: the distance from the lower one, in steps.
+    Stochastic,
+}
+
+impl Rounding {
+    /// Random bits for the number at a place of a tensor. They are a function of number and place, so that a step which is
+    /// run again rounds as it did, and other numbers in the next step draw others.
+    pub fn draw(x: f32, place: usize) -> u32 {
+        mixed(x.to_bits() ^ mixed(place as u32))
+    }
 }
 
 /// How far apart the neighbours of a format are: between `2^e` and `2^(e + 1)` by `2^(e - mantissa)`, and below
@@ -93,6 +112,12 @@ impl Format {
         self.grid().nearest(x).clamp(-self.max(), self.max())
     }
 
+    /// The number above or below `x`, by 24 of these random bits: the mean over all of them is `x`, in the range of the format.
+    pub fn round_by(self, x: f64, random: u32) -> f64 {
+        let rounded = self.grid().drawn(x, random);
+        rounded.clamp(-self.max(), self.max())
+    }
+
     /// Whether `x` would round to a number beyond the largest one, if there were any.
     pub fn is_beyond(self, x: f64) -> bool {
         self.grid().nearest(x).abs() > self.max()
@@ -165,6 +190,15 @@ impl Grid {
         let unit = self.unit(x);
         // A quotient by a power of two is exact.
         (x / unit).round_ties_even() * unit
+    }
+
+    /// The number above or below, by random bits.
+    fn drawn(self, x: f64, random: u32) -> f64 {
+        let unit = self.unit(x);
+        let steps = x / unit;
+        let below = steps.floor();
+        let is_above = f64::from(random >> 8) < (steps - below) * power(24);
+        (below + f64::from(u8::from(is_above))) * unit
     }
 
     /// The code of a number of the format that is not negative.
@@ -246,6 +280,33 @@ mod tests {
             assert_eq!((left, runs.next()), (0, None), "{head}");
         }
         assert_eq!(tables, 2 * (2 * 2 + 1) + 2 + 1);
+    }
+
+    /// Over all draws the mean is the number, and a number of the format stays.
+    #[test]
+    fn stochastic_rounding_is_right_on_average() {
+        // -1.35 lies between -1.5 and -1: seven tenths of the way.
+        let draws = |at: u32| Format::E2M1.round_by(-1.35, at << 8);
+        let all = 1 << 24;
+        let lower = (0..all).filter(|at| draws(*at) == -1.5).count();
+        assert!(
+            (lower as f64 / f64::from(all) - 0.7).abs() < 1e-7,
+            "{lower}"
+        );
+        for format in Format::ALL {
+            for code in 0..=u8::MAX {
+                let x = format.decode(code);
+                if x.is_finite() && x.abs() <= format.max() {
+                    for random in [0, 1 << 31, u32::MAX] {
+                        assert_eq!(format.round_by(x, random), x, "{}", format.name());
+                    }
+                }
+            }
+        }
+        let places = (0..all as usize).map(|place| Rounding::draw(-1.35, place));
+        let lower = places.filter(|random| Format::E2M1.round_by(-1.35, *random) == -1.5);
+        // The standard error of a share of 2^24 draws is 1.1e-4.
+        assert!((lower.count() as f64 / f64::from(all) - 0.7).abs() < 4.5e-4);
     }
 
     #[test]

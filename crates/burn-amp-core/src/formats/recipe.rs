@@ -1,6 +1,6 @@
 //! Recipes: what each operand of a product is quantized by.
 
-use super::{Blocks, Format, Quantizer, Scaling};
+use super::{Blocks, Format, Quantizer, Rounding, Scaling};
 use crate::named::named;
 
 named! {
@@ -22,6 +22,8 @@ named! {
         Mxfp8Floor = "mxfp8-floor",
         /// E2M1, an E4M3 scale per 16 numbers.
         Nvfp4 = "nvfp4",
+        /// The same, with stochastic rounding of gradients.
+        Nvfp4Sr = "nvfp4-sr",
         /// INT8, a scale per row.
         Int8Row = "int8-row",
     }
@@ -60,6 +62,7 @@ const fn quantizer(format: Format, blocks: Blocks, scaling: Scaling) -> Quantize
         format,
         blocks,
         scaling,
+        rounding: Rounding::Nearest,
     }
 }
 
@@ -101,13 +104,8 @@ impl Recipe {
             Scaling::PowerDown,
             MX,
         ),
-        Self::all(
-            "nvfp4",
-            Format::E2M1,
-            Blocks::Along(16),
-            Scaling::E4M3,
-            USUAL,
-        ),
+        Self::nvfp4("nvfp4", Rounding::Nearest),
+        Self::nvfp4("nvfp4-sr", Rounding::Stochastic),
         Self::all("int8-row", Format::Int8, Blocks::Row, Scaling::Real, USUAL),
     ];
 
@@ -126,6 +124,19 @@ impl Recipe {
             weight: all,
             gradient: all,
             bears,
+        }
+    }
+
+    /// NVFP4, with the rounding of its gradients.
+    const fn nvfp4(name: &'static str, rounding: Rounding) -> Self {
+        let nearest = Self::all(name, Format::E2M1, Blocks::Along(16), Scaling::E4M3, USUAL);
+        let gradient = Quantizer {
+            rounding,
+            ..nearest.gradient
+        };
+        Self {
+            gradient,
+            ..nearest
         }
     }
 

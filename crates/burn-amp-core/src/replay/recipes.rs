@@ -1,13 +1,13 @@
 //! What the products of a step lose in formats of eight bits and fewer.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Step, difference::name};
 use crate::{
     columns::columns,
-    formats::{Quantized, Recipe},
+    formats::{Quantized, Recipe, Simulate},
 };
 
 /// The products of a step in every recipe.
@@ -158,6 +158,51 @@ impl RecipeLosses {
         text.push('\n');
         text
     }
+
+    /// Writes an `amp.toml` that simulates a recipe, and leaves out the layers that do not bear it.
+    pub fn to_config(&self, simulate: Simulate) -> String {
+        let mut text = format!("simulate = \"{simulate}\"\n");
+        let at = Recipe::ALL
+            .iter()
+            .position(|recipe| Some(recipe) == simulate.recipe());
+        let Some(at) = at else {
+            return text;
+        };
+        let lost = |product: &&ProductLosses| !product.recipes[at].is_borne(&Recipe::ALL[at]);
+        let (mut full, mut unnamed) = (BTreeMap::new(), 0);
+        for product in self.products.iter().filter(lost) {
+            let lowest = product.recipes[at].lowest().unwrap_or(f64::NEG_INFINITY);
+            match &product.weight {
+                Some(weight) => {
+                    let known = full.entry(weight).or_insert(lowest);
+                    *known = known.min(lowest);
+                }
+                None => unnamed += 1,
+            }
+        }
+        let count = self.products.len();
+        let borne = count - self.products.iter().filter(lost).count();
+        let head = match count {
+            0 => "# The step has no product that can be looked at.\n".to_owned(),
+            _ => format!("# {borne} of {count} products bear {simulate} in this step.\n"),
+        };
+        text.insert_str(0, &head);
+        if !full.is_empty() {
+            text += "\n# These layers lose more than the recipe allows, so they stay in f32.\n[parameters]\n";
+        }
+        for (weight, lowest) in full {
+            // A string of JSON is one of TOML.
+            let weight = serde_json::Value::from(weight.as_str());
+            let _ = writeln!(text, "{weight} = \"full\" # {lowest:.1} dB");
+        }
+        if unnamed > 0 {
+            let _ = writeln!(
+                text,
+                "\n# {unnamed} more lose too much: products of activations, which are not simulated, or of weights without a path."
+            );
+        }
+        text
+    }
 }
 
 impl fmt::Display for RecipeLosses {
@@ -214,6 +259,7 @@ impl fmt::Display for RecipeLosses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
 
     #[test]
     fn decibels_are_those_of_the_definition() {
@@ -231,7 +277,7 @@ mod tests {
                 underflowed: 0.25,
                 saturated: 0.0,
             };
-            (0..8).map(loss).collect::<Vec<_>>()
+            (0..9).map(loss).collect::<Vec<_>>()
         };
         let product = |of: &str, weight: Option<&str>, lowest| ProductLosses {
             of: of.into(),
@@ -260,9 +306,21 @@ mod tests {
         assert!(text.contains("call 3, `linear`, head.weight"), "{text}");
         let cells: Vec<_> = row.split_whitespace().skip(3).collect();
         let expected = [
-            "12.0!", "13.0!", "14.0!", "15.0!", "16.0", "17.0", "18.0!", "19.0!",
+            "12.0!", "13.0!", "14.0!", "15.0!", "16.0", "17.0", "18.0!", "19.0!", "20.0",
         ];
         assert_eq!(cells, expected, "{text}");
+        losses
+            .products
+            .push(product("call 9, `linear`", Some("head.weight"), 4.0));
+        let proposed = losses.to_config(Simulate::Nvfp4);
+        let expected = "# 1 of 3 products bear nvfp4 in this step.\nsimulate = \"nvfp4\"\n\n# These layers lose more than the \
+                        recipe allows, so they stay in f32.\n[parameters]\n\"head.weight\" = \"full\" # 10.0 dB\n\n# 1 more \
+                        lose too much: products of activations, which are not simulated, or of weights without a path.\n";
+        assert_eq!(proposed, expected);
+        let config = Config::from_toml(&proposed, "amp.toml".as_ref()).unwrap();
+        assert_eq!(config.simulate, Simulate::Nvfp4);
+        assert_eq!(config.parameters.len(), 1);
+        assert_eq!(losses.to_config(Simulate::Off), "simulate = \"off\"\n");
         losses.products.clear();
         assert_eq!(
             losses.to_text(false),

@@ -5,6 +5,7 @@
 //! * [`lists`]: kernels over many tensors
 //! * [`layout`]: tensors in the order of memory of another one
 //! * [`names`]: two releases of CubeCL
+//! * [`random`]: random bits
 //! * [`read`]: a tensor on its way to the host
 //!
 //! Kernels compute in F32, so operands in F64 go to the references.
@@ -13,6 +14,7 @@ pub(crate) mod layout;
 pub(crate) mod lists;
 pub(crate) mod names;
 pub(crate) mod plan;
+pub(crate) mod random;
 pub(crate) mod read;
 pub(crate) mod row;
 pub(crate) mod slices;

@@ -5,9 +5,10 @@ use cubecl::prelude::*;
 use super::{
     blocks::{BLOCK_WORDS, LANES, LEAST_BASE, SHIFT, codes},
     place::Place,
-    random::{draw, mixed},
+    random::draw,
 };
 use crate::cube::names::SharedOf;
+use crate::cube::random::mixed;
 use crate::finite::EXPONENT;
 
 /// The units of a cube. Each has a word, so a cube has this many words of whole blocks at a time. Every device has cubes

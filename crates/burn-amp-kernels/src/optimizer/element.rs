@@ -4,10 +4,13 @@ use cubecl::prelude::*;
 
 use super::{
     code::Code,
-    random::{draw, drawn, mixed},
+    random::{draw, drawn},
     rounding::LOW,
 };
-use crate::cube::names::{OwnedBuffer, TensorView};
+use crate::cube::{
+    names::{OwnedBuffer, TensorView},
+    random::mixed,
+};
 use crate::finite::EXPONENT;
 
 /// The numbers of a rule that all parameters share. `kept` and `added` are the factors of a moment before the step and of

@@ -2,21 +2,12 @@
 
 use cubecl::prelude::*;
 
-use super::rounding::FACTORS;
-use crate::finite::EXPONENT;
+use crate::{cube::random::mixed, finite::EXPONENT};
 
 /// The random bits of an element: those of [`Draw`](super::rounding::Draw).
 #[cube]
 pub(super) fn draw(position: usize, key: u32) -> u32 {
     mixed(position as u32 ^ key)
-}
-
-/// The same bijection as [`mixed`](super::rounding::mixed).
-#[cube]
-pub(super) fn mixed(x: u32) -> u32 {
-    let x = (x ^ (x >> 16u32)) * FACTORS[0];
-    let x = (x ^ (x >> 15u32)) * FACTORS[1];
-    x ^ (x >> 16u32)
 }
 
 /// Drops the low bits of a number with as many random bits, as [`without`](super::rounding::without) does; returns the bits

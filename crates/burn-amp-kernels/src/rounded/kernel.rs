@@ -1,4 +1,4 @@
-use burn_amp_core::formats::{Blocks, Format, Lines, Quantizer, Scaling};
+use burn_amp_core::formats::{Blocks, Format, Lines, Quantizer, Rounding, Scaling};
 use burn_backend::{DType, TensorMetadata};
 use burn_cubecl::{CubeRuntime, kernel::into_contiguous, tensor::CubeTensor};
 use cubecl::prelude::*;
@@ -6,6 +6,7 @@ use cubecl::prelude::*;
 use crate::cube::{
     names::Buffer,
     plan::{empty_on_device_of, one_each, storage},
+    random::mixed,
 };
 
 const EXPONENT: u32 = 0x7f80_0000;
@@ -44,17 +45,23 @@ fn power(exponent: i32) -> f32 {
     f32::from_bits(u32::cast_from(exponent + BIAS) << MANTISSA_BITS)
 }
 
-/// The number of the format nearest to `x`, ties to even; beyond the range the largest one.
+/// The number of the format nearest to `x`, ties to even, or that above or below by random bits; beyond the range the largest
+/// one.
 #[cube]
-fn nearest(x: f32, #[comptime] format: Format) -> f32 {
+fn round(x: f32, random: u32, #[comptime] format: Format, #[comptime] rounding: Rounding) -> f32 {
     let grid = comptime!(format.grid());
     let most = f32::new(comptime!(format.max() as f32));
     let exponent = max(exponent(x), comptime!(grid.least_exponent));
     let steps = x * power(comptime!(grid.mantissa) - exponent);
     let below = f32::floor(steps);
     let rest = steps - below;
-    let is_odd = below - 2.0 * f32::floor(below * 0.5) > 0.5;
-    let rounds_up = rest > 0.5 || (rest == 0.5 && is_odd);
+    let rounds_up = match rounding {
+        Rounding::Nearest => {
+            let is_odd = below - 2.0 * f32::floor(below * 0.5) > 0.5;
+            rest > 0.5 || (rest == 0.5 && is_odd)
+        }
+        Rounding::Stochastic => f32::cast_from(random >> 8u32) < rest * 16777216.0,
+    };
     let rounded =
         (below + select(rounds_up, 1.0f32, 0.0f32)) * power(exponent - comptime!(grid.mantissa));
     min(max(rounded, -most), most)
@@ -94,7 +101,8 @@ fn scale(
         Scaling::E4M3 => {
             let is_finite = (f32::to_bits(of_tensor) & EXPONENT) < EXPONENT;
             let of_tensor = select(is_finite, of_tensor / (largest * 448.0), 1.0);
-            let rounded = nearest(most / largest / of_tensor, Format::E4M3);
+            let scale_of_block = most / largest / of_tensor;
+            let rounded = round(scale_of_block, 0u32, Format::E4M3, Rounding::Nearest);
             scale = max(rounded, 0.001953125f32) * of_tensor;
         }
     }
@@ -112,6 +120,7 @@ fn rounded_kernel<F: Float>(
     blocks: usize,
     #[comptime] format: Format,
     #[comptime] scaling: Scaling,
+    #[comptime] rounding: Rounding,
     #[comptime] is_whole: bool,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -163,7 +172,8 @@ fn rounded_kernel<F: Float>(
                 Scaling::PowerDown | Scaling::PowerUp => x * inverse,
                 Scaling::Real | Scaling::E4M3 => x / factor,
             };
-            let rounded = nearest(scaled, format) * factor;
+            let random = mixed(f32::to_bits(x) ^ mixed(at as u32));
+            let rounded = round(scaled, random, format, rounding) * factor;
             output[at] = select(is_finite, rounded, x);
         }
     }
@@ -215,6 +225,7 @@ pub(super) fn rounded<R: CubeRuntime>(
         blocks,
         quantizer.format,
         quantizer.scaling,
+        quantizer.rounding,
         quantizer.blocks == Blocks::Tensor,
         dtype,
     );

@@ -1,11 +1,12 @@
 //! Tensors in formats of eight bits and fewer, as the host rounds them.
 
-use burn_amp_core::formats::{Blocks, Format, Lines, Quantizer, Recipe, Scaling};
+use burn_amp_core::formats::{Blocks, Format, Lines, Quantizer, Recipe, Rounding, Scaling};
 use burn_amp_kernels::rounded;
 
 use super::prelude::*;
 
-/// Every format with every kind of block and scale, and the quantizers of all recipes.
+/// Every format with every kind of block and scale, rounded to the nearest and, in one kind of block, stochastically; and the
+/// quantizers of all recipes.
 fn quantizers() -> Vec<Quantizer> {
     let blocks = [
         Blocks::Tensor,
@@ -23,11 +24,19 @@ fn quantizers() -> Vec<Quantizer> {
     let mut all: Vec<_> = Format::ALL
         .into_iter()
         .flat_map(|format| blocks.map(|blocks| (format, blocks)))
-        .flat_map(|(format, blocks)| {
-            scalings.map(|scaling| Quantizer {
+        .flat_map(|(format, blocks)| scalings.map(|scaling| (format, blocks, scaling)))
+        .flat_map(|(format, blocks, scaling)| {
+            let is_drawn = blocks == Blocks::Along(4);
+            let roundings = [
+                Some(Rounding::Nearest),
+                is_drawn.then_some(Rounding::Stochastic),
+            ];
+            let roundings = roundings.into_iter().flatten();
+            roundings.map(move |rounding| Quantizer {
                 format,
                 blocks,
                 scaling,
+                rounding,
             })
         })
         .collect();

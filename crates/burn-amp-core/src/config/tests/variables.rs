@@ -247,7 +247,7 @@ fn of_two_values_that_contradict_the_one_set_last_is_named() {
         "BURN_AMP_SIMULATE",
         "mxfp4",
         "BURN_AMP_SIMULATE: unknown recipe `mxfp4`; allowed: off, fp8, fp8-tensor, fp8-row, fp8-block, mxfp8, mxfp8-floor, \
-         nvfp4, int8-row; did you mean `mxfp8`?",
+         nvfp4, nvfp4-sr, int8-row; did you mean `mxfp8`?",
     );
     let of =
         |key: &str, value: &str| message(load(&[("BURN_AMP_SIMULATE", "mxfp8"), (key, value)]));

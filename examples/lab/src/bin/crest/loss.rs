@@ -1,7 +1,7 @@
 //! The signal to noise of a format at a crest factor: measured, and by theory.
 
 use burn_amp_core::{
-    formats::{Blocks, Format, Lines, Quantizer, Scaling},
+    formats::{Blocks, Format, Lines, Quantizer, Rounding, Scaling},
     replay::decibels,
 };
 
@@ -35,6 +35,7 @@ impl Kind {
             format: self.format,
             blocks: Blocks::Tensor,
             scaling: self.scaling,
+            rounding: Rounding::Nearest,
         };
         let (mut exact, mut found) = (Vec::new(), Vec::new());
         for size in 0..SIZES {
