@@ -198,7 +198,8 @@ impl RecipeLosses {
         if unnamed > 0 {
             let _ = writeln!(
                 text,
-                "\n# {unnamed} more lose too much: products of activations, which are not simulated, or of weights without a path."
+                "\n# {unnamed} more lose too much: products of activations, which are not simulated, or of weights whose names nobody has \
+                 told, as `burn_amp::scaling::name_parameters(&model)` does."
             );
         }
         text
@@ -315,7 +316,8 @@ mod tests {
         let proposed = losses.to_config(Simulate::Nvfp4);
         let expected = "# 1 of 3 products bear nvfp4 in this step.\nsimulate = \"nvfp4\"\n\n# These layers lose more than the \
                         recipe allows, so they stay in f32.\n[parameters]\n\"head.weight\" = \"full\" # 10.0 dB\n\n# 1 more \
-                        lose too much: products of activations, which are not simulated, or of weights without a path.\n";
+                        lose too much: products of activations, which are not simulated, or of weights whose names nobody has \
+                        told, as `burn_amp::scaling::name_parameters(&model)` does.\n";
         assert_eq!(proposed, expected);
         let config = Config::from_toml(&proposed, "amp.toml".as_ref()).unwrap();
         assert_eq!(config.simulate, Simulate::Nvfp4);
