@@ -209,6 +209,9 @@ fn bytes_per_parameter() {
     assert_eq!(bytes(Preset::O2, Masters::F32), [2.0, 4.0, 2.0, 8.0]);
     assert_eq!(bytes(Preset::O2, Masters::Split), [2.0, 2.0, 2.0, 8.0]);
     assert_eq!(bytes(Preset::O3, Masters::None), [2.0, 0.0, 2.0, 8.0]);
+    // `MasterWeights` steps one parameter after the other.
+    assert_eq!(bytes(Preset::O2, Masters::Bits24), [2.0, 2.0, 2.0, 8.0]);
+    assert_eq!(bytes(Preset::O2, Masters::Stochastic), [2.0, 4.0, 2.0, 8.0]);
 
     let state = |optimizer: &dyn Fn() -> memory::Memory| {
         let found = optimizer();

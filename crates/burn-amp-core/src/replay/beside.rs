@@ -67,10 +67,11 @@ impl Allowed {
     /// What an op may be off in a dtype.
     ///
     /// In low precision values are computed in F32 and rounded once. That is half a unit at most, uniform to both sides: a
-    /// mean square of 1/12, which varies by 1/180 from value to value, and a median of 1/4, which varies by 1/4 over the root of
-    /// their number; five standard deviations are allowed. Values that are cut off instead have 1/3 and 1/2. In F32 a device may compute an exponential or a quotient less exactly than another; Vulkan
-    /// allows 3 units and twice the argument for an exponential, and 4096 for an arc tangent, from which an arc sine is made.
-    /// What is made of exponentials has their errors where it is near 0.
+    /// mean square of 1/12, which varies by 1/180 from value to value, and a median of 1/4, which varies by 1/4 over the root
+    /// of their number; five standard deviations are allowed. Values that are cut off instead have 1/3 and 1/2. In F32 a
+    /// device may compute an exponential or a quotient less exactly than another; Vulkan allows 3 units and twice the argument
+    /// for an exponential, and 4096 for an arc tangent, from which an arc sine is made. What is made of exponentials has their
+    /// errors where it is near 0.
     fn of(op: &str, dtype: Precision, elements: usize, tolerance: f64) -> Self {
         if dtype.is_low() {
             let deviation = (1.0 / 180.0 / elements as f64).sqrt();

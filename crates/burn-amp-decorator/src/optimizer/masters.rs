@@ -34,6 +34,15 @@ pub enum Masters {
 }
 
 impl Masters {
+    /// The form in which an optimizer that steps one parameter after the other keeps them.
+    pub fn one_by_one(self) -> Self {
+        match self {
+            Self::Stochastic => Self::F32,
+            Self::Bits24 => Self::Split,
+            Self::F32 | Self::Split | Self::None => self,
+        }
+    }
+
     /// The dtype of the offset from a BF16 parameter as which a master is kept, if it is.
     pub(super) fn offset(self) -> Option<IntDType> {
         match self {

@@ -128,7 +128,10 @@ impl<B: Backend, C: OptimizerConfig<B>> OptimizerConfig<B> for AmpOptimizer<C> {
     }
 
     fn masters(&self) -> Masters {
-        self.masters
+        match self.config.rule() {
+            Some(_) => self.masters,
+            None => self.masters.one_by_one(),
+        }
     }
 
     fn moment_bytes(&self, elements: usize, keeps_more: bool) -> Option<f64> {

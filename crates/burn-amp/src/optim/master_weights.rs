@@ -63,7 +63,10 @@ impl<O> MasterWeights<O> {
 
     /// Sets the form in which the masters are kept.
     pub fn with_masters(self, masters: Masters) -> Self {
-        Self { masters, ..self }
+        Self {
+            masters: masters.one_by_one(),
+            ..self
+        }
     }
 
     /// Makes the optimizer of a configuration, with its gradient clipping, as the configuration's own `init` does.
