@@ -282,15 +282,15 @@ mod tests {
         assert_eq!(tables, 2 * (2 * 2 + 1) + 2 + 1);
     }
 
-    /// Over all draws the mean is the number, and a number of the format stays.
+    /// The mean of draws is the number, and a number of the format stays.
     #[test]
     fn stochastic_rounding_is_right_on_average() {
         // -1.35 lies between -1.5 and -1: seven tenths of the way.
-        let draws = |at: u32| Format::E2M1.round_by(-1.35, at << 8);
-        let all = 1 << 24;
+        let draws = |at: u32| Format::E2M1.round_by(-1.35, at << 12);
+        let all = 1 << 20;
         let lower = (0..all).filter(|at| draws(*at) == -1.5).count();
         assert!(
-            (lower as f64 / f64::from(all) - 0.7).abs() < 1e-7,
+            (lower as f64 / f64::from(all) - 0.7).abs() < 1e-6,
             "{lower}"
         );
         for format in Format::ALL {
@@ -305,8 +305,8 @@ mod tests {
         }
         let places = (0..all as usize).map(|place| Rounding::draw(-1.35, place));
         let lower = places.filter(|random| Format::E2M1.round_by(-1.35, *random) == -1.5);
-        // The standard error of a share of 2^24 draws is 1.1e-4.
-        assert!((lower.count() as f64 / f64::from(all) - 0.7).abs() < 4.5e-4);
+        // The standard error of a share of 2^20 draws is 4.5e-4.
+        assert!((lower.count() as f64 / f64::from(all) - 0.7).abs() < 1.8e-3);
     }
 
     #[test]
