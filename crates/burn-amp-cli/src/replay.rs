@@ -47,7 +47,8 @@ pub fn run(args: &ReplayArgs, as_json: bool) -> Result<String, Failure> {
         let losses = quietly(|| recipe_losses::<Flex>(&step, &device));
         let losses = losses.as_ref().map_err(|reason| wrong(reason))?;
         return Ok(match (args.simulate, as_json) {
-            (Some(recipe), _) => losses.to_config(recipe),
+            (Some(recipe), true) => format!("{}\n", json!({ "toml": losses.to_config(recipe) })),
+            (Some(recipe), false) => losses.to_config(recipe),
             (None, true) => format!("{:#}\n", json!(losses)),
             (None, false) => losses.to_text(args.all),
         });

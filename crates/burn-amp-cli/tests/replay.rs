@@ -124,10 +124,11 @@ fn a_step_is_shown_in_three_forms_and_a_part_of_its_file_is_an_error() {
         &String::from_utf8(losses.stdout).unwrap(),
     );
     let proposed = burn_amp(&["replay", path, "--simulate", "nvfp4"]);
-    assert_snapshot(
-        "replay_simulate.txt",
-        &String::from_utf8(proposed.stdout).unwrap(),
-    );
+    let proposed = String::from_utf8(proposed.stdout).unwrap();
+    assert_snapshot("replay_simulate.txt", &proposed);
+    let json = burn_amp(&["replay", path, "--simulate", "nvfp4", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["toml"], proposed);
     let losses = burn_amp(&["replay", path, "--recipes", "--json"]);
     let losses: serde_json::Value = serde_json::from_slice(&losses.stdout).unwrap();
     assert_eq!(losses["others"], 1, "its gradient is not finite in f32");

@@ -140,14 +140,11 @@ impl<B: Backend, O: OptimizerConfig<B>> ModuleVisitor<B> for AddUp<'_, O> {
         memory.gradients += stored * elements;
         memory.masters += elements
             * match self.optimizer.masters() {
-                Masters::F32 if low => 4,
-                Masters::Split if low => 2,
-                Masters::Bits24 if low => 1,
-                Masters::F32
-                | Masters::Split
-                | Masters::Bits24
-                | Masters::Stochastic
-                | Masters::None => 0,
+                _ if !low => 0,
+                Masters::F32 => 4,
+                Masters::Split => 2,
+                Masters::Bits24 => 1,
+                Masters::Stochastic | Masters::None => 0,
             };
         let keeps_more = self.modules.keeps_more();
         let state = self.optimizer.moment_bytes(elements as usize, keeps_more);

@@ -168,9 +168,12 @@ impl RecipeLosses {
         let Some(at) = at else {
             return text;
         };
-        let lost = |product: &&ProductLosses| !product.recipes[at].is_borne(&Recipe::ALL[at]);
-        let (mut full, mut unnamed) = (BTreeMap::new(), 0);
-        for product in self.products.iter().filter(lost) {
+        let (mut full, mut unnamed, mut borne) = (BTreeMap::new(), 0, 0);
+        for product in &self.products {
+            if product.recipes[at].is_borne(&Recipe::ALL[at]) {
+                borne += 1;
+                continue;
+            }
             let lowest = product.recipes[at].lowest().unwrap_or(f64::NEG_INFINITY);
             match &product.weight {
                 Some(weight) => {
@@ -181,7 +184,6 @@ impl RecipeLosses {
             }
         }
         let count = self.products.len();
-        let borne = count - self.products.iter().filter(lost).count();
         let head = match count {
             0 => "# The step has no product that can be looked at.\n".to_owned(),
             _ => format!("# {borne} of {count} products bear {simulate} in this step.\n"),

@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 use super::{
     code::Code,
     random::{draw, drawn},
-    rounding::LOW,
+    rounding::{LOW, LOWEST},
 };
 use crate::cube::{
     names::{OwnedBuffer, TensorView},
@@ -260,7 +260,7 @@ fn write<P: Numeric, L: Numeric>(
 ) -> f32 {
     let mut weight = weight;
     if comptime!(code.draws_weight || code.offset_bits == 8) {
-        let dropped = comptime!(if code.offset_bits == 8 { 0xffu32 } else { LOW });
+        let dropped = comptime!(if code.offset_bits == 8 { LOWEST } else { LOW });
         let random = if comptime!(code.draws_weight) {
             mixed(draw(position, stored.own.key)) & dropped
         } else {

@@ -8,7 +8,7 @@
 //!
 //! Moments may be kept in BF16 or in [blocks of 8 bits](blocks), and a BF16 parameter may do without a master: then both
 //! are rounded [stochastically](rounding). Without a kernel, the host does the rounding, which reads and writes them. The
-//! master of a BF16 parameter may be kept as a 16-bit [`offset`].
+//! master of a BF16 parameter may be kept as an [`offset`] of 16 or 8 bits.
 //!
 //! The rules are those of Burn's `Adam`, `AdamW` and `Sgd`, op for op, so that the reference has their bits. A kernel may
 //! contract a product and a sum into one operation, and is then at most one rounding away in each of them.
@@ -103,7 +103,7 @@ pub struct Listed<F, I = F> {
     pub moments: Vec<Moment<F, I>>,
     /// The key of the random numbers with which moments, or the parameter, are [rounded](rounding).
     pub key: u32,
-    /// Whether a BF16 parameter without a master is rounded stochastically, and not to the nearest.
+    /// Whether a BF16 parameter without a master, or a master in 24 bits, is rounded stochastically, and not to the nearest.
     pub rounds_stochastically: bool,
     /// The number of this step: 1 for the first that the parameter makes.
     pub time: i32,

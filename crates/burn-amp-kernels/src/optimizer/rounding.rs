@@ -2,10 +2,10 @@
 //!
 //! Law: moments in 2 bytes are right on average.
 //!
-//! A number between two neighbours is rounded to the one that is further from zero with a probability that is
-//! its distance from the other one, in steps. So the mean of many roundings is the number, and a number that the
-//! format has is not changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of
-//! the index of the element: a run that is resumed draws the same ones.
+//! A number between two neighbours is rounded to the one that is further from zero with a probability that is its distance
+//! from the other one, in steps. So the mean of many roundings is the number, and a number that the format has is not
+//! changed. The random numbers are a function of a key, which is one of the seed, the parameter and the step, and of the
+//! index of the element: a run that is resumed draws the same ones.
 
 use super::place::Place;
 

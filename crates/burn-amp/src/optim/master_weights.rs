@@ -129,24 +129,17 @@ impl<O: SimpleOptimizer<B>, B: Backend> SimpleOptimizer<B> for MasterWeights<O> 
         let grad = grad.cast(FloatDType::F32);
         let (weights, inner) = self.inner.step(lr, weights, grad, inner);
         let (tensor, master) = match (self.masters, stored) {
-            (Masters::Split | Masters::Bits24, FloatDType::BF16) => {
+            (Masters::Split, FloatDType::BF16) => {
                 let weights = weights.into_primitive().tensor();
                 let (parameter, offset) = offset::split::<B>(weights, IntDType::I16);
                 let offset = Tensor::from_primitive(offset);
                 (float(parameter), Master::Offset(offset))
             }
-            (
-                Masters::F32 | Masters::Split | Masters::Bits24 | Masters::Stochastic,
-                FloatDType::F16 | FloatDType::BF16,
-            ) => (weights.clone().cast(stored), Master::F32(weights)),
-            (
-                Masters::F32
-                | Masters::Split
-                | Masters::Bits24
-                | Masters::Stochastic
-                | Masters::None,
-                _,
-            ) => (weights.cast(stored), Master::Parameter),
+            (Masters::None, _) => (weights.cast(stored), Master::Parameter),
+            (_, FloatDType::F16 | FloatDType::BF16) => {
+                (weights.clone().cast(stored), Master::F32(weights))
+            }
+            (_, _) => (weights.cast(stored), Master::Parameter),
         };
         (tensor, Some(MasterState { master, inner }))
     }
