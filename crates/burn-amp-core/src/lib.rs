@@ -56,7 +56,7 @@ pub mod tune;
 pub use class::Class;
 pub use config::{
     Compute, Config, ConfigError, GradientsConfig, HealthConfig, Key, Loaded, LossScaleConfig,
-    LossScaleMode, OverflowConfig, Place, Preset, ReplayConfig, ReportConfig, Source,
+    LossScaleMode, OverflowConfig, Place, Preset, ReplayConfig, ReportConfig, Saved, Source,
 };
 pub use dtype::Precision;
 pub use loss_scale::{DynamicLossScale, LossScaleState, LossScaling, Outcome, Search};

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use burn_amp_kernels::saved;
+
 /// A tensor of fewer elements is computed at once, and kept: it is not worth another kernel launch.
 pub const WORTH_WAITING: usize = 1024;
 
@@ -36,9 +38,11 @@ pub(crate) fn small() -> usize {
     }
 }
 
-/// Lowers both sizes on all threads, to 1 and 2, until the result is dropped.
+/// Lowers both sizes on all threads, to 1 and 2, and that of the smallest tensor of which a graph may keep eight bits, to 1,
+/// until the result is dropped.
 pub fn lower() -> Lowered {
     ARE_LOWERED.store(true, Ordering::Relaxed);
+    saved::set_least_elements(1);
     Lowered(())
 }
 
@@ -49,5 +53,6 @@ pub struct Lowered(());
 impl Drop for Lowered {
     fn drop(&mut self) {
         ARE_LOWERED.store(false, Ordering::Relaxed);
+        saved::set_least_elements(saved::LEAST_ELEMENTS);
     }
 }

@@ -18,7 +18,7 @@
 //!   [`cross_entropy`], [`attention`], [`embedding`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
 //! * for few launches: [`cat`]
 //! * for what eight bits would lose: [`rounded`], a tensor in such a format, and [`simulated`], products of them
-//! * for what a graph keeps: [`sign_mask`]; [`made`] tells how much it is
+//! * for what a graph keeps: [`sign_mask`], [`max_pool`], and operands in [`eight_bits`] if they are offered to be [`saved`] so; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero
 //!
 //! An op is a struct that implements [`Kernel`], and [`AmpBackend::run`] runs it. Each has a folder: its contract, its
@@ -37,6 +37,7 @@ pub mod convolution;
 pub mod cross_entropy;
 #[cfg(feature = "cubecl")]
 mod cube;
+pub mod eight_bits;
 pub mod embedding;
 pub mod finite;
 pub mod flushed;
@@ -50,6 +51,7 @@ pub mod layer_norm;
 pub mod log_softmax;
 pub mod loss_scale;
 pub mod made;
+pub mod max_pool;
 mod memory;
 #[doc(hidden)]
 pub mod names;
@@ -70,6 +72,7 @@ pub mod unscale;
 pub mod weight_product;
 mod widen;
 
+pub use graph::saved;
 pub use kernel::{AmpBackend, Kernel};
 pub use memory::Memory;
 pub use reading::Reading;

@@ -86,7 +86,7 @@ pub mod config {
     pub use burn_amp_core::{
         Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig, Key,
         LossScaleConfig, LossScaleMode, LossScaling, Op, OverflowConfig, ParamPattern, Place,
-        Precision, Preset, ReplayConfig, ReportConfig, Source, overflow::Locate,
+        Precision, Preset, ReplayConfig, ReportConfig, Saved, Source, overflow::Locate,
     };
 
     pub use burn_amp_decorator::{ConfigSource, FromFile, InForceBy, SetupError};

@@ -48,6 +48,7 @@ mod propose;
 pub mod reduction;
 pub mod rng;
 pub mod run;
+pub mod saved;
 pub mod setting;
 pub mod shape;
 pub mod shrink;

@@ -213,6 +213,11 @@ policy!(
     computing_in(Compute::Bf16)
 );
 policy!(
+    /// BF16, where a graph keeps eight bits.
+    Bf16Saved8Bit,
+    in_bf16(|it| it.saved = burn_amp::config::Saved::EightBits)
+);
+policy!(
     /// F16, where the host waits for the check of each pass.
     F16,
     in_f16(true)
@@ -228,6 +233,7 @@ impl Tested for O0 {
     const STEPS_TOGETHER: bool = cfg!(not(feature = "cubecl"));
 }
 impl Tested for Bf16 {}
+impl Tested for Bf16Saved8Bit {}
 impl Tested for F16 {}
 impl Tested for F16OnDevice {
     const CHECKS_LATE: bool = true;

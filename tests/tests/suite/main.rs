@@ -10,7 +10,7 @@
 //! * [`scalars`]: scalar operands of tensors in low precision
 //! * [`summed_gradients`]: gradients with many terms
 //! * [`cuts`]: what `require_grad`, `detach` and `sign` make of a tensor; `outside_policy`: code that is not lowered
-//! * [`recomputation`], [`shared_casts`]: what a graph keeps, and what it casts once
+//! * [`recomputation`], [`shared_casts`], [`saved`]: what a graph keeps, and what it casts once
 //! * [`shared_weights`]: weights that are used several times in a pass
 //! * [`trace`]: the calls that reach the plain backend
 //! * [`training`], [`overflow`]: training steps, bit for bit
@@ -85,6 +85,7 @@ mod recipes;
 mod recomputation;
 mod resume;
 mod saturation;
+mod saved;
 mod scalars;
 mod scenarios;
 mod scores;

@@ -3,8 +3,8 @@
 use std::env;
 
 use super::{
-    Compute, Config, ConfigError, LossScaleMode, Preset, Source, keys::Key, sources::Sources,
-    tree::Value,
+    Compute, Config, ConfigError, LossScaleMode, Preset, Saved, Source, keys::Key,
+    sources::Sources, tree::Value,
 };
 use crate::{formats::Simulate, overflow::Locate};
 
@@ -12,7 +12,7 @@ use crate::{formats::Simulate, overflow::Locate};
 pub(super) fn config(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
     Key::ALL.iter().try_for_each(|key| key.check(config))?;
     compute_of_preset(config, sources)?;
-    simulate_in_f32(config, sources)?;
+    nothing_low(config, sources)?;
     order_of_scales(config, sources)?;
     replay_without_step(config, sources)
 }
@@ -46,23 +46,29 @@ fn compute_of_preset(config: &Config, sources: &Sources) -> Result<(), ConfigErr
     ))
 }
 
-/// The products that a recipe is simulated for are those that run in low precision.
-fn simulate_in_f32(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
+/// A recipe is simulated for the products that run in low precision, and what is saved in eight bits is what ops read in low
+/// precision.
+fn nothing_low(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
     let Config {
         preset,
         compute,
         simulate,
+        saved,
         ..
     } = config;
     let (key, allowed, found) = match (preset, compute) {
-        _ if *simulate == Simulate::Off => return Ok(()),
         (Preset::O0, _) => ("preset", "o1 or o2 or o3", preset.name()),
         (_, Compute::F32) => ("compute", "auto or bf16 or f16", compute.name()),
         _ => return Ok(()),
     };
+    let (with, value) = match (simulate, saved) {
+        (Simulate::Off, Saved::Whole) => return Ok(()),
+        (Simulate::Off, _) => ("saved", saved.name()),
+        (_, _) => ("simulate", simulate.name()),
+    };
     Err(ConfigError::unexpected(
-        sources.last("simulate", key),
-        format!("{key} {allowed} with simulate {simulate}"),
+        sources.last(with, key),
+        format!("{key} {allowed} with {with} {value}"),
         format!("{key} {found}"),
     ))
 }

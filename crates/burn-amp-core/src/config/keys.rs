@@ -13,7 +13,7 @@
 use std::fmt;
 
 use super::{
-    Compute, Config, ConfigError, LossScaleMode, Place, Preset, Source,
+    Compute, Config, ConfigError, LossScaleMode, Place, Preset, Saved, Source,
     kinds::{FilePath, Flag, Kind, Power, Whole, name},
     open::open,
     tree::Value,
@@ -52,6 +52,8 @@ keys! {
         "auto is bf16 or f16, the first that the device accelerates, else f32";
     "simulate" => simulate: name::<Simulate>("recipe"),
         "products with weights simulate this recipe";
+    "saved" => saved: name::<Saved>("form"),
+        "what the backward pass reads is kept whole, or in 8 bits per element: less memory";
     "ops" => ops: open::<Op, _>("float_exp=full,softmax=keep", name::<Class>("class")),
         "classes of ops, for example float_exp = \"keep\"; names: `burn-amp ops`";
     "parameters" => parameters: open::<ParamPattern, _>("head.*=full,*.norm.*=keep", name::<Class>("class")),

@@ -40,7 +40,7 @@ pub use health::HealthConfig;
 pub use keys::Key;
 pub use loaded::Loaded;
 pub use loss_scale::LossScaleConfig;
-pub use names::{Compute, LossScaleMode, Preset};
+pub use names::{Compute, LossScaleMode, Preset, Saved};
 pub use overflow::OverflowConfig;
 pub use replay::ReplayConfig;
 pub use report::ReportConfig;
@@ -74,6 +74,8 @@ pub struct Config {
     pub compute: Compute,
     /// The recipe in which the products with weights are simulated.
     pub simulate: Simulate,
+    /// What a graph keeps of the operands that its backward pass reads.
+    pub saved: Saved,
     /// Classes of single ops that replace the default ones.
     pub ops: BTreeMap<Op, Class>,
     /// Classes of the ops that read the parameters whose paths match a pattern, in place of the classes of the ops.
@@ -133,7 +135,7 @@ impl Config {
     ///
     /// * Every value is one that its key takes in a file, see [`Key::allowed`], and a class applies to every op in `ops`.
     /// * `compute` suits `preset`: `o0` computes in F32, `o2` and `o3` in BF16 or F16.
-    /// * `simulate` has products that `compute` lowers.
+    /// * `simulate` has products that `compute` lowers, and `saved = "8bit"` operands.
     /// * `min <= init <= max`, unless the mode says that the scale does not move.
     ///
     /// # Errors

@@ -31,6 +31,16 @@ named! {
 }
 
 named! {
+    /// What a graph keeps of the operands that its backward pass reads.
+    Saved = Whole {
+        /// The operands as the ops read them.
+        Whole = "whole",
+        /// Eight bits of each element, in blocks of 64 that share a scale.
+        EightBits = "8bit",
+    }
+}
+
+named! {
     /// Whether the loss is scaled, and whether the scale moves.
     LossScaleMode = Auto {
         /// The same as `dynamic` if the compute dtype is F16, else the same as `off`.

@@ -40,7 +40,7 @@ use std::{fmt::Debug, sync::Arc};
 use burn_amp_core::Precision;
 use burn_amp_kernels::AmpBackend;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn_backend::{BackendTypes, tensor::FloatTensor};
+use burn_backend::{BackendTypes, Shape, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::precision;
 
@@ -113,6 +113,16 @@ pub trait Graph<B: AmpBackend>:
         to: Precision,
         recomputes: bool,
     ) -> FloatTensor<Self::Inner>;
+
+    /// Offers eight bits of a tensor to the node of the op that follows, and to others that read the same values as `origin`.
+    #[doc(hidden)]
+    fn offer(_tensor: &FloatTensor<Self::Inner>, _origin: Option<&FloatTensor<Self::Inner>>) {}
+
+    /// Reshapes an operand. If it was offered, the result is.
+    #[doc(hidden)]
+    fn reshaped(tensor: FloatTensor<Self::Inner>, shape: Shape) -> FloatTensor<Self::Inner> {
+        Self::Inner::float_reshape(tensor, shape)
+    }
 
     /// The same values in a node that adds its gradients in F32 and rounds their sum to the dtype of the tensor. All uses
     /// share it.

@@ -1,9 +1,6 @@
 //! The graph node of an operand's cast.
 
-use std::{
-    fmt::{self, Write as _},
-    marker::PhantomData,
-};
+use std::marker::PhantomData;
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::names::node_of;
@@ -127,33 +124,6 @@ fn node<B: AmpBackend, C: CheckpointStrategy>(
         OpsKind::Tracked(prep) => prep.finish(from, values),
         OpsKind::UnTracked(prep) => prep.finish(values),
     }
-}
-
-/// Whether the backward pass computes the tensor again.
-#[inline]
-pub(super) fn is_recomputed<B: Backend, C: CheckpointStrategy>(
-    tensor: &FloatTensor<Autodiff<B, C>>,
-) -> bool {
-    is_memory_bound(&tensor.node.properties)
-}
-
-/// Whether the property of a node is burn-autodiff's `ComputingProperty::MemoryBound`.
-///
-/// burn-autodiff makes the property public, but not its type. What it prints begins with the name of the variant.
-fn is_memory_bound(property: &impl fmt::Debug) -> bool {
-    struct IsMemoryBound(bool);
-
-    impl fmt::Write for IsMemoryBound {
-        /// Sees the first word, and asks for no other.
-        fn write_str(&mut self, word: &str) -> fmt::Result {
-            self.0 = word == "MemoryBound";
-            Err(fmt::Error)
-        }
-    }
-
-    let mut answer = IsMemoryBound(false);
-    let _ = write!(answer, "{property:?}");
-    answer.0
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-use burn_amp_kernels::names::node_of;
+use burn_amp_kernels::{names::node_of, saved::is_recomputed};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{
@@ -14,7 +14,7 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, tensor::FloatTensor};
 
-use super::{operand_cast::is_recomputed, same::Same};
+use super::same::Same;
 
 /// Sees the gradient that passes a node.
 pub type Probe<B> = Arc<dyn Fn(&FloatTensor<B>) + Send + Sync>;
@@ -30,7 +30,7 @@ pub(super) fn probed<B: Backend, C: CheckpointStrategy>(
     }
     let shown = Shown::<B>(PhantomData);
     let nodes = [node_of!(tensor)];
-    if is_recomputed::<B, C>(&tensor) {
+    if is_recomputed::<B>(&tensor) {
         let prep = shown.prepare::<BalancedCheckpointing>(nodes);
         let prep = prep.memory_bound().retro_forward(Same::of(&tensor));
         finish(prep.parents([&tensor]).stateful(), probe, tensor)

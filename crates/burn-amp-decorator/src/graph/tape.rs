@@ -3,11 +3,11 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, affine};
+use burn_amp_kernels::{AmpBackend, affine, saved};
 use burn_autodiff::checkpoint::strategy::{
     BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
 };
-use burn_backend::tensor::FloatTensor;
+use burn_backend::{Shape, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
     Graph, Leaf, Leaves, Origin, Probe, Recorded, Records, f32_gradient, operand_cast, probe,
@@ -61,12 +61,30 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         tensor: FloatTensor<Self::Inner>,
         recorded: &Recorded<B>,
     ) -> FloatTensor<Self::Inner> {
-        recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
+        let origin = tensor.node.id;
+        let tensor = recorded.with_f32_gradient(tensor, affine::joined::<B, C>);
+        if saved::is_offering() && recorded.parameter.is_none() {
+            saved::offer::<B>(&tensor, origin);
+        }
+        tensor
+    }
+
+    fn offer(tensor: &FloatTensor<Self::Inner>, origin: Option<&FloatTensor<Self::Inner>>) {
+        saved::offer::<B>(tensor, origin.unwrap_or(tensor).node.id);
+    }
+
+    fn reshaped(tensor: FloatTensor<Self::Inner>, shape: Shape) -> FloatTensor<Self::Inner> {
+        let before = tensor.node.id;
+        let tensor = Self::Inner::float_reshape(tensor, shape);
+        if saved::is_offering() {
+            saved::offer_as::<B>(&tensor, before);
+        }
+        tensor
     }
 
     #[inline]
     fn is_recomputed(tensor: &FloatTensor<Self::Inner>) -> bool {
-        operand_cast::is_recomputed::<B, C>(tensor)
+        saved::is_recomputed::<B>(tensor)
     }
 
     #[inline]

@@ -98,7 +98,7 @@ fn rows<B: AmpBackend, G: Graph<B>>(
         x
     } else {
         let rows = shape.num_elements() / width;
-        G::Inner::float_reshape(x, [rows, width].into())
+        G::reshaped(x, [rows, width].into())
     };
     let weight = match weight.shape().as_slice() {
         [.., d_input, d_output] if weight.rank() > 2 => {

@@ -52,6 +52,9 @@ macro_rules! rule {
     (first $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
         $crate::ops::module::by_weight(&$call, &$lhs, &$rhs)
     };
+    (compute $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
+        $call.result(burn_amp_kernels::product::of_matrices::<G::Inner>($lhs, $rhs))
+    };
     (look $call:ident float_sub($l:tt $lhs:ident, $r:tt $rhs:ident)) => {
         $crate::ops::binary::look(&mut $call, &$lhs, &$rhs)
     };
@@ -246,18 +249,26 @@ macro_rules! rule {
             G::Inner::float_sort_with_indices(x, $dim, $descending, dtype)
         })
     };
-    (compute $call:ident max_pool1d($x:ident, $($y:ident),*)) => {
-        $crate::ops::rules::indexed::<B, G>(&$call, $x, |x| G::Inner::max_pool1d(x, $($y),*), |x| {
-            let pooled = burn_amp_kernels::names::max_pool1d_with_indices::<G::Inner>(x, $($y),*);
-            (pooled.output, pooled.indices)
-        })
-    };
-    (compute $call:ident max_pool2d($x:ident, $($y:ident),*)) => {
-        $crate::ops::rules::indexed::<B, G>(&$call, $x, |x| G::Inner::max_pool2d(x, $($y),*), |x| {
-            let pooled = burn_amp_kernels::names::max_pool2d_with_indices::<G::Inner>(x, $($y),*);
-            (pooled.output, pooled.indices)
-        })
-    };
+    (compute $call:ident max_pool1d($x:ident, $kernel:ident, $stride:ident, $padding:ident, $dilation:ident, $ceil:ident)) => {{
+        let window = burn_amp_kernels::max_pool::Window {
+            kernel_size: [$kernel],
+            stride: [$stride],
+            padding: [$padding],
+            dilation: [$dilation],
+            ceil_mode: $ceil,
+        };
+        $call.result(burn_amp_kernels::max_pool::max_pool1d::<G::Inner>($x, window))
+    }};
+    (compute $call:ident max_pool2d($x:ident, $kernel:ident, $stride:ident, $padding:ident, $dilation:ident, $ceil:ident)) => {{
+        let window = burn_amp_kernels::max_pool::Window {
+            kernel_size: $kernel,
+            stride: $stride,
+            padding: $padding,
+            dilation: $dilation,
+            ceil_mode: $ceil,
+        };
+        $call.result(burn_amp_kernels::max_pool::max_pool2d::<G::Inner>($x, window))
+    }};
 
     (look $call:ident $op:ident($($kind:tt $x:ident),*)) => {
         $($crate::cast::forward::look!([F] $kind, $call, $x);)*

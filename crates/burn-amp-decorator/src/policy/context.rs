@@ -1,7 +1,8 @@
 //! The policy, loss scale and leaves of one device.
 
 use burn_amp_core::{
-    Compute, Config, LossScaling, Policy, Precision, Preset, formats::Recipe, overflow::Locate,
+    Compute, Config, LossScaling, Policy, Precision, Preset, Saved, formats::Recipe,
+    overflow::Locate,
 };
 use burn_amp_kernels::AmpBackend;
 use burn_backend::Backend;
@@ -26,6 +27,8 @@ pub struct Context<B: Backend> {
     pub config: Config,
     /// The recipe in which products with weights are simulated.
     pub(crate) recipe: Option<&'static Recipe>,
+    /// Whether a graph keeps eight bits of what its nodes read.
+    pub(crate) saves_eight_bits: bool,
     /// The loss scale of all threads that have none of their own.
     pub(super) shared_scaling: Scaling<B>,
     pub(crate) leaves: Leaves<B>,
@@ -55,6 +58,7 @@ impl<B: AmpBackend> Context<B> {
             recorder: StepRecorder::new(config.replay.clone()),
             health: HealthWatch::new(config.health.every),
             recipe: config.simulate.recipe(),
+            saves_eight_bits: config.saved == Saved::EightBits && compute.is_low(),
             config,
         })
     }
@@ -71,8 +75,12 @@ impl<B: AmpBackend> Context<B> {
             let recipe = self.recipe.map_or(String::new(), |recipe| {
                 format!("; products with weights simulate {}", recipe.name)
             });
+            let saved = match self.saves_eight_bits {
+                true => "; what the backward pass reads is kept in 8 bits",
+                false => "",
+            };
             warn::say(&format!(
-                "{} on {device:?} computes in {compute}{recipe}",
+                "{} on {device:?} computes in {compute}{recipe}{saved}",
                 B::name(device)
             ));
         } else if self.config.compute == Compute::Auto && self.config.preset != Preset::O0 {

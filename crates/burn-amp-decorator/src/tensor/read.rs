@@ -43,6 +43,28 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// What waits is computed; clones of the tensor share it, and all casts.
     #[inline]
     pub fn read(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        if G::RECORDS && self.context.saves_eight_bits {
+            self.read_and_offered(to, reader)
+        } else {
+            self.read_as_is(to, reader)
+        }
+    }
+
+    /// Reads the tensor, of which the graph may keep eight bits. What comes from a parameter, it keeps as it is: the parameter
+    /// is there anyway.
+    #[cold]
+    fn read_and_offered(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
+        let offers = matches!(self.role, Role::Activation) && self.recorded.parameter.is_none();
+        let origin = (offers && self.forms.is_none()).then(|| self.inner.clone());
+        let values = self.read_as_is(to, reader);
+        if offers {
+            G::offer(&values, origin.as_ref());
+        }
+        values
+    }
+
+    #[inline]
+    fn read_as_is(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
         if self.forms.is_none() && precision::of(&self.inner) == to && !self.is_summed_in_f32() {
             self.inner
         } else {

@@ -57,6 +57,18 @@ impl End {
         }
     }
 
+    /// How far a result is from the bounds beyond which no gradient passes: 0 or less where none does.
+    pub(super) fn room<B: Backend>(&self, result: FloatTensor<B>) -> FloatTensor<B> {
+        let Self::Clamp(bounds) = self else {
+            return result;
+        };
+        let above = B::float_sub_scalar(result.clone(), bounds.min().into());
+        let below = B::float_add_scalar(B::float_neg(result), bounds.max().into());
+        // Each is 0 or more, and infinite without a bound.
+        let is_above = B::float_greater(above.clone(), below.clone(), bool_dtype::<B>(&above));
+        B::float_mask_where(above, is_above, below)
+    }
+
     /// The gradient with respect to `y`, of which both are F32, from that of the result. Without an end `y` is not computed.
     pub(super) fn passed<B: Backend>(
         &self,

@@ -13,6 +13,7 @@ use super::{
     term::{ChainTerm, Term},
 };
 use crate::{
+    graph::saved::is_offered,
     prelude::*,
     sign_mask::{self, SignMask},
 };
@@ -34,7 +35,15 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let (output, copy) = with_copy::<B>(x.primitive.clone(), values.clone(), summand, dtype, copy);
     let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let is_sum = plus.is_some();
-    let has_mask = is_sum && values.end == End::Relu;
+    // Eight bits of `x` do not tell on which side of a bound the chain is.
+    let is_rounded = is_offered::<B>(&x);
+    let has_mask = match values.end {
+        End::Relu => is_sum || is_rounded,
+        End::Clamp(_) => is_rounded,
+        End::Identity | End::Sigmoid | End::Silu => false,
+    };
+    let end = values.end;
+    let again_values = values.clone();
     if has_mask {
         values.end = End::Identity;
     }
@@ -52,14 +61,18 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         values: values.clone(),
         roles: std::array::from_fn(|at| parents.get(at).map(|(role, _)| *role)),
         mask: None,
+        mask_lies_like_x: reads_x && !is_rounded,
         of_plus: plus.map_or(DType::F32, |(_, plus)| plus.dtype()),
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
-            let order = reads_x.then_some(&x.primitive);
-            sign_mask::kept(sign_mask::not_positive::<B>(output.clone(), order))
+            let order = kept.mask_lies_like_x.then_some(&x.primitive);
+            sign_mask::kept(sign_mask::not_positive::<B>(
+                end.room::<B>(output.clone()),
+                order,
+            ))
         }),
-        ..kept
+        ..kept.clone()
     };
     // The first parent is `x`, if that is tracked.
     let is_read = |at| at == 0 && reads_x && x.is_tracked();
@@ -70,7 +83,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         let node = if reads_x && !is_sum {
             let again = move |operands: [FloatTensor<B>; N]| {
                 let x = own_x.clone().unwrap_or_else(|| operands[0].clone());
-                forward::<B>(x, values.clone(), None, dtype)
+                forward::<B>(x, again_values.clone(), None, dtype)
             };
             Recording::<B, C, _, N>::computed_again(operands, is_read, again)
         } else {
@@ -136,6 +149,8 @@ struct Kept<B: AmpBackend> {
     roles: [Option<Role>; 6],
     /// Where no gradient passes.
     mask: Option<SignMask<B>>,
+    /// Whether the mask lies in memory as `x` does: eight bits that another node packed may lie in another order.
+    mask_lies_like_x: bool,
     /// The dtype of what was added.
     of_plus: DType,
 }
@@ -149,7 +164,10 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let grad = pass.gradient();
         let x = self.x.take().or_else(|| pass.operand(0));
         let grad = match (self.mask.take(), &x) {
-            (Some(mask), order) => sign_mask::zeroed::<B>(grad, mask, order.as_ref()),
+            (Some(mask), x) => {
+                let order = x.as_ref().filter(|_| self.mask_lies_like_x);
+                sign_mask::zeroed::<B>(grad, mask, order)
+            }
             (None, Some(x)) => in_order_of::<B>(grad, x),
             (None, None) => grad,
         };

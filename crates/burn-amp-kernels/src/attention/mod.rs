@@ -82,17 +82,33 @@ impl Kernel for AttentionForward {
 
     /// The node keeps the operands.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let saved = AttentionSaved {
+            attention: self,
+            mask: operands.bools.first().cloned(),
+        };
         let values = Tensors::from(values::<B, C>(&operands.floats)).with_bools(operands.bools);
-        let output = B::run(self, values.clone()).one();
-        let operands: Vec<_> = operands.floats.iter().collect();
-        let node = record::<B, C, _>(&operands, output, |_| self.operands::<B>(values));
-        [node].into()
+        let output = B::run(self, values).one();
+        let operands = operands.floats;
+        [by_length!(operands, 3 4; N => {
+            let operands = std::array::from_fn(|at| &operands[at]);
+            Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| saved)
+        })]
+        .into()
     }
 }
 
-impl<B: AmpBackend> Node<B> for Attention<B> {
+#[derive(Clone, Debug)]
+struct AttentionSaved<B: Backend> {
+    attention: AttentionForward,
+    mask: Option<BoolTensor<B>>,
+}
+
+impl<B: AmpBackend> Node<B> for AttentionSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let gradients = gradients::<B>(self, pass.gradient());
+        let operands = Vec::from_iter((0..N).filter_map(|at| pass.operand(at)));
+        let operands = Tensors::from(operands).with_bools(self.mask);
+        let operands = self.attention.operands::<B>(operands);
+        let gradients = gradients::<B>(operands, pass.gradient());
         for (at, gradient) in gradients.into_iter().enumerate() {
             if let Some(gradient) = gradient
                 && pass.parent(at).is_some()

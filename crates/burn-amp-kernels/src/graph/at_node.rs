@@ -1,41 +1,57 @@
-//! What waits at a node of a graph for the node's backward pass.
+//! What is known at a node of a graph, by those who know its id alone.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use burn_autodiff::NodeId;
 
-/// A value that the steps above a node leave for the step of the node, which holds it. They know the node by its id alone.
+/// A value that is found by the id of a node: what the steps above a node leave for the step of the node, for instance.
 #[derive(Debug, Default)]
-pub(crate) struct AtNode<T> {
-    node: OnceLock<NodeId>,
+pub(crate) struct AtNode<T: 'static> {
+    nodes: Mutex<Vec<NodeId>>,
     value: Mutex<T>,
 }
 
-/// All values by their nodes.
-static ALL: LazyLock<Mutex<HashMap<NodeId, Weak<dyn Any + Send + Sync>>>> =
-    LazyLock::new(Mutex::default);
+/// What is known at all nodes.
+static ALL: LazyLock<Mutex<All>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct All {
+    /// The values by their nodes and types.
+    values: HashMap<(NodeId, TypeId), Weak<dyn Any + Send + Sync>>,
+    /// The nodes at which everything is known that is known at another one.
+    same: HashMap<NodeId, NodeId>,
+}
 
 impl<T> AtNode<T> {
-    /// Makes the value findable at a node, which is said once, by who makes the node.
+    /// Makes the value findable at a node.
     pub(crate) fn wait_at(self: &Arc<Self>, node: NodeId)
     where
         T: Send + 'static,
     {
-        let this: Arc<dyn Any + Send + Sync> = self.clone();
-        lock(&ALL).insert(node, Arc::downgrade(&this));
-        let _ = self.node.set(node);
+        let mut nodes = lock(&self.nodes);
+        if !nodes.contains(&node) {
+            nodes.push(node);
+            let this: Arc<dyn Any + Send + Sync> = self.clone();
+            let key = (node, TypeId::of::<T>());
+            lock(&ALL).values.insert(key, Arc::downgrade(&this));
+        }
     }
 
-    /// Returns what waits at a node, if that is a `T`.
+    /// Returns the `T` at a node, if there is one.
     pub(crate) fn find(node: NodeId) -> Option<Arc<Self>>
     where
         T: Send + 'static,
     {
-        let found = lock(&ALL).get(&node).and_then(Weak::upgrade);
+        let all = lock(&ALL);
+        let node = all.same.get(&node).copied().unwrap_or(node);
+        let found = all.values.get(&(node, TypeId::of::<T>()));
+        let found = found.and_then(Weak::upgrade);
+        // What is dropped here must not find the lock taken.
+        drop(all);
         found?.downcast().ok()
     }
 
@@ -46,9 +62,30 @@ impl<T> AtNode<T> {
 
 impl<T> Drop for AtNode<T> {
     fn drop(&mut self) {
-        if let Some(node) = self.node.get() {
-            lock(&ALL).remove(node);
+        let mut all = lock(&ALL);
+        for node in lock(&self.nodes).drain(..) {
+            all.values.remove(&(node, TypeId::of::<T>()));
         }
+    }
+}
+
+/// While it lives, everything that is known at one node is known at another one.
+#[derive(Debug)]
+pub(crate) struct SameNode(NodeId);
+
+impl SameNode {
+    /// Makes known at `node` what is known at `other`.
+    pub(crate) fn new(node: NodeId, other: NodeId) -> Self {
+        let mut all = lock(&ALL);
+        let other = all.same.get(&other).copied().unwrap_or(other);
+        all.same.insert(node, other);
+        Self(node)
+    }
+}
+
+impl Drop for SameNode {
+    fn drop(&mut self) {
+        lock(&ALL).same.remove(&self.0);
     }
 }
 

@@ -1,12 +1,16 @@
 //! Ops as nodes of Burn's graph. Nothing here knows an op.
 //!
 //! * `node`: the node of any op
-//! * `at_node`: what waits at a node for its backward pass
+//! * `at_node`: what is known at a node, such as what waits for its backward pass
+//! * `saved`: what a graph keeps of the operands of a node
+//! * `stop`: a node below which nothing is computed again
 //! * `autodiff`: Burn's `Autodiff` as a backend that runs ops
 
 mod at_node;
 mod autodiff;
 mod node;
+pub mod saved;
+mod stop;
 
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::{Backend, tensor::FloatTensor};

@@ -13,13 +13,17 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use crate::names::node_of;
+use super::{saved::InEightBits, stop};
+use crate::{
+    AmpBackend,
+    names::{node_of, recomputes},
+};
 
 /// A float tensor of Burn's `Autodiff`.
 pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 
 /// What an op keeps for its backward pass, besides the operands that the graph keeps for it.
-pub(crate) trait Node<B: Backend>: Clone + fmt::Debug + Send + 'static {
+pub(crate) trait Node<B: AmpBackend>: Clone + fmt::Debug + Send + 'static {
     /// Registers the gradients of the operands.
     fn backward<const N: usize>(self, pass: Pass<'_, B, N>);
 }
@@ -30,12 +34,12 @@ pub(crate) struct Pass<'a, B: Backend, const N: usize> {
     pub ops: Ops<(), N>,
     /// The gradients of the pass.
     pub grads: &'a mut Gradients,
-    read: [Option<NodeId>; N],
+    read: [Option<Saved<B>>; N],
     checkpointer: &'a mut Checkpointer,
     backend: PhantomData<B>,
 }
 
-impl<B: Backend, const N: usize> Pass<'_, B, N> {
+impl<B: AmpBackend, const N: usize> Pass<'_, B, N> {
     /// Takes the gradient of the result.
     pub(crate) fn gradient(&mut self) -> FloatTensor<B> {
         self.grads.consume::<B>(&self.ops.node)
@@ -43,8 +47,10 @@ impl<B: Backend, const N: usize> Pass<'_, B, N> {
 
     /// Returns an operand; `None` if the node does not read it.
     pub(crate) fn operand(&mut self, at: usize) -> Option<FloatTensor<B>> {
-        let node = self.read[at]?;
-        Some(self.checkpointer.retrieve_node_output(node))
+        Some(match self.read[at].as_ref()? {
+            Saved::AtNode(node) => self.checkpointer.retrieve_node_output(*node),
+            Saved::InEightBits(operand) => operand.values(),
+        })
     }
 
     /// Returns the node of an operand; `None` if there is no such operand, or its gradient is not wanted.
@@ -61,12 +67,12 @@ impl<B: Backend, const N: usize> Pass<'_, B, N> {
 }
 
 /// The node of an op whose result is not computed yet.
-pub(crate) struct Recording<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> {
-    kind: OpsKind<NodeStep<B, O>, B, SavedState<O, N>, C, N>,
-    read: [Option<NodeId>; N],
+pub(crate) struct Recording<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> {
+    kind: OpsKind<NodeStep<B, O>, B, SavedState<B, O, N>, C, N>,
+    read: [Option<Saved<B>>; N],
 }
 
-impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B, C, O, N> {
+impl<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B, C, O, N> {
     /// Begins the node of an op that is not computed again. The graph keeps, or computes again, the operands that the
     /// backward pass `reads`.
     pub(crate) fn new(operands: [&Tracked<B, C>; N], reads: impl Fn(usize) -> bool) -> Self {
@@ -81,24 +87,37 @@ impl<B: Backend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B,
         reads: impl Fn(usize) -> bool,
         again: impl Fn([FloatTensor<B>; N]) -> FloatTensor<B> + Send + 'static,
     ) -> Self {
-        let nodes = operands.map(|operand| node_of!(operand));
-        let again = Again {
-            operands: operands.map(|operand| operand.node.id),
-            compute: again,
-            backend: PhantomData::<fn() -> B>,
+        let kept: [_; N] = match recomputes::<C>() {
+            true => std::array::from_fn(|at| InEightBits::of(operands[at])),
+            false => [const { None }; N],
         };
+        let stops: [_; N] =
+            std::array::from_fn(|at| kept[at].as_ref().map(|_| stop::at::<B>(operands[at])));
+        let parents: [&Tracked<B, C>; N] =
+            std::array::from_fn(|at| stops[at].as_ref().unwrap_or(operands[at]));
+        let again = Again {
+            operands: std::array::from_fn(|at| match &kept[at] {
+                Some(bits) => Saved::InEightBits(Box::new(bits.clone())),
+                None => Saved::AtNode(operands[at].node.id),
+            }),
+            compute: again,
+        };
+        let nodes = parents.map(|operand| node_of!(operand));
         let prep = NodeStep::<B, O>(PhantomData).prepare::<C>(nodes);
-        let prep = prep.memory_bound().retro_forward(again).parents(operands);
+        let prep = prep.memory_bound().retro_forward(again).parents(parents);
         Self::of(prep.stateful(), operands, reads)
     }
 
     fn of(
-        mut kind: OpsKind<NodeStep<B, O>, B, SavedState<O, N>, C, N>,
+        mut kind: OpsKind<NodeStep<B, O>, B, SavedState<B, O, N>, C, N>,
         operands: [&Tracked<B, C>; N],
         reads: impl Fn(usize) -> bool,
     ) -> Self {
         let read = std::array::from_fn(|at| match &mut kind {
-            OpsKind::Tracked(prep) => reads(at).then(|| prep.checkpoint(operands[at])),
+            OpsKind::Tracked(prep) => reads(at).then(|| match InEightBits::of(operands[at]) {
+                Some(operand) => Saved::InEightBits(Box::new(operand)),
+                None => Saved::AtNode(prep.checkpoint(operands[at])),
+            }),
             OpsKind::UnTracked(_) => None,
         });
         Self { kind, read }
@@ -141,7 +160,7 @@ macro_rules! by_length {
 pub(crate) use by_length;
 
 /// Makes a node for a list of operands, none of which the backward pass reads.
-pub(crate) fn record<B: Backend, C: CheckpointStrategy, O: Node<B>>(
+pub(crate) fn record<B: AmpBackend, C: CheckpointStrategy, O: Node<B>>(
     operands: &[&Tracked<B, C>],
     result: FloatTensor<B>,
     keep: impl FnOnce(&FloatTensor<B>) -> O,
@@ -168,14 +187,22 @@ pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
 struct NodeStep<B, O>(PhantomData<fn() -> (B, O)>);
 
 #[derive(Clone, Debug)]
-struct SavedState<O, const N: usize> {
+struct SavedState<B: Backend, O, const N: usize> {
     op: O,
-    /// The nodes of the operands that the backward pass reads.
-    read: [Option<NodeId>; N],
+    /// The operands that the backward pass reads.
+    read: [Option<Saved<B>>; N],
 }
 
-impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for NodeStep<B, O> {
-    type State = SavedState<O, N>;
+/// An operand that the backward pass reads.
+#[derive(Clone, Debug)]
+enum Saved<B: Backend> {
+    /// The graph keeps it at its node, or computes it again.
+    AtNode(NodeId),
+    InEightBits(Box<InEightBits<B>>),
+}
+
+impl<B: AmpBackend, O: Node<B>, const N: usize> Backward<B, N> for NodeStep<B, O> {
+    type State = SavedState<B, O, N>;
 
     fn backward(
         self,
@@ -195,26 +222,28 @@ impl<B: Backend, O: Node<B>, const N: usize> Backward<B, N> for NodeStep<B, O> {
 }
 
 /// Computes an op again, for Burn's gradient checkpointing.
-struct Again<B, F, const N: usize> {
-    operands: [NodeId; N],
+struct Again<B: Backend, F, const N: usize> {
+    operands: [Saved<B>; N],
     compute: F,
-    backend: PhantomData<B>,
 }
 
-impl<B, F, const N: usize> fmt::Debug for Again<B, F, N> {
+impl<B: Backend, F, const N: usize> fmt::Debug for Again<B, F, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Again").field(&self.operands).finish()
     }
 }
 
-impl<B, F, const N: usize> RetroForward for Again<fn() -> B, F, N>
+impl<B, F, const N: usize> RetroForward for Again<B, F, N>
 where
-    B: Backend,
+    B: AmpBackend,
     F: Fn([FloatTensor<B>; N]) -> FloatTensor<B> + Send + 'static,
 {
     fn forward(&self, states: &mut BackwardStates, out: NodeId) {
         // Every operand counts as read, also one that the op does without.
-        let operands = self.operands.map(|operand| states.get_state(&operand));
+        let operands = std::array::from_fn(|at| match &self.operands[at] {
+            Saved::AtNode(node) => states.get_state(node),
+            Saved::InEightBits(operand) => operand.values(),
+        });
         let output = (self.compute)(operands);
         states.save(out, output);
     }
@@ -232,7 +261,7 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Product;
 
-    impl<B: Backend> Node<B> for Product {
+    impl<B: AmpBackend> Node<B> for Product {
         fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
             let grad = pass.gradient();
             for at in 0..N {

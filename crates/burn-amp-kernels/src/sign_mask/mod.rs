@@ -16,7 +16,7 @@ use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::layout::{in_order, order_of, out_of_order};
-use crate::{made, prelude::*};
+use crate::{graph::saved::is_offering, made, prelude::*};
 
 /// The elements of a tensor that are 0 or less.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ impl Kernel for Relu {
         }
         let node = Recording::<B, C, _, 1>::new([&x], |_| false);
         let keep = |output: &FloatTensor<B>| match output.dtype() {
-            DType::F16 | DType::BF16 => Passed::Output::<B>(output.clone()),
+            DType::F16 | DType::BF16 if !is_offering() => Passed::Output::<B>(output.clone()),
             _ => Passed::Mask(kept(not_positive::<B>(output.clone(), None))),
         };
         [node.finish(B::relu(x.primitive), keep)].into()
@@ -232,7 +232,8 @@ impl Kernel for MulZerosAndOnes {
 enum Passed<B: AmpBackend> {
     /// Where the mask has no element.
     Mask(SignMask<B>),
-    /// Where the output of a ReLU is positive. An output in low precision is what the next op keeps too.
+    /// Where the output of a ReLU is positive. An output in low precision is what the next op keeps too, unless it keeps eight
+    /// bits, which do not tell small numbers from zero.
     Output(FloatTensor<B>),
 }
 

@@ -45,7 +45,7 @@ pub use scale_mask::{Mask, ScaleMask};
 
 #[cfg(feature = "cubecl")]
 use crate::cube::plan::swap_with_last;
-use crate::prelude::*;
+use crate::{graph::saved::SavedTensor, prelude::*};
 
 /// Computes the softmax along `dim`, in the dtype of `x`, of an operand that is scaled and masked `before`.
 pub fn forward<B: AmpBackend>(
@@ -104,25 +104,32 @@ impl Kernel for SoftmaxForward {
         let before = self.before.with_mask(operands.bools.pop());
         let (x, dim) = (operands.one(), self.dim);
         let keeps_output = !recomputes::<C>();
-        let saved = |output: &FloatTensor<B>| SoftmaxSaved::<B> {
-            output: keeps_output.then(|| output.clone()),
-            dim,
-            before: before.clone(),
-        };
         let again = {
             let before = before.clone();
             move |[x]: [FloatTensor<B>; 1]| forward::<B>(x, dim, before.clone())
         };
         let node = Recording::<B, C, _, 1>::computed_again([&x], |_| !keeps_output, again);
         let output = forward::<B>(x.primitive, dim, before.clone());
-        [node.finish(output, saved)].into()
+        let mut kept = None;
+        let output = node.finish(output, |output| {
+            kept = keeps_output.then(|| SavedTensor::of(output.clone()));
+            SoftmaxSaved::<B> {
+                output: kept.clone(),
+                dim,
+                before,
+            }
+        });
+        if let Some(kept) = kept {
+            kept.is_at(output.node.id);
+        }
+        [output].into()
     }
 }
 
 #[derive(Clone, Debug)]
 struct SoftmaxSaved<B: AmpBackend> {
     /// The output; `None` if it is computed again.
-    output: Option<FloatTensor<B>>,
+    output: Option<SavedTensor<B>>,
     dim: usize,
     /// What the operand goes through first.
     before: ScaleMask<BoolTensor<B>>,
@@ -135,10 +142,13 @@ impl<B: AmpBackend> Node<B> for SoftmaxSaved<B> {
             dim,
             before,
         } = self;
-        let output = output.unwrap_or_else(|| {
-            let x = pass.operand(0).expect("the operand is read");
-            forward::<B>(x, dim, before.clone())
-        });
+        let output = output.map_or_else(
+            || {
+                let x = pass.operand(0).expect("the operand is read");
+                forward::<B>(x, dim, before.clone())
+            },
+            SavedTensor::values,
+        );
         let grad = pass.gradient();
         let gradient = backward::<B>(output, grad, dim, before);
         pass.register(0, seen::<B>(gradient));

@@ -9,6 +9,7 @@ mod cat;
 mod convolution;
 #[cfg(not(burn_0_22))]
 mod cross_entropy;
+mod eight_bits;
 mod embedding;
 mod finite;
 mod graph;
@@ -16,10 +17,12 @@ mod law;
 mod layer_norm;
 mod log_softmax;
 mod loss_scale;
+mod max_pool;
 #[cfg(not(burn_0_22))]
 mod optimizer;
 #[cfg(not(burn_0_22))]
 mod own;
+mod product;
 mod rounded;
 mod rows;
 mod scalar;

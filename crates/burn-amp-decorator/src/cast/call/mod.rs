@@ -15,7 +15,7 @@ mod decided;
 use std::{borrow::Borrow, sync::Arc};
 
 use burn_amp_core::{Casts, Class, Op, Operands, Precision, scalar};
-use burn_amp_kernels::AmpBackend;
+use burn_amp_kernels::{AmpBackend, saved};
 use burn_backend::{
     Scalar,
     tensor::{BoolTensor, Device, IntTensor},
@@ -198,6 +198,7 @@ impl<B: AmpBackend> Call<B> {
         let lowers = self
             .context
             .is_some_and(|context| context.policy.compute().is_low());
+        saved::begin_op(self.context.is_some_and(|context| context.saves_eight_bits));
         let mut operands = self.operands;
         let full_precision = scope::is_full_precision();
         operands.exact |= full_precision;

@@ -70,22 +70,40 @@ fn computed<B: AutodiffBackend, S: Subject>(
 ) -> Result<Gradients> {
     for _ in 0..ATTEMPTS {
         let batch = subject.read_batch::<B>(example, &Default::default())?;
-        let grads = subject.loss(net, &batch).backward();
-        let input = subject.input_gradient(&batch, &grads);
-        let mut found = Computed {
-            gradients: GradientsParams::from_grads(grads, net),
-            names: Names::default(),
-            found: Gradients::new(),
-        };
-        net.visit(&mut found);
-        let mut found = found.found;
-        found.extend(input.map(|data| ("input".to_owned(), data.iter().collect())));
+        let found = of_batch::<B, S>(subject, net, &batch);
         let finite = found.values().flatten().all(|value| value.is_finite());
         if !found.is_empty() && finite {
             return Ok(found);
         }
     }
     bail!("the scaled loss overflowed {ATTEMPTS} times");
+}
+
+/// Returns the gradients of the subject's first weights and batch, which are the same on each backend.
+pub fn drawn<B: AutodiffBackend, S: Subject>(subject: &S) -> Gradients {
+    let device = Default::default();
+    B::seed(&device, 1);
+    let net = subject.init::<B>(&device);
+    net.num_params(); // draws the parameters, which are lazy
+    of_batch::<B, S>(subject, &net, &subject.batch::<B>(1, &device))
+}
+
+fn of_batch<B: AutodiffBackend, S: Subject>(
+    subject: &S,
+    net: &S::Net<B>,
+    batch: &S::Batch<B>,
+) -> Gradients {
+    let grads = subject.loss(net, batch).backward();
+    let input = subject.input_gradient(batch, &grads);
+    let mut found = Computed {
+        gradients: GradientsParams::from_grads(grads, net),
+        names: Names::default(),
+        found: Gradients::new(),
+    };
+    net.visit(&mut found);
+    let mut found = found.found;
+    found.extend(input.map(|data| ("input".to_owned(), data.iter().collect())));
+    found
 }
 
 /// The name of the parameter that is visited.

@@ -36,6 +36,7 @@ mod blocks;
 mod by_op;
 mod cli;
 mod counting;
+mod eight_bits;
 mod gradients;
 mod heavy;
 mod memory;
@@ -57,6 +58,7 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let pytorch = args.pytorch.as_deref().map(PyTorch::open).transpose()?;
     let mut rows = Vec::new();
+    let mut eight_bits = Vec::new();
     let mut ops = String::new();
     for name in args.subjects() {
         eprintln!("{name}");
@@ -70,10 +72,14 @@ fn main() -> Result<()> {
             ops += &by_op::table(name, &measured.launches);
         }
         rows.extend(measured.rows);
+        if zoo::ZOO.iter().any(|entry| entry.name == name) {
+            eight_bits.extend(subject::visit(name, eight_bits::Measure(name)));
+        }
     }
     let heavy = args.subject.is_empty().then(Heavy::measure);
     let report = Report {
         rows,
+        eight_bits,
         heavy,
         pytorch,
     };

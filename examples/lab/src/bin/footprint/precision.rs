@@ -8,7 +8,7 @@ use burn::{
 };
 use burn_amp::{
     Amp,
-    config::{Compute, Config, ConfigError, ConfigSource, DynamicLossScale},
+    config::{Compute, Config, ConfigError, ConfigSource, DynamicLossScale, Saved},
 };
 
 use crate::counting::Counting;
@@ -38,6 +38,9 @@ pub struct Bf16;
 /// The default configuration in F16.
 pub struct F16;
 
+/// BF16, and eight bits of what the backward pass reads.
+pub struct Bf16Saved8Bit;
+
 impl Precision for F32 {
     const NAME: &'static str = "f32";
 
@@ -50,6 +53,13 @@ impl Precision for Bf16 {
 
     type Training = burn_amp::Autodiff<Amp<Plain, InBf16>>;
     type Checkpointed = burn_amp::Autodiff<Amp<Plain, InBf16>, BalancedCheckpointing>;
+}
+
+impl Precision for Bf16Saved8Bit {
+    const NAME: &'static str = "bf16, saved in 8 bits";
+
+    type Training = burn_amp::Autodiff<Amp<Plain, SavedIn8Bits>>;
+    type Checkpointed = burn_amp::Autodiff<Amp<Plain, SavedIn8Bits>, BalancedCheckpointing>;
 }
 
 impl Precision for F16 {
@@ -71,6 +81,10 @@ impl Precision for F16 {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InBf16;
 
+/// Computes in BF16 and keeps eight bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SavedIn8Bits;
+
 /// Computes in F16, from PyTorch's first loss scale on: the search for the first scale starts where small gradients are zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InF16;
@@ -78,6 +92,15 @@ pub struct InF16;
 impl ConfigSource for InBf16 {
     fn config() -> Result<Config, ConfigError> {
         Ok(computing_in(Compute::Bf16))
+    }
+}
+
+impl ConfigSource for SavedIn8Bits {
+    fn config() -> Result<Config, ConfigError> {
+        Ok(Config {
+            saved: Saved::EightBits,
+            ..computing_in(Compute::Bf16)
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use lab::table::{Table, cell};
 use serde::Serialize;
 
 use crate::{
+    eight_bits::{self, EightBits},
     heavy::{Heavy, Three},
     pytorch::PyTorch,
     row::Row,
@@ -31,6 +32,8 @@ const MARK: &str = "<!-- footprint -->\n";
 #[derive(Serialize)]
 pub struct Report {
     pub rows: Vec<Row>,
+    /// Of the models of the zoo.
+    pub eight_bits: Vec<EightBits>,
     /// `None` if only some subjects were measured.
     pub heavy: Option<Heavy>,
     pub pytorch: Option<PyTorch>,
@@ -66,6 +69,10 @@ impl Report {
             ),
             self.section("Launches", goal::LAUNCHES, 1.0, |row| row.launches),
         ];
+        if !self.eight_bits.is_empty() {
+            let title = "Kept with `saved = \"8bit\"`, and the cosine of the gradients";
+            sections.push((title.to_owned(), eight_bits::table(&self.eight_bits)));
+        }
         sections.extend(self.heavy.as_ref().map(heavy));
         sections.extend(self.pytorch.as_ref().map(|it| self.kept_beside(it)));
         sections.extend(self.pytorch.as_ref().map(|it| self.errors_beside(it)));
@@ -246,6 +253,7 @@ mod tests {
     fn tables_replace_what_follows_the_mark() {
         let report = Report {
             rows: Vec::new(),
+            eight_bits: Vec::new(),
             heavy: None,
             pytorch: None,
         };

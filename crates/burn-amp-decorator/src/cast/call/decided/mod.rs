@@ -109,6 +109,9 @@ impl<B: AmpBackend> Decided<B> {
         &self,
         tensor: FloatTensor<G::Inner>,
     ) -> FloatTensor<G::Inner> {
+        if self.context().saves_eight_bits {
+            G::offer(&tensor, None);
+        }
         self.call.watch.passed::<B, G>(tensor)
     }
 
