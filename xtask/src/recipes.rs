@@ -1,6 +1,7 @@
-//! `cargo xtask recipes`: trains models of the zoo in each recipe of eight bits, simulated, and compares the final losses with BF16's.
+//! `cargo xtask recipes`: trains models of the zoo in each recipe of eight bits, simulated, or with what a graph keeps in eight bits, and
+//! compares the final losses with BF16's.
 //!
-//! Each training is a run of `compare` with `BURN_AMP_SIMULATE`, so nothing else differs: the same weights, the same batches. A loss is
+//! Each training is a run of `compare` with `BURN_AMP_SIMULATE` or `BURN_AMP_SAVED`, so nothing else differs: the same weights, the same batches. A loss is
 //! compared with that of BF16 with the same seed. F32 is compared, too: how far it is from BF16 tells what a difference means.
 
 use std::{
@@ -13,6 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use burn_amp_core::{
+    Saved,
     formats::{Recipe, Simulate},
     replay::Loss,
 };
@@ -32,16 +34,20 @@ pub struct Options {
     /// The steps of each training
     #[arg(long, default_value_t = 300)]
     steps: u32,
+    /// Keeps operands in eight bits, in place of the recipes
+    #[arg(long)]
+    saved: bool,
     /// The trainings that run side by side
     #[arg(long, default_value_t = 2)]
     jobs: usize,
 }
 
-/// A training: the model, what it simulates, and the seed. F32 simulates nothing.
+/// A training: the model, what it simulates, what its graph keeps, and the seed. F32 simulates nothing.
 struct Training<'a> {
     model: &'a str,
     precision: &'static str,
     simulate: Simulate,
+    saved: Saved,
     seed: u32,
 }
 
@@ -89,24 +95,32 @@ pub fn run(options: &Options) -> Result<()> {
     for model in &options.model {
         let mut trainings = Vec::new();
         for seed in 0..options.seeds {
-            let training = |precision, simulate| Training {
+            let training = |precision, simulate, saved| Training {
                 model,
                 precision,
                 simulate,
+                saved,
                 seed,
             };
-            trainings.push(training("f32", Simulate::Off));
-            let simulated = Simulate::ALL.into_iter();
-            trainings.extend(simulated.map(|simulate| training("amp-bf16", simulate)));
+            trainings.push(training("f32", Simulate::Off, Saved::Whole));
+            if options.saved {
+                let forms = Saved::ALL.into_iter();
+                trainings.extend(forms.map(|saved| training("amp-bf16", Simulate::Off, saved)));
+            } else {
+                let simulated = Simulate::ALL.into_iter();
+                let training = |simulate| training("amp-bf16", simulate, Saved::Whole);
+                trainings.extend(simulated.map(training));
+            }
         }
         let losses = all(options, &trainings, &compare, folder.path())?;
         let borne = borne(&replay, &step_of(folder.path()))?;
-        let each = 1 + Simulate::ALL.len();
+        let each = trainings.len() / options.seeds as usize;
         let of = |at: usize| losses.iter().skip(at).step_by(each).copied();
         for (at, training) in trainings.iter().enumerate().take(each) {
             let name = match at {
                 0 => "f32",
                 1 => "bf16",
+                _ if options.saved => "bf16, saved in 8 bits",
                 _ => training.simulate.name(),
             };
             let ratios: Vec<f64> = of(at)
@@ -181,6 +195,7 @@ fn train(
         model,
         precision,
         simulate,
+        saved,
         seed,
     } = training;
     let out = folder.join(at.to_string());
@@ -206,14 +221,17 @@ fn train(
         .arg(&out)
         .stdout(Stdio::null());
     if *precision != "f32" {
-        command.env("BURN_AMP_SIMULATE", simulate.name());
+        command
+            .env("BURN_AMP_SIMULATE", simulate.name())
+            .env("BURN_AMP_SAVED", saved.name());
     }
-    if *precision != "f32" && *simulate == Simulate::Off && *seed == 0 {
+    let is_plain = *simulate == Simulate::Off && *saved == Saved::Whole;
+    if *precision != "f32" && is_plain && *seed == 0 {
         command
             .env("BURN_AMP_REPLAY_OUTPUT", step_of(folder))
             .env("BURN_AMP_REPLAY_STEP", options.steps.to_string());
     }
-    let what = || format!("{model}, {precision}, simulate {simulate}, seed {seed}");
+    let what = || format!("{model}, {precision}, simulate {simulate}, saved {saved}, seed {seed}");
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {said}", what());

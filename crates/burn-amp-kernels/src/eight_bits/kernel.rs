@@ -12,18 +12,21 @@ use crate::finite::EXPONENT;
 /// All bits of an F32 but the sign.
 const MAGNITUDE: u32 = 0x7fff_ffff;
 
+/// The bit of a NaN that a cast keeps.
+const QUIET: u32 = 0x0040_0000;
+
 /// Each unit rounds one block.
 #[cube(launch)]
 fn pack_kernel<F: Float, I: Int, N: Size>(
     x: &Buffer<Vector<F, N>>,
     codes: &mut Buffer<Vector<I, N>>,
     scales: &mut Buffer<f32>,
+    #[comptime] vectors: usize,
     #[define(F, I)] _dtypes: [StorageType; 2],
 ) {
     if ABSOLUTE_POS >= scales.len() {
         terminate!();
     }
-    let vectors = comptime!(BLOCK / N::value());
     let first = ABSOLUTE_POS * vectors;
     let end = min(first + vectors, x.len());
     // The bits of magnitudes have their order.
@@ -77,7 +80,7 @@ fn unpack_kernel<F: Float, I: Int, N: Size>(
         let code = element::<f32, N>(codes, i);
         let is_special = f32::abs(code) >= INF;
         // inf, or NaN, with the sign of the code.
-        let bits = select(code == NAN, EXPONENT + 1u32, EXPONENT);
+        let bits = select(code == NAN, EXPONENT | QUIET, EXPONENT);
         let bits = select(code < 0.0, bits | !MAGNITUDE, bits);
         let value = element::<f32, N>(values, i);
         let value = select(is_special, f32::from_bits(bits), value);
@@ -106,6 +109,7 @@ pub(super) fn pack<R: CubeRuntime>(x: CubeTensor<R>) -> (CubeTensor<R>, CubeTens
         x.into_array_arg(),
         codes.clone().into_array_arg(),
         scales.clone().into_array_arg(),
+        BLOCK / vector_size,
         [dtype, storage(DType::I8)],
     );
     (codes, scales)

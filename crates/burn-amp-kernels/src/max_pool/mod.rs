@@ -209,7 +209,10 @@ impl<B: AmpBackend, P: Pool> Node<B> for MaxPoolSaved<B, P> {
         }
         let (shape, dtype) = self.x;
         let x = B::float_empty(shape, &device_of::<B>(&grad), dtype.into());
-        let indices = B::int_cast(self.indices, self.dtype);
+        let indices = match self.dtype {
+            IntDType::I64 => B::int_cast(self.indices, self.dtype),
+            _ => self.indices,
+        };
         let gradient = self.pool.gradient::<B>(x, cast::<B>(grad, dtype), indices);
         pass.register(0, seen::<B>(gradient));
     }

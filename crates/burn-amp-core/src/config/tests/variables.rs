@@ -4,7 +4,7 @@ use super::message;
 use crate::{
     Class, Compute, Config, ConfigError, DynamicLossScale, GradientsConfig, HealthConfig,
     LossScaleConfig, LossScaleMode, Op, OverflowConfig, ParamPattern, Preset, ReplayConfig,
-    ReportConfig, formats::Simulate, overflow::Locate,
+    ReportConfig, Saved, formats::Simulate, overflow::Locate,
 };
 
 /// Loads with variables only: no folder of the repository's ancestors may have a say.
@@ -27,6 +27,7 @@ fn each_key_has_a_variable() {
         ("BURN_AMP_PRESET", "o1"),
         ("BURN_AMP_COMPUTE", "f16"),
         ("BURN_AMP_SIMULATE", "mxfp8"),
+        ("BURN_AMP_SAVED", "8bit"),
         ("BURN_AMP_OPS", "float_exp=keep, softmax = low"),
         ("BURN_AMP_PARAMETERS", "head.*=full, *.norm.* = keep"),
         ("BURN_AMP_LOSS_SCALE_MODE", "dynamic"),
@@ -57,6 +58,7 @@ fn each_key_has_a_variable() {
         preset: Preset::O1,
         compute: Compute::F16,
         simulate: Simulate::Mxfp8,
+        saved: Saved::EightBits,
         ops: [(Op::float_exp, Class::Keep), (Op::softmax, Class::Low)].into(),
         parameters: [("head.*", Class::Full), ("*.norm.*", Class::Keep)]
             .map(|(pattern, class)| (ParamPattern::new(pattern).unwrap(), class))
@@ -106,7 +108,7 @@ fn unknown_variables() {
                    BURN_AMP_LOSS_SCALE_MIN, BURN_AMP_LOSS_SCALE_MODE, BURN_AMP_LOSS_SCALE_PATIENCE, \
                    BURN_AMP_LOSS_SCALE_SEARCH, BURN_AMP_LOSS_SCALE_SYNC, BURN_AMP_OPS, \
                    BURN_AMP_OVERFLOW_LOCATE, BURN_AMP_PARAMETERS, BURN_AMP_PRESET, \
-                   BURN_AMP_REPLAY_OUTPUT, BURN_AMP_REPLAY_STEP, BURN_AMP_REPLAY_WITH_VALUES, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS, BURN_AMP_SIMULATE";
+                   BURN_AMP_REPLAY_OUTPUT, BURN_AMP_REPLAY_STEP, BURN_AMP_REPLAY_WITH_VALUES, BURN_AMP_REPORT_OUTPUT, BURN_AMP_REPORT_SAMPLES, BURN_AMP_REPORT_STEPS, BURN_AMP_SAVED, BURN_AMP_SIMULATE";
     refused(
         "BURN_AMP_PREST",
         "o1",

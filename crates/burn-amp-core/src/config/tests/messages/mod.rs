@@ -28,7 +28,7 @@ fn with(loss_scale: impl Into<LossScaleConfig>) -> Config {
 }
 
 /// The keys at the top of a file.
-const KEYS: &str = "preset, compute, simulate, ops, parameters, loss_scale, gradients, overflow, replay, health, report";
+const KEYS: &str = "preset, compute, simulate, saved, ops, parameters, loss_scale, gradients, overflow, replay, health, report";
 
 /// The keys of `[loss_scale]`.
 const LOSS_SCALE: &str = "mode, init, search, growth_factor, backoff_factor, growth_interval, hysteresis, min, max, patience, sync, max_skips";
