@@ -416,14 +416,14 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Internal    adaptive_avg_pool1d              (F, usize) -> F;
     Internal    adaptive_avg_pool1d_backward     (F, F) -> F;
     Keep        max_pool1d                       (F, usize, usize, usize, usize, bool) -> F
-                by rule "a report sees the indices that a graph keeps";
+                by rule "a graph keeps the indices, and not the operand";
     #[cfg(not(burn_0_22))]
     Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool) -> MaxPool1dWithIndices;
     #[cfg(burn_0_22)]
     Keep        max_pool1d_with_indices          (F, usize, usize, usize, usize, bool, IntDType) -> MaxPool1dWithIndices;
     Widest      max_pool1d_with_indices_backward (F, usize, usize, usize, usize, bool, F, I) -> MaxPool1dBackward;
     Keep        max_pool2d                       (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool) -> F
-                by rule "a report sees the indices that a graph keeps";
+                by rule "a graph keeps the indices, and not the operand";
     #[cfg(not(burn_0_22))]
     Keep        max_pool2d_with_indices          (F, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool)
                                                  -> MaxPool2dWithIndices;

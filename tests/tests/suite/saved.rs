@@ -121,7 +121,7 @@ fn the_gradient_of_each_op_stays_within_its_budget() {
                 let noise = Distribution::Normal(0.0, 1.0);
                 Tensor::<B<P>, 2>::random([64, 128], noise, &here())
             };
-            let (x, weight) = (draw().require_grad(), draw().slice([0..1]) / 8.0);
+            let (x, weight) = (draw().require_grad(), draw().slice(0..1) / 8.0);
             let eye = Tensor::<B<P>, 2>::eye(128, &here());
             let output = op(x.clone().matmul(eye));
             let grads = (output * weight).sum().backward();
