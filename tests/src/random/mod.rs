@@ -48,6 +48,7 @@ mod propose;
 pub mod reduction;
 pub mod rng;
 pub mod run;
+#[cfg(not(burn_0_22))]
 pub mod saved;
 pub mod setting;
 pub mod shape;
