@@ -102,9 +102,15 @@ impl Kernel for Pack {
         let shape = x.shape();
         let (elements, count) = (shape.num_elements(), blocks(&shape));
         let x = B::float_reshape(cast::<B>(x, DType::F32), [elements].into());
-        let rest = Shape::new([count * BLOCK - elements]);
-        let zeros = B::float_zeros(rest, &device_of::<B>(&x), FloatDType::F32);
-        let padded = B::float_cat(vec![x, zeros], 0);
+        // CUDA refuses to fill a tensor without elements.
+        let padded = match count * BLOCK - elements {
+            0 => x,
+            rest => {
+                let device = device_of::<B>(&x);
+                let zeros = B::float_zeros([rest].into(), &device, FloatDType::F32);
+                B::float_cat(vec![x, zeros], 0)
+            }
+        };
         let blocks = B::float_reshape(padded, [count, BLOCK].into());
         let bools = bool_dtype::<B>(&blocks);
         let is_nan = B::float_is_nan(blocks.clone(), bools);
