@@ -113,7 +113,10 @@ pub fn run(options: &Options) -> Result<()> {
             }
         }
         let losses = all(options, &trainings, &compare, folder.path())?;
-        let borne = borne(&replay, &step_of(folder.path()))?;
+        let borne = match options.saved {
+            true => Vec::new(),
+            false => borne(&replay, &step_of(folder.path()))?,
+        };
         let each = trainings.len() / options.seeds as usize;
         let of = |at: usize| losses.iter().skip(at).step_by(each).copied();
         for (at, training) in trainings.iter().enumerate().take(each) {

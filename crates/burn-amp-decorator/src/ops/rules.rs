@@ -285,7 +285,7 @@ pub(crate) use rule;
 
 /// Computes the `values`, or the same `with_indices` if a graph keeps these and somebody watches.
 ///
-/// A report tells what a graph keeps, and the indices of a max-pooling take more bytes than its result. Burn's `Autodiff`
+/// A report tells what a graph keeps, and the indices of a sort take more bytes than its result. Burn's `Autodiff`
 /// makes them inside the op. A watched call asks for them, which makes the same node of the graph.
 pub(crate) fn indexed<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,

@@ -56,23 +56,24 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let multiplies = |(role, _): &(Role, _)| matches!(role, Role::Scale | Role::Rescale);
     let reads_x = values.end != End::Identity || parents.iter().any(multiplies);
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
+    let mask_lies_like_x = reads_x && !is_rounded;
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
         values: values.clone(),
         roles: std::array::from_fn(|at| parents.get(at).map(|(role, _)| *role)),
         mask: None,
-        mask_lies_like_x: reads_x && !is_rounded,
+        mask_lies_like_x,
         of_plus: plus.map_or(DType::F32, |(_, plus)| plus.dtype()),
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
-            let order = kept.mask_lies_like_x.then_some(&x.primitive);
+            let order = mask_lies_like_x.then_some(&x.primitive);
             sign_mask::kept(sign_mask::not_positive::<B>(
                 end.room::<B>(output.clone()),
                 order,
             ))
         }),
-        ..kept.clone()
+        ..kept
     };
     // The first parent is `x`, if that is tracked.
     let is_read = |at| at == 0 && reads_x && x.is_tracked();

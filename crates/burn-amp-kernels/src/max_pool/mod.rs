@@ -3,16 +3,9 @@
 //! Burn's `Autodiff` keeps the operand too, though the backward pass needs no more than its shape. This takes the bytes of the
 //! operand, which is larger than the result by the area of the window. Where a backend has I64 indices, they are kept in I32.
 
-use burn_backend::{
-    IntDType,
-    ops::{MaxPool1dWithIndices, MaxPool2dWithIndices},
-};
+use burn_backend::{IntDType, ops::FloatTensorOps};
 
-use crate::{
-    made,
-    names::{max_pool1d_with_indices, max_pool2d_with_indices},
-    prelude::*,
-};
+use crate::{made, names::max_pool2d_with_indices, prelude::*};
 
 /// A window that moves over the last one or two dimensions, with the options of Burn's ops.
 #[derive(Clone, Copy, Debug)]
@@ -31,169 +24,137 @@ pub struct Window<const D: usize> {
 
 /// Computes Burn's `max_pool1d` of a tensor `[batch, channels, length]`.
 pub fn max_pool1d<B: AmpBackend>(x: FloatTensor<B>, window: Window<1>) -> FloatTensor<B> {
-    B::run(MaxPool(window), [x].into()).one()
+    B::run(MaxPool1d(window), [x].into()).one()
 }
 
 /// Computes Burn's `max_pool2d` of a tensor `[batch, channels, height, width]`.
 pub fn max_pool2d<B: AmpBackend>(x: FloatTensor<B>, window: Window<2>) -> FloatTensor<B> {
-    B::run(MaxPool(window), [x].into()).one()
+    B::run(MaxPool2d(window), [x].into()).one()
 }
 
 #[derive(Clone, Copy, Debug)]
-struct MaxPool<const D: usize>(Window<D>);
+struct MaxPool1d(Window<1>);
 
-/// What Burn calls differently in one and two dimensions.
-trait Pool: Kernel + Copy {
-    fn values<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B>;
+impl Kernel for MaxPool1d {
+    const NAME: &'static str = "burn_amp::max_pool1d";
+    const IS_COMPOSED: bool = true;
 
-    fn with_indices<B: AmpBackend>(self, x: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B>);
-
-    /// The gradient of `x`, of which only the shape and the dtype are read.
-    fn gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        grad: FloatTensor<B>,
-        indices: IntTensor<B>,
-    ) -> FloatTensor<B>;
-
-    /// The node keeps the indices.
-    fn node<B: AmpBackend, C: CheckpointStrategy>(self, x: Tracked<B, C>) -> Tracked<B, C> {
-        if !x.is_tracked() {
-            let output = self.values::<B>(x.primitive.clone());
-            return untracked::<B, C>(&x, output);
-        }
-        let (output, indices) = self.with_indices::<B>(x.primitive.clone());
-        let node = Recording::<B, C, _, 1>::new([&x], |_| false);
-        node.finish(output, |_| {
-            let dtype = IntDType::from(indices.dtype());
-            let kept = match dtype {
-                IntDType::I64 => B::int_cast(indices, IntDType::I32),
-                _ => indices,
-            };
-            made::int::<B>(&kept);
-            MaxPoolSaved {
-                pool: self,
-                indices: kept,
-                dtype,
-                x: (x.primitive.shape(), x.primitive.dtype()),
-            }
-        })
-    }
-}
-
-impl Pool for MaxPool<1> {
-    fn values<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B> {
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let Window {
-            kernel_size: [k],
-            stride: [s],
-            padding: [p],
-            dilation: [d],
+            kernel_size: [kernel_size],
+            stride: [stride],
+            padding: [padding],
+            dilation: [dilation],
             ceil_mode,
         } = self.0;
-        B::max_pool1d(x, k, s, p, d, ceil_mode)
-    }
-
-    fn with_indices<B: AmpBackend>(self, x: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B>) {
-        let Window {
-            kernel_size: [k],
-            stride: [s],
-            padding: [p],
-            dilation: [d],
-            ceil_mode,
-        } = self.0;
-        let MaxPool1dWithIndices { output, indices } =
-            max_pool1d_with_indices::<B>(x, k, s, p, d, ceil_mode);
-        (output, indices)
-    }
-
-    fn gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        grad: FloatTensor<B>,
-        indices: IntTensor<B>,
-    ) -> FloatTensor<B> {
-        let Window {
-            kernel_size: [k],
-            stride: [s],
-            padding: [p],
-            dilation: [d],
-            ceil_mode,
-        } = self.0;
-        B::max_pool1d_with_indices_backward(x, k, s, p, d, ceil_mode, grad, indices).x_grad
-    }
-}
-
-impl Pool for MaxPool<2> {
-    fn values<B: AmpBackend>(self, x: FloatTensor<B>) -> FloatTensor<B> {
-        let Window {
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-        } = self.0;
-        B::max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode)
-    }
-
-    fn with_indices<B: AmpBackend>(self, x: FloatTensor<B>) -> (FloatTensor<B>, IntTensor<B>) {
-        let Window {
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-        } = self.0;
-        let MaxPool2dWithIndices { output, indices } =
-            max_pool2d_with_indices::<B>(x, kernel_size, stride, padding, dilation, ceil_mode);
-        (output, indices)
-    }
-
-    fn gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        grad: FloatTensor<B>,
-        indices: IntTensor<B>,
-    ) -> FloatTensor<B> {
-        let Window {
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            ceil_mode,
-        } = self.0;
-        B::max_pool2d_with_indices_backward(
+        let x = operands.one();
+        [B::max_pool1d(
             x,
             kernel_size,
             stride,
             padding,
             dilation,
             ceil_mode,
-            grad,
-            indices,
-        )
-        .x_grad
+        )]
+        .into()
+    }
+
+    /// As that of images of height 1.
+    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
+        let Window {
+            kernel_size: [kernel_size],
+            stride: [stride],
+            padding: [padding],
+            dilation: [dilation],
+            ceil_mode,
+        } = self.0;
+        let window = Window {
+            kernel_size: [1, kernel_size],
+            stride: [1, stride],
+            padding: [0, padding],
+            dilation: [1, dilation],
+            ceil_mode,
+        };
+        let x = operands.one();
+        let [batch, channels, length] = x.shape().dims();
+        let images = Shape::new([batch, channels, 1, length]);
+        let images = Autodiff::<B, C>::float_reshape(x, images);
+        let output = max_pool2d::<Autodiff<B, C>>(images, window);
+        let [_, _, _, length] = output.shape().dims();
+        let lines = Shape::new([batch, channels, length]);
+        [Autodiff::<B, C>::float_reshape(output, lines)].into()
     }
 }
 
-impl<const D: usize> Kernel for MaxPool<D>
-where
-    MaxPool<D>: Pool,
-{
-    const NAME: &'static str = "burn_amp::max_pool";
+#[derive(Clone, Copy, Debug)]
+struct MaxPool2d(Window<2>);
+
+impl Kernel for MaxPool2d {
+    const NAME: &'static str = "burn_amp::max_pool2d";
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        [self.values::<B>(operands.one())].into()
+        let Window {
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        } = self.0;
+        let x = operands.one();
+        [B::max_pool2d(
+            x,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        )]
+        .into()
     }
 
+    /// The node keeps the indices.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        [self.node::<B, C>(operands.one())].into()
+        let x = operands.one();
+        if !x.is_tracked() {
+            let output = max_pool2d::<B>(x.primitive.clone(), self.0);
+            return [untracked::<B, C>(&x, output)].into();
+        }
+        let Window {
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        } = self.0;
+        let pooled = max_pool2d_with_indices::<B>(
+            x.primitive.clone(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        );
+        let dtype = IntDType::from(pooled.indices.dtype());
+        let indices = match dtype {
+            IntDType::I64 => B::int_cast(pooled.indices, IntDType::I32),
+            _ => pooled.indices,
+        };
+        made::int::<B>(&indices);
+        let saved = MaxPoolSaved {
+            window: self.0,
+            indices,
+            dtype,
+            x: (x.primitive.shape(), x.primitive.dtype()),
+        };
+        let node = Recording::<B, C, _, 1>::new([&x], |_| false);
+        [node.finish(pooled.output, |_| saved)].into()
     }
 }
 
 #[derive(Clone, Debug)]
-struct MaxPoolSaved<B: Backend, P> {
-    pool: P,
+struct MaxPoolSaved<B: Backend> {
+    window: Window<2>,
     indices: IntTensor<B>,
     /// The dtype of the backend's indices.
     dtype: IntDType,
@@ -201,19 +162,33 @@ struct MaxPoolSaved<B: Backend, P> {
     x: Meta,
 }
 
-impl<B: AmpBackend, P: Pool> Node<B> for MaxPoolSaved<B, P> {
+impl<B: AmpBackend> Node<B> for MaxPoolSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = pass.gradient();
-        if pass.parent(0).is_none() {
-            return;
-        }
+        let Window {
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        } = self.window;
         let (shape, dtype) = self.x;
-        let x = B::float_empty(shape, &device_of::<B>(&grad), dtype.into());
         let indices = match self.dtype {
             IntDType::I64 => B::int_cast(self.indices, self.dtype),
             _ => self.indices,
         };
-        let gradient = self.pool.gradient::<B>(x, cast::<B>(grad, dtype), indices);
-        pass.register(0, seen::<B>(gradient));
+        // Only the shape and the dtype of the operand are read.
+        let x = B::float_empty(shape, &device_of::<B>(&grad), dtype.into());
+        let gradient = B::max_pool2d_with_indices_backward(
+            x,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            cast::<B>(grad, dtype),
+            indices,
+        );
+        pass.register(0, seen::<B>(gradient.x_grad));
     }
 }
