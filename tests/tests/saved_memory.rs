@@ -1,16 +1,19 @@
 //! Measures the bytes that a graph keeps for the backward pass, on the heap of the CPU backend. The test has a binary
 //! of its own, because the allocator counts the bytes of the whole process.
 //!
-//! Law: a BERT block, a residual block, recurrent layers and an attention keep at most 0.55 of what they keep in F32; low
-//! copies of parameters end with the backward pass.
+//! Law: a BERT block, a residual block, recurrent layers and an attention keep at most 0.55 of what they keep in F32; a function
+//! behind a norm keeps nothing; low copies of parameters end with the backward pass.
 #![cfg(not(feature = "cubecl"))]
 
 use burn::{
     nn::{
-        BiLstmConfig, GruConfig, Lstm, LstmConfig, PaddingConfig2d, RnnConfig,
+        BiLstmConfig, GroupNormConfig, GruConfig, Lstm, LstmConfig, PaddingConfig2d, RnnConfig,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::module::attention,
+    tensor::{
+        activation::{sigmoid, silu},
+        module::attention,
+    },
 };
 use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;
@@ -166,6 +169,33 @@ fn nets_of_every_kind_keep_about_half_of_what_they_keep_in_f32() {
         println!("{name}: f32 {plain} bytes, o1 {low} bytes");
         assert!(100 * low <= 55 * plain, "{name}: {low} of {plain} bytes");
     }
+}
+
+/// What is kept of a product, a group norm of it, and a function of that.
+fn norm_and<B: AutodiffBackend>(function: fn(Tensor<B, 4>) -> Tensor<B, 4>) -> usize {
+    let product: Linear<B> = LinearConfig::new(16, 16).init(&here());
+    let norm = GroupNormConfig::new(4, 16).init::<B>(&here());
+    kept::<B, 4, 4>([8, 16, 16, 16], |x| {
+        function(norm.forward(product.forward(x)))
+    })
+}
+
+#[test]
+fn a_function_behind_a_norm_keeps_nothing_more() {
+    let norm = norm_and::<Low>(|x| x);
+    let functions: [(&str, fn(Tensor<Low, 4>) -> Tensor<Low, 4>); 4] = [
+        ("relu", relu),
+        ("clamp", |x| x.clamp(0.0, 6.0)),
+        ("sigmoid", sigmoid),
+        ("silu", silu),
+    ];
+    for (name, function) in functions {
+        let both = norm_and::<Low>(function);
+        // The result has 65536 bytes in BF16.
+        assert!(both < norm + 32768, "{name}: {both} bytes, the norm {norm}");
+    }
+    let plain = norm_and::<PlainAutodiff>(silu);
+    assert!(3 * norm < plain, "{norm} of {plain} bytes");
 }
 
 #[derive(Module, Debug)]

@@ -147,6 +147,10 @@ impl<B: AmpBackend, I: Instrument<B>> AmpBackend for Instrumented<B, I> {
         B::float_memory(tensor)
     }
 
+    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
+        B::is_same(one, other)
+    }
+
     fn int_memory(tensor: &IntTensor<Self>) -> Option<Memory> {
         B::int_memory(tensor)
     }

@@ -39,8 +39,4 @@ impl<B: AmpBackend, C: CheckpointStrategy> AmpBackend for Autodiff<B, C> {
     fn bool_memory(tensor: &BoolTensor<Self>) -> Option<Memory> {
         B::bool_memory(tensor)
     }
-
-    fn is_same(one: &FloatTensor<Self>, other: &FloatTensor<Self>) -> bool {
-        B::is_same(&one.primitive, &other.primitive)
-    }
 }
