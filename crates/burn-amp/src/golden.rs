@@ -2,7 +2,7 @@
 //!
 //! A [snapshot](crate::diagnose::snapshot) of the precision tells that a dtype changed, not that a number did. A golden run
 //! does: after an upgrade of Burn or of burn-amp, or a change to the model, each step computes the same bits, or the first one
-//! that does not is named.
+//! that does not is named, and [with the calls](Golden::with_calls) of the first step, the op.
 //!
 //! ```
 //! # use burn::{backend::Flex, nn::LinearConfig, optim::{GradientsParams, Optimizer, SgdConfig}, tensor::{ElementConversion, Tensor}};
@@ -18,7 +18,7 @@
 //!
 //! let norm = GradientNorm::default();
 //! let mut optimizer = AmpOptimizer::new(SgdConfig::new()).init().with_gradient_norm(&norm);
-//! let mut golden = Golden::of::<B>(&device);
+//! let mut golden = Golden::of::<B>(&device).with_calls::<B>(&device);
 //! for _ in 0..20 {
 //! #   let batch = Tensor::<B, 2>::ones([3, 4], &device);
 //!     let loss = model.forward(batch).square().mean();
@@ -34,9 +34,18 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-use std::{collections::BTreeMap, env, fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
-use burn_amp_decorator::{Amped, effective_config};
+use burn_amp_decorator::{
+    Amped, effective_config,
+    replay::{ReadError, Step, changes, write_next_step},
+};
 
 /// The steps of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +53,8 @@ pub struct Golden {
     /// The backend and the compute dtype: other ones may compute other bits.
     name: String,
     steps: Vec<[u32; 2]>,
+    /// The file to which the first step is written.
+    calls: Option<PathBuf>,
 }
 
 /// The reason why a run is not the golden one.
@@ -56,6 +67,14 @@ pub enum GoldenError {
         file: String,
         /// What the system says.
         error: io::Error,
+    },
+    /// The calls of the first step cannot be read.
+    #[error("the calls of the first step, {file}: {error}")]
+    Calls {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        error: ReadError,
     },
     /// A line of the file is none of a golden run.
     #[error(
@@ -89,9 +108,7 @@ pub enum GoldenError {
     },
     /// A step computes other bits.
     #[error(
-        "{name}: the {what} of step {step} is {found:e}, and {expected:e} in the file, {ulps} units in the last place away. \
-         Write this step here and where the file is from, with BURN_AMP_REPLAY_STEP={step} and BURN_AMP_REPLAY_OUTPUT; then \
-         `burn-amp replay before.safetensors --against after.safetensors` names the op"
+        "{name}: the {what} of step {step} is {found:e}, and {expected:e} in the file, {ulps} units in the last place away. {cause}"
     )]
     Differs {
         /// The backend and the dtype.
@@ -106,6 +123,8 @@ pub enum GoldenError {
         expected: f32,
         /// The units in the last place between them.
         ulps: u32,
+        /// The first call that is another one, or how to find it.
+        cause: String,
     },
 }
 
@@ -124,6 +143,25 @@ impl Golden {
         Self {
             name: format!("{} {compute}", B::name(device)),
             steps: Vec::new(),
+            calls: None,
+        }
+    }
+
+    /// Records the calls of the next step on the device, so that the first one that computes other bits is named.
+    ///
+    /// `BLESS` writes them beside the file, `golden.txt` with `golden.amp-autodiff-flex-bf16.safetensors`: the shapes and hashes of tensors,
+    /// but no values. A run that differs leaves its step in the folder of temporary files, with
+    /// values unless `replay.with_values` is false, for `burn-amp replay`.
+    pub fn with_calls<B: Amped>(self, device: &B::Device) -> Self {
+        /// Tells the runs of a process apart.
+        static RUN: AtomicU32 = AtomicU32::new(0);
+        let run = RUN.fetch_add(1, Ordering::Relaxed);
+        let file = format!("burn-amp-golden-{}-{run}.safetensors", process::id());
+        let file = env::temp_dir().join(file);
+        write_next_step::<B>(device, &file);
+        Self {
+            calls: Some(file),
+            ..self
         }
     }
 
@@ -163,6 +201,7 @@ impl Golden {
                         found: f32::from_bits(found),
                         expected: f32::from_bits(expected),
                         ulps: ordered(found).abs_diff(ordered(expected)),
+                        cause: self.cause(file, at + 1)?,
                     });
                 }
             }
@@ -174,7 +213,45 @@ impl Golden {
                 expected: expected.len(),
             });
         }
+        if let Some(calls) = &self.calls {
+            // What cannot be removed is left to the system.
+            let _ = fs::remove_file(calls);
+        }
         Ok(())
+    }
+
+    /// Says why a step is another one than that of a file.
+    fn cause(&self, file: &Path, step: usize) -> Result<String, GoldenError> {
+        let (Some(calls), before) = (&self.calls, self.calls_beside(file)) else {
+            return Ok(by_hand(step));
+        };
+        if !before.exists() {
+            return Ok(format!(
+                "There is no {} with the calls of the first step; BLESS=1 writes it, where the run is the golden one. {}",
+                before.display(),
+                by_hand(step)
+            ));
+        }
+        let found = changes(&read_calls(&before)?, &read_calls(calls)?);
+        Ok(match found.first() {
+            Some(change) => format!(
+                "In the first step, {change}. `burn-amp replay {} --against {}` tells all",
+                before.display(),
+                calls.display()
+            ),
+            None => format!(
+                "No call of the first step is another one, so the difference comes from an optimizer, from data, or from values that only \
+                 later steps have. {}",
+                by_hand(step)
+            ),
+        })
+    }
+
+    /// The file with the calls of the first step, beside that of the run.
+    fn calls_beside(&self, file: &Path) -> PathBuf {
+        let words = self.name.split(|c: char| !c.is_alphanumeric());
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        file.with_extension(format!("{}.safetensors", words.join("-")))
     }
 
     /// Writes the run to a file, in place of the one with the same name.
@@ -194,11 +271,36 @@ impl Golden {
                 text += &format!("{} {loss:08x} {norm:08x}\n", at + 1);
             }
         }
-        fs::write(file, text).map_err(|error| GoldenError::Io {
+        let io = |file: &Path, error| GoldenError::Io {
             file: file.display().to_string(),
             error,
-        })
+        };
+        fs::write(file, text).map_err(|error| io(file, error))?;
+        if let Some(calls) = &self.calls {
+            let mut step = read_calls(calls)?;
+            step.data.clear();
+            let beside = self.calls_beside(file);
+            step.write(&beside).map_err(|error| io(&beside, error))?;
+            let _ = fs::remove_file(calls);
+        }
+        Ok(())
     }
+}
+
+/// How the op is found in two more runs.
+fn by_hand(step: usize) -> String {
+    format!(
+        "Write this step here and where the file is from, with BURN_AMP_REPLAY_STEP={step} and BURN_AMP_REPLAY_OUTPUT; then \
+         `burn-amp replay before.safetensors --against after.safetensors` names the op"
+    )
+}
+
+/// Reads the calls of a step.
+fn read_calls(file: &Path) -> Result<Step, GoldenError> {
+    Step::read(file).map_err(|error| GoldenError::Calls {
+        file: file.display().to_string(),
+        error,
+    })
 }
 
 /// Reads the runs of a file.
@@ -248,12 +350,18 @@ fn ordered(bits: u32) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use burn::{
+        backend::Flex,
+        tensor::{ElementConversion, Tensor},
+    };
+
     use super::*;
 
     fn run(values: &[f32]) -> Golden {
         let mut golden = Golden {
             name: "flex bf16".into(),
             steps: Vec::new(),
+            calls: None,
         };
         values.iter().for_each(|x| golden.step(*x, 2.0 * x));
         golden
@@ -316,6 +424,71 @@ mod tests {
                 "{text}: {error}"
             );
         }
+    }
+
+    type B = crate::Autodiff<crate::Amp<Flex>>;
+
+    /// A run of one step, whose calls are recorded: the sum of the scaled squares of `w`.
+    fn recorded(w: [f32; 2], scale: f32) -> Golden {
+        let device = Default::default();
+        let mut golden = Golden::of::<B>(&device).with_calls::<B>(&device);
+        let w = Tensor::<B, 1>::from_floats(w, &device).require_grad();
+        let loss = (w.clone() * w * scale).sum();
+        golden.step(loss.clone().into_scalar().elem(), 0.0);
+        loss.backward();
+        golden
+    }
+
+    #[test]
+    fn the_call_that_is_another_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("golden.txt");
+        let first = recorded([1.5, 2.0], 2.0);
+        first.write(&file).unwrap();
+        let beside = folder
+            .path()
+            .join("golden.amp-autodiff-flex-f32.safetensors");
+        let step = Step::read(&beside).unwrap();
+        assert_eq!((step.calls.len(), step.data.len()), (3, 0));
+
+        let again = recorded([1.5, 2.0], 2.0);
+        again.check(&file).unwrap();
+        assert!(!again.calls.unwrap().exists());
+
+        let told = |golden: Golden| {
+            let error = golden.check(&file).unwrap_err();
+            let GoldenError::Differs { cause, .. } = error else {
+                panic!("{error}");
+            };
+            let calls = golden.calls.unwrap();
+            if calls.exists() {
+                assert!(cause.contains(&calls.display().to_string()) || cause.contains("BURN_AMP"));
+                fs::remove_file(calls).unwrap();
+            }
+            cause
+        };
+        let other_data = told(recorded([1.5, 2.5], 2.0));
+        assert!(
+            other_data.starts_with("In the first step, argument 0 of call 0, `float_mul`"),
+            "{other_data}"
+        );
+        let other_call = told(recorded([1.5, 2.0], 3.0));
+        assert!(
+            other_call.starts_with("In the first step, another call: call 1, `float_mul_scalar`"),
+            "{other_call}"
+        );
+
+        let mut later = recorded([1.5, 2.0], 2.0);
+        later.steps[0][0] += 1;
+        let later = told(later);
+        assert!(
+            later.starts_with("No call of the first step is another one")
+                && later.contains("BURN_AMP_REPLAY_STEP=1"),
+            "{later}"
+        );
+        fs::remove_file(&beside).unwrap();
+        let missing = told(recorded([1.0, 2.0], 2.0));
+        assert!(missing.starts_with("There is no "), "{missing}");
     }
 
     #[test]
