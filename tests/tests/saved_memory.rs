@@ -10,10 +10,7 @@ use burn::{
         BiLstmConfig, GroupNormConfig, GruConfig, Lstm, LstmConfig, PaddingConfig2d, RnnConfig,
         transformer::{TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput},
     },
-    tensor::{
-        activation::{sigmoid, silu},
-        module::attention,
-    },
+    tensor::{activation::silu, module::attention},
 };
 use burn_amp_tests::{apart::AmpAutodiff, prelude::*};
 use peak_alloc::PeakAlloc;

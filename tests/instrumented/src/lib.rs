@@ -37,6 +37,11 @@ pub trait Instrument<B: AmpBackend>:
     /// Is shown the results, and may replace them.
     fn after<'a>(seen: Self::Seen, results: impl Iterator<Item = Value<'a, B>>);
 
+    /// What the backend can do in a dtype.
+    fn dtype_usage(device: &B::Device, dtype: DType) -> DTypeUsageSet {
+        B::dtype_usage(device, dtype)
+    }
+
     /// Runs a kernel: unless an instrument says otherwise, by its reference, of whose ops each is shown.
     fn run<K: Kernel>(
         kernel: K,
@@ -117,7 +122,7 @@ impl<B: AmpBackend, I: Instrument<B>> Backend for Instrumented<B, I> {
     }
 
     fn dtype_usage(device: &Self::Device, dtype: DType) -> DTypeUsageSet {
-        B::dtype_usage(device, dtype)
+        I::dtype_usage(device, dtype)
     }
 
     fn device_count(type_id: u16) -> usize {

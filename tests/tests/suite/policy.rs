@@ -5,10 +5,12 @@ use std::path::Path;
 
 use burn_amp::{
     Amp,
-    config::{ConfigError, InForceBy, SetupError},
+    config::{ConfigError, InForceBy, Saved, SetupError},
     configure, effective_config,
 };
 use burn_amp_tests::prelude::*;
+use burn_backend::{BackendTypes, DTypeUsageSet};
+use instrumented::{Instrument, Instrumented, Value};
 
 fn ones<P: ConfigSource>() -> Tensor<Amp<Plain, P>, 2> {
     let _policy = enter::<P>();
@@ -153,5 +155,39 @@ fn a_dtype_that_the_device_lacks_is_refused_by_name() {
     says(
         &message,
         "cannot store and compute in bf16; it can in: f32, f16",
+    );
+}
+
+policy!(SavedInEightBits, in_f16(|it| it.saved = Saved::EightBits));
+
+/// A device that knows no integers of eight bits, as those of WebGPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct WithoutI8;
+
+impl Instrument<Plain> for WithoutI8 {
+    type Seen = ();
+
+    fn before<'a>(_op: Op, _operands: impl Iterator<Item = Value<'a, Plain>>) {}
+
+    fn after<'a>(_seen: (), _results: impl Iterator<Item = Value<'a, Plain>>) {}
+
+    fn dtype_usage(device: &<Plain as BackendTypes>::Device, dtype: DType) -> DTypeUsageSet {
+        match dtype {
+            DType::I8 => DTypeUsageSet::new(),
+            _ => Plain::dtype_usage(device, dtype),
+        }
+    }
+}
+
+#[test]
+fn eight_bits_are_refused_where_the_device_cannot_store_them() {
+    type Lacking = Instrumented<Plain, WithoutI8>;
+    let config = effective_config::<Amp<Plain, SavedInEightBits>>(&here()).unwrap();
+    assert_eq!(config.saved, Saved::EightBits);
+    let error = effective_config::<Amp<Lacking, SavedInEightBits>>(&here()).unwrap_err();
+    assert!(matches!(error, SetupError::UnsupportedSaved { .. }));
+    says(
+        &error.to_string(),
+        r#"cannot store i8, as "8bit" does; "whole" needs nothing of the kind"#,
     );
 }

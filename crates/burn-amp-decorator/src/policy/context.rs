@@ -5,7 +5,7 @@ use burn_amp_core::{
     overflow::Locate,
 };
 use burn_amp_kernels::AmpBackend;
-use burn_backend::Backend;
+use burn_backend::{Backend, DType, DTypeUsage};
 
 use super::{
     compute::compute_dtype, health::HealthWatch, locator::Locator, recorder::StepRecorder,
@@ -58,7 +58,7 @@ impl<B: AmpBackend> Context<B> {
             recorder: StepRecorder::new(config.replay.clone()),
             health: HealthWatch::new(config.health.every),
             recipe: config.simulate.recipe(),
-            saves_eight_bits: config.saved == Saved::EightBits && compute.is_low(),
+            saves_eight_bits: compute.is_low() && saves_eight_bits::<B>(&config, device)?,
             config,
         })
     }
@@ -92,6 +92,26 @@ impl<B: AmpBackend> Context<B> {
                 ));
             }
         }
+    }
+}
+
+/// Whether a graph is to keep eight bits of what its nodes read.
+///
+/// # Errors
+///
+/// Returns an error if the device cannot store them.
+fn saves_eight_bits<B: AmpBackend>(
+    config: &Config,
+    device: &B::Device,
+) -> Result<bool, SetupError> {
+    match config.saved {
+        Saved::Whole => Ok(false),
+        Saved::EightBits if B::dtype_usage(device, DType::I8).contains(DTypeUsage::Storage) => {
+            Ok(true)
+        }
+        Saved::EightBits => Err(SetupError::UnsupportedSaved {
+            device: format!("{} on {device:?}", B::name(device)),
+        }),
     }
 }
 

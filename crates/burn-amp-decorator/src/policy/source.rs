@@ -63,7 +63,9 @@ impl SetupError {
     pub(crate) fn section(&self) -> &'static str {
         match self {
             Self::Config(_) => "the-configuration-is-wrong",
-            Self::UnsupportedDtype { .. } => "the-device-lacks-the-dtype",
+            Self::UnsupportedDtype { .. } | Self::UnsupportedSaved { .. } => {
+                "the-device-lacks-the-dtype"
+            }
             Self::InForce { .. } => "configured-too-late",
         }
     }
@@ -109,6 +111,14 @@ pub enum SetupError {
         compute: Precision,
         /// The dtypes that the device supports, as a list to read.
         supported: String,
+    },
+    /// The device cannot store integers of eight bits, as `saved = "8bit"` does.
+    #[error(
+        "saved: {device} cannot store i8, as \"8bit\" does; \"whole\" needs nothing of the kind"
+    )]
+    UnsupportedSaved {
+        /// The device.
+        device: String,
     },
     /// A policy is in force on this device already, and a policy in force never changes.
     #[error("a policy is in force on {device} already: {by}")]
