@@ -188,6 +188,6 @@ fn eight_bits_are_refused_where_the_device_cannot_store_them() {
     assert!(matches!(error, SetupError::UnsupportedSaved { .. }));
     says(
         &error.to_string(),
-        r#"cannot store i8, as "8bit" does; "whole" needs nothing of the kind"#,
+        r#"cannot store i8, which "8bit" needs; "whole" does not"#,
     );
 }

@@ -112,10 +112,8 @@ pub enum SetupError {
         /// The dtypes that the device supports, as a list to read.
         supported: String,
     },
-    /// The device cannot store integers of eight bits, as `saved = "8bit"` does.
-    #[error(
-        "saved: {device} cannot store i8, as \"8bit\" does; \"whole\" needs nothing of the kind"
-    )]
+    /// The device cannot store integers of eight bits, which `saved = "8bit"` needs.
+    #[error("saved: {device} cannot store i8, which \"8bit\" needs; \"whole\" does not")]
     UnsupportedSaved {
         /// The device.
         device: String,

@@ -10,7 +10,7 @@ use crate::net::UnitGpt;
 
 /// The step that a loss belongs to.
 pub struct Step {
-    /// The number of such batches in a step, as with accumulation: the loss is divided by it.
+    /// The number of batches in a step, as with accumulation. The mean over all divides the loss of each by it.
     pub parts: u32,
     /// The number of tokens in the batch.
     pub tokens: usize,
@@ -20,7 +20,7 @@ pub struct Step {
 
 /// A design of the net.
 pub trait Design<B: Backend>: Net<B, Model = GptConfig> {
-    /// One percent of the size of the parameters, about.
+    /// A step changes a parameter by about one percent of its size.
     const LEARNING_RATE: f64;
 
     /// The factor on the mean loss of a batch before the backward pass.
