@@ -127,7 +127,7 @@ impl<B: Backend> UnitGpt<B> {
         let [batch, length] = tokens.dims();
         let tokens = self.token.val().select(0, tokens.flatten(0, 1));
         let tokens = tokens.reshape([batch as i32, length as i32, -1]);
-        let positions = self.position.val().slice([0..length]).unsqueeze();
+        let positions = self.position.val().slice_dim(0, 0..length).unsqueeze();
         let x = (tokens + positions) * HALF;
         let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
         self.head.forward(self.norm.forward(x))
