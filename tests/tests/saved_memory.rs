@@ -180,7 +180,8 @@ fn norm_and<B: AutodiffBackend>(function: fn(Tensor<B, 4>) -> Tensor<B, 4>) -> u
 #[test]
 fn a_function_behind_a_norm_keeps_nothing_more() {
     let norm = norm_and::<Low>(|x| x);
-    let functions: [(&str, fn(Tensor<Low, 4>) -> Tensor<Low, 4>); 4] = [
+    type Function = fn(Tensor<Low, 4>) -> Tensor<Low, 4>;
+    let functions: [(&str, Function); 4] = [
         ("relu", relu),
         ("clamp", |x| x.clamp(0.0, 6.0)),
         ("sigmoid", sigmoid),
