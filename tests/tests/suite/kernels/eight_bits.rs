@@ -1,15 +1,18 @@
 //! Tensors in eight bits, beside the formula in F64.
 
 use burn_amp_kernels::eight_bits::{BLOCK, EightBits};
+use burn_backend::DTypeUsage;
 
 use super::prelude::*;
 
 /// The shapes: whole blocks, a short last block, and one that is all there is.
 const SHAPES: [&[usize]; 6] = [&[64], &[63], &[1], &[3, 65], &[2, 5, 8, 16], &[7, 129]];
 
+/// The dtypes of which eight bits are kept; none on a device that cannot store i8, where `saved = "8bit"` is refused.
 fn low() -> Vec<DType> {
     let mut all = dtypes();
-    all.retain(|dtype| *dtype != DType::F64);
+    let stores_i8 = Plain::dtype_usage(&here(), DType::I8).contains(DTypeUsage::Storage);
+    all.retain(|dtype| stores_i8 && *dtype != DType::F64);
     all
 }
 
