@@ -40,7 +40,7 @@ pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
     /// An F32 tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
     summand: Option<FloatTensor<G::Inner>>,
     what: What,
-    /// The same for a chain and its functions, whatever backend computes them: it tells of what a sigmoid was taken.
+    /// Shared by a chain and the functions of it, so that a sigmoid is known as its own on any backend.
     argument: Arc<()>,
     recorded_view: OnceLock<Recorded<B>>,
 }
