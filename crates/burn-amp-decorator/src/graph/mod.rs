@@ -54,6 +54,7 @@ pub use recorded::Recorded;
 pub use tape::Tape;
 
 pub(crate) use leaves::LeafGradient;
+pub(crate) use recorded::SpreadOf;
 pub(crate) use stepped::Stepped;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it. By default a tensor is in
@@ -162,6 +163,10 @@ pub trait Graph<B: AmpBackend>:
     #[doc(hidden)]
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B>;
 
+    /// The same values as a tensor that is in no graph.
+    #[doc(hidden)]
+    fn constant(values: FloatTensor<B>) -> FloatTensor<Self::Inner>;
+
     /// Returns the number of a tensor's node, which clones share.
     #[doc(hidden)]
     fn node(_tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
@@ -254,5 +259,10 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
     #[inline]
     fn values(tensor: &FloatTensor<B>) -> FloatTensor<B> {
         tensor.clone()
+    }
+
+    #[inline]
+    fn constant(values: FloatTensor<B>) -> FloatTensor<B> {
+        values
     }
 }

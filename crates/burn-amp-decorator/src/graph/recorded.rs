@@ -1,11 +1,12 @@
-//! What is known about a tensor besides its values and its node: its casts, which its readers share with and without a
-//! graph.
+//! What is known about a tensor besides its values and its node: its casts and its variance, which its readers share with and
+//! without a graph.
 
 use std::sync::{Arc, OnceLock};
 
 use burn_amp_core::Precision;
+use burn_amp_kernels::affine::Spread;
 use burn_autodiff::Autodiff;
-use burn_backend::{Backend, tensor::FloatTensor};
+use burn_backend::{Backend, Shape, tensor::FloatTensor};
 
 use super::{Origin, Stepped};
 use crate::precision;
@@ -47,7 +48,7 @@ impl<B: Backend> Clone for Recorded<B> {
     }
 }
 
-/// The casts of a tensor that its uses share.
+/// The casts of a tensor, and its variance, that its uses share.
 #[derive(Debug)]
 pub(super) struct SharedCasts<B: Backend> {
     /// The values in the low dtype that they were cast to first. Each use has a node of its own, so that the gradients
@@ -59,6 +60,19 @@ pub(super) struct SharedCasts<B: Backend> {
     /// The values as they are stored, in the node that adds the gradients of those uses in F32 which read them so, or in low
     /// precision.
     summed: OnceLock<FloatTensor<Autodiff<B>>>,
+    /// The mean and the variance that a norm asked for.
+    spread: OnceLock<(SpreadOf, Spread<FloatTensor<B>>)>,
+}
+
+/// Which sums of a tensor there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpreadOf {
+    /// The shape in which the tensor is read.
+    pub(crate) grid: Shape,
+    /// The shape of the sums.
+    pub(crate) kept: Shape,
+    /// Whether they are means.
+    pub(crate) mean: bool,
 }
 
 impl<B: Backend> Recorded<B> {
@@ -118,6 +132,7 @@ impl<B: Backend> Recorded<B> {
                 low: OnceLock::new(),
                 wide: OnceLock::new(),
                 summed: OnceLock::new(),
+                spread: OnceLock::new(),
             })
         };
         self.shares.then(|| self.casts.get_or_init(new))
@@ -140,6 +155,21 @@ impl<B: Backend> Recorded<B> {
     /// Returns the values in the low dtype that they have been cast to, if they have.
     pub(crate) fn lowered(&self) -> Option<(Precision, FloatTensor<B>)> {
         self.casts.get()?.low.get().cloned()
+    }
+
+    /// Returns the sums of the tensor and of the squares of what its values are off their mean, computed `by` a pass over it unless
+    /// they are known. `None` if the uses share nothing, and if they share other sums.
+    pub(crate) fn spread(
+        &self,
+        of: SpreadOf,
+        by: impl FnOnce(&SpreadOf) -> Spread<FloatTensor<B>>,
+    ) -> Option<Spread<FloatTensor<B>>> {
+        let casts = self.casts()?;
+        let (known, spread) = casts.spread.get_or_init(|| {
+            let spread = by(&of);
+            (of.clone(), spread)
+        });
+        (*known == of).then(|| spread.clone())
     }
 
     /// Whether other ops will read the tensor, if the uses share its casts: it `has_clones`, or something that was made of it

@@ -7,7 +7,7 @@ use burn_amp_kernels::{AmpBackend, affine, saved};
 use burn_autodiff::checkpoint::strategy::{
     BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
 };
-use burn_backend::{Shape, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{AutodiffBackend, Shape, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
     Graph, Leaf, Leaves, Origin, Probe, Recorded, Records, f32_gradient, operand_cast, probe,
@@ -104,6 +104,10 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
 
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {
         tensor.primitive.clone()
+    }
+
+    fn constant(values: FloatTensor<B>) -> FloatTensor<Self::Inner> {
+        Self::Inner::from_inner(values)
     }
 
     fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64> {

@@ -144,6 +144,20 @@ macro_rules! rule {
             None => $crate::ops::rules::rule!(usual $call conv3d($x, $weight, $bias, $options)),
         }
     };
+    (compute $call:ident conv_transpose1d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
+        if $call.lowers {
+            $call.result(burn_amp_kernels::convolution::transposed_1d::<G::Inner>($x, $weight, $bias, $options))
+        } else {
+            $crate::ops::rules::rule!(usual $call conv_transpose1d($x, $weight, $bias, $options))
+        }
+    };
+    (compute $call:ident conv_transpose2d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
+        if $call.lowers {
+            $call.result(burn_amp_kernels::convolution::transposed::<G::Inner>($x, $weight, $bias, $options))
+        } else {
+            $crate::ops::rules::rule!(usual $call conv_transpose2d($x, $weight, $bias, $options))
+        }
+    };
     (simulated $as:ident $call:ident $recipe:ident ($x:ident, $weight:ident, $bias:ident, $options:ident)) => {{
         let product = burn_amp_kernels::simulated::ProductKind::$as($options);
         let operands = [$x, $weight];

@@ -10,6 +10,7 @@
 //! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`moment`] | the sum of `x + before` or of its square, or the mean | what is kept; F32 |
+//! | [`spread`](spread()) | the sum of `x`, and that of the squares of what it is off the mean, of which [`moment`] makes both | the same |
 //!
 //! `x` is F16, BF16 or F32. The factors are F32 and have the rank of [`Affine::grid`], the shape in which `x` is read; in
 //! each dimension they have the grid's size or 1. The kernels read `x` in its order in memory, such as channels last.
@@ -30,6 +31,9 @@ mod layout;
 mod node;
 mod op;
 mod reference;
+mod spread;
+#[cfg(feature = "cubecl")]
+mod spread_kernel;
 mod sum_node;
 mod sums;
 #[cfg(feature = "cubecl")]
@@ -42,10 +46,13 @@ pub use end::{Bounds, End};
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 pub use op::{backward, forward, in_order_of, with_copy};
+pub use spread::{Spread, spread};
 pub use sum_node::{MomentOf, moment};
 #[cfg(feature = "cubecl")]
 pub(crate) use sums::SumsOfValues;
 pub use sums::{Sums, sums};
+#[cfg(feature = "cubecl")]
+pub(crate) use sums_launch::sums_by_channel;
 
 use crate::prelude::*;
 

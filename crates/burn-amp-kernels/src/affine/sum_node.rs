@@ -3,13 +3,13 @@
 use burn_backend::Scalar;
 
 use super::{
-    Rest,
+    Rest, Spread,
     joint::contribute,
     reference::{summed, terms},
     sums::SumsOfValues,
     term::{MomentsTerm, Term},
 };
-use crate::{graph::values, made, prelude::*};
+use crate::{graph::Tracked, made, prelude::*};
 
 /// Which sum of values is computed.
 #[derive(Clone, Debug)]
@@ -26,8 +26,13 @@ pub struct MomentOf<B: Backend> {
     pub mean: bool,
 }
 
-/// Computes the sum, or the mean, of `x + before` or of its square.
-pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTensor<B> {
+/// Computes the sum, or the mean, of `x + before` or of its square. From a known [`Spread`] of `x`, its sums or its means, it does
+/// so without reading `x`.
+pub fn moment<B: AmpBackend>(
+    x: FloatTensor<B>,
+    moment: MomentOf<B>,
+    known: Option<Spread<FloatTensor<B>>>,
+) -> FloatTensor<B> {
     let MomentOf {
         grid,
         before,
@@ -35,15 +40,73 @@ pub fn moment<B: AmpBackend>(x: FloatTensor<B>, moment: MomentOf<B>) -> FloatTen
         squared,
         mean,
     } = moment;
-    let sums = SumsOfValues { grid, kept, mean };
-    B::run(OneMoment { sums, squared }, ([x], before).into()).one()
+    let op = OneMoment {
+        count: terms(&grid, &kept),
+        sums: SumsOfValues { grid, kept, mean },
+        squared,
+        is_known: known.is_some(),
+    };
+    let known = known.map(|Spread { sum, of_squares }| [sum, of_squares]);
+    let operands = [x].into_iter().chain(known.into_iter().flatten());
+    let operands: Vec<_> = operands.chain(before).collect();
+    B::run(op, operands.into()).one()
 }
 
 /// One of the sums of values, which is a node in a graph.
 #[derive(Clone, Debug)]
 struct OneMoment {
     sums: SumsOfValues,
+    /// The number of terms of a sum.
+    count: f64,
     squared: bool,
+    /// Whether the operands are `x`, both tensors of its spread, and perhaps what is added to it.
+    is_known: bool,
+}
+
+impl OneMoment {
+    /// The operands: `x`, its spread, and what is added to it.
+    fn parts<T>(&self, operands: Vec<T>) -> (T, Option<[T; 2]>, Option<T>) {
+        let mut operands = operands.into_iter();
+        let mut next = || operands.next();
+        let x = next().expect("a sum has an operand");
+        let known = self.is_known.then(|| [next(), next()]);
+        let known = known.map(|known| known.map(|tensor| tensor.expect("a spread is two tensors")));
+        (x, known, next())
+    }
+
+    /// The sums of `x + before` and, if it is wanted, of its square.
+    fn computed<B: AmpBackend>(
+        &self,
+        x: FloatTensor<B>,
+        known: Option<[FloatTensor<B>; 2]>,
+        before: Option<FloatTensor<B>>,
+    ) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
+        let Some([sum, of_squares]) = known else {
+            let [sum, squares] = B::run(self.sums.clone(), ([x], before).into()).exactly();
+            return (sum, Some(squares));
+        };
+        // The mean of (x + b)² is that of (x - mean)² and (mean + b)²; sums are the count times means.
+        let count = (!self.sums.mean).then(|| self.count.into());
+        let times = |mean| match count {
+            Some(count) => B::float_mul_scalar(mean, count),
+            None => mean,
+        };
+        let sum = match before {
+            Some(before) => B::float_add(sum, times(before)),
+            None => sum,
+        };
+        let squares = self.squared.then(|| {
+            let square = B::float_mul(sum.clone(), sum.clone());
+            B::float_add(
+                of_squares,
+                match count {
+                    Some(count) => B::float_div_scalar(square, count),
+                    None => square,
+                },
+            )
+        });
+        (sum, squares)
+    }
 }
 
 impl Kernel for OneMoment {
@@ -51,32 +114,33 @@ impl Kernel for OneMoment {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let [sum, squares] = B::run(self.sums.clone(), operands).exactly();
-        [if self.squared { squares } else { sum }].into()
+        let (x, known, before) = self.parts(operands.floats);
+        let (sum, squares) = self.computed::<B>(x, known, before);
+        [squares.filter(|_| self.squared).unwrap_or(sum)].into()
     }
 
     /// For squares the node keeps `x` as it is stored, `before` and the sum or mean of the values; for the values nothing.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let operands = operands.floats;
-        let values = values::<B, C>(&operands);
-        let [sum, squares] = B::run(self.sums.clone(), values.clone().into()).exactly();
+        let (x, known, before) = self.parts(operands.floats);
+        let known = known.map(|known| known.map(|tensor| tensor.primitive));
+        let value = |tensor: &Tracked<B, C>| tensor.primitive.clone();
+        let (sum, squares) = self.computed::<B>(value(&x), known, before.as_ref().map(value));
         made::float::<B>(&sum);
-        let SumsOfValues { grid, kept, mean } = self.sums;
-        let is_tracked = operands[0].is_tracked();
-        let shape = operands[0].shape();
+        let is_tracked = x.is_tracked();
         let saved = SumSaved::<B> {
-            count: terms(&shape, &kept),
-            mean,
-            shape,
-            grid,
+            count: self.count,
+            mean: self.sums.mean,
+            shape: x.shape(),
+            grid: self.sums.grid,
             terms: self.squared.then(|| Terms {
-                x: (!is_tracked).then(|| values[0].clone()),
-                before: values.get(1).cloned(),
+                x: (!is_tracked).then(|| value(&x)),
+                before: before.as_ref().map(value),
                 sum: sum.clone(),
             }),
         };
-        let output = if self.squared { squares } else { sum };
+        let output = squares.filter(|_| self.squared).unwrap_or(sum);
         let reads_x = self.squared && is_tracked;
+        let operands: Vec<_> = [x].into_iter().chain(before).collect();
         [by_length!(operands, 1 2; N => {
             let operands = std::array::from_fn(|at| &operands[at]);
             let node = Recording::<B, C, _, N>::new(operands, |at| at == 0 && reads_x);

@@ -24,27 +24,25 @@ pub(super) enum Summands {
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(super) struct Division {
     /// The number of sums, or of vectors of them.
-    sums: usize,
+    pub sums: usize,
     /// The slices of each sum.
-    slices: usize,
+    pub slices: usize,
     /// The vectors that are added to one sum.
-    length: usize,
-    per_slice: usize,
+    pub length: usize,
+    pub per_slice: usize,
     /// What a sum is divided by.
-    divisor: f32,
+    pub divisor: f32,
     /// The dimensions that are kept, as bits.
     #[cube(comptime)]
-    kept: u32,
+    pub kept: u32,
     #[cube(comptime)]
-    team: Team,
-    #[cube(comptime)]
-    summands: Summands,
+    pub team: Team,
 }
 
 /// Returns the place of the `summand`-th vector of the sum `kept`. `sizes` count vectors in the last dimension, and so does
 /// the result.
 #[cube]
-fn place(kept: usize, summand: usize, sizes: Point, #[comptime] bits: u32) -> Point {
+pub(super) fn place(kept: usize, summand: usize, sizes: Point, #[comptime] bits: u32) -> Point {
     let by_a = comptime!(bits & 1 != 0);
     let by_b = comptime!(bits & 2 != 0);
     let by_c = comptime!(bits & 4 != 0);
@@ -118,6 +116,7 @@ pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
     factors: &Factors<N>,
     sums: &mut Sequence<OwnedBuffer<f32>>,
     division: Division,
+    #[comptime] what: Summands,
     #[define(X, G)] _dtypes: [StorageType; 2],
 ) {
     let team = comptime!(division.team);
@@ -139,7 +138,6 @@ pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
     let mut seconds = Vector::<f32, N>::zeroed();
     for summand in range_stepped(from + lane, to, team.units) {
         let place = place(sum, summand, sizes, comptime!(division.kept));
-        let what = comptime!(division.summands);
         let (a, b) = summands::<X, G, N>(x, grad, factors, place, what);
         firsts += a;
         seconds += b;

@@ -6,9 +6,14 @@
 //! CubeCL's convolutions do, keeps a handful of a device's multiprocessors busy. [`weight_gradient()`] splits the rows instead:
 //! each part is a product of its own, in F32, and the sums of all parts are rounded once.
 //!
-//! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows,
-//! `H W` times the bytes of the input, for so many images at a time that they take at most [`WINDOW_BYTES`]. On other
-//! backends, and for gradients with enough tiles, it is Burn's.
+//! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows. If
+//! the convolution moves from line to line, those of one line are enough, `W` times the bytes of the input: the lines of a
+//! window are `H` products over the same rows, which begin a line later each. Otherwise it is `H W` times the bytes. Windows
+//! are written for so many images at a time that they take at most [`WINDOW_BYTES`]. On other backends, and for gradients with
+//! enough tiles, it is Burn's.
+//!
+//! The weight gradient of a transposed convolution is that of the convolution whose gradient it computes: the images are the
+//! gradient of its output there, and its operand takes the place of that gradient.
 //!
 //! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). The gradient of the images of
 //! one whose windows lie apart is made of Burn's ops (`spaced`). A convolution in one dimension
@@ -16,20 +21,24 @@
 
 #[cfg(feature = "cubecl")]
 mod along;
+mod bias_gradient;
 mod grouped;
 #[cfg(feature = "cubecl")]
 mod layout;
 mod spaced;
 #[cfg(feature = "cubecl")]
 mod split;
+mod transposed;
 mod weight_gradient;
 #[cfg(feature = "cubecl")]
 mod windows;
 
+pub use transposed::{transposed, transposed_1d};
 pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within};
 
 use burn_backend::ops::{ConvOptions, conv::calculate_conv_output_sizes};
 
+use self::bias_gradient::bias_gradient;
 use crate::{graph::values, prelude::*};
 
 /// Computes a convolution of images `[batch, channels, height, width]` with a weight `[filters, channels, height, width]`. On
@@ -50,16 +59,23 @@ pub fn forward_1d<B: AmpBackend>(
     bias: Option<FloatTensor<B>>,
     options: ConvOptions<1>,
 ) -> FloatTensor<B> {
-    let as_images = |sequences: FloatTensor<B>| {
-        let [batch, channels, length] = sequences.shape().dims();
-        B::float_reshape(sequences, Shape::new([batch, channels, 1, length]))
-    };
     let (stride, dilation) = (options.stride[0], options.dilation[0]);
     let mut of_images = ConvOptions::new([1, stride], [0, 0], [1, dilation], options.groups);
     of_images.padding[1] = options.padding[0];
-    let output = forward::<B>(as_images(x), as_images(weight), bias, of_images);
-    let [batch, filters, _, length] = output.shape().dims();
-    B::float_reshape(output, Shape::new([batch, filters, length]))
+    let [x, weight] = [x, weight].map(as_images::<B>);
+    as_sequences::<B>(forward::<B>(x, weight, bias, of_images))
+}
+
+/// Sequences, or a weight for sequences, as images with a height of one place.
+fn as_images<B: AmpBackend>(sequences: FloatTensor<B>) -> FloatTensor<B> {
+    let [batch, channels, length] = sequences.shape().dims();
+    B::float_reshape(sequences, Shape::new([batch, channels, 1, length]))
+}
+
+/// Images with a height of one place as sequences.
+fn as_sequences<B: AmpBackend>(images: FloatTensor<B>) -> FloatTensor<B> {
+    let [batch, channels, _, length] = images.shape().dims();
+    B::float_reshape(images, Shape::new([batch, channels, length]))
 }
 
 /// Computes the gradient of the images of a convolution, in the dtype of that of the output. Of the images only the shape is
@@ -110,22 +126,72 @@ impl Kernel for Convolution {
         [B::conv2d(x, weight, bias, options)].into()
     }
 
-    /// The node keeps all operands, as Burn's does.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let operands = operands.floats;
-        let output = B::run(self.clone(), values::<B, C>(&operands).into()).one();
-        [by_length!(operands, 2 3; N => {
-            let operands = std::array::from_fn(|at| &operands[at]);
-            Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| self)
-        })]
-        .into()
+        recorded::<B, C, Self>(self, operands)
     }
 }
 
-impl<B: AmpBackend> Node<B> for Convolution {
+/// Computes a convolution as a node that keeps all operands, as Burn's does.
+fn recorded<B: AmpBackend, C: CheckpointStrategy, K: Kernel + Differentiable>(
+    convolution: K,
+    operands: Graph<B, C>,
+) -> Graph<B, C> {
+    let operands = operands.floats;
+    let output = B::run(convolution.clone(), values::<B, C>(&operands).into()).one();
+    [by_length!(operands, 2 3; N => {
+        let operands = std::array::from_fn(|at| &operands[at]);
+        Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| Recorded(convolution))
+    })]
+    .into()
+}
+
+/// The gradients of a convolution's operands.
+trait Differentiable: Clone + std::fmt::Debug + Send + 'static {
+    /// The gradient of `x`, of which only the shape is read.
+    fn input_gradient<B: AmpBackend>(
+        self,
+        x: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        grad: FloatTensor<B>,
+    ) -> FloatTensor<B>;
+
+    /// The gradient of the weight, of which only the shape is read.
+    fn weight_gradient<B: AmpBackend>(
+        self,
+        x: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        grad: FloatTensor<B>,
+    ) -> FloatTensor<B>;
+}
+
+impl Differentiable for Convolution {
+    fn input_gradient<B: AmpBackend>(
+        self,
+        x: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        grad: FloatTensor<B>,
+    ) -> FloatTensor<B> {
+        input_gradient::<B>(x, weight, grad, self.options)
+    }
+
+    fn weight_gradient<B: AmpBackend>(
+        self,
+        x: FloatTensor<B>,
+        weight: FloatTensor<B>,
+        grad: FloatTensor<B>,
+    ) -> FloatTensor<B> {
+        weight_gradient::<B>(x, weight, grad, self.options)
+    }
+}
+
+/// What the node of a convolution saves.
+#[derive(Clone, Debug)]
+struct Recorded<K>(K);
+
+impl<B: AmpBackend, K: Differentiable> Node<B> for Recorded<K> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = seen::<B>(pass.gradient());
-        let options = || self.options.clone();
+        let convolution = || self.0.clone();
         let operands: [_; 3] = std::array::from_fn(|at| match at < N {
             true => pass.operand(at),
             false => None,
@@ -135,14 +201,14 @@ impl<B: AmpBackend> Node<B> for Convolution {
         };
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            pass.register(0, input_gradient::<B>(x, weight, grad, options()));
+            pass.register(0, convolution().input_gradient::<B>(x, weight, grad));
         }
         if pass.parent(1).is_some() {
             let (x, grad) = (x.clone(), grad.clone());
-            pass.register(1, weight_gradient::<B>(x, weight, grad, options()));
+            pass.register(1, convolution().weight_gradient::<B>(x, weight, grad));
         }
         if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
-            pass.register(2, B::conv2d_bias_backward(x, bias, grad));
+            pass.register(2, bias_gradient::<B>(x, bias, grad));
         }
     }
 }

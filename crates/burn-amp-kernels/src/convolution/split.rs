@@ -1,6 +1,6 @@
 //! The weight gradient as a product whose rows are split into parts.
 
-use burn_backend::{DType, Shape, TensorMetadata};
+use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
 use burn_cubecl::{
     CubeRuntime,
     kernel::{
@@ -11,6 +11,7 @@ use burn_cubecl::{
     ops::{numeric::add, permute, reshape},
     tensor::CubeTensor,
 };
+use cubecl::zspace::{Strides, metadata::Metadata};
 
 use super::{layout::channels_last, weight_gradient::WeightGradient, windows::windows};
 use crate::weight_product::column_sums_of;
@@ -42,49 +43,103 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     }
     let [filters, channels, height, width] = weight.dims();
     let [batch, _, rows, columns] = grad.shape().dims();
-    let (places, window) = (rows * columns, height * width * channels);
-    let parts = parts(batch, places, [filters, window])?;
-    let is_one_element = height * width == 1
-        && options.stride == [1, 1]
-        && x.shape().as_slice()[2..] == [rows, columns];
-    let chunks = match is_one_element {
-        true => 1,
-        false => chunks(parts, batch * places * window * dtype.size(), *window_bytes),
-    };
-
+    let parts = parts(
+        batch,
+        rows * columns,
+        [filters, height * width * channels],
+    )?;
     let (images, grad) = (channels_last(x), channels_last(grad));
     let [_, image_height, image_width, _] = images.shape().dims();
-    let length = batch * places / parts;
+
+    // Below one another, lines of windows of one line of the images are the windows for each line of the weight, if those
+    // move from line to line.
+    let lines_apart = if options.stride[0] == 1 { height } else { 1 };
+    let window = [height / lines_apart, width];
+    let line_step = options.dilation[0];
+    let more_lines = (lines_apart - 1) * line_step;
+    let lines = rows + more_lines;
+    let length = window[0] * width * channels;
+    let is_image = window == [1, 1]
+        && options.stride == [1, 1]
+        && [image_height, image_width] == [lines, columns];
+    let bytes = batch * lines * columns * length * dtype.size();
+    let chunks = match is_image {
+        true => 1,
+        false => chunks(parts, bytes, *window_bytes),
+    };
+
+    let images_of_part = batch / parts;
+    // The windows of the lines between two images reach into both, so their gradients are zeros there.
+    let is_padded = more_lines > 0 && images_of_part > 1;
+    let places_of_part = images_of_part * lines * columns;
+    let places = places_of_part - more_lines * columns;
     let mut total = None;
     for chunk in 0..chunks {
         let of = || chunk * batch / chunks..(chunk + 1) * batch / chunks;
-        let whole = [of(), 0..image_height, 0..image_width, 0..channels];
         // A slice that does not begin where a device can address it is a copy, with rows as the device likes them.
-        let images = into_contiguous(slice(images.clone(), &whole));
-        let x = match is_one_element {
-            true => images,
-            false => windows(&images, [height, width], [rows, columns], options),
+        let part_of = |images: &CubeTensor<R>| {
+            let [_, height, width, channels] = images.shape().dims();
+            let whole = [of(), 0..height, 0..width, 0..channels];
+            into_contiguous(slice(images.clone(), &whole))
         };
-        let grad = slice(grad.clone(), &[of(), 0..rows, 0..columns, 0..filters]);
-        let in_parts = |tensor, row| reshape(tensor, Shape::new([parts / chunks, length, row]));
-        let grad = permute(in_parts(grad, filters), &[0, 2, 1]);
+        let images = part_of(&images);
+        let x = match is_image {
+            true => images,
+            false => windows(&images, window, [lines, columns], options),
+        };
+        let (grad, grad_places) = match is_padded {
+            true => {
+                let each = ConvOptions::new([1; 2], [0; 2], [1; 2], 1);
+                let padded = windows(&part_of(&grad), [1; 2], [lines, columns], &each);
+                (padded, places_of_part)
+            }
+            false => (part_of(&grad), images_of_part * rows * columns),
+        };
+        let parts = parts / chunks;
+        let grad = matrices(grad, [parts, 1, places, filters], [grad_places, places]);
+        let line_step = line_step * columns;
+        let x = matrices(
+            x,
+            [parts, lines_apart, places, length],
+            [places_of_part, line_step],
+        );
         let sums = matmul(
-            grad,
-            in_parts(x, window),
+            permute(grad, &[0, 1, 3, 2]),
+            x,
             None,
             MatmulStrategy::default(),
             DType::F32,
         );
-        let sums = reshape(sums.ok()?, Shape::new([parts / chunks, filters * window]));
-        let sums = column_sums_of(&sums)?;
+        let shape = Shape::new([parts, lines_apart * filters * length]);
+        let sums = column_sums_of(&reshape(sums.ok()?, shape))?;
         total = Some(match total {
             Some(total) => add(total, sums),
             None => sums,
         });
     }
-    let shape = Shape::new([filters, height, width, channels]);
-    let gradient = reshape(cast(total?, dtype), shape);
-    Some(permute(gradient, &[0, 3, 1, 2]))
+    let gradient = cast(total?, dtype);
+    Some(match lines_apart {
+        1 => {
+            let shape = Shape::new([filters, height, width, channels]);
+            permute(reshape(gradient, shape), &[0, 3, 1, 2])
+        }
+        _ => {
+            let shape = Shape::new([height, filters, width, channels]);
+            permute(reshape(gradient, shape), &[1, 3, 0, 2])
+        }
+    })
+}
+
+/// Matrices of rows that follow one another in memory, where each is so many rows behind the one before. They may overlap.
+fn matrices<R: CubeRuntime>(
+    rows: CubeTensor<R>,
+    shape: [usize; 4],
+    behind: [usize; 2],
+) -> CubeTensor<R> {
+    let length = shape[3];
+    let strides = Strides::new(&[behind[0] * length, behind[1] * length, length, 1]);
+    let meta = Metadata::new(Shape::new(shape), strides);
+    CubeTensor::new(rows.client, rows.handle, meta, rows.device, rows.dtype)
 }
 
 /// The number of chunks in which windows of so many bytes are written: whole parts each.

@@ -16,8 +16,18 @@ const UNITS: usize = 128;
 /// The slices of a unit, as long as there can be more units.
 const SLICES: usize = 8;
 
+/// What the slices of `seconds` are, besides plain sums: the sums of the squares of what each term of a slice of `firsts` is off
+/// the mean of the slice.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(crate) struct Spread {
+    /// The terms of a slice, of which the last one may have fewer.
+    pub per_slice: usize,
+    /// The terms of all slices.
+    pub length: usize,
+}
+
 /// Adds the slices of both, `[slices, n]`, and divides the sums. Unit `(c, u)` of a cube adds the slices `u`, `u + units`, … of
-/// the cube's column `c`; then the units add up their sums.
+/// the cube's column `c`; then the units add up their sums. A sum of a [`Spread`] is off the mean of all terms.
 #[cube(launch, address_type = "dynamic")]
 fn sum_of_slices_kernel(
     firsts: &Buffer<f32>,
@@ -26,6 +36,7 @@ fn sum_of_slices_kernel(
     second_sum: &mut Buffer<f32>,
     slices: usize,
     divisor: f32,
+    spread: ComptimeOption<Spread>,
     #[comptime] units: usize,
 ) {
     let n = first_sum.len();
@@ -38,33 +49,50 @@ fn sum_of_slices_kernel(
             second += seconds[slice * n + column];
         }
     }
-    let mut first_parts = shared::<f32>(comptime!(COLUMNS * units));
-    let mut second_parts = shared::<f32>(comptime!(COLUMNS * units));
+    let first = over_units(first, units);
+    #[comptime]
+    if let ComptimeOption::Some(spread) = &spread {
+        let mean = first / f32::cast_from(spread.length);
+        if column < n {
+            for slice in range_stepped(UNIT_POS_Y as usize, slices, units) {
+                let rest = spread.length - slice * spread.per_slice;
+                let terms = f32::cast_from(rest.min(spread.per_slice));
+                let off = firsts[slice * n + column] / terms - mean;
+                second += terms * off * off;
+            }
+        }
+    }
+    let second = over_units(second, units);
+    if UNIT_POS_Y == 0 && column < n {
+        first_sum[column] = first / divisor;
+        second_sum[column] = second / divisor;
+    }
+}
+
+/// The sum over the units of a column, for all of them.
+#[cube]
+fn over_units(value: f32, #[comptime] units: usize) -> f32 {
+    let mut parts = shared::<f32>(comptime!(COLUMNS * units));
     let place = UNIT_POS as usize;
-    first_parts[place] = first;
-    second_parts[place] = second;
+    parts[place] = value;
     sync_cube();
     #[unroll]
     for level in 0..comptime!(units.ilog2()) {
         let distance = comptime!(units >> (level + 1));
         if (UNIT_POS_Y as usize) < distance {
-            let other = place + distance * COLUMNS;
-            let (first, second) = (first_parts[other], second_parts[other]);
-            first_parts[place] += first;
-            second_parts[place] += second;
+            let other = parts[place + distance * COLUMNS];
+            parts[place] += other;
         }
         sync_cube();
     }
-    if UNIT_POS_Y == 0 && column < n {
-        first_sum[column] = first_parts[place] / divisor;
-        second_sum[column] = second_parts[place] / divisor;
-    }
+    parts[UNIT_POS_X as usize]
 }
 
-/// Adds the slices of both, `[slices, n]`, and divides the sums.
+/// Adds the slices of both, `[slices, n]`, and divides the sums. The terms of a `spread` are `[per_slice, length]`.
 pub(crate) fn sum_of_slices<R: CubeRuntime>(
     slices: [CubeTensor<R>; 2],
     divisor: f32,
+    spread: Option<[usize; 2]>,
 ) -> [CubeTensor<R>; 2] {
     let n = row_length(&slices[0]);
     let client = slices[0].client.clone();
@@ -79,6 +107,7 @@ pub(crate) fn sum_of_slices<R: CubeRuntime>(
     let addresses = address_type(&slices);
     let [firsts, seconds] = slices.map(CubeTensor::into_array_arg);
     let [first_sum, second_sum] = sums.clone().map(CubeTensor::into_array_arg);
+    let spread = spread.map(|[per_slice, length]| SpreadLaunch::new(per_slice, length));
     sum_of_slices_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
@@ -90,6 +119,7 @@ pub(crate) fn sum_of_slices<R: CubeRuntime>(
         second_sum,
         count,
         divisor,
+        spread.into(),
         units,
     );
     sums

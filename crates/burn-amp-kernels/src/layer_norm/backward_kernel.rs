@@ -182,6 +182,6 @@ pub(crate) fn layer_norm_backward<R: CubeRuntime>(
         TeamsLaunch::new(teams, plan.all_rows(), rows_per_team),
         [x.storage(), grad.storage()],
     );
-    let [dgamma, dbeta] = sum_of_slices(sums, 1.0);
+    let [dgamma, dbeta] = sum_of_slices(sums, 1.0, None);
     Some([dx, dgamma, dbeta])
 }

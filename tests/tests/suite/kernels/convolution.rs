@@ -1,8 +1,8 @@
-//! The weight gradient of a convolution, compared with the host in F64, in both layouts of the images.
+//! Convolutions and their gradients, compared with the host in F64, in both layouts of the images.
 
 use burn_amp_kernels::convolution;
 use burn_amp_tests::prelude::*;
-use burn_backend::ops::{ConvOptions, ModuleOps};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions, ModuleOps};
 
 use super::rows::{self, Float, read, tensor};
 
@@ -217,23 +217,35 @@ impl Case {
 impl Case {
     /// Asserts that sums of terms of such sizes were rounded once. The kernels add in F32; Burn's own may add in low precision.
     fn assert_rounded_once(&self, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
-        let epsilon = rows::epsilon(found.dtype());
-        let adds_in = match self.has_kernel() {
-            true => 64.0 * rows::epsilon(DType::F32),
-            false => 8.0 * epsilon,
-        };
-        let found = read(found);
-        assert_eq!(found.len(), sums.len(), "{what}");
-        for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
-            let bound = epsilon * sum.abs() + adds_in * sizes[place];
-            assert!(
-                (found - sum).abs() <= bound,
-                "{what}: {found} and not {sum} at {place}"
-            );
-        }
+        assert_sums(self.has_kernel(), what, found, sums, sizes);
+    }
+
+    /// The transposed convolution with such operands: from the output's shape to that of the images.
+    fn transposed(&self) -> ConvTransposeOptions<2> {
+        let behind = |at| (self.output()[2 + at] - 1) * self.stride[at] + self.reach(at);
+        let padding_out = [0, 1].map(|at| self.images[2 + at] + 2 * self.padding[at] - behind(at));
+        let (stride, padding) = (self.stride, self.padding);
+        ConvTransposeOptions::new(stride, padding, padding_out, self.dilation, self.groups)
     }
 }
 
+/// Asserts that sums of terms of such sizes were rounded once. Kernels of ours add in F32; Burn's own may add in low precision.
+fn assert_sums(is_ours: bool, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
+    let epsilon = rows::epsilon(found.dtype());
+    let adds_in = match is_ours {
+        true => 64.0 * rows::epsilon(DType::F32),
+        false => 8.0 * epsilon,
+    };
+    let found = read(found);
+    assert_eq!(found.len(), sums.len(), "{what}");
+    for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
+        let bound = epsilon * sum.abs() + adds_in * sizes[place];
+        assert!(
+            (found - sum).abs() <= bound,
+            "{what}: {found} and not {sum} at {place}"
+        );
+    }
+}
 /// The places of the three tensors in the order of [`Case::products`].
 const OUTPUT: usize = 0;
 const IMAGES: usize = 1;
@@ -331,12 +343,15 @@ fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
     }
 }
 
-/// The output of a convolution of sequences and the gradients of its operands.
-fn of_sequences(
+/// The seed of the gradient of the output.
+const GRAD: u32 = 9;
+
+/// The output of a convolution of operands with the seeds 1, 2 and 3, and the gradients of its operands.
+fn differentiated(
     shapes: [&[usize]; 3],
     dtype: DType,
     convolution: impl Fn([FloatTensor<PlainAutodiff>; 3]) -> FloatTensor<PlainAutodiff>,
-) -> [Vec<f64>; 4] {
+) -> [Float; 4] {
     let mut seed = 0;
     let operands = shapes.map(|shape| {
         seed += 1;
@@ -344,12 +359,72 @@ fn of_sequences(
         PlainAutodiff::float_set_require_grad(made, true)
     });
     let output = convolution(operands.clone());
-    let value = read(&PlainAutodiff::inner(output.clone()));
-    let factors = rows::noisy(output.shape().as_slice(), 9, dtype);
+    let value = PlainAutodiff::inner(output.clone());
+    let factors = rows::noisy(output.shape().as_slice(), GRAD, dtype);
     let product = PlainAutodiff::float_mul(output, PlainAutodiff::from_inner(factors));
     let grads = PlainAutodiff::backward(PlainAutodiff::float_sum(product));
-    let gradient = |at: usize| read(&PlainAutodiff::grad(&operands[at], &grads).unwrap());
+    let gradient = |at: usize| PlainAutodiff::grad(&operands[at], &grads).unwrap();
     [value, gradient(0), gradient(1), gradient(2)]
+}
+
+#[test]
+fn a_transposed_convolution_is_that_of_the_host() {
+    for dtype in rows::dtypes() {
+        for (number, case) in cases().iter().enumerate() {
+            let (from, weight, to) = (case.output(), case.weight(), case.images);
+            let biases = [weight[1] * case.groups];
+            let drawn = |shape: &[usize], seed| read(&rows::noisy(shape, seed, dtype));
+            let (x, by) = (drawn(&from, 1), drawn(&weight, 2));
+            let (bias, grad) = (drawn(&biases, 3), drawn(&to, GRAD));
+            let places: usize = to[2..].iter().product();
+            let channel = |at: usize| at / places % biases[0];
+
+            let (mut sums, mut sizes) = case.on_host(IMAGES, [&x, &by]);
+            for at in 0..sums.len() {
+                sums[at] += bias[channel(at)];
+                sizes[at] += bias[channel(at)].abs();
+            }
+            let mut of_bias = [vec![0.0; biases[0]], vec![0.0; biases[0]]];
+            for (at, grad) in grad.iter().enumerate() {
+                of_bias[0][channel(at)] += grad;
+                of_bias[1][channel(at)] += grad.abs();
+            }
+            let of_x = case.on_host(OUTPUT, [&grad, &by]);
+            let of_weight = case.on_host(WEIGHT, [&x, &grad]);
+            let [bias_sums, bias_sizes] = of_bias;
+            let expected = [(sums, sizes), of_x, of_weight, (bias_sums, bias_sizes)];
+
+            let found = differentiated([&from, &weight, &biases], dtype, |[x, weight, bias]| {
+                let options = case.transposed();
+                convolution::transposed::<PlainAutodiff>(x, weight, Some(bias), options)
+            });
+            let has_kernel = case.has_kernel() && case.groups == 1 && dtype.size() == 2;
+            let is_ours = [false, false, has_kernel, cfg!(feature = "cubecl")];
+            let names = ["output", "gradient", "weight gradient", "bias gradient"];
+            for which in 0..4 {
+                let what = format!("{} of case {number}, {dtype:?}", names[which]);
+                let (sums, sizes) = &expected[which];
+                assert_sums(is_ours[which], &what, &found[which], sums, sizes);
+            }
+        }
+    }
+}
+
+/// Asserts that results of two convolutions of sequences are alike.
+fn assert_alike(what: &str, dtype: DType, results: [[Float; 4]; 2]) {
+    let [found, plain] = results.map(|results| results.map(|tensor| read(&tensor)));
+    for (which, (found, plain)) in found.iter().zip(&plain).enumerate() {
+        assert_eq!(found.len(), plain.len());
+        let largest = plain.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+        for (found, plain) in found.iter().zip(plain) {
+            // Both are sums of up to 63 terms, which the plain backend may add in low precision.
+            let bound = 8.0 * rows::epsilon(dtype) * largest;
+            assert!(
+                (found - plain).abs() <= bound,
+                "{which} of {what}, {dtype:?}: {found} and {plain}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -358,26 +433,31 @@ fn a_convolution_of_sequences_is_that_of_the_plain_backend() {
         for (filters, groups) in [(12, 1), (6, 6), (12, 6), (4, 2)] {
             let shapes: [&[usize]; 3] = [&[3, 6, 41], &[filters, 6 / groups, 5], &[filters]];
             let options = || ConvOptions::new([2], [3], [2], groups);
-            let found = of_sequences(shapes, dtype, |[x, weight, bias]| {
+            let found = differentiated(shapes, dtype, |[x, weight, bias]| {
                 convolution::forward_1d::<PlainAutodiff>(x, weight, Some(bias), options())
             });
-            let plain = of_sequences(shapes, dtype, |[x, weight, bias]| {
+            let plain = differentiated(shapes, dtype, |[x, weight, bias]| {
                 PlainAutodiff::conv1d(x, weight, Some(bias), options())
             });
-            for (which, (found, plain)) in found.iter().zip(&plain).enumerate() {
-                assert_eq!(found.len(), plain.len());
-                let largest = plain.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
-                for (found, plain) in found.iter().zip(plain) {
-                    // Both are sums of up to 60 terms, which the plain backend may add in low precision.
-                    let bound = 8.0 * rows::epsilon(dtype) * largest;
-                    let what =
-                        format!("{which} of {filters} filters in {groups} groups, {dtype:?}");
-                    assert!(
-                        (found - plain).abs() <= bound,
-                        "{what}: {found} and {plain}"
-                    );
-                }
-            }
+            let what = format!("{filters} filters in {groups} groups");
+            assert_alike(&what, dtype, [found, plain]);
+        }
+    }
+}
+
+#[test]
+fn a_transposed_convolution_of_sequences_is_that_of_the_plain_backend() {
+    for dtype in rows::dtypes() {
+        for groups in [1, 2] {
+            let shapes: [&[usize]; 3] = [&[3, 6, 21], &[6, 4 / groups, 5], &[4]];
+            let options = || ConvTransposeOptions::new([2], [3], [1], [2], groups);
+            let found = differentiated(shapes, dtype, |[x, weight, bias]| {
+                convolution::transposed_1d::<PlainAutodiff>(x, weight, Some(bias), options())
+            });
+            let plain = differentiated(shapes, dtype, |[x, weight, bias]| {
+                PlainAutodiff::conv_transpose1d(x, weight, Some(bias), options())
+            });
+            assert_alike(&format!("{groups} groups"), dtype, [found, plain]);
         }
     }
 }

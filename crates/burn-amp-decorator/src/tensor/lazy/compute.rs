@@ -3,12 +3,15 @@
 use burn_amp_core::Precision;
 use burn_amp_kernels::{
     self as kernels, AmpBackend,
-    affine::{End, MomentOf},
+    affine::{End, MomentOf, SMALL, Spread},
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{Lazy, What, grid::reshaped};
-use crate::{graph::Graph, precision};
+use crate::{
+    graph::{Graph, SpreadOf},
+    precision,
+};
 
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// The sum or the mean over some of the dimensions, which become 1, in F32. `None` if it must be computed from the
@@ -42,13 +45,39 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             squared,
             mean,
         };
-        let moment = kernels::affine::moment::<G::Inner>(self.with_f32_gradient(), moment);
+        // A mean is often followed by a variance. The mean of the squares alone is that of an RMS norm.
+        let known = (!squared || moment.before.is_some())
+            .then(|| self.spread(&kept, mean))
+            .flatten();
+        let moment = kernels::affine::moment::<G::Inner>(self.with_f32_gradient(), moment, known);
         let sizes = self.shape();
         let sizes = sizes.as_slice().iter().enumerate();
         let shape: Vec<usize> = sizes
             .map(|(dim, size)| if is_reduced(dim) { 1 } else { *size })
             .collect();
         Some(self.in_view(moment, &kept, &shape.into()))
+    }
+
+    /// The sum of the low tensor and that of the squares of what it is off the mean, or the means of both, from one pass for all its
+    /// readers. `None` if they are not small beside it.
+    fn spread(&self, kept: &Shape, mean: bool) -> Option<Spread<FloatTensor<G::Inner>>> {
+        let elements = self.x.shape().num_elements();
+        if kept.num_elements() * SMALL > elements {
+            return None;
+        }
+        let of = SpreadOf {
+            grid: self.view.grid(),
+            kept: kept.clone(),
+            mean,
+        };
+        let spread = self.recorded.spread(of, |SpreadOf { grid, kept, mean }| {
+            let x = G::values(&self.x);
+            kernels::affine::spread::<B>(x, grid.clone(), kept.clone(), *mean)
+        });
+        spread.map(|Spread { sum, of_squares }| Spread {
+            sum: G::constant(sum),
+            of_squares: G::constant(of_squares),
+        })
     }
 
     /// The values of a view, in the dtype of the low tensor.

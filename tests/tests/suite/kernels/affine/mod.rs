@@ -235,13 +235,75 @@ fn moments_are_those_of_the_host() {
                     squared,
                     mean,
                 };
-                let found = affine::moment::<Plain>(operands.x.clone(), moment);
+                let spread = || {
+                    let (grid, kept) = (shape.to_vec().into(), kept.to_vec().into());
+                    affine::spread::<Plain>(operands.x.clone(), grid, kept, mean)
+                };
                 let power = if squared { 2 } else { 1 };
                 let sums = operands.sums(kept, |at| operands.centered(at).powi(power));
                 let over = if mean { terms as f64 } else { 1.0 };
                 let expected: Vec<_> = sums.iter().map(|sum| sum / over).collect();
                 let what = format!("{shape:?} kept {kept:?} in {dtype:?}, {squared}, {mean}");
-                assert_near(found, &expected, terms, &what);
+                for known in [None, Some(spread())] {
+                    let found = affine::moment::<Plain>(operands.x.clone(), moment.clone(), known);
+                    assert_near(found, &expected, terms, &what);
+                }
+            }
+        }
+    }
+}
+
+/// In slices and without, by unit and by team, with a number of vectors that no unit count divides, and with channels last.
+#[test]
+fn a_variance_keeps_its_digits_where_the_mean_is_large_or_one_value_is() {
+    for dtype in dtypes() {
+        for (shape, kept) in [
+            ([64, 8, 33, 31], [1, 8, 1, 1]),
+            ([64, 8, 33, 32], [1, 8, 1, 1]),
+            ([7, 3, 5, 3], [1, 3, 1, 1]),
+            ([6, 2, 64, 40], [6, 1, 1, 1]),
+            ([512, 4, 8, 16], [1, 1, 1, 16]),
+        ] {
+            let elements: usize = shape.iter().product();
+            let sums: usize = kept.iter().product();
+            let is_first = |at: usize, seen: &mut Vec<bool>| {
+                !std::mem::replace(&mut seen[place(at, &shape, &kept)], true)
+            };
+            let mut seen = vec![false; sums];
+            // Values near 100, and zeros but for the first of each sum.
+            let near_100 = noise(elements, 1).into_iter().map(|x| 100.0 + x).collect();
+            let zeros = (0..elements).map(|at| f64::from(is_first(at, &mut seen))).collect();
+            for (values, is_last) in [(&near_100, false), (&near_100, true), (&zeros, false)] {
+                let values: &Vec<f64> = values;
+                let x = match is_last {
+                    false => tensor(values, &shape, dtype),
+                    true => {
+                        let [n, c, h, w] = shape;
+                        let last = tensor(values, &[n, h, w, c], dtype);
+                        Plain::float_permute(last, &[0, 3, 1, 2])
+                    }
+                };
+                let values = read(&x);
+                let terms = (elements / sums) as f64;
+                let (mut means, mut variances) = (vec![0.0; sums], vec![0.0; sums]);
+                for (at, value) in values.iter().enumerate() {
+                    means[place(at, &shape, &kept)] += value / terms;
+                }
+                for (at, value) in values.iter().enumerate() {
+                    let place = place(at, &shape, &kept);
+                    variances[place] += (value - means[place]).powi(2) / terms;
+                }
+                let (grid, of) = (shape.to_vec().into(), kept.to_vec().into());
+                let found = affine::spread::<Plain>(x, grid, of, true);
+                let what = format!("{shape:?} kept {kept:?} in {dtype:?}, last {is_last}");
+                for (found, expected) in [(found.sum, means), (found.of_squares, variances)] {
+                    assert_eq!(found.shape().as_slice(), kept, "{what}");
+                    for (found, expected) in read(&found).iter().zip(&expected) {
+                        // A unit adds up to some hundred terms, of which each step rounds once.
+                        let bound = 256.0 * f64::from(f32::EPSILON) * expected;
+                        assert!((found - expected).abs() <= bound, "{what}: {found}, {expected}");
+                    }
+                }
             }
         }
     }
