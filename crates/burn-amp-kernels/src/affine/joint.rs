@@ -131,18 +131,45 @@ impl<B: AmpBackend> Joint<B> {
 
     /// Returns the sum of the gradients: one that is the only one in its own dtype, others in that of the result.
     pub(crate) fn gradient<const N: usize>(&self, pass: &mut Pass<'_, B, N>) -> FloatTensor<B> {
-        let Gathered {
-            mut gradients,
-            terms,
-        } = mem::take(&mut *self.waiting.lock());
+        let (mut gradients, terms) = self.gathered(pass);
+        match gradients.len() {
+            1 if terms.is_empty() => gradients.remove(0),
+            _ => Term::<B>::sum(gradients, terms, self.dtype),
+        }
+    }
+
+    /// Returns the gradients as two terms of their sum, or as one if that is the only one.
+    pub(super) fn terms<const N: usize>(
+        &self,
+        pass: &mut Pass<'_, B, N>,
+    ) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
+        let (mut gradients, terms) = self.gathered(pass);
+        let last = match gradients.len() {
+            0 | 1 => None,
+            _ if terms.is_empty() => gradients.pop(),
+            _ => None,
+        };
+        match gradients.len() {
+            1 if terms.is_empty() => (gradients.remove(0), last),
+            _ => (Term::<B>::sum(gradients, terms, self.dtype), last),
+        }
+    }
+
+    /// The gradients, and what is to be computed of them.
+    fn gathered<const N: usize>(
+        &self,
+        pass: &mut Pass<'_, B, N>,
+    ) -> (Vec<FloatTensor<B>>, Vec<Term<B>>) {
+        let Gathered { gradients, terms } = mem::take(&mut *self.waiting.lock());
         let mut this = placeholder::<B>(&self.device);
         this.node = pass.ops.node.clone();
         let registered = pass.grads.remove::<B>(&this);
-        if registered.is_none() && terms.is_empty() && gradients.len() == 1 {
-            return gradients.remove(0);
-        }
-        let gradients = registered.into_iter().chain(gradients).collect();
-        Term::<B>::sum(gradients, terms, self.dtype)
+        let is_only_one = gradients.is_empty() && terms.is_empty();
+        let registered = registered.map(|gradient| match is_only_one {
+            true => cast::<B>(gradient, self.dtype.into()),
+            false => gradient,
+        });
+        (registered.into_iter().chain(gradients).collect(), terms)
     }
 }
 

@@ -10,43 +10,67 @@ use super::{
 use crate::{
     cube::{
         layout::{in_order, out_of_order, permuted},
-        names::{Buffer, OwnedBuffer},
+        names::{Buffer, OwnedBuffer, element, shared},
         plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
     },
+    sign_mask::{BITS, words},
     tensors::CubeTensors,
 };
 
-/// The chain, and perhaps a copy of it.
+/// The chain, perhaps a copy of it, and perhaps the [sign mask](crate::sign_mask) of it.
 #[derive(CubeType, CubeLaunch)]
 struct Written<O: Float, L: Float, N: Size> {
     output: OwnedBuffer<Vector<O, N>>,
     copy: ComptimeOption<OwnedBuffer<Vector<L, N>>>,
-    /// Whether there is a copy, see [`given`].
+    mask: ComptimeOption<OwnedBuffer<u32>>,
+    /// Which of both there are, see [`given`].
     #[cube(comptime)]
     #[allow(dead_code, reason = "it tells kernels apart")]
     given: u32,
 }
 
-/// One unit computes one vector.
+/// One unit computes one vector. The units of a cube share the words of the mask.
 #[cube(launch, address_type = "dynamic")]
 fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
     factors: &Factors<N>,
     summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
     written: &mut Written<O, L, N>,
+    #[comptime] units: usize,
     #[define(X, P, O, L)] _dtypes: [StorageType; 4],
 ) {
-    if ABSOLUTE_POS >= x.len() {
-        terminate!();
+    let mut bits = 0u32;
+    if ABSOLUTE_POS < x.len() {
+        let at = factors.point(ABSOLUTE_POS);
+        let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
+        let y = factors.chain(factors.centered(x, at), at);
+        let y = factors.ended(plus_tensor::<P, N>(y, summand));
+        written.output[ABSOLUTE_POS] = Vector::cast_from(y);
+        #[comptime]
+        if let ComptimeOption::Some(copy) = &mut written.copy {
+            copy[ABSOLUTE_POS] = Vector::cast_from(y);
+        }
+        #[unroll]
+        for i in 0..N::value() {
+            bits |= select(element::<f32, N>(y, i) <= 0.0, 1u32, 0u32) << (i as u32);
+        }
     }
-    let at = factors.point(ABSOLUTE_POS);
-    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let y = factors.chain(factors.centered(x, at), at);
-    let y = factors.ended(plus_tensor::<P, N>(y, summand));
-    written.output[ABSOLUTE_POS] = Vector::cast_from(y);
     #[comptime]
-    if let ComptimeOption::Some(copy) = &mut written.copy {
-        copy[ABSOLUTE_POS] = Vector::cast_from(y);
+    if let ComptimeOption::Some(mask) = &mut written.mask {
+        let mut parts = shared::<u32>(units);
+        parts[UNIT_POS as usize] = bits;
+        sync_cube();
+        let in_word = BITS / N::value();
+        let words = units / in_word;
+        let word = CUBE_POS * words + UNIT_POS as usize;
+        if (UNIT_POS as usize) < words && word < mask.len() {
+            let mut packed = 0u32;
+            #[unroll]
+            for i in 0..in_word {
+                packed |= parts[UNIT_POS as usize * in_word + i] << ((i * N::value()) as u32);
+            }
+            mask[word] = packed;
+        }
     }
 }
 
@@ -180,13 +204,14 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     }
 }
 
-/// Launches the chain, and perhaps writes a copy; `None` if the kernel cannot compute it.
+/// Launches the chain, and perhaps writes a copy and a mask; `None` if the kernel cannot compute it.
 pub(crate) fn affine<R: CubeRuntime>(
     x: &CubeTensor<R>,
     affine: &Affine<CubeTensor<R>>,
     plus: Option<&CubeTensor<R>>,
     dtype: DType,
     copy: Option<DType>,
+    has_mask: bool,
 ) -> Option<CubeTensors<R>> {
     let plus_dtype = plus.map_or(dtype, |plus| plus.dtype);
     let copy_dtype = copy.unwrap_or(dtype);
@@ -194,7 +219,14 @@ pub(crate) fn affine<R: CubeRuntime>(
     let shape = permuted(&x.shape(), &launch.layout.order);
     let output = empty_on_device_of(x, shape.clone(), dtype);
     let copy = copy.map(|dtype| empty_on_device_of(x, shape, dtype));
-    let (cubes, units) = one_each(&x.client, x.meta.num_elements() / launch.vector_size);
+    let elements = x.meta.num_elements();
+    let (cubes, units) = one_each(&x.client, elements / launch.vector_size);
+    let units_per_cube = units.num_elems() as usize;
+    if has_mask && !units_per_cube.is_multiple_of(BITS / launch.vector_size) {
+        return None;
+    }
+    let words = Shape::new([words(elements)]);
+    let mask = has_mask.then(|| empty_on_device_of(x, words, DType::U32));
     affine_kernel::launch::<R>(
         &x.client,
         cubes,
@@ -207,12 +239,15 @@ pub(crate) fn affine<R: CubeRuntime>(
         WrittenLaunch::new(
             output.clone().into_array_arg(),
             copy.clone().map(|copy| copy.into_array_arg()).into(),
-            given([copy.is_some()]),
+            mask.clone().map(|mask| mask.into_array_arg()).into(),
+            given([copy.is_some(), has_mask]),
         ),
+        units_per_cube,
         [x.dtype, plus_dtype, dtype, copy_dtype].map(storage),
     );
     let out_of_order = |tensor| out_of_order(tensor, &launch.layout.order);
-    Some(([out_of_order(output)], copy.map(out_of_order)).into())
+    let floats = CubeTensors::from(([out_of_order(output)], copy.map(out_of_order)));
+    Some(floats.with_ints(mask))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.

@@ -6,8 +6,8 @@ use burn_backend::ops::FloatTensorOps;
 
 use super::{
     Affine, End, Group, Rest, SMALL, Sums,
-    joint::contribute,
-    op::{forward, in_order_of, with_copy},
+    joint::{Joint, contribute},
+    op::{forward, in_order_of, with_copy, with_mask},
     reference::summed,
     sums::sums,
     term::{ChainTerm, Term},
@@ -32,9 +32,8 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
-    let (output, copy) = with_copy::<B>(x.primitive.clone(), values.clone(), summand, dtype, copy);
-    let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let is_sum = plus.is_some();
+    let parents = parents::<B, C>(&x, &affine, plus);
     // Eight bits of `x` do not tell on which side of a bound the chain is.
     let is_rounded = is_offered::<B>(&x);
     let has_mask = match values.end {
@@ -42,36 +41,52 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         End::Clamp(_) => is_rounded,
         End::Identity | End::Sigmoid | End::Silu => false,
     };
+    // Without an end, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
+    // of it.
+    let multiplies = |(role, _): &(Role, _)| matches!(role, Role::Scale | Role::Rescale);
+    let end_reads_x = !has_mask && values.end != End::Identity;
+    let reads_x = end_reads_x || parents.iter().any(multiplies);
+    let mask_lies_like_x = reads_x && !is_rounded;
+    // The kernel that computes a residual block's ReLU in F32 knows the mask.
+    let (output, copy, mask) = match has_mask && mask_lies_like_x && dtype == FloatDType::F32 {
+        true if !parents.is_empty() => {
+            let own = values.clone();
+            let (output, copy, mask) =
+                with_mask::<B>(x.primitive.clone(), own, summand, dtype, copy);
+            (output, copy, Some(mask))
+        }
+        _ => {
+            let own = values.clone();
+            let (output, copy) = with_copy::<B>(x.primitive.clone(), own, summand, dtype, copy);
+            (output, copy, None)
+        }
+    };
+    let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let end = values.end;
     let again_values = values.clone();
     if has_mask {
         values.end = End::Identity;
     }
-    let parents = parents::<B, C>(&x, &affine, plus);
     if parents.is_empty() {
         return ([untracked::<B, C>(&x, output)], copy).into();
     }
-    // Without an end, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
-    // of it.
-    let multiplies = |(role, _): &(Role, _)| matches!(role, Role::Scale | Role::Rescale);
-    let reads_x = values.end != End::Identity || parents.iter().any(multiplies);
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
-    let mask_lies_like_x = reads_x && !is_rounded;
+    // The gradients of a sum's readers come here one by one: the kernel that adds two applies the mask.
+    let joint = (is_sum && has_mask).then(|| Joint::<B>::new(&output));
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
         values: values.clone(),
         roles: std::array::from_fn(|at| parents.get(at).map(|(role, _)| *role)),
         mask: None,
+        joint: joint.clone(),
         mask_lies_like_x,
         of_plus: plus.map_or(DType::F32, |(_, plus)| plus.dtype()),
     };
     let keep = |output: &FloatTensor<B>| Kept {
         mask: has_mask.then(|| {
             let order = mask_lies_like_x.then_some(&x.primitive);
-            sign_mask::kept(sign_mask::not_positive::<B>(
-                end.room::<B>(output.clone()),
-                order,
-            ))
+            let made = || sign_mask::not_positive::<B>(end.room::<B>(output.clone()), order);
+            sign_mask::kept(mask.unwrap_or_else(made))
         }),
         ..kept
     };
@@ -92,6 +107,9 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
         };
         node.finish(output, keep)
     });
+    if let Some(joint) = joint {
+        joint.waits_at(output.node.id);
+    }
     ([output], copy).into()
 }
 
@@ -150,6 +168,8 @@ struct Kept<B: AmpBackend> {
     roles: [Option<Role>; 6],
     /// Where no gradient passes.
     mask: Option<SignMask<B>>,
+    /// The gradients of the readers, if they wait.
+    joint: Option<Joint<B>>,
     /// Whether the mask lies in memory as `x` does: eight bits that another node packed may lie in another order.
     mask_lies_like_x: bool,
     /// The dtype of what was added.
@@ -162,15 +182,16 @@ type Groups<B> = [Option<Sums<FloatTensor<B>>>; 2];
 
 impl<B: AmpBackend> Node<B> for Kept<B> {
     fn backward<const N: usize>(mut self, mut pass: Pass<'_, B, N>) {
-        let grad = pass.gradient();
         let x = self.x.take().or_else(|| pass.operand(0));
-        let grad = match (self.mask.take(), &x) {
-            (Some(mask), x) => {
-                let order = x.as_ref().filter(|_| self.mask_lies_like_x);
-                sign_mask::zeroed::<B>(grad, mask, order)
-            }
-            (None, Some(x)) => in_order_of::<B>(grad, x),
-            (None, None) => grad,
+        let order = x.as_ref().filter(|_| self.mask_lies_like_x);
+        let grad = match (self.mask.take(), self.joint.take(), &x) {
+            (Some(mask), Some(joint), _) => match joint.terms(&mut pass) {
+                (grad, Some(last)) => sign_mask::sum_zeroed::<B>([grad, last], mask, order),
+                (grad, None) => sign_mask::zeroed::<B>(grad, mask, order),
+            },
+            (Some(mask), None, _) => sign_mask::zeroed::<B>(pass.gradient(), mask, order),
+            (None, _, Some(x)) => in_order_of::<B>(pass.gradient(), x),
+            (None, _, None) => pass.gradient(),
         };
         // Only the shape is read of what stands for an `x` that is not needed.
         let x = x.unwrap_or_else(|| grad.clone());

@@ -8,7 +8,10 @@ use super::{
 };
 #[cfg(feature = "cubecl")]
 use crate::cube::layout::{in_order, order_of, out_of_order};
-use crate::prelude::*;
+use crate::{
+    prelude::*,
+    sign_mask::{self, SignMask},
+};
 
 /// Computes a chain of sums and products of a tensor and small factors, with an optional tensor added before its end, rounded
 /// to `dtype`.
@@ -30,12 +33,43 @@ pub fn with_copy<B: AmpBackend>(
     dtype: FloatDType,
     copy: Option<FloatDType>,
 ) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
+    let results = run::<B>(x, affine, plus, dtype, copy, false);
+    let ([output], copy) = results.and_maybe();
+    (output, copy)
+}
+
+/// The same, and the mask of the elements that are 0 or less, in the order of memory of `x`.
+pub(super) fn with_mask<B: AmpBackend>(
+    x: FloatTensor<B>,
+    affine: Affine<FloatTensor<B>>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+    copy: Option<FloatDType>,
+) -> (FloatTensor<B>, Option<FloatTensor<B>>, SignMask<B>) {
+    let mut results = run::<B>(x, affine, plus, dtype, copy, true);
+    let mask = SignMask::of(&mut results);
+    let ([output], copy) = results.and_maybe();
+    (output, copy, mask)
+}
+
+fn run<B: AmpBackend>(
+    x: FloatTensor<B>,
+    affine: Affine<FloatTensor<B>>,
+    plus: Option<FloatTensor<B>>,
+    dtype: FloatDType,
+    copy: Option<FloatDType>,
+    has_mask: bool,
+) -> TensorsOf<B> {
     let mut tensors = vec![x];
     let chain = taken(affine, &mut tensors);
     tensors.extend(plus);
-    let results = B::run(ChainForward { chain, dtype, copy }, tensors.into());
-    let ([output], copy) = results.and_maybe();
-    (output, copy)
+    let op = ChainForward {
+        chain,
+        dtype,
+        copy,
+        has_mask,
+    };
+    B::run(op, tensors.into())
 }
 
 /// Computes the gradient of a [chain](forward) with respect to `x`, plus the gradients of its other readers, rounded to
@@ -90,6 +124,7 @@ pub(super) struct ChainForward {
     chain: Affine<()>,
     dtype: FloatDType,
     copy: Option<FloatDType>,
+    has_mask: bool,
 }
 
 impl ChainForward {
@@ -105,24 +140,32 @@ impl Kernel for ChainForward {
     const NAME: &'static str = "burn_amp::affine";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
-        let result = |dtype: FloatDType| (operands.floats[0].0.clone(), dtype.into());
-        ([result(self.dtype)], self.copy.map(result)).into()
+        let shape = &operands.floats[0].0;
+        let result = |dtype: FloatDType| (shape.clone(), dtype.into());
+        let results = Tensors::from(([result(self.dtype)], self.copy.map(result)));
+        results.with_ints(self.has_mask.then(|| sign_mask::meta(shape)))
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let (x, affine, summand) = self.parts(operands);
         let shape = x.shape();
-        let y = reshaped::<B>(affine.chain::<B>(x), &shape);
+        let y = reshaped::<B>(affine.chain::<B>(x.clone()), &shape);
         let y = affine.end.of::<B>(plus::<B>(y, summand));
         let copy = self.copy.map(|dtype| cast::<B>(y.clone(), dtype.into()));
-        ([cast::<B>(y, self.dtype.into())], copy).into()
+        let mask = (self.has_mask).then(|| sign_mask::not_positive::<B>(y.clone(), Some(&x)));
+        let results = ([cast::<B>(y, self.dtype.into())], copy).into();
+        match mask {
+            Some(mask) => mask.into_tensors(results),
+            None => results,
+        }
     }
 
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let (x, affine, plus) = self.parts(operands.clone());
         let copy = self.copy.map(Into::into);
-        let results = kernel::affine(&x, &affine, plus.as_ref(), self.dtype.into(), copy);
+        let dtype = self.dtype.into();
+        let results = kernel::affine(&x, &affine, plus.as_ref(), dtype, copy, self.has_mask);
         results.ok_or(operands)
     }
 

@@ -16,18 +16,21 @@ const UNITS: usize = 128;
 /// The slices of a unit, as long as there can be more units.
 const SLICES: usize = 8;
 
-/// What the slices of `seconds` are, besides plain sums: the sums of the squares of what each term of a slice of `firsts` is off
-/// the mean of the slice.
+/// Sums of the squares of what terms are off their mean, which are added otherwise than others: those of a slice are off the mean
+/// of the slice.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-pub(crate) struct Spread {
+struct Spread {
+    /// Whether the sums are such.
+    #[cube(comptime)]
+    is_one: bool,
     /// The terms of a slice, of which the last one may have fewer.
-    pub per_slice: usize,
+    per_slice: usize,
     /// The terms of all slices.
-    pub length: usize,
+    length: usize,
 }
 
 /// Adds the slices of both, `[slices, n]`, and divides the sums. Unit `(c, u)` of a cube adds the slices `u`, `u + units`, … of
-/// the cube's column `c`; then the units add up their sums. A sum of a [`Spread`] is off the mean of all terms.
+/// the cube's column `c`; then the units add up their sums.
 #[cube(launch, address_type = "dynamic")]
 fn sum_of_slices_kernel(
     firsts: &Buffer<f32>,
@@ -36,7 +39,7 @@ fn sum_of_slices_kernel(
     second_sum: &mut Buffer<f32>,
     slices: usize,
     divisor: f32,
-    spread: ComptimeOption<Spread>,
+    spread: Spread,
     #[comptime] units: usize,
 ) {
     let n = first_sum.len();
@@ -50,8 +53,7 @@ fn sum_of_slices_kernel(
         }
     }
     let first = over_units(first, units);
-    #[comptime]
-    if let ComptimeOption::Some(spread) = &spread {
+    if comptime!(spread.is_one) {
         let mean = first / f32::cast_from(spread.length);
         if column < n {
             for slice in range_stepped(UNIT_POS_Y as usize, slices, units) {
@@ -85,7 +87,10 @@ fn over_units(value: f32, #[comptime] units: usize) -> f32 {
         }
         sync_cube();
     }
-    parts[UNIT_POS_X as usize]
+    let sum = parts[UNIT_POS_X as usize];
+    // The next sum may be in the same memory.
+    sync_cube();
+    sum
 }
 
 /// Adds the slices of both, `[slices, n]`, and divides the sums. The terms of a `spread` are `[per_slice, length]`.
@@ -107,7 +112,8 @@ pub(crate) fn sum_of_slices<R: CubeRuntime>(
     let addresses = address_type(&slices);
     let [firsts, seconds] = slices.map(CubeTensor::into_array_arg);
     let [first_sum, second_sum] = sums.clone().map(CubeTensor::into_array_arg);
-    let spread = spread.map(|[per_slice, length]| SpreadLaunch::new(per_slice, length));
+    let [per_slice, length] = spread.unwrap_or([1, 1]);
+    let spread = SpreadLaunch::new(spread.is_some(), per_slice, length);
     sum_of_slices_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
@@ -119,7 +125,7 @@ pub(crate) fn sum_of_slices<R: CubeRuntime>(
         second_sum,
         count,
         divisor,
-        spread.into(),
+        spread,
         units,
     );
     sums

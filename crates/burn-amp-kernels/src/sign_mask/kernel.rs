@@ -4,12 +4,12 @@ use cubecl::prelude::*;
 
 use super::words;
 use crate::cube::{
-    names::{Buffer, element, with_element},
-    plan::{self, empty_on_device_of, one_each, storage},
+    names::{Buffer, OwnedBuffer, element, with_element},
+    plan::{empty_on_device_of, one_each, storage, vector_size},
 };
 
 /// The bits of a word.
-const BITS: usize = 32;
+pub(crate) const BITS: usize = 32;
 
 /// Each unit packs one word, which has the bits of several vectors.
 #[cube(launch)]
@@ -38,13 +38,14 @@ fn not_positive_kernel<F: Float, N: Size>(
     mask[ABSOLUTE_POS] = word;
 }
 
-/// One unit writes one vector, whose bits are in one word.
+/// One unit writes one vector, whose bits are in one word. A sum is computed in F32.
 #[cube(launch)]
-fn zeroed_kernel<F: Float, N: Size>(
+fn zeroed_kernel<F: Float, P: Float, O: Float, N: Size>(
     x: &Buffer<Vector<F, N>>,
+    plus: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
     mask: &Buffer<u32>,
-    output: &mut Buffer<Vector<F, N>>,
-    #[define(F)] _dtype: StorageType,
+    output: &mut Buffer<Vector<O, N>>,
+    #[define(F, P, O)] _dtypes: [StorageType; 3],
 ) {
     if ABSOLUTE_POS >= output.len() {
         terminate!();
@@ -52,19 +53,21 @@ fn zeroed_kernel<F: Float, N: Size>(
     let first = ABSOLUTE_POS * N::value();
     let bits = mask[first / BITS] >> ((first % BITS) as u32);
     let x = x[ABSOLUTE_POS];
-    let mut result = Vector::<F, N>::zeroed();
+    #[comptime]
+    let x = match plus {
+        ComptimeOption::Some(plus) => Vector::<O, N>::cast_from(
+            Vector::<f32, N>::cast_from(x) + Vector::<f32, N>::cast_from(plus[ABSOLUTE_POS]),
+        ),
+        ComptimeOption::None => Vector::<O, N>::cast_from(x),
+    };
+    let mut result = Vector::<O, N>::zeroed();
     #[unroll]
     for i in 0..N::value() {
         let is_zeroed = (bits >> (i as u32)) & 1u32 == 1u32;
-        let value = select(is_zeroed, F::from_int(0), element::<F, N>(x, i));
-        result = with_element::<F, N>(result, i, value);
+        let value = select(is_zeroed, O::from_int(0), element::<O, N>(x, i));
+        result = with_element::<O, N>(result, i, value);
     }
     output[ABSOLUTE_POS] = result;
-}
-
-/// Returns the elements per vector in which `x` is read and written.
-fn vector_size<R: CubeRuntime>(x: &CubeTensor<R>) -> usize {
-    plan::vector_size(&x.client, x.dtype.size(), &[x.meta.num_elements()])
 }
 
 /// Launches the packing of the mask of `x`.
@@ -75,7 +78,8 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
         return mask;
     }
     let (cubes, units) = one_each(&mask.client, words);
-    let (dtype, vector_size) = (storage(x.dtype), vector_size(&x));
+    let vector_size = vector_size(&x.client, x.dtype.size(), &[x.meta.num_elements()]);
+    let dtype = storage(x.dtype);
     not_positive_kernel::launch::<R>(
         &mask.client,
         cubes,
@@ -89,14 +93,22 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
     mask
 }
 
-/// Launches the copy of `x` with zeros where the mask has ones.
-pub(crate) fn zeroed<R: CubeRuntime>(x: CubeTensor<R>, mask: CubeTensor<R>) -> CubeTensor<R> {
-    let output = empty_on_device_of(&x, x.shape(), x.dtype);
+/// Launches the copy of `x`, or of its sum with another tensor, with zeros where the mask has ones.
+pub(crate) fn zeroed<R: CubeRuntime>(
+    x: CubeTensor<R>,
+    plus: Option<CubeTensor<R>>,
+    mask: CubeTensor<R>,
+) -> CubeTensor<R> {
+    let plus_dtype = plus.as_ref().map_or(x.dtype, |plus| plus.dtype);
+    let dtype = plus.as_ref().map_or(x.dtype, |_| DType::F32);
+    let output = empty_on_device_of(&x, x.shape(), dtype);
     let elements = x.meta.num_elements();
     if elements == 0 {
         return output;
     }
-    let vector_size = vector_size(&x);
+    let dtypes = [x.dtype, plus_dtype, dtype];
+    let widest = dtypes.map(|dtype| dtype.size()).into_iter().max();
+    let vector_size = vector_size(&x.client, widest.unwrap_or(1), &[elements]);
     let (cubes, units) = one_each(&output.client, elements / vector_size);
     zeroed_kernel::launch::<R>(
         &output.client,
@@ -104,9 +116,10 @@ pub(crate) fn zeroed<R: CubeRuntime>(x: CubeTensor<R>, mask: CubeTensor<R>) -> C
         units,
         vector_size,
         into_contiguous(x).into_array_arg(),
+        plus.map(|plus| into_contiguous(plus).into_array_arg()).into(),
         into_contiguous(mask).into_array_arg(),
         output.clone().into_array_arg(),
-        storage(output.dtype),
+        dtypes.map(storage),
     );
     output
 }

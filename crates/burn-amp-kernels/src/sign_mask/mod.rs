@@ -15,6 +15,8 @@ mod kernel;
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 
 #[cfg(feature = "cubecl")]
+pub(crate) use self::kernel::BITS;
+#[cfg(feature = "cubecl")]
 use crate::cube::layout::{in_order, order_of, out_of_order};
 use crate::{graph::saved::is_offering, made, prelude::*};
 
@@ -29,7 +31,7 @@ pub enum SignMask<B: Backend> {
 
 impl<B: Backend> SignMask<B> {
     /// Appends the mask to the operands or the results of an op.
-    fn into_tensors(self, tensors: TensorsOf<B>) -> TensorsOf<B> {
+    pub(crate) fn into_tensors(self, tensors: TensorsOf<B>) -> TensorsOf<B> {
         match self {
             Self::Bits(bits) => tensors.with_ints([bits]),
             Self::Bools(bools) => tensors.with_bools([bools]),
@@ -37,7 +39,7 @@ impl<B: Backend> SignMask<B> {
     }
 
     /// Takes the mask out of them.
-    fn of(tensors: &mut TensorsOf<B>) -> Self {
+    pub(crate) fn of(tensors: &mut TensorsOf<B>) -> Self {
         let bits = tensors.ints.pop().map(Self::Bits);
         bits.or_else(|| tensors.bools.pop().map(Self::Bools))
             .expect("a mask has bits or bools")
@@ -45,8 +47,13 @@ impl<B: Backend> SignMask<B> {
 }
 
 /// The number of words that hold one bit for each of `elements` elements.
-fn words(elements: usize) -> usize {
+pub(crate) fn words(elements: usize) -> usize {
     elements.div_ceil(32)
+}
+
+/// Describes the bits of a mask.
+pub(crate) fn meta(shape: &Shape) -> Meta {
+    (Shape::new([words(shape.num_elements())]), DType::U32)
 }
 
 /// Makes the mask of the elements that are 0 or less. A backend may pack it in the order in which `like`, a tensor of the
@@ -65,7 +72,17 @@ pub fn zeroed<B: AmpBackend>(
     like: Option<&FloatTensor<B>>,
 ) -> FloatTensor<B> {
     let operands = ([x], like.cloned()).into();
-    B::run(Zeroed, mask.into_tensors(operands)).one()
+    B::run(Zeroed { is_sum: false }, mask.into_tensors(operands)).one()
+}
+
+/// The same of the sum of two tensors, in F32.
+pub fn sum_zeroed<B: AmpBackend>(
+    [x, y]: [FloatTensor<B>; 2],
+    mask: SignMask<B>,
+    like: Option<&FloatTensor<B>>,
+) -> FloatTensor<B> {
+    let operands = ([x, y], like.cloned()).into();
+    B::run(Zeroed { is_sum: true }, mask.into_tensors(operands)).one()
 }
 
 /// Computes Burn's `relu`, of which a graph keeps the output in low precision or a mask.
@@ -98,8 +115,7 @@ impl Kernel for NotPositive {
     const NAME: &'static str = "burn_amp::not_positive";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
-        let words = words(operands.floats[0].0.num_elements());
-        Tensors::from([]).with_ints([(Shape::new([words]), DType::U32)])
+        Tensors::from([]).with_ints([meta(&operands.floats[0].0)])
     }
 
     fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
@@ -131,24 +147,50 @@ impl Kernel for NotPositive {
     }
 }
 
-/// Takes a tensor, a mask, and perhaps a tensor in whose order of memory the mask is packed.
+/// Takes a tensor or the terms of a sum, a mask, and perhaps a tensor in whose order of memory the mask is packed.
 #[derive(Clone, Copy, Debug)]
-struct Zeroed;
+struct Zeroed {
+    is_sum: bool,
+}
+
+impl Zeroed {
+    /// The operands: a tensor, what is added to it, and the one in whose order the mask is packed.
+    fn parts<F, I, O>(self, operands: Tensors<F, I, O>) -> (F, Option<F>, Option<F>) {
+        let mut tensors = operands.floats.into_iter();
+        let x = tensors.next().expect("a mask is applied to a tensor");
+        let plus = self.is_sum.then(|| tensors.next()).flatten();
+        (x, plus, tensors.next())
+    }
+
+    /// The tensor to which the mask is applied.
+    fn sum<B: Backend>(self, operands: TensorsOf<B>) -> FloatTensor<B> {
+        let (x, plus, _) = self.parts(operands);
+        match plus {
+            Some(plus) => B::float_add(widen::<B>(x), widen::<B>(plus)),
+            None => x,
+        }
+    }
+}
 
 impl Kernel for Zeroed {
     const NAME: &'static str = "burn_amp::zeroed";
     const READS_F64: bool = true;
 
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let (shape, dtype) = operands.floats[0].clone();
+        let dtype = if self.is_sum { wide_dtype(dtype) } else { dtype };
+        [(shape, dtype)].into()
+    }
+
     fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
-        operands.floats.truncate(1);
+        operands.floats.truncate(1 + usize::from(self.is_sum));
         operands
     }
 
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let mask = operands.bools.pop();
         let mask = mask.expect("a mask is in bits only if the backend has its own way to apply it");
-        let x = operands.floats.swap_remove(0);
-        [B::float_mask_fill(x, mask, 0f32.into())].into()
+        [B::float_mask_fill(self.sum::<B>(operands), mask, 0f32.into())].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -156,21 +198,24 @@ impl Kernel for Zeroed {
         let Some(bits) = operands.ints.pop() else {
             return Err(operands);
         };
-        let ([tensor], x) = operands.and_maybe();
-        let output = match x {
-            Some(x) => {
-                let order = order_of(&x);
-                out_of_order(kernel::zeroed(in_order(tensor, &order), bits), &order)
-            }
-            None => kernel::zeroed(tensor, bits),
+        let (tensor, plus, like) = self.parts(operands);
+        let order = like.map(|like| order_of(&like));
+        let lies = |tensor| match &order {
+            Some(order) => in_order(tensor, order),
+            None => tensor,
         };
-        Ok([output].into())
+        let output = kernel::zeroed(lies(tensor), plus.map(lies), bits);
+        Ok([match &order {
+            Some(order) => out_of_order(output, order),
+            None => output,
+        }]
+        .into())
     }
 
     #[cfg(feature = "flex")]
     fn on_host(&self, mut operands: TensorsOf<Flex>) -> Result<TensorsOf<Flex>, TensorsOf<Flex>> {
         match operands.ints.pop() {
-            Some(bits) => Ok([host::zeroed(operands.floats.swap_remove(0), bits)].into()),
+            Some(bits) => Ok([host::zeroed(self.sum::<Flex>(operands), bits)].into()),
             None => Err(operands),
         }
     }

@@ -5,11 +5,11 @@ use burn_amp_kernels::sign_mask;
 
 use super::prelude::*;
 
-/// A gradient, where the operand lets it pass.
-struct Zeroed;
+/// A gradient, or the sum of two, where the operand lets it pass.
+struct Zeroed<const OPERANDS: usize>;
 
-impl OnLines for Zeroed {
-    const OPERANDS: usize = 2;
+impl<const OPERANDS: usize> OnLines for Zeroed<OPERANDS> {
+    const OPERANDS: usize = OPERANDS;
     const SHAPES: &[&[usize]] = &[
         &[1],
         &[2],
@@ -26,30 +26,41 @@ impl OnLines for Zeroed {
 
     fn run<B: Device>(&self, operands: &[Float], _dim: usize) -> Vec<Float> {
         let mask = sign_mask::not_positive::<B>(operands[0].clone(), None);
-        vec![sign_mask::zeroed::<B>(operands[1].clone(), mask, None)]
+        vec![match &operands[1..] {
+            [gradient] => sign_mask::zeroed::<B>(gradient.clone(), mask, None),
+            [one, other] => sign_mask::sum_zeroed::<B>([one.clone(), other.clone()], mask, None),
+            _ => unreachable!("there are one or two gradients"),
+        }]
     }
 
     fn dtypes(&self, operands: &[DType]) -> Vec<DType> {
-        vec![operands[1]]
+        vec![match operands[1..] {
+            [dtype] | [dtype @ DType::F64, _] => dtype,
+            _ => DType::F32,
+        }]
     }
 
     fn host(&self, _operands: &[Float], _dim: usize) -> Host<'_> {
         Box::new(|line| {
             // Burn's backends disagree on the gradient of NaN.
-            let near = |(x, g): (&f64, &f64)| {
+            // A sum is rounded once.
+            let exact = if OPERANDS == 2 { EXACT } else { 0.0 };
+            let near = |(at, x): (usize, &f64)| {
+                let gradient: f64 = line.of[1..].iter().map(|gradient| gradient[at]).sum();
                 (
-                    if *x > 0.0 { *g } else { 0.0 },
-                    if x.is_nan() { f64::INFINITY } else { EXACT },
+                    if *x > 0.0 { gradient } else { 0.0 },
+                    if x.is_nan() { f64::INFINITY } else { exact },
                 )
             };
-            vec![line.of[0].iter().zip(&line.of[1]).map(near).collect()]
+            vec![line.of[0].iter().enumerate().map(near).collect()]
         })
     }
 }
 
 #[test]
 fn a_mask_lets_pass_what_is_positive() {
-    law::holds(&Zeroed);
+    law::holds(&Zeroed::<2>);
+    law::holds(&Zeroed::<3>);
 }
 
 #[test]
@@ -70,8 +81,8 @@ fn every_number_in_half_precision_is_masked() {
         if let Some(data) = all(dtype) {
             let x = Plain::float_from_data(data, &here());
             let operands = [x, noisy(&[1 << 16], 1, dtype)];
-            assert_lines(&Zeroed, "all numbers", &operands, 0);
-            law::assert_lines_on::<References, _>(&Zeroed, "all numbers", &operands, 0);
+            assert_lines(&Zeroed::<2>, "all numbers", &operands, 0);
+            law::assert_lines_on::<References, _>(&Zeroed::<2>, "all numbers", &operands, 0);
         }
     }
 }
