@@ -29,7 +29,7 @@ struct Written<O: Float, L: Float, N: Size> {
     given: u32,
 }
 
-/// One unit computes one vector. The units of a cube share the words of the mask.
+/// One unit computes one vector. Neighbouring units share a word of the mask.
 #[cube(launch, address_type = "dynamic")]
 fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
     x: &Buffer<Vector<X, N>>,
@@ -37,6 +37,7 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
     summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
     written: &mut Written<O, L, N>,
     #[comptime] units: usize,
+    #[comptime] units_per_word: usize,
     #[define(X, P, O, L)] _dtypes: [StorageType; 4],
 ) {
     let mut bits = 0u32;
@@ -60,16 +61,13 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
         let mut parts = shared::<u32>(units);
         parts[UNIT_POS as usize] = bits;
         sync_cube();
-        let in_word = BITS / N::value();
-        let words = units / in_word;
-        let word = CUBE_POS * words + UNIT_POS as usize;
-        if (UNIT_POS as usize) < words && word < mask.len() {
-            let mut packed = 0u32;
+        if ABSOLUTE_POS.is_multiple_of(units_per_word) && ABSOLUTE_POS < x.len() {
+            let mut word = 0u32;
             #[unroll]
-            for i in 0..in_word {
-                packed |= parts[UNIT_POS as usize * in_word + i] << ((i * N::value()) as u32);
+            for i in 0..units_per_word {
+                word |= parts[UNIT_POS as usize + i] << ((i * N::value()) as u32);
             }
-            mask[word] = packed;
+            mask[ABSOLUTE_POS / units_per_word] = word;
         }
     }
 }
@@ -221,8 +219,8 @@ pub(crate) fn affine<R: CubeRuntime>(
     let copy = copy.map(|dtype| empty_on_device_of(x, shape, dtype));
     let elements = x.meta.num_elements();
     let (cubes, units) = one_each(&x.client, elements / launch.vector_size);
-    let units_per_cube = units.num_elems() as usize;
-    if has_mask && !units_per_cube.is_multiple_of(BITS / launch.vector_size) {
+    let units_per_word = BITS / launch.vector_size;
+    if has_mask && !(units.x as usize).is_multiple_of(units_per_word) {
         return None;
     }
     let words = Shape::new([words(elements)]);
@@ -242,7 +240,8 @@ pub(crate) fn affine<R: CubeRuntime>(
             mask.clone().map(|mask| mask.into_array_arg()).into(),
             given([copy.is_some(), has_mask]),
         ),
-        units_per_cube,
+        units.num_elems() as usize,
+        units_per_word,
         [x.dtype, plus_dtype, dtype, copy_dtype].map(storage),
     );
     let out_of_order = |tensor| out_of_order(tensor, &launch.layout.order);

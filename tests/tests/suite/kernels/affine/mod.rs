@@ -136,6 +136,48 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
 }
 
 #[test]
+fn a_residual_block_and_its_gradients_are_those_of_the_host() {
+    each(|operands, dtype, what| {
+        if operands.affine.end != End::Relu {
+            return;
+        }
+        let (shape, elements) = (operands.x.shape(), operands.values.len());
+        let in_f32 = |values: &[f64]| tensor(values, shape.as_slice(), DType::F32);
+        let constant = PlainAutodiff::from_inner;
+        let tracked = |values| PlainAutodiff::float_set_require_grad(constant(values), true);
+        let [plus, one, other] = [7, 8, 9].map(|seed| noise(elements, seed));
+        let factors = operands.affine.factors();
+        let factors = factors.map(|factor| factor.map(|factor| tracked(factor.clone())));
+        let chain = operands.affine.with_factors(factors);
+        let (x, summand) = (tracked(operands.x.clone()), tracked(in_f32(&plus)));
+        let (output, _) = affine::with_copy::<PlainAutodiff>(
+            x.clone(),
+            chain,
+            Some(summand.clone()),
+            FloatDType::F32,
+            Some(dtype.into()),
+        );
+        let read_by = |factors: &[f64]| {
+            let product = PlainAutodiff::float_mul(output.clone(), constant(in_f32(factors)));
+            PlainAutodiff::float_sum(product)
+        };
+        let loss = PlainAutodiff::float_add(read_by(&one), read_by(&other));
+        let grads = PlainAutodiff::backward(loss);
+
+        let passes = |at| operands.chain(at) + plus[at] > 0.0;
+        let of_sum: Vec<f64> = (0..elements)
+            .map(|at| if passes(at) { one[at] + other[at] } else { 0.0 })
+            .collect();
+        let of_x = (0..elements)
+            .map(|at| of_sum[at] * operands.scale(at) * operands.factor(2, at, 1.0))
+            .collect::<Vec<_>>();
+        for (of, expected) in [(summand, of_sum), (x, of_x)] {
+            assert_near(PlainAutodiff::grad(&of, &grads).unwrap(), &expected, 1, what);
+        }
+    });
+}
+
+#[test]
 fn gradients_are_those_of_the_host() {
     each(|operands, dtype, what| {
         let shape = operands.x.shape();
