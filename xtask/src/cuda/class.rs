@@ -23,7 +23,13 @@ const CLASSES: &[(&str, &[&str])] = &[
     ("row", &["softmax", "log_softmax", "layer_norm"]),
     (
         "norm",
-        &["norm_", "affine_", "spread_", "sum_of_slices", "column_sums"],
+        &[
+            "norm_",
+            "affine_",
+            "spread_",
+            "sum_of_slices",
+            "column_sums",
+        ],
     ),
     (
         "optimizer",

@@ -37,7 +37,11 @@ impl Kernel for SpreadOf {
     const NAME: &'static str = "burn_amp::spread";
 
     fn results(&self, _: &Tensors<Meta>) -> Tensors<Meta> {
-        [(self.kept.clone(), DType::F32), (self.kept.clone(), DType::F32)].into()
+        [
+            (self.kept.clone(), DType::F32),
+            (self.kept.clone(), DType::F32),
+        ]
+        .into()
     }
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {

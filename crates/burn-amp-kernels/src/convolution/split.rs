@@ -43,11 +43,7 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     }
     let [filters, channels, height, width] = weight.dims();
     let [batch, _, rows, columns] = grad.shape().dims();
-    let parts = parts(
-        batch,
-        rows * columns,
-        [filters, height * width * channels],
-    )?;
+    let parts = parts(batch, rows * columns, [filters, height * width * channels])?;
     let (images, grad) = (channels_last(x), channels_last(grad));
     let [_, image_height, image_width, _] = images.shape().dims();
 

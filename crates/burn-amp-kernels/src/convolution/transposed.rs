@@ -8,9 +8,9 @@
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
+use super::{Differentiable, as_images, as_sequences, input_gradient, recorded, spaced};
 #[cfg(feature = "cubecl")]
 use super::{split, weight_gradient::WINDOW_BYTES};
-use super::{Differentiable, as_images, as_sequences, input_gradient, recorded, spaced};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -63,7 +63,12 @@ impl Transposed {
 
 /// The numbers of the convolution whose gradient of the images a transposed one computes.
 fn convolution_of(options: &ConvTransposeOptions<2>) -> ConvOptions<2> {
-    ConvOptions::new(options.stride, options.padding, options.dilation, options.groups)
+    ConvOptions::new(
+        options.stride,
+        options.padding,
+        options.dilation,
+        options.groups,
+    )
 }
 
 impl Kernel for Transposed {

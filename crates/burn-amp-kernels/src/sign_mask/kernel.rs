@@ -116,7 +116,8 @@ pub(crate) fn zeroed<R: CubeRuntime>(
         units,
         vector_size,
         into_contiguous(x).into_array_arg(),
-        plus.map(|plus| into_contiguous(plus).into_array_arg()).into(),
+        plus.map(|plus| into_contiguous(plus).into_array_arg())
+            .into(),
         into_contiguous(mask).into_array_arg(),
         output.clone().into_array_arg(),
         dtypes.map(storage),

@@ -178,7 +178,11 @@ impl Kernel for Zeroed {
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         let (shape, dtype) = operands.floats[0].clone();
-        let dtype = if self.is_sum { wide_dtype(dtype) } else { dtype };
+        let dtype = if self.is_sum {
+            wide_dtype(dtype)
+        } else {
+            dtype
+        };
         [(shape, dtype)].into()
     }
 
@@ -190,7 +194,12 @@ impl Kernel for Zeroed {
     fn reference<B: AmpBackend>(&self, mut operands: TensorsOf<B>) -> TensorsOf<B> {
         let mask = operands.bools.pop();
         let mask = mask.expect("a mask is in bits only if the backend has its own way to apply it");
-        [B::float_mask_fill(self.sum::<B>(operands), mask, 0f32.into())].into()
+        [B::float_mask_fill(
+            self.sum::<B>(operands),
+            mask,
+            0f32.into(),
+        )]
+        .into()
     }
 
     #[cfg(feature = "cubecl")]

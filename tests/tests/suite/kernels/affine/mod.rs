@@ -172,7 +172,12 @@ fn a_residual_block_and_its_gradients_are_those_of_the_host() {
             .map(|at| of_sum[at] * operands.scale(at) * operands.factor(2, at, 1.0))
             .collect::<Vec<_>>();
         for (of, expected) in [(summand, of_sum), (x, of_x)] {
-            assert_near(PlainAutodiff::grad(&of, &grads).unwrap(), &expected, 1, what);
+            assert_near(
+                PlainAutodiff::grad(&of, &grads).unwrap(),
+                &expected,
+                1,
+                what,
+            );
         }
     });
 }
@@ -314,7 +319,9 @@ fn a_variance_keeps_its_digits_where_the_mean_is_large_or_one_value_is() {
             let mut seen = vec![false; sums];
             // Values near 100, and zeros but for the first of each sum.
             let near_100 = noise(elements, 1).into_iter().map(|x| 100.0 + x).collect();
-            let zeros = (0..elements).map(|at| f64::from(is_first(at, &mut seen))).collect();
+            let zeros = (0..elements)
+                .map(|at| f64::from(is_first(at, &mut seen)))
+                .collect();
             for (values, is_last) in [(&near_100, false), (&near_100, true), (&zeros, false)] {
                 let values: &Vec<f64> = values;
                 let x = match is_last {
@@ -343,7 +350,10 @@ fn a_variance_keeps_its_digits_where_the_mean_is_large_or_one_value_is() {
                     for (found, expected) in read(&found).iter().zip(&expected) {
                         // A unit adds up to some hundred terms, of which each step rounds once.
                         let bound = 256.0 * f64::from(f32::EPSILON) * expected;
-                        assert!((found - expected).abs() <= bound, "{what}: {found}, {expected}");
+                        assert!(
+                            (found - expected).abs() <= bound,
+                            "{what}: {found}, {expected}"
+                        );
                     }
                 }
             }
