@@ -305,11 +305,11 @@ fn moments_are_those_of_the_host() {
 fn a_variance_keeps_its_digits_where_the_mean_is_large_or_one_value_is() {
     for dtype in dtypes() {
         for (shape, kept) in [
-            ([64, 8, 33, 31], [1, 8, 1, 1]),
-            ([64, 8, 33, 32], [1, 8, 1, 1]),
+            ([16, 8, 33, 31], [1, 8, 1, 1]),
+            ([16, 8, 33, 32], [1, 8, 1, 1]),
             ([7, 3, 5, 3], [1, 3, 1, 1]),
-            ([6, 2, 64, 40], [6, 1, 1, 1]),
-            ([512, 4, 8, 16], [1, 1, 1, 16]),
+            ([6, 2, 32, 40], [6, 1, 1, 1]),
+            ([128, 4, 8, 16], [1, 1, 1, 16]),
         ] {
             let elements: usize = shape.iter().product();
             let sums: usize = kept.iter().product();
