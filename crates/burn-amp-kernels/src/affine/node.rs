@@ -47,19 +47,15 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let end_reads_x = !has_mask && values.end != End::Identity;
     let reads_x = end_reads_x || parents.iter().any(multiplies);
     let mask_lies_like_x = reads_x && !is_rounded;
+    let (operand, chain) = (x.primitive.clone(), values.clone());
     // The kernel that computes a residual block's ReLU in F32 knows the mask.
-    let (output, copy, mask) = match has_mask && mask_lies_like_x && dtype == FloatDType::F32 {
-        true if !parents.is_empty() => {
-            let own = values.clone();
-            let (output, copy, mask) =
-                with_mask::<B>(x.primitive.clone(), own, summand, dtype, copy);
-            (output, copy, Some(mask))
-        }
-        _ => {
-            let own = values.clone();
-            let (output, copy) = with_copy::<B>(x.primitive.clone(), own, summand, dtype, copy);
-            (output, copy, None)
-        }
+    let knows_mask = has_mask && mask_lies_like_x && dtype == FloatDType::F32;
+    let (output, copy, mask) = if knows_mask {
+        let (output, copy, mask) = with_mask::<B>(operand, chain, summand, dtype, copy);
+        (output, copy, Some(mask))
+    } else {
+        let (output, copy) = with_copy::<B>(operand, chain, summand, dtype, copy);
+        (output, copy, None)
     };
     let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let end = values.end;

@@ -65,7 +65,7 @@ pub(crate) fn spreads<R: CubeRuntime>(
     let divisor = if mean { terms(&x.shape(), kept) } else { 1.0 };
     let chain = Affine::identity(grid.clone());
     let launch = Launch::new(x, &chain, std::slice::from_ref(kept), &[x.dtype])?;
-    let plan = Plan::new(x, &launch, kept);
+    let plan = SumsPlan::new(x, &launch, kept);
     let [a, b, c, d] = launch.layout.sizes();
     let sizes = PointLaunch::new(a, b, c, d / launch.vector_size);
     let (cubes, units) = plan.team.launch(&x.client, plan.sums * plan.slices);
@@ -99,7 +99,7 @@ fn launch<R: CubeRuntime>(
     // Eight of each factor, and of both sums, do not fit into the registers of a unit.
     let widest = grad.map_or(x.dtype, |_| DType::F32);
     let launch = Launch::new(x, affine, std::slice::from_ref(kept), &[widest])?;
-    let plan = Plan::new(x, &launch, kept);
+    let plan = SumsPlan::new(x, &launch, kept);
     let (cubes, units) = plan.team.launch(&x.client, plan.sums * plan.slices);
     let results = plan.results(x, kept);
     let written = results.iter().cloned();
@@ -121,7 +121,7 @@ fn launch<R: CubeRuntime>(
 }
 
 /// How sums are divided among units.
-struct Plan {
+struct SumsPlan {
     /// The number of sums, or of vectors of them.
     sums: usize,
     /// The slices of each sum.
@@ -136,7 +136,7 @@ struct Plan {
     team: Team,
 }
 
-impl Plan {
+impl SumsPlan {
     fn new<R: CubeRuntime>(x: &CubeTensor<R>, launch: &Launch<'_, R>, kept: &Shape) -> Self {
         let vector_size = launch.vector_size;
         let bits = launch.layout.varies(kept);

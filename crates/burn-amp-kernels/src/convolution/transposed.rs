@@ -10,7 +10,10 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
 use super::{Differentiable, as_images, as_sequences, input_gradient, recorded, spaced};
 #[cfg(feature = "cubecl")]
-use super::{split, weight_gradient::WINDOW_BYTES};
+use super::{
+    split,
+    weight_gradient::{WINDOW_BYTES, WeightGradient},
+};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -116,17 +119,21 @@ impl Differentiable for Transposed {
         grad: FloatTensor<B>,
     ) -> FloatTensor<B> {
         let options = self.options;
-        B::run(WeightGradient { options }, [x, weight, grad].into()).one()
+        B::run(
+            TransposedWeightGradient { options },
+            [x, weight, grad].into(),
+        )
+        .one()
     }
 }
 
 /// Takes `x`, the weight, of which only the shape is read, and the gradient of the output.
 #[derive(Clone, Debug)]
-struct WeightGradient {
+struct TransposedWeightGradient {
     options: ConvTransposeOptions<2>,
 }
 
-impl Kernel for WeightGradient {
+impl Kernel for TransposedWeightGradient {
     const NAME: &'static str = "burn_amp::transposed_convolution_weight_gradient";
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
@@ -155,7 +162,7 @@ impl Kernel for WeightGradient {
         if self.options.groups > 1 {
             return Err(operands);
         }
-        let convolution = super::weight_gradient::WeightGradient {
+        let convolution = WeightGradient {
             options: convolution_of(&self.options),
             window_bytes: WINDOW_BYTES,
         };

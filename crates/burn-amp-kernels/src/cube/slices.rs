@@ -19,7 +19,7 @@ const SLICES: usize = 8;
 /// Sums of the squares of what terms are off their mean, which are added otherwise than others: those of a slice are off the mean
 /// of the slice.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
-struct Spread {
+struct OffMean {
     /// Whether the sums are such.
     #[cube(comptime)]
     is_one: bool,
@@ -39,7 +39,7 @@ fn sum_of_slices_kernel(
     second_sum: &mut Buffer<f32>,
     slices: usize,
     divisor: f32,
-    spread: Spread,
+    spread: OffMean,
     #[comptime] units: usize,
 ) {
     let n = first_sum.len();
@@ -113,7 +113,7 @@ pub(crate) fn sum_of_slices<R: CubeRuntime>(
     let [firsts, seconds] = slices.map(CubeTensor::into_array_arg);
     let [first_sum, second_sum] = sums.clone().map(CubeTensor::into_array_arg);
     let [per_slice, length] = spread.unwrap_or([1, 1]);
-    let spread = SpreadLaunch::new(spread.is_some(), per_slice, length);
+    let spread = OffMeanLaunch::new(spread.is_some(), per_slice, length);
     sum_of_slices_kernel::launch(
         &client,
         CubeCountSelection::new(&client, cubes).cube_count(),
