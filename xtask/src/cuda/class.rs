@@ -91,6 +91,7 @@ pub fn is_ours(entry: &str) -> bool {
         "unscale_",
         "next_loss_scale",
         "affine_",
+        "spread_kernel",
         "sum_of_slices",
         "column_sums",
         "cat_kernel",
@@ -99,7 +100,7 @@ pub fn is_ours(entry: &str) -> bool {
         "squares_kernel",
         "total_kernel",
         "windows_kernel",
-        "grouped_conv2d_weight",
+        "grouped_conv2d",
     ];
     OURS.iter().any(|name| entry.starts_with(name))
 }
