@@ -33,10 +33,10 @@ mod weight_gradient;
 #[cfg(feature = "cubecl")]
 mod windows;
 
-pub use transposed::{transposed, transposed_1d};
+pub use transposed::{forward as transposed, forward_1d as transposed_1d};
 pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within};
 
-use burn_backend::ops::{ConvOptions, conv::calculate_conv_output_sizes};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions, conv::calculate_conv_output_sizes};
 
 use self::bias_gradient::bias_gradient;
 use crate::{graph::values, prelude::*};
@@ -49,7 +49,7 @@ pub fn forward<B: AmpBackend>(
     bias: Option<FloatTensor<B>>,
     options: ConvOptions<2>,
 ) -> FloatTensor<B> {
-    B::run(Convolution { options }, ([x, weight], bias).into()).one()
+    B::run(Convolution::Plain(options), ([x, weight], bias).into()).one()
 }
 
 /// Computes a convolution of sequences `[batch, channels, length]` with a weight `[filters, channels, length]`.
@@ -108,9 +108,11 @@ fn output_sizes(images: &Shape, weight: &Shape, options: &ConvOptions<2>) -> [us
     [sizes[0], sizes[1]]
 }
 
+/// A convolution of images, or a transposed one.
 #[derive(Clone, Debug)]
-struct Convolution {
-    options: ConvOptions<2>,
+enum Convolution {
+    Plain(ConvOptions<2>),
+    Transposed(ConvTransposeOptions<2>),
 }
 
 impl Kernel for Convolution {
@@ -118,80 +120,37 @@ impl Kernel for Convolution {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let options = self.options.clone();
-        if options.groups > 1 {
-            return B::run(grouped::Output { options }, operands);
+        match self {
+            Self::Plain(options) if options.groups > 1 => {
+                let options = options.clone();
+                B::run(grouped::Output { options }, operands)
+            }
+            Self::Plain(options) => {
+                let ([x, weight], bias) = operands.and_maybe();
+                [B::conv2d(x, weight, bias, options.clone())].into()
+            }
+            Self::Transposed(options) => {
+                let ([x, weight], bias) = operands.and_maybe();
+                [transposed::output::<B>(x, weight, bias, options.clone())].into()
+            }
         }
-        let ([x, weight], bias) = operands.and_maybe();
-        [B::conv2d(x, weight, bias, options)].into()
     }
 
+    /// The node keeps all operands, as Burn's does.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        recorded::<B, C, Self>(self, operands)
+        let operands = operands.floats;
+        let output = B::run(self.clone(), values::<B, C>(&operands).into()).one();
+        [by_length!(operands, 2 3; N => {
+            let operands = std::array::from_fn(|at| &operands[at]);
+            Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| self)
+        })]
+        .into()
     }
 }
 
-/// Computes a convolution as a node that keeps all operands, as Burn's does.
-fn recorded<B: AmpBackend, C: CheckpointStrategy, K: Kernel + Differentiable>(
-    convolution: K,
-    operands: Graph<B, C>,
-) -> Graph<B, C> {
-    let operands = operands.floats;
-    let output = B::run(convolution.clone(), values::<B, C>(&operands).into()).one();
-    [by_length!(operands, 2 3; N => {
-        let operands = std::array::from_fn(|at| &operands[at]);
-        Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| Recorded(convolution))
-    })]
-    .into()
-}
-
-/// The gradients of a convolution's operands.
-trait Differentiable: Clone + std::fmt::Debug + Send + 'static {
-    /// The gradient of `x`, of which only the shape is read.
-    fn input_gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B>;
-
-    /// The gradient of the weight, of which only the shape is read.
-    fn weight_gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B>;
-}
-
-impl Differentiable for Convolution {
-    fn input_gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B> {
-        input_gradient::<B>(x, weight, grad, self.options)
-    }
-
-    fn weight_gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B> {
-        weight_gradient::<B>(x, weight, grad, self.options)
-    }
-}
-
-/// What the node of a convolution saves.
-#[derive(Clone, Debug)]
-struct Recorded<K>(K);
-
-impl<B: AmpBackend, K: Differentiable> Node<B> for Recorded<K> {
+impl<B: AmpBackend> Node<B> for Convolution {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = seen::<B>(pass.gradient());
-        let convolution = || self.0.clone();
         let operands: [_; 3] = std::array::from_fn(|at| match at < N {
             true => pass.operand(at),
             false => None,
@@ -201,11 +160,21 @@ impl<B: AmpBackend, K: Differentiable> Node<B> for Recorded<K> {
         };
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            pass.register(0, convolution().input_gradient::<B>(x, weight, grad));
+            let gradient = match self.clone() {
+                Self::Plain(options) => input_gradient::<B>(x, weight, grad, options),
+                Self::Transposed(options) => B::conv_transpose2d_x_backward(weight, grad, options),
+            };
+            pass.register(0, gradient);
         }
         if pass.parent(1).is_some() {
             let (x, grad) = (x.clone(), grad.clone());
-            pass.register(1, convolution().weight_gradient::<B>(x, weight, grad));
+            let gradient = match self {
+                Self::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
+                Self::Transposed(options) => {
+                    transposed::weight_gradient::<B>(x, weight, grad, options)
+                }
+            };
+            pass.register(1, gradient);
         }
         if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
             pass.register(2, bias_gradient::<B>(x, bias, grad));

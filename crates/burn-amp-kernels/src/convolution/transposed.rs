@@ -8,7 +8,7 @@
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
-use super::{Differentiable, as_images, as_sequences, input_gradient, recorded, spaced};
+use super::{Convolution, as_images, as_sequences, input_gradient, spaced};
 #[cfg(feature = "cubecl")]
 use super::{
     split,
@@ -18,17 +18,17 @@ use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
 /// `[channels, filters, height, width]`. On Burn's `Autodiff` it is one node.
-pub fn transposed<B: AmpBackend>(
+pub fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
     options: ConvTransposeOptions<2>,
 ) -> FloatTensor<B> {
-    B::run(Transposed { options }, ([x, weight], bias).into()).one()
+    B::run(Convolution::Transposed(options), ([x, weight], bias).into()).one()
 }
 
 /// Computes a transposed convolution of sequences `[batch, channels, length]` with a weight `[channels, filters, length]`.
-pub fn transposed_1d<B: AmpBackend>(
+pub fn forward_1d<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
@@ -44,24 +44,39 @@ pub fn transposed_1d<B: AmpBackend>(
         options.groups,
     );
     let [x, weight] = [x, weight].map(as_images::<B>);
-    as_sequences::<B>(transposed::<B>(x, weight, bias, of_images))
+    as_sequences::<B>(forward::<B>(x, weight, bias, of_images))
 }
 
-#[derive(Clone, Debug)]
-struct Transposed {
+/// Computes the output.
+pub(super) fn output<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    bias: Option<FloatTensor<B>>,
     options: ConvTransposeOptions<2>,
+) -> FloatTensor<B> {
+    let convolution = convolution_of(&options);
+    if !spaced::has_gaps(&weight.shape(), &convolution) {
+        return B::conv_transpose2d(x, weight, bias, options);
+    }
+    let images = output_shape(&x.shape(), &weight.shape(), &options);
+    let like = B::float_empty(images, &device_of::<B>(&x), x.dtype().into());
+    let output = input_gradient::<B>(like, weight, x, convolution);
+    match bias {
+        Some(bias) => {
+            let by_channel = Shape::new([1, bias.shape()[0], 1, 1]);
+            B::float_add(output, B::float_reshape(bias, by_channel))
+        }
+        None => output,
+    }
 }
 
-impl Transposed {
-    fn output_shape(&self, x: &Shape, weight: &Shape) -> Shape {
-        let options = &self.options;
-        let size = |at: usize| {
-            let windows = (x[2 + at] - 1) * options.stride[at];
-            let window = options.dilation[at] * (weight[2 + at] - 1) + 1;
-            windows + window + options.padding_out[at] - 2 * options.padding[at]
-        };
-        Shape::new([x[0], weight[1] * options.groups, size(0), size(1)])
-    }
+fn output_shape(x: &Shape, weight: &Shape, options: &ConvTransposeOptions<2>) -> Shape {
+    let size = |at: usize| {
+        let windows = (x[2 + at] - 1) * options.stride[at];
+        let window = options.dilation[at] * (weight[2 + at] - 1) + 1;
+        windows + window + options.padding_out[at] - 2 * options.padding[at]
+    };
+    Shape::new([x[0], weight[1] * options.groups, size(0), size(1)])
 }
 
 /// The numbers of the convolution whose gradient of the images a transposed one computes.
@@ -74,57 +89,15 @@ fn convolution_of(options: &ConvTransposeOptions<2>) -> ConvOptions<2> {
     )
 }
 
-impl Kernel for Transposed {
-    const NAME: &'static str = "burn_amp::transposed_convolution";
-    const IS_COMPOSED: bool = true;
-
-    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        let ([x, weight], bias) = operands.and_maybe();
-        let options = convolution_of(&self.options);
-        if !spaced::has_gaps(&weight.shape(), &options) {
-            return [B::conv_transpose2d(x, weight, bias, self.options.clone())].into();
-        }
-        let images = self.output_shape(&x.shape(), &weight.shape());
-        let like = B::float_empty(images, &device_of::<B>(&x), x.dtype().into());
-        let output = input_gradient::<B>(like, weight, x, options);
-        let output = match bias {
-            Some(bias) => {
-                let by_channel = Shape::new([1, bias.shape()[0], 1, 1]);
-                B::float_add(output, B::float_reshape(bias, by_channel))
-            }
-            None => output,
-        };
-        [output].into()
-    }
-
-    fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        recorded::<B, C, Self>(self, operands)
-    }
-}
-
-impl Differentiable for Transposed {
-    fn input_gradient<B: AmpBackend>(
-        self,
-        _: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B> {
-        B::conv_transpose2d_x_backward(weight, grad, self.options)
-    }
-
-    fn weight_gradient<B: AmpBackend>(
-        self,
-        x: FloatTensor<B>,
-        weight: FloatTensor<B>,
-        grad: FloatTensor<B>,
-    ) -> FloatTensor<B> {
-        let options = self.options;
-        B::run(
-            TransposedWeightGradient { options },
-            [x, weight, grad].into(),
-        )
-        .one()
-    }
+/// Computes the gradient of the weight, of which only the shape is read, in the dtype of the gradient of the output.
+pub(super) fn weight_gradient<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    options: ConvTransposeOptions<2>,
+) -> FloatTensor<B> {
+    let gradient = TransposedWeightGradient { options };
+    B::run(gradient, [x, weight, grad].into()).one()
 }
 
 /// Takes `x`, the weight, of which only the shape is read, and the gradient of the output.
