@@ -7,7 +7,7 @@ use burn_amp_kernels::{AmpBackend, affine, saved};
 use burn_autodiff::checkpoint::strategy::{
     BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
 };
-use burn_backend::{AutodiffBackend, Shape, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{Shape, ops::FloatTensorOps, tensor::FloatTensor};
 
 use super::{
     Graph, Leaf, Leaves, Origin, Probe, Recorded, Records, f32_gradient, operand_cast, probe,
@@ -107,7 +107,7 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     }
 
     fn constant(values: FloatTensor<B>) -> FloatTensor<Self::Inner> {
-        Self::Inner::from_inner(values)
+        FloatTensor::<Self::Inner>::new(values)
     }
 
     fn node(tensor: &FloatTensor<Self::Inner>) -> Option<u64> {
