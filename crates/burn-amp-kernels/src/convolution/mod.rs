@@ -162,7 +162,9 @@ impl<B: AmpBackend> Node<B> for Convolution {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
             let gradient = match self.clone() {
                 Self::Plain(options) => input_gradient::<B>(x, weight, grad, options),
-                Self::Transposed(options) => B::conv_transpose2d_x_backward(weight, grad, options),
+                Self::Transposed(options) => {
+                    forward::<B>(grad, weight, None, transposed::convolution_of(&options))
+                }
             };
             pass.register(0, gradient);
         }
@@ -171,7 +173,8 @@ impl<B: AmpBackend> Node<B> for Convolution {
             let gradient = match self {
                 Self::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
                 Self::Transposed(options) => {
-                    transposed::weight_gradient::<B>(x, weight, grad, options)
+                    let options = transposed::convolution_of(&options);
+                    weight_gradient::<B>(grad, weight, x, options)
                 }
             };
             pass.register(1, gradient);

@@ -402,8 +402,9 @@ fn a_transposed_convolution_is_that_of_the_host() {
                 let options = case.transposed();
                 convolution::transposed::<PlainAutodiff>(x, weight, Some(bias), options)
             });
-            let has_kernel = case.has_kernel() && case.groups == 1 && dtype.size() == 2;
-            let is_ours = [false, false, has_kernel, cfg!(feature = "cubecl")];
+            let is_grouped = case.groups > 1 && case.has_kernel();
+            let has_kernel = is_grouped || case.has_kernel() && dtype.size() == 2;
+            let is_ours = [is_grouped, is_grouped, has_kernel, cfg!(feature = "cubecl")];
             let names = ["output", "gradient", "weight gradient", "bias gradient"];
             for which in 0..4 {
                 let what = format!("{} of case {number}, {dtype:?}", names[which]);
