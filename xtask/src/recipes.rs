@@ -67,6 +67,12 @@ struct Trained {
 #[derive(Deserialize)]
 struct Replayed {
     products: Vec<Product>,
+    step: Option<StepLosses>,
+}
+
+#[derive(Deserialize)]
+struct StepLosses {
+    recipes: Vec<Option<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     let replay = executable(&mut build, "burn-amp")?;
     let folder = tempfile::tempdir()?;
     println!(
-        "| model | precision | products borne | loss | over BF16's | seeds |\n|---|---|---|---|---|---|"
+        "| model | precision | products borne | step, dB | loss | over BF16's | seeds |\n|---|---|---|---|---|---|---|"
     );
     for model in &options.model {
         let mut trainings = Vec::new();
@@ -135,11 +141,20 @@ pub fn run(options: &Options) -> Result<()> {
                 1 => String::new(),
                 _ => format!("{:+.2} ± {:.2} %", 100.0 * mean, 100.0 * error(&ratios)),
             };
-            let borne = training.simulate.recipe().map_or(String::new(), |recipe| {
-                let place = Recipe::ALL.iter().position(|it| it.name == recipe.name);
-                let (count, all) = borne[place.expect("a recipe")];
-                format!("{count} of {all}")
-            });
+            let borne = training
+                .simulate
+                .recipe()
+                .map_or(" | ".to_owned(), |recipe| {
+                    let place = Recipe::ALL.iter().position(|it| it.name == recipe.name);
+                    let Borne {
+                        count,
+                        all,
+                        decibels,
+                    } = borne[place.expect("a recipe")];
+                    let decibels =
+                        decibels.map_or(String::new(), |decibels| format!("{decibels:.1}"));
+                    format!("{count} of {all} | {decibels}")
+                });
             let loss = self::mean(&of(at).collect::<Vec<_>>());
             println!(
                 "| {model} | {name} | {borne} | {loss:.4} | {of_seeds} | {} |",
@@ -244,8 +259,18 @@ fn train(
     loss.with_context(|| format!("{}: no validation loss", what()))
 }
 
-/// How many of the products of a step bear each recipe.
-fn borne(replay: &Path, step: &Path) -> Result<Vec<(usize, usize)>> {
+/// What a step loses in a recipe.
+#[derive(Clone, Copy)]
+struct Borne {
+    /// How many products bear it.
+    count: usize,
+    all: usize,
+    /// The signal to noise of the gradients of the whole step.
+    decibels: Option<f64>,
+}
+
+/// What a step loses in each recipe.
+fn borne(replay: &Path, step: &Path) -> Result<Vec<Borne>> {
     let mut command = Command::new(replay);
     command
         .arg("replay")
@@ -258,12 +283,15 @@ fn borne(replay: &Path, step: &Path) -> Result<Vec<(usize, usize)>> {
         String::from_utf8_lossy(&output.stderr)
     );
     let replayed: Replayed = serde_json::from_slice(&output.stdout)?;
-    let count = |(at, recipe)| {
+    let of = |(at, recipe)| {
         let losses = replayed.products.iter().map(|product| &product.recipes[at]);
-        let borne = losses.filter(|loss: &&Loss| loss.is_borne(recipe)).count();
-        (borne, replayed.products.len())
+        Borne {
+            count: losses.filter(|loss: &&Loss| loss.is_borne(recipe)).count(),
+            all: replayed.products.len(),
+            decibels: replayed.step.as_ref().and_then(|step| step.recipes[at]),
+        }
     };
-    Ok(Recipe::ALL.iter().enumerate().map(count).collect())
+    Ok(Recipe::ALL.iter().enumerate().map(of).collect())
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -2,7 +2,10 @@
 //! the op that multiplies.
 
 use burn_amp::replay::{Loss, RecipeLosses, Step, recipe_losses, write_next_step};
-use burn_amp_core::formats::{Format, Recipe};
+use burn_amp_core::{
+    formats::{Format, Recipe, Simulate},
+    replay::decibels,
+};
 use burn_amp_tests::prelude::*;
 
 policy!(InF32, computing_in(Compute::F32));
@@ -186,4 +189,50 @@ fn a_gradient_that_the_step_does_not_compute_is_not_looked_at() {
     });
     let [result, input, weight] = losses.products[0].recipes[at("fp8-row")].decibels;
     assert!(result.is_some() && input.is_none() && weight.is_some());
+}
+
+policy!(InRow, simulating(Simulate::Fp8Row));
+policy!(InHalf, simulating(Simulate::Off));
+
+fn simulating(simulate: Simulate) -> Config {
+    in_bf16(|config| config.simulate = simulate)
+}
+
+/// Two layers, and the gradients of their weights, one behind the other.
+fn two_layers() -> Vec<f64> {
+    let (x, w, v) = (tensor([6, 40], 1), tensor([40, 16], 2), tensor([16, 9], 3));
+    let [w, v] = [w, v].map(Tensor::require_grad);
+    let hidden = x.matmul(w.clone()).tanh();
+    let grads = hidden.matmul(v.clone()).square().sum().backward();
+    let gradients = [w, v].map(|weight| weight.grad(&grads).unwrap().into_data());
+    let values = gradients
+        .iter()
+        .flat_map(|data| data.iter::<f64>().collect::<Vec<_>>());
+    values.collect()
+}
+
+#[test]
+fn the_losses_of_a_step_are_those_of_a_training_that_simulates() {
+    let losses = losses(|| {
+        two_layers();
+    });
+    let step = losses.step.unwrap();
+    let exact = {
+        let _policy = enter::<InF32>();
+        two_layers()
+    };
+    let in_row = {
+        let _policy = enter::<InRow>();
+        two_layers()
+    };
+    let in_half = {
+        let _policy = enter::<InHalf>();
+        two_layers()
+    };
+    assert_eq!(step.dtype, Precision::BF16);
+    assert_eq!(step.recipes.len(), Recipe::ALL.len());
+    assert_eq!(step.recipes[at("fp8-row")], decibels(&in_row, &exact));
+    assert_eq!(step.low, decibels(&in_half, &exact));
+    assert!(step.low > step.recipes[at("fp8-row")]);
+    assert!(step.recipes[at("fp8-row")] > step.recipes[at("nvfp4")]);
 }

@@ -35,7 +35,7 @@ pub use difference::{Compared, Comparison, TensorDifference};
 pub use file::{Data, Dtype, ReadError, Sketch};
 pub use files::{Change, changes};
 pub use gradients::{GradientPair, GradientRange, GradientRanges};
-pub use recipes::{Loss, LostNumbers, ProductLosses, RecipeLosses, decibels};
+pub use recipes::{Loss, LostNumbers, ProductLosses, RecipeLosses, StepLosses, decibels};
 pub use replayed::{Form, Replayed, Same};
 
 /// A step of training: the calls since the backward pass before, and that of the loss.

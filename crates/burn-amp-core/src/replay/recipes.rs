@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, difference::name};
 use crate::{
+    Precision,
     columns::columns,
     formats::{Quantized, Recipe, Simulate},
 };
@@ -18,6 +19,30 @@ pub struct RecipeLosses {
     /// The calls that are not looked at: attention, transposed convolutions, and products that are zero or not finite in
     /// F32.
     pub others: usize,
+    /// The whole step in every recipe; `None` on a device without low precision.
+    pub step: Option<StepLosses>,
+}
+
+/// The signal to noise of the gradients of a whole step, of all parameters together, in dB, beside F32: a product of its backward
+/// pass loses what all before it have lost. `None` if all of the gradients are 0 in F32, or one is not finite.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepLosses {
+    /// The dtype that the step computes in.
+    pub dtype: Precision,
+    /// In this dtype, with no recipe.
+    pub low: Option<f64>,
+    /// With each of [`Recipe::ALL`] simulated.
+    pub recipes: Vec<Option<f64>>,
+}
+
+impl StepLosses {
+    /// The signal to noise, in dB, from which on no training that was measured ended with a loss more than 0.25 % higher.
+    pub const BEARS: f64 = 24.0;
+
+    /// Whether a signal to noise is that high.
+    pub fn is_borne(decibels: f64) -> bool {
+        decibels >= Self::BEARS
+    }
 }
 
 /// A product in every recipe.
@@ -116,6 +141,14 @@ impl ProductLosses {
     }
 }
 
+/// A signal to noise, with a `!` if it is not borne.
+fn marked(decibels: Option<f64>, is_borne: impl Fn(f64) -> bool) -> String {
+    decibels.map_or(String::new(), |decibels| {
+        let mark = if is_borne(decibels) { " " } else { "!" };
+        format!("{decibels:.1}{mark}")
+    })
+}
+
 /// The number of products that are shown, unless all are asked for.
 const SHOWN: usize = 12;
 
@@ -143,11 +176,7 @@ impl RecipeLosses {
                 .recipes
                 .iter()
                 .zip(Recipe::ALL)
-                .map(|(loss, recipe)| {
-                    let mark = if loss.is_borne(recipe) { " " } else { "!" };
-                    loss.lowest()
-                        .map_or(String::new(), |lowest| format!("{lowest:.1}{mark}"))
-                });
+                .map(|(loss, recipe)| marked(loss.lowest(), |_| loss.is_borne(recipe)));
             let weight = product.weight.as_deref();
             let of = weight.map_or(String::new(), |weight| format!(", {weight}"));
             let name = format!("{}{of}", product.of);
@@ -189,6 +218,14 @@ impl RecipeLosses {
             _ => format!("# {borne} of {count} products bear {simulate} in this step.\n"),
         };
         text.insert_str(0, &head);
+        let of_step = self.step.as_ref().and_then(|step| step.recipes[at]);
+        if let Some(decibels) = of_step.filter(|found| !StepLosses::is_borne(*found)) {
+            let warning = format!(
+                "# Its gradients as a whole have {decibels:.1} dB. Below {:.0} a training may end with a higher loss.\n",
+                StepLosses::BEARS
+            );
+            text.insert_str(head.len(), &warning);
+        }
         if !full.is_empty() {
             text += "\n# These layers lose more than the recipe allows, so they stay in f32.\n[parameters]\n";
         }
@@ -226,11 +263,21 @@ impl fmt::Display for RecipeLosses {
             return Ok(());
         }
         f.write_str(
-            "\nSignal to noise beside f32 in dB, the lowest of the result and both gradients; `!` where a recipe asks for more.\n\n",
+            "\nSignal to noise beside f32 in dB, the lowest of the result and both gradients; `!` where a recipe asks for more.\n",
         )?;
+        if let Some(StepLosses { dtype, low, .. }) = &self.step {
+            let low = low.map_or(String::new(), |low| format!(", in {dtype} {low:.1} dB"));
+            writeln!(
+                f,
+                "`step`: that of the gradients of the whole step{low}; `!` below {:.0}.",
+                StepLosses::BEARS
+            )?;
+        }
+        f.write_str("\n")?;
         let head = [
-            "recipe", "bears", "lowest", "median", "become 0", "saturate",
+            "recipe", "bears", "lowest", "median", "become 0", "saturate", "step",
         ];
+        let columns_shown = head.len() - usize::from(self.step.is_none());
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for (at, recipe) in Recipe::ALL.iter().enumerate() {
             let losses: Vec<_> = self
@@ -253,8 +300,12 @@ impl fmt::Display for RecipeLosses {
                 in_words(lowest.get(lowest.len() / 2)),
                 share(|loss| loss.underflowed),
                 share(|loss| loss.saturated),
+                self.step.as_ref().map_or(String::new(), |step| {
+                    marked(step.recipes[at], StepLosses::is_borne)
+                }),
             ]);
         }
+        rows.iter_mut().for_each(|row| row.truncate(columns_shown));
         f.write_str(&columns(&rows, |column| column > 0).join("\n"))
     }
 }
@@ -293,12 +344,18 @@ mod tests {
                 product("call 8, `conv2d`", None, 12.0),
             ],
             others: 1,
+            step: Some(StepLosses {
+                dtype: Precision::BF16,
+                low: Some(41.25),
+                recipes: (0..9).map(|at| Some(20.0 + f64::from(at))).collect(),
+            }),
         };
         let text = losses.to_text(false);
         assert!(text.starts_with("2 products in eight bits"), "{text}");
         for line in [
-            "fp8          0 of 2    12.0    19.5    25.0 %     0.0 %",
-            "mxfp8        2 of 2    16.0    23.5    25.0 %     0.0 %",
+            "`step`: that of the gradients of the whole step, in bf16 41.2 dB; `!` below 24.",
+            "fp8          0 of 2    12.0    19.5    25.0 %     0.0 %  20.0!",
+            "mxfp8        2 of 2    16.0    23.5    25.0 %     0.0 %  24.0",
         ] {
             assert!(text.lines().any(|found| found == line), "{text}");
         }

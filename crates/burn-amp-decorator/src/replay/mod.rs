@@ -15,7 +15,7 @@ mod write;
 pub use burn_amp_core::replay::{
     Argument, Call, Change, Compared, Comparison, Data, Distance, Dtype, Form, GradientRange,
     GradientRanges, Loss, Nature, Outside, Produced, ProductLosses, ReadError, RecipeLosses,
-    Replayed, Same, Sketch, Step, TensorDifference, Use, Values, changes,
+    Replayed, Same, Sketch, Step, StepLosses, TensorDifference, Use, Values, changes,
 };
 
 pub use compare::{Side, compare};
