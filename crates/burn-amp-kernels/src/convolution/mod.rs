@@ -16,10 +16,9 @@
 //! gradient of its output there, and its operand takes the place of that gradient.
 //!
 //! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). The gradient of the images of
-//! one whose windows lie side by side or apart is made of Burn's ops (`adjacent`, `spaced`). A convolution in one dimension is
-//! one of images with a height of one place.
+//! one whose windows lie apart is made of Burn's ops (`spaced`). A convolution in one dimension
+//! is one of images with a height of one place.
 
-mod adjacent;
 #[cfg(feature = "cubecl")]
 mod along;
 mod bias_gradient;
@@ -90,9 +89,6 @@ pub fn input_gradient<B: AmpBackend>(
     if options.groups > 1 {
         let gradient = grouped::InputGradient { options };
         return B::run(gradient, [x, weight, grad].into()).one();
-    }
-    if adjacent::are_adjacent(&x.shape(), &grad.shape(), &weight.shape(), &options) {
-        return adjacent::input_gradient::<B>(weight, grad);
     }
     if spaced::has_gaps(&weight.shape(), &options) {
         return spaced::input_gradient::<B>(x, weight, grad, options);

@@ -39,7 +39,7 @@ pub(super) fn input_gradient<B: AmpBackend>(
         }
     }
     let like = B::float_empty(shape, &device, dtype);
-    let mut gradient = super::input_gradient::<B>(like, weight, grad, adjacent);
+    let mut gradient = B::conv2d_x_backward(like, weight, grad, adjacent);
     for dim in 0..2 {
         let (stride, extent, size) = (options.stride[dim], extents[dim], sizes[2 + dim]);
         if stride <= extent {

@@ -4,14 +4,12 @@
 //! Burn computes the gradient of the weight as a convolution whose windows are as large as the images: a result of a few
 //! thousand numbers, with as many terms each as there are places in the batch, which one or two cubes add up.
 //!
-//! Burn computes the output of one in one group whose windows overlap. For groups there are kernels here (`grouped`), windows
-//! side by side are one product (`adjacent`), and those that lie apart burn-cubecl 0.21.0 computes as zeros (`spaced`).
+//! Burn computes the output of one that neither is in groups nor has windows that lie apart: of the former there are kernels
+//! here (`grouped`), and the latter burn-cubecl 0.21.0 computes as zeros (`spaced`).
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
-use super::{
-    Convolution, adjacent::are_adjacent, as_images, as_sequences, input_gradient, spaced::has_gaps,
-};
+use super::{Convolution, as_images, as_sequences, input_gradient, spaced};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -53,14 +51,10 @@ pub(super) fn output<B: AmpBackend>(
     options: ConvTransposeOptions<2>,
 ) -> FloatTensor<B> {
     let convolution = convolution_of(&options);
-    let [windows, window] = [&x, &weight].map(|tensor| tensor.shape());
-    let images = output_shape(&windows, &window, &options);
-    let is_ours = options.groups > 1
-        || are_adjacent(&images, &windows, &window, &convolution)
-        || has_gaps(&window, &convolution);
-    if !is_ours {
+    if options.groups == 1 && !spaced::has_gaps(&weight.shape(), &convolution) {
         return B::conv_transpose2d(x, weight, bias, options);
     }
+    let images = output_shape(&x.shape(), &weight.shape(), &options);
     let like = B::float_empty(images, &device_of::<B>(&x), x.dtype().into());
     let output = input_gradient::<B>(like, weight, x, convolution);
     match bias {
