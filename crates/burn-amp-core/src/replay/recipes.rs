@@ -24,7 +24,8 @@ pub struct RecipeLosses {
 }
 
 /// The signal to noise of the gradients of a whole step, of all parameters together, in dB, beside F32: a product of its backward
-/// pass loses what all before it have lost. `None` if all of the gradients are 0 in F32, or one is not finite.
+/// pass loses what all before it have lost. `None` if all of the gradients are 0 in F32, or one is not finite, as in a step that
+/// overflows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepLosses {
     /// The dtype that the step computes in.

@@ -99,7 +99,8 @@ fn step_losses<B: Trainable>(
         let ran = run::ran(step, device, None, context, unit::read::<B>, |_| ())?;
         let scale = f64::from(step.scale.unwrap_or(1.0));
         let gradients: Vec<_> = gradients(&ran).iter().map(|x| x / scale).collect();
-        Ok::<_, ReplayError>(decibels(&gradients, exact))
+        let found = decibels(&gradients, exact);
+        Ok::<_, ReplayError>(found.filter(|found| *found > f64::NEG_INFINITY))
     };
     let (mut dtype, mut recipes) = (Precision::F32, Vec::new());
     let simulated = Simulate::ALL.into_iter().filter(|it| it.recipe().is_some());
