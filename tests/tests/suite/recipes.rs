@@ -1,23 +1,24 @@
 //! Law: what a product is said to lose in eight bits is what loops over the numbers of a format compute, and does not depend on
-//! the op that multiplies.
+//! the op that multiplies; what a step is said to lose is what its gradients lose when training simulates.
 
 use burn_amp::replay::{Loss, RecipeLosses, Step, recipe_losses, write_next_step};
 use burn_amp_core::{
     formats::{Format, Recipe, Simulate},
     replay::decibels,
 };
-use burn_amp_tests::prelude::*;
+use burn_amp_tests::{InForce, prelude::*};
 
 policy!(InF32, computing_in(Compute::F32));
 
-type B = AmpAutodiff;
+/// The backend on which a step is run again.
+type B = burn_amp::Autodiff<burn_amp::Amp<Flex, InForce>>;
 
 /// What the products of a step lose.
 fn losses(step: impl FnOnce()) -> RecipeLosses {
     let _policy = enter::<InF32>();
     let of = (std::process::id(), std::thread::current().id());
     let file = std::env::temp_dir().join(format!("{of:?}_recipes.safetensors"));
-    write_next_step::<B>(&here(), &file);
+    write_next_step::<B>(&Default::default(), &file);
     step();
     let step = Step::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
@@ -43,7 +44,10 @@ fn values(shape: &[usize], seed: u64) -> Vec<f64> {
 }
 
 fn tensor<const D: usize>(shape: [usize; D], seed: u64) -> Tensor<B, D> {
-    Tensor::from_data(TensorData::new(values(&shape, seed), shape), &here())
+    Tensor::from_data(
+        TensorData::new(values(&shape, seed), shape),
+        &Default::default(),
+    )
 }
 
 /// The E4M3 number that is nearest to `x`, by a look at all of them.
@@ -142,7 +146,7 @@ fn a_linear_layer_a_product_and_a_convolution_of_single_pixels_lose_the_same() {
     let by_linear = losses(|| {
         let mut linear = LinearConfig::new(inputs, outputs)
             .with_bias(true)
-            .init::<B>(&here());
+            .init::<B>(&Default::default());
         linear.weight = Param::from_tensor(weight());
         let y = linear.forward(images().require_grad());
         (y * gradient()).sum().backward();
@@ -150,7 +154,7 @@ fn a_linear_layer_a_product_and_a_convolution_of_single_pixels_lose_the_same() {
     let by_convolution = losses(|| {
         let mut conv = Conv2dConfig::new([inputs, outputs], [1, 1])
             .with_bias(false)
-            .init::<B>(&here());
+            .init::<B>(&Default::default());
         let kernel = weight().transpose().reshape([outputs, inputs, 1, 1]);
         conv.weight = Param::from_tensor(kernel);
         let y = conv.forward(images().permute([0, 3, 1, 2]).require_grad());

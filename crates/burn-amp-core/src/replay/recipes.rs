@@ -37,12 +37,18 @@ pub struct StepLosses {
 }
 
 impl StepLosses {
-    /// The signal to noise, in dB, from which on no training that was measured ended with a loss more than 0.25 % higher.
+    /// The signal to noise, in dB, from which on no training that was measured ended with a loss more than 0.25 % higher, beyond
+    /// what its seeds differed by.
     pub const BEARS: f64 = 24.0;
 
-    /// Whether a signal to noise is that high.
-    pub fn is_borne(decibels: f64) -> bool {
-        decibels >= Self::BEARS
+    /// Whether rounding alone leaves the step so little signal in its dtype that recipes cannot be judged by it.
+    fn is_noisy(&self) -> bool {
+        self.low.is_some_and(|low| low < Self::BEARS)
+    }
+
+    /// What the step loses in a recipe that it does not bear, by the recipe's place in [`Recipe::ALL`].
+    fn lost(&self, at: usize) -> Option<f64> {
+        self.recipes[at].filter(|found| *found < Self::BEARS && !self.is_noisy())
     }
 }
 
@@ -143,9 +149,9 @@ impl ProductLosses {
 }
 
 /// A signal to noise, with a `!` if it is not borne.
-fn marked(decibels: Option<f64>, is_borne: impl Fn(f64) -> bool) -> String {
+fn marked(decibels: Option<f64>, is_borne: bool) -> String {
     decibels.map_or(String::new(), |decibels| {
-        let mark = if is_borne(decibels) { " " } else { "!" };
+        let mark = if is_borne { " " } else { "!" };
         format!("{decibels:.1}{mark}")
     })
 }
@@ -177,7 +183,7 @@ impl RecipeLosses {
                 .recipes
                 .iter()
                 .zip(Recipe::ALL)
-                .map(|(loss, recipe)| marked(loss.lowest(), |_| loss.is_borne(recipe)));
+                .map(|(loss, recipe)| marked(loss.lowest(), loss.is_borne(recipe)));
             let weight = product.weight.as_deref();
             let of = weight.map_or(String::new(), |weight| format!(", {weight}"));
             let name = format!("{}{of}", product.of);
@@ -219,8 +225,7 @@ impl RecipeLosses {
             _ => format!("# {borne} of {count} products bear {simulate} in this step.\n"),
         };
         text.insert_str(0, &head);
-        let of_step = self.step.as_ref().and_then(|step| step.recipes[at]);
-        if let Some(decibels) = of_step.filter(|found| !StepLosses::is_borne(*found)) {
+        if let Some(decibels) = self.step.as_ref().and_then(|step| step.lost(at)) {
             let warning = format!(
                 "# Its gradients as a whole have {decibels:.1} dB. Below {:.0} a training may end with a higher loss.\n",
                 StepLosses::BEARS
@@ -266,12 +271,19 @@ impl fmt::Display for RecipeLosses {
         f.write_str(
             "\nSignal to noise beside f32 in dB, the lowest of the result and both gradients; `!` where a recipe asks for more.\n",
         )?;
-        if let Some(StepLosses { dtype, low, .. }) = &self.step {
-            let low = low.map_or(String::new(), |low| format!(", in {dtype} {low:.1} dB"));
+        if let Some(step) = &self.step {
+            let dtype = step.dtype;
+            let low = step
+                .low
+                .map_or(String::new(), |low| format!(", in {dtype} {low:.1} dB"));
+            let bar = StepLosses::BEARS;
+            let bar = match step.is_noisy() {
+                true => ", too few to judge recipes by".to_owned(),
+                false => format!("; `!` below {bar:.0}"),
+            };
             writeln!(
                 f,
-                "`step`: that of the gradients of the whole step{low}; `!` below {:.0}.",
-                StepLosses::BEARS
+                "`step`: that of the gradients of the whole step{low}{bar}."
             )?;
         }
         f.write_str("\n")?;
@@ -302,7 +314,7 @@ impl fmt::Display for RecipeLosses {
                 share(|loss| loss.underflowed),
                 share(|loss| loss.saturated),
                 self.step.as_ref().map_or(String::new(), |step| {
-                    marked(step.recipes[at], StepLosses::is_borne)
+                    marked(step.recipes[at], step.lost(at).is_none())
                 }),
             ]);
         }
@@ -370,9 +382,21 @@ mod tests {
             "12.0!", "13.0!", "14.0!", "15.0!", "16.0", "17.0", "18.0!", "19.0!", "20.0",
         ];
         assert_eq!(cells, expected, "{text}");
+        losses.step.as_mut().unwrap().low = Some(10.0);
+        let text = losses.to_text(false);
+        for line in [
+            "`step`: that of the gradients of the whole step, in bf16 10.0 dB, too few to judge recipes by.",
+            "fp8          0 of 2    12.0    19.5    25.0 %     0.0 %  20.0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
         losses
             .products
             .push(product("call 9, `linear`", Some("head.weight"), 4.0));
+        losses.step.as_mut().unwrap().low = None;
+        let warning = "\n# Its gradients as a whole have 20.0 dB. Below 24 a training may end with a higher loss.\nsimulate";
+        let proposed = losses.to_config(Simulate::Fp8);
+        assert!(proposed.contains(warning), "{proposed}");
         let proposed = losses.to_config(Simulate::Nvfp4);
         let expected = "# 1 of 3 products bear nvfp4 in this step.\nsimulate = \"nvfp4\"\n\n# These layers lose more than the \
                         recipe allows, so they stay in f32.\n[parameters]\n\"head.weight\" = \"full\" # 10.0 dB\n\n# 1 more \
