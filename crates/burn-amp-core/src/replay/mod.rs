@@ -18,6 +18,7 @@ mod files;
 mod gradients;
 mod recipes;
 mod replayed;
+mod step_losses;
 mod text;
 
 use std::collections::{HashMap, HashSet};
@@ -35,8 +36,9 @@ pub use difference::{Compared, Comparison, TensorDifference};
 pub use file::{Data, Dtype, ReadError, Sketch};
 pub use files::{Change, changes};
 pub use gradients::{GradientPair, GradientRange, GradientRanges};
-pub use recipes::{Loss, LostNumbers, ProductLosses, RecipeLosses, StepLosses, decibels};
+pub use recipes::{Loss, LostNumbers, ProductLosses, RecipeLosses, decibels};
 pub use replayed::{Form, Replayed, Same};
+pub use step_losses::StepLosses;
 
 /// A step of training: the calls since the backward pass before, and that of the loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

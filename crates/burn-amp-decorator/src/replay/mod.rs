@@ -9,6 +9,7 @@ mod gradients;
 mod program;
 mod recipes;
 mod run;
+mod step_losses;
 mod unit;
 mod write;
 

@@ -1,8 +1,8 @@
 //! The products of a step, computed of operands in eight bits and fewer.
 
 use burn_amp_core::{
-    Compute, Op, Precision, Preset,
-    formats::{Contraction, Lines, Quantizer, Recipe, Simulate},
+    Op, Precision,
+    formats::{Contraction, Lines, Quantizer, Recipe},
     overflow::Locate,
     replay::{
         Loss, LostNumbers, Nature, Outside, ProductLosses, RecipeLosses, Step, StepLosses, decibels,
@@ -19,6 +19,7 @@ use burn_backend::{
 use super::{
     call::{self, Tensors},
     run::{self, Apart, Ran, ReplayError},
+    step_losses::step_losses,
     unit::{self, Makers},
 };
 use crate::{
@@ -73,62 +74,8 @@ pub fn recipe_losses<B: Trainable>(
             .products
             .push(ProductLosses::new(step, at, name, recipes));
     }
-    losses.step = step_losses::<B>(step, device, &gradients(&ran))?;
+    losses.step = step_losses::<B>(step, device, &ran)?;
     Ok(losses)
-}
-
-/// Runs the whole step in low precision and with each recipe simulated, beside the gradients that it has in F32; `None` on a
-/// device without low precision.
-fn step_losses<B: Trainable>(
-    step: &Step,
-    device: &Device<B>,
-    exact: &[f64],
-) -> Result<Option<StepLosses>, ReplayError> {
-    let context = |simulate, compute| {
-        let mut config = run::config(step, None, Locate::Off)?;
-        config.simulate = simulate;
-        if config.preset == Preset::O0 {
-            config.preset = Preset::O1;
-        }
-        if !matches!(config.compute, Compute::Bf16 | Compute::F16) {
-            config.compute = compute;
-        }
-        Context::<B>::apart(config, device)
-    };
-    let run = |context| {
-        let ran = run::ran(step, device, None, context, unit::read::<B>, |_| ())?;
-        let scale = f64::from(step.scale.unwrap_or(1.0));
-        let gradients: Vec<_> = gradients(&ran).iter().map(|x| x / scale).collect();
-        let found = decibels(&gradients, exact);
-        Ok::<_, ReplayError>(found.filter(|found| *found > f64::NEG_INFINITY))
-    };
-    let (mut dtype, mut recipes) = (Precision::F32, Vec::new());
-    let simulated = Simulate::ALL.into_iter().filter(|it| it.recipe().is_some());
-    for simulate in simulated {
-        let context = context(simulate, Compute::Auto)?;
-        dtype = context.policy.compute();
-        if !dtype.is_low() {
-            return Ok(None);
-        }
-        recipes.push(run(context)?);
-    }
-    let compute = match dtype {
-        Precision::F16 => Compute::F16,
-        _ => Compute::Bf16,
-    };
-    let low = run(context(Simulate::Off, compute)?)?;
-    Ok(Some(StepLosses {
-        dtype,
-        low,
-        recipes,
-    }))
-}
-
-/// The gradients of all parameters, one behind the other.
-fn gradients(ran: &Ran<TensorData>) -> Vec<f64> {
-    let gradients = ran.gradients.iter().flatten();
-    let values = gradients.flat_map(|data| data.iter::<f64>().collect::<Vec<_>>());
-    values.collect()
 }
 
 /// A product of a step, with the values that it has in F32.
