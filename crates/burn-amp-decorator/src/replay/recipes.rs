@@ -4,9 +4,7 @@ use burn_amp_core::{
     Op, Precision,
     formats::{Contraction, Lines, Quantizer, Recipe},
     overflow::Locate,
-    replay::{
-        Loss, LostNumbers, Nature, Outside, ProductLosses, RecipeLosses, Step, StepLosses, decibels,
-    },
+    replay::{Loss, LostNumbers, Nature, Outside, ProductLosses, RecipeLosses, Step, decibels},
 };
 use burn_amp_kernels::names::shape_of;
 use burn_autodiff::Autodiff;
