@@ -1,4 +1,5 @@
-//! Law: the products of each model are looked at in every recipe of eight bits and fewer, forward and backward.
+//! Law: the products of each model are looked at in every recipe of eight bits and fewer, forward and backward, and so is its
+//! whole step.
 
 use std::path::PathBuf;
 
@@ -55,6 +56,11 @@ fn every_product_of_a_model_is_looked_at_in_every_recipe() {
         let looked_at = losses.products.len();
         assert_eq!(looked_at + losses.others, products, "{}", entry.name);
         assert!(looked_at > 0, "{}", entry.name);
+        let step = losses.step.as_ref().unwrap();
+        for decibels in step.recipes.iter().chain([&step.low]) {
+            let lost = decibels.is_some_and(f64::is_finite);
+            assert!(lost, "{}: {step:?}", entry.name);
+        }
         let borne = (0..Recipe::ALL.len()).map(|at| {
             let of_recipe = losses.products.iter().map(|product| product.recipes[at]);
             let borne = of_recipe.filter(|loss| loss.is_borne(&Recipe::ALL[at]));
