@@ -197,7 +197,7 @@ pub struct ReplayArgs {
     /// Count how much of each gradient f16 flushes, and say which loss scale would keep it
     #[arg(long, conflicts_with = "compared")]
     pub gradients: bool,
-    /// Say what each product loses in FP8, MX, NVFP4 and INT8
+    /// Say what each product, and the whole step, loses in FP8, MX, NVFP4 and INT8
     #[arg(long, conflicts_with_all = ["compared", "gradients"])]
     pub recipes: bool,
     /// Propose an amp.toml that simulates a recipe, without the layers that do not bear it
