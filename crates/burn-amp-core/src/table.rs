@@ -97,7 +97,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_select_add                 (F, usize, I, F) -> F;
     #[cfg(burn_0_22)]
     Full        float_select_assign              (F, usize, I, F, IndexingUpdateOp) -> F;
-    Keep        float_slice                      (F, &[Slice]) -> F;
+    Keep        float_slice                      (F, &[Slice]) -> F
+                by rule "its gradient is added to its place in that of the whole tensor";
     Widest      float_slice_assign               (F, &[Slice], F) -> F
                 by rule "a tensor that is filled with one number does not widen the others";
     Widest      float_mask_where                 (F, Bool, F) -> F

@@ -162,6 +162,44 @@ fn each_bias_gets_its_gradient() {
     }
 }
 
+/// The gradients of both biases and the weight, in a program that adds the biases to products itself: alone, and where the
+/// product, the bias or both have other readers.
+fn added_by_the_program<B: AutodiffBackend>() -> [Vec<f32>; 3] {
+    let leaves = Leaves::<B>::new();
+    let row = |at: usize| leaves.biases[at].clone().unsqueeze::<2>();
+    let terms = (0..48).map(|seed| {
+        let factors = |other| tensor([4, SHAPE[1]], seed + other);
+        let product = tensor([4, SHAPE[0]], seed).matmul(leaves.weight.clone());
+        let first = row(seed % 2);
+        let sum = product.clone() + first.clone();
+        let term = (sum * factors(1)).sum();
+        match seed / 2 % 6 {
+            0 => term + (product * factors(2)).sum(),
+            1 => term + (first * tensor([1, SHAPE[1]], seed)).sum(),
+            2 => term + ((product + row(1 - seed % 2)) * factors(2)).sum(),
+            3 => term + ((product + first) * factors(2)).sum(),
+            _ => term,
+        }
+    });
+    let grads = sum(terms.collect::<Vec<_>>()).backward();
+    let [first, second] = &leaves.biases;
+    [
+        first.grad(&grads).unwrap().values(),
+        second.grad(&grads).unwrap().values(),
+        leaves.weight.grad(&grads).unwrap().values(),
+    ]
+}
+
+fn are_those_of_the_plain_backend() {
+    let expected = added_by_the_program::<PlainAutodiff>();
+    assert_eq!(added_by_the_program::<B>(), expected);
+}
+
+#[test]
+fn biases_that_the_program_adds_get_their_gradients() {
+    under_each!(are_those_of_the_plain_backend, InBf16, UnscaledF16);
+}
+
 type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
 /// The products that a backward pass computes.
@@ -178,6 +216,29 @@ fn products(uses: usize, rows: usize) -> usize {
     let leaves = Leaves::<Traced>::new();
     let terms = (0..uses).map(|seed| leaves.read(rows, [seed, seed], None));
     products_of(sum(terms.collect::<Vec<_>>()))
+}
+
+/// The sums that the backward pass of `uses` uses computes, with a bias that the program adds.
+fn sums_with_bias(uses: usize) -> usize {
+    let leaves = Leaves::<Traced>::new();
+    let terms = (0..uses).map(|seed| {
+        let product = tensor([4, SHAPE[0]], seed).matmul(leaves.weight.clone());
+        let sum = product + leaves.biases[0].clone().unsqueeze::<2>();
+        (sum * tensor([4, SHAPE[1]], seed)).sum()
+    });
+    let loss = sum(terms.collect::<Vec<_>>());
+    let made = calls(|| {
+        let _ = loss.backward();
+    });
+    let is_sum = |(op, _): &&(Op, Vec<DType>)| *op == Op::float_sum_dim;
+    made.iter().filter(is_sum).count()
+}
+
+#[test]
+fn the_columns_of_sixteen_uses_are_added_at_once() {
+    for (uses, expected) in [(1, 1), (2, 2), (17, 2), (18, 3), (40, 4)] {
+        assert_eq!(sums_with_bias(uses), expected, "{uses} uses");
+    }
 }
 
 #[test]

@@ -176,6 +176,14 @@ macro_rules! rule {
     (first $call:ident float_reshape($x:ident, $shape:ident)) => {
         $crate::ops::lazy::reshaped(&$call, &$x, &$shape)
     };
+    // A bias.
+    (compute $call:ident float_reshape($x:ident, $shape:ident)) => {
+        if $call.lowers && burn_backend::TensorMetadata::rank(&$x) == 1 && !$call.recomputes {
+            $call.result(burn_amp_kernels::weight_product::row::<G::Inner>($x, $shape))
+        } else {
+            $crate::ops::rules::rule!(usual $call float_reshape($x, $shape))
+        }
+    };
 
     (first $call:ident float_gather($dim:ident, $x:ident, $indices:ident)) => {
         $crate::ops::tensor::picked(&$call, &$x, $dim, &$indices)
@@ -202,6 +210,21 @@ macro_rules! rule {
 
     (look $call:ident float_slice_assign($x:tt $tensor:ident, $s:tt $slices:ident, $v:tt $value:ident)) => {
         $crate::ops::filled::look(&mut $call, [&$tensor, &$value])
+    };
+    (compute $call:ident float_slice($($x:ident),*)) => {
+        $crate::ops::rules::rule!(sliced $call slice float_slice($($x),*))
+    };
+    (compute $call:ident float_slice_assign($($x:ident),*)) => {
+        $crate::ops::rules::rule!(sliced $call assign float_slice_assign($($x),*))
+    };
+    (sliced $call:ident $as:ident $op:ident($($x:ident),*)) => {
+        if !$call.lowers {
+            $crate::ops::rules::rule!(usual $call $op($($x),*))
+        } else if $call.recomputes {
+            $call.result(burn_amp_kernels::slice::$as::<G::Recomputed>($($x),*))
+        } else {
+            $call.result(burn_amp_kernels::slice::$as::<G::Inner>($($x),*))
+        }
     };
     (look $call:ident float_mask_where($x:tt $tensor:ident, $m:tt $mask:ident, $v:tt $value:ident)) => {
         $crate::ops::filled::look(&mut $call, [&$tensor, &$value])

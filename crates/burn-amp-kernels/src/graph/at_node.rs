@@ -26,6 +26,15 @@ struct All {
     same: HashMap<NodeId, NodeId>,
 }
 
+impl<T> From<T> for AtNode<T> {
+    fn from(value: T) -> Self {
+        Self {
+            nodes: Mutex::default(),
+            value: value.into(),
+        }
+    }
+}
+
 impl<T> AtNode<T> {
     /// Makes the value findable at a node.
     pub(crate) fn wait_at(self: &Arc<Self>, node: NodeId)

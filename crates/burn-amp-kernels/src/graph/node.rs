@@ -45,6 +45,20 @@ impl<B: AmpBackend, const N: usize> Pass<'_, B, N> {
         self.grads.consume::<B>(&self.ops.node)
     }
 
+    /// Takes the gradient of the result, if there is one. Gradients are found by a tensor, and `any` will do.
+    pub(crate) fn gradient_if_any(&mut self, any: FloatTensor<B>) -> Option<FloatTensor<B>> {
+        let mut result = FloatTensor::<Autodiff<B>>::new(any);
+        result.node = self.ops.node.clone();
+        self.grads.remove::<B>(&result)
+    }
+
+    /// Takes the gradient that an operand has so far, if there is one. Gradients are found by a tensor, and `any` will do.
+    pub(crate) fn known(&mut self, at: usize, any: FloatTensor<B>) -> Option<FloatTensor<B>> {
+        let mut operand = FloatTensor::<Autodiff<B>>::new(any);
+        operand.node = self.ops.parents.get(at)?.clone()?;
+        self.grads.remove::<B>(&operand)
+    }
+
     /// Returns an operand; `None` if the node does not read it.
     pub(crate) fn operand(&mut self, at: usize) -> Option<FloatTensor<B>> {
         Some(match self.read[at].as_ref()? {

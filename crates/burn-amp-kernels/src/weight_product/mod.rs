@@ -11,11 +11,15 @@
 //! [`affine`], in two launches. No atomics are used, so the order of additions depends on the shape alone.
 //!
 //! The gradients of a weight that is used several times in a pass, as in a recurrent net, are computed
-//! [`together`], from copies of the operands of up to 16 uses below one another.
+//! [`together`], from copies of the operands of up to 16 uses below one another. So are those of a bias that the program adds
+//! itself, as a [`row`] of a leaf.
 
 mod deferred;
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod row;
+
+use std::sync::Arc;
 
 use burn_backend::ops::FloatTensorOps;
 #[cfg(feature = "cubecl")]
@@ -27,9 +31,12 @@ use burn_cubecl::{
 pub use deferred::{Deferred, Operands, is_worth_deferring, together};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::column_sums as column_sums_of;
+pub use row::row;
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
+use burn_autodiff::NodeId;
+
 use crate::{
     affine::{self, Affine},
     graph::values,
@@ -151,6 +158,7 @@ impl Kernel for PlusBias {
         let sum = B::run(self, values::<B, C>(&operands).into()).one();
         let bias = PlusBiasSaved {
             row: operands[1].primitive.shape(),
+            leaf: row::leaf_of(operands[1].node.id),
         };
         let operands = [&operands[0], &operands[1]];
         [Recording::<B, C, _, 2>::new(operands, |_| false).finish(sum, |_| bias)].into()
@@ -161,11 +169,19 @@ impl Kernel for PlusBias {
 struct PlusBiasSaved {
     /// The shape of the bias.
     row: Shape,
+    /// The node of the leaf of which the bias is a row.
+    leaf: Option<NodeId>,
 }
 
 impl<B: AmpBackend> Node<B> for PlusBiasSaved {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let grad = pass.gradient();
+        let mut grad = pass.gradient();
+        if let Some((product, leaf)) = pass.parent(0).zip(self.leaf) {
+            grad = match row::leave::<B>(product, leaf, grad) {
+                Ok(()) => return,
+                Err(grad) => grad,
+            };
+        }
         // The first op, as in the node of a whole product.
         if let Some(bias) = pass.parent(1) {
             let sums = column_sums::<B>(matrix::<B>(seen::<B>(grad.clone())));
@@ -211,33 +227,41 @@ impl Kernel for WeightProduct {
         let bias = operands.get(2);
         let saved = WeightProductSaved {
             bias_is_leaf: bias.is_some_and(Autodiff::<B, C>::float_is_require_grad),
+            added_later: bias.is_none().then(Arc::default),
         };
         // `x` and the weights are read for the gradient of each other.
         let reads = |at: usize| at < 2 && operands[1 - at].is_tracked();
-        [by_length!(operands, 2 3; N => {
+        let added_later = saved.added_later.clone();
+        let output = by_length!(operands, 2 3; N => {
             let operands = std::array::from_fn(|at| &operands[at]);
             Recording::<B, C, _, N>::new(operands, reads).finish(output, |_| saved)
-        })]
-        .into()
+        });
+        if let Some(bias) = added_later {
+            bias.wait_at(output.node.id);
+        }
+        [output].into()
     }
 }
 
 #[derive(Clone, Debug)]
-struct WeightProductSaved {
+struct WeightProductSaved<B: AmpBackend> {
     bias_is_leaf: bool,
+    /// The leaf of the bias, if the program adds one to the product.
+    added_later: Option<Arc<row::Added<B>>>,
 }
 
-impl<B: AmpBackend> Node<B> for WeightProductSaved {
+impl<B: AmpBackend> Node<B> for WeightProductSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let grad = pass.gradient();
+        let (grad, added_later) = row::with_leaf(self.added_later.as_deref(), &mut pass);
         let batch = grad.shape();
         let grad = matrix::<B>(seen::<B>(grad));
         let [x, weight] = [0, 1].map(|at| pass.operand(at));
         let x = x.map(matrix::<B>);
-        let mut bias = pass.parent(2);
+        let mut bias = pass.parent(2).or(added_later);
+        let bias_is_leaf = self.bias_is_leaf || added_later.is_some();
         // The gradient of the bias is the first op: a backend that fuses ends the kernel of `grad` there, which else would
         // read the transposed operands of the products.
-        if let Some(bias) = bias.take_if(|_| !self.bias_is_leaf || x.is_none()) {
+        if let Some(bias) = bias.take_if(|_| !bias_is_leaf || x.is_none()) {
             let gradient = column_sums::<B>(grad.clone());
             pass.grads.register::<B>(bias, gradient);
         }

@@ -27,6 +27,7 @@ mod rounded;
 mod rows;
 mod scalar;
 mod sign_mask;
+mod slice;
 mod softmax;
 mod squares;
 mod unscale;
