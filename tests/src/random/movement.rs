@@ -64,6 +64,18 @@ table! {
         slices[dim] = Slice::new(0, Some(x.shape()[dim] as isize), 1);
         B::float_slice_assign(zeros, &slices, x)
     };
+    InTurns [x] (dim: usize, width: usize, reversed: bool) in_turns(x, dim, width) => {
+        let mut y = B::float_zeros(x.shape(), &to.device, x.dtype().into());
+        let last = x.shape()[dim] - width;
+        for at in 0..=last {
+            let start = if reversed { last - at } else { at } as isize;
+            let mut slices = vec![Slice::full(); x.shape().num_dims()];
+            slices[dim] = Slice::new(start, Some(start + width as isize), 1);
+            let part = B::float_slice(x.clone(), &slices);
+            y = B::float_slice_assign(y, &slices, part);
+        }
+        y
+    };
     Cat [x, y] (dim: usize) joined(x, y, dim) => B::float_cat(vec![x, y], dim);
     CatThree [x, y, z] (dim: usize) joined(&joined(x, y, dim)?, z, dim) => {
         B::float_cat(vec![x, y, z], dim)
@@ -147,6 +159,14 @@ fn sliced(x: &Vec<usize>, dim: usize, start: usize, end: usize, step: usize) -> 
 fn assigned(x: &Vec<usize>, y: &Vec<usize>, dim: usize, start: usize) -> Option<Vec<usize>> {
     (start + y.get(dim)? <= *x.get(dim)?).then_some(())?;
     other_dims(x, y, dim)
+}
+
+/// The most turns of a loop.
+const TURNS: usize = 12;
+
+fn in_turns(x: &Vec<usize>, dim: usize, width: usize) -> Option<Vec<usize>> {
+    let turns = x.get(dim)?.checked_sub(width)? + 1;
+    (width > 0 && turns <= TURNS && !x.contains(&0)).then(|| x.clone())
 }
 
 /// The shape of `x`, if `y` differs in dimension `dim` only, where it has at most the size of `x`.

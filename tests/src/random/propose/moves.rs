@@ -42,7 +42,12 @@ pub(super) fn movement(growing: &mut Growing, x: usize) -> Option<(Op, Vec<usize
             dim,
             size: rng.pick(&[2, 8, 16, 32, 33, 36]),
         },
-        22..25 => M::Slice {
+        22 => M::InTurns {
+            dim,
+            width: rng.pick(&[1, 1, 2]),
+            reversed: rng.below(2) == 0,
+        },
+        23 | 24 => M::Slice {
             dim,
             start,
             end: start + rng.below(size - start + 1),
