@@ -14,7 +14,10 @@ pub(crate) use burn_flex::Flex;
 pub(crate) use crate::tensors::{CubeTensors, Launched};
 pub(crate) use crate::{
     flushed::seen,
-    graph::{MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked},
+    graph::{
+        MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, record_with_all,
+        untracked,
+    },
     kernel::{AmpBackend, Graph, Kernel},
     names::{device_of, recomputes},
     sum::sum_dim,

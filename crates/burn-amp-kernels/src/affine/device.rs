@@ -17,6 +17,31 @@ pub(super) struct Point {
     pub d: usize,
 }
 
+/// A tensor of the shape of `x` whose dimensions are in the order of those of `x` in memory. Its rows may be padded, as those that
+/// CubeCL's products write on CUDA are.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct Ordered<X: Float, N: Size> {
+    values: OwnedBuffer<Vector<X, N>>,
+    /// The vectors of a row, if rows are padded.
+    row: usize,
+    /// The vectors from the start of one row to the start of the next, if rows are padded.
+    pitch: usize,
+    #[cube(comptime)]
+    is_padded: bool,
+}
+
+#[cube]
+impl<X: Float, N: Size> Ordered<X, N> {
+    /// The vector of a number.
+    pub fn at(&self, vector: usize) -> Vector<f32, N> {
+        let mut place = vector;
+        if comptime!(self.is_padded) {
+            place = vector / self.row * self.pitch + vector % self.row;
+        }
+        Vector::cast_from(self.values[place])
+    }
+}
+
 /// A tensor that varies along some of the dimensions only.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Factor<N: Size> {

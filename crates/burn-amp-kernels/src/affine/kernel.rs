@@ -1,17 +1,22 @@
 use burn_backend::{DType, Shape, TensorMetadata};
-use burn_cubecl::{CubeRuntime, tensor::CubeTensor};
+use burn_cubecl::{CubeRuntime, kernel::into_contiguous, ops::permute, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::{
     Affine, Rest,
-    device::{Factor, FactorLaunch, Factors, FactorsLaunch, PointLaunch, plus},
+    device::{
+        Factor, FactorLaunch, Factors, FactorsLaunch, Ordered, OrderedLaunch, PointLaunch, plus,
+    },
     layout::{DIMS, Layout},
 };
 use crate::{
     cube::{
         layout::{in_order, out_of_order, permuted},
         names::{Buffer, OwnedBuffer, element, shared},
-        plan::{address_type, empty_on_device_of, given, one_each, storage, vector_size},
+        plan::{
+            Rows, address_type, array_of, empty_on_device_of, given, one_each, row_length, storage,
+            vector_size,
+        },
     },
     sign_mask::{BITS, words},
     tensors::CubeTensors,
@@ -32,19 +37,18 @@ struct Written<O: Float, L: Float, N: Size> {
 /// One unit computes one vector. Neighbouring units share a word of the mask.
 #[cube(launch, address_type = "dynamic")]
 fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
-    x: &Buffer<Vector<X, N>>,
+    x: &Ordered<X, N>,
     factors: &Factors<N>,
-    summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
+    summand: &ComptimeOption<Ordered<P, N>>,
     written: &mut Written<O, L, N>,
     #[comptime] units: usize,
     #[comptime] units_per_word: usize,
     #[define(X, P, O, L)] _dtypes: [StorageType; 4],
 ) {
     let mut bits = 0u32;
-    if ABSOLUTE_POS < x.len() {
+    if ABSOLUTE_POS < written.output.len() {
         let at = factors.point(ABSOLUTE_POS);
-        let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-        let y = factors.chain(factors.centered(x, at), at);
+        let y = factors.chain(factors.centered(x.at(ABSOLUTE_POS), at), at);
         let y = factors.ended(plus_tensor::<P, N>(y, summand));
         written.output[ABSOLUTE_POS] = Vector::cast_from(y);
         #[comptime]
@@ -61,7 +65,7 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
         let mut parts = shared::<u32>(units);
         parts[UNIT_POS as usize] = bits;
         sync_cube();
-        if ABSOLUTE_POS.is_multiple_of(units_per_word) && ABSOLUTE_POS < x.len() {
+        if ABSOLUTE_POS.is_multiple_of(units_per_word) && ABSOLUTE_POS < written.output.len() {
             let mut word = 0u32;
             #[unroll]
             for i in 0..units_per_word {
@@ -76,11 +80,11 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
 #[cube]
 fn plus_tensor<P: Float, N: Size>(
     x: Vector<f32, N>,
-    summand: &ComptimeOption<OwnedBuffer<Vector<P, N>>>,
+    summand: &ComptimeOption<Ordered<P, N>>,
 ) -> Vector<f32, N> {
     #[comptime]
     match summand {
-        ComptimeOption::Some(summand) => x + Vector::<f32, N>::cast_from(summand[ABSOLUTE_POS]),
+        ComptimeOption::Some(summand) => x + summand.at(ABSOLUTE_POS),
         ComptimeOption::None => x,
     }
 }
@@ -91,7 +95,7 @@ struct Others<P: Float, N: Size> {
     before: ComptimeOption<Factor<N>>,
     of_squares: ComptimeOption<Factor<N>>,
     of_sum: ComptimeOption<Factor<N>>,
-    plus: ComptimeOption<OwnedBuffer<Vector<P, N>>>,
+    plus: ComptimeOption<Ordered<P, N>>,
     /// Which of the factors there are, see [`given`].
     #[cube(comptime)]
     #[allow(dead_code, reason = "it tells kernels apart")]
@@ -101,9 +105,9 @@ struct Others<P: Float, N: Size> {
 /// One unit computes one vector.
 #[cube(launch, address_type = "dynamic")]
 fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
-    x: &Buffer<Vector<X, N>>,
+    x: &Ordered<X, N>,
     factors: &Factors<N>,
-    grad: &Buffer<Vector<G, N>>,
+    grad: &Ordered<G, N>,
     others: &Others<P, N>,
     dx: &mut Buffer<Vector<O, N>>,
     #[define(X, G, P, O)] _dtypes: [StorageType; 4],
@@ -113,9 +117,8 @@ fn affine_backward_kernel<X: Float, G: Float, P: Float, O: Float, N: Size>(
     }
     let sizes = factors.sizes;
     let at = factors.point(ABSOLUTE_POS);
-    let x = Vector::<f32, N>::cast_from(x[ABSOLUTE_POS]);
-    let grad = Vector::<f32, N>::cast_from(grad[ABSOLUTE_POS]);
-    let grad = factors.passed(grad, factors.centered(x, at), at);
+    let x = x.at(ABSOLUTE_POS);
+    let grad = factors.passed(grad.at(ABSOLUTE_POS), factors.centered(x, at), at);
     let grad = factors.rescaled(factors.scaled(grad, at), at);
     #[comptime]
     let grad = match &others.of_squares {
@@ -164,8 +167,19 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     }
 
     /// Passes a tensor of the shape of `x` to a kernel.
-    pub(super) fn arg(&self, tensor: &CubeTensor<R>) -> ArrayArg<R> {
-        in_order(tensor.clone(), &self.layout.order).into_array_arg()
+    pub(super) fn arg<X: Float, N: Size>(&self, tensor: &CubeTensor<R>) -> OrderedLaunch<X, N, R> {
+        let rows = Rows::new(permute(tensor.clone(), &self.layout.order));
+        let (row, pitch) = (row_length(&rows.tensor), rows.pitch);
+        if pitch == row {
+            let values = array_of(&rows.tensor, tensor.meta.num_elements());
+            return OrderedLaunch::new(values, 0, 0, false);
+        }
+        let size = self.vector_size;
+        if !row.is_multiple_of(size) || !pitch.is_multiple_of(size) {
+            let values = into_contiguous(rows.tensor).into_array_arg();
+            return OrderedLaunch::new(values, 0, 0, false);
+        }
+        OrderedLaunch::new(rows.memory(), row / size, pitch / size, true)
     }
 
     /// Passes a factor to a kernel, if there is one.

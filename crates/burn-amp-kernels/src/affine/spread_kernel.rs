@@ -3,7 +3,7 @@
 use cubecl::prelude::*;
 
 use super::{
-    device::Point,
+    device::{Ordered, Point},
     sums_kernel::{Division, place},
 };
 use crate::cube::{
@@ -15,7 +15,7 @@ use crate::cube::{
 /// where the mean is large; then what the means of units are off the mean of the slice.
 #[cube(launch, address_type = "dynamic")]
 pub(super) fn spread_kernel<X: Float, N: Size>(
-    x: &Buffer<Vector<X, N>>,
+    x: &Ordered<X, N>,
     sizes: Point,
     sums: &mut Buffer<f32>,
     spreads: &mut Buffer<f32>,
@@ -38,14 +38,14 @@ pub(super) fn spread_kernel<X: Float, N: Size>(
     let mut origin = Vector::<f32, N>::zeroed();
     let mut terms = 0.0f32;
     if begin < to {
-        origin = Vector::cast_from(x[at(place(kept, begin, sizes, bits), sizes)]);
+        origin = x.at(at(place(kept, begin, sizes, bits), sizes));
         terms = f32::cast_from((to - begin).div_ceil(team.units));
     }
     let mut sum = Vector::<f32, N>::zeroed();
     let mut moved = Vector::<f32, N>::zeroed();
     let mut squares = Vector::<f32, N>::zeroed();
     for summand in range_stepped(begin, to, team.units) {
-        let value = Vector::<f32, N>::cast_from(x[at(place(kept, summand, sizes, bits), sizes)]);
+        let value = x.at(at(place(kept, summand, sizes, bits), sizes));
         let off = value - origin;
         sum += value;
         moved += off;

@@ -4,10 +4,10 @@ use cubecl::prelude::*;
 
 use super::{
     Group,
-    device::{Factors, Point},
+    device::{Factors, Ordered, Point},
 };
 use crate::cube::{
-    names::{Buffer, OwnedBuffer, element},
+    names::{OwnedBuffer, element},
     team::{Reduction, Team, over_row, team_index},
 };
 
@@ -75,8 +75,8 @@ fn rest(number: usize, size: usize, #[comptime] takes: bool) -> usize {
 /// Returns the two summands of the vector at a place.
 #[cube]
 fn summands<X: Float, G: Float, N: Size>(
-    x: &Buffer<Vector<X, N>>,
-    grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
+    x: &Ordered<X, N>,
+    grad: &ComptimeOption<Ordered<G, N>>,
     factors: &Factors<N>,
     place: Point,
     #[comptime] summands: Summands,
@@ -90,10 +90,10 @@ fn summands<X: Float, G: Float, N: Size>(
         c: place.c,
         d: place.d * N::value(),
     };
-    let centered = factors.centered(Vector::cast_from(x[at]), point);
+    let centered = factors.centered(x.at(at), point);
     #[comptime]
     let grad = match grad {
-        ComptimeOption::Some(grad) => factors.passed(Vector::cast_from(grad[at]), centered, point),
+        ComptimeOption::Some(grad) => factors.passed(grad.at(at), centered, point),
         ComptimeOption::None => centered,
     };
     match summands {
@@ -111,8 +111,8 @@ fn summands<X: Float, G: Float, N: Size>(
 /// neighbouring sums as a vector has elements.
 #[cube(launch, address_type = "dynamic")]
 pub(super) fn affine_sums_kernel<X: Float, G: Float, N: Size>(
-    x: &Buffer<Vector<X, N>>,
-    grad: &ComptimeOption<OwnedBuffer<Vector<G, N>>>,
+    x: &Ordered<X, N>,
+    grad: &ComptimeOption<Ordered<G, N>>,
     factors: &Factors<N>,
     sums: &mut Sequence<OwnedBuffer<f32>>,
     division: Division,

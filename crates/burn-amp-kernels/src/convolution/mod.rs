@@ -39,7 +39,7 @@ pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within}
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, conv::calculate_conv_output_sizes};
 
 use self::bias_gradient::bias_gradient;
-use crate::{graph::values, prelude::*};
+use crate::prelude::*;
 
 /// Computes a convolution of images `[batch, channels, height, width]` with a weight `[filters, channels, height, width]`. On
 /// Burn's `Autodiff` it is one node.
@@ -138,26 +138,14 @@ impl Kernel for Convolution {
 
     /// The node keeps all operands, as Burn's does.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let operands = operands.floats;
-        let output = B::run(self.clone(), values::<B, C>(&operands).into()).one();
-        [by_length!(operands, 2 3; N => {
-            let operands = std::array::from_fn(|at| &operands[at]);
-            Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| self)
-        })]
-        .into()
+        record_with_all::<B, C, _>(self, operands)
     }
 }
 
 impl<B: AmpBackend> Node<B> for Convolution {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = seen::<B>(pass.gradient());
-        let operands: [_; 3] = std::array::from_fn(|at| match at < N {
-            true => pass.operand(at),
-            false => None,
-        });
-        let [Some(x), Some(weight), bias] = operands else {
-            unreachable!("the node keeps all operands");
-        };
+        let ([x, weight], bias) = pass.all_operands();
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
             let gradient = match self.clone() {

@@ -34,11 +34,14 @@ impl<R: CubeRuntime> Rows<R> {
 
     /// Passes the rows to a kernel.
     pub fn arg<F: Float, N: Size>(&self, plan: &Plan) -> RowsOfLaunch<F, N, R> {
-        let extent = (plan.rows - 1) * self.pitch + row_length(&self.tensor);
-        RowsOfLaunch::new(
-            array_of(&self.tensor, extent),
-            self.pitch / plan.vector_size,
-        )
+        RowsOfLaunch::new(self.memory(), self.pitch / plan.vector_size)
+    }
+
+    /// Passes the memory of all rows to a kernel, with what lies between them.
+    pub fn memory(&self) -> ArrayArg<R> {
+        let row = row_length(&self.tensor);
+        let rows = self.tensor.meta.num_elements() / row.max(1);
+        array_of(&self.tensor, (rows - 1) * self.pitch + row)
     }
 
     /// Returns the type of the elements in memory.

@@ -17,7 +17,7 @@ use burn_backend::{Backend, tensor::FloatTensor};
 
 pub(crate) use at_node::AtNode;
 pub(crate) use node::{
-    MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, untracked,
+    MOST_OPERANDS, Node, Pass, Recording, Tracked, by_length, record, record_with_all, untracked,
 };
 
 /// The values of tensors in a graph.

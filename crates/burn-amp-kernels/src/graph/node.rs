@@ -13,9 +13,10 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::{saved::InEightBits, stop};
+use super::{saved::InEightBits, stop, values};
 use crate::{
     AmpBackend,
+    kernel::{Graph, Kernel},
     names::{node_of, recomputes},
 };
 
@@ -65,6 +66,13 @@ impl<B: AmpBackend, const N: usize> Pass<'_, B, N> {
             Saved::AtNode(node) => self.checkpointer.retrieve_node_output(*node),
             Saved::InEightBits(operand) => operand.values(),
         })
+    }
+
+    /// Returns the operands of a node that reads two and perhaps a third one.
+    pub(crate) fn all_operands(&mut self) -> ([FloatTensor<B>; 2], Option<FloatTensor<B>>) {
+        let third = (N > 2).then(|| self.operand(2)).flatten();
+        let operands = [0, 1].map(|at| self.operand(at).expect("the node reads all operands"));
+        (operands, third)
     }
 
     /// Returns the node of an operand; `None` if there is no such operand, or its gradient is not wanted.
@@ -183,6 +191,20 @@ pub(crate) fn record<B: AmpBackend, C: CheckpointStrategy, O: Node<B>>(
         let operands = std::array::from_fn(|at| operands[at]);
         Recording::<B, C, O, N>::new(operands, |_| false).finish(result, keep)
     })
+}
+
+/// Computes an op of two operands and perhaps a third one, in a node that is the op itself and reads all of them.
+pub(crate) fn record_with_all<B: AmpBackend, C: CheckpointStrategy, K: Kernel + Node<B>>(
+    op: K,
+    operands: Graph<B, C>,
+) -> Graph<B, C> {
+    let operands = operands.floats;
+    let result = B::run(op.clone(), values::<B, C>(&operands).into()).one();
+    [by_length!(operands, 2 3; N => {
+        let operands = std::array::from_fn(|at| &operands[at]);
+        Recording::<B, C, K, N>::new(operands, |_| true).finish(result, |_| op)
+    })]
+    .into()
 }
 
 /// Wraps a tensor that is in no graph.

@@ -11,7 +11,7 @@ use burn_amp_core::formats::{Contraction, Lines, Quantizer, Recipe};
 
 pub use product_kind::ProductKind;
 
-use crate::{graph::values, prelude::*, rounded};
+use crate::{prelude::*, rounded};
 
 /// Computes a product in a recipe, plus a bias in any float dtype. The gradient of the bias has its dtype, that of the weight its
 /// own one, or F32 if that is asked for.
@@ -62,26 +62,14 @@ impl Kernel for Simulated {
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let operands = operands.floats;
-        let output = B::run(self.clone(), values::<B, C>(&operands).into()).one();
-        [by_length!(operands, 2 3; N => {
-            let operands = std::array::from_fn(|at| &operands[at]);
-            Recording::<B, C, _, N>::new(operands, |_| true).finish(output, |_| self)
-        })]
-        .into()
+        record_with_all::<B, C, _>(self, operands)
     }
 }
 
 impl<B: AmpBackend> Node<B> for Simulated {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let grad = seen::<B>(pass.gradient());
-        let operands: [_; 3] = std::array::from_fn(|at| match at < N {
-            true => pass.operand(at),
-            false => None,
-        });
-        let [Some(x), Some(weight), bias] = operands else {
-            unreachable!("the node keeps all operands");
-        };
+        let ([x, weight], bias) = pass.all_operands();
         let lines = self.lines([&x.shape(), &weight.shape()], &grad.shape());
         let Recipe {
             activation,

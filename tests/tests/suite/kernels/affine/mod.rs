@@ -390,3 +390,62 @@ fn elements_keep_their_places_whatever_the_layout() {
         assert_near(sums.of_product, &expected, 48, "the sums");
     }
 }
+
+/// Images whose channels are the first of wider rows: as a product leaves them on CUDA, whose rows begin at aligned places.
+#[test]
+fn rows_may_be_padded() {
+    for dtype in dtypes() {
+        // The channels, and those of the wider rows. The last ones fit no vectors.
+        for [channels, width] in [[16, 24], [8, 64], [5, 9], [12, 13]] {
+            let shape = [2, channels, 3, 8];
+            let padded = |seed, dtype| {
+                let slices = [2, 3, 8, channels].map(|size| Slice::from(0..size));
+                let wide = noise(2 * 3 * 8 * width, seed);
+                let wide = tensor(&wide, &[2, 3, 8, width], dtype);
+                let last = Plain::float_slice(wide, &slices);
+                Plain::float_permute(last, &[0, 3, 1, 2])
+            };
+            let whole = |tensor: &Float, dtype| rows::tensor(&read(tensor), &shape, dtype);
+            let operands = [padded(1, dtype), padded(2, dtype), padded(3, DType::F32)];
+            let [x, grad, plus] = &operands;
+            let wholes = [whole(x, dtype), whole(grad, dtype), whole(plus, DType::F32)];
+            let small = |seed| {
+                let factor = noise(channels, seed);
+                Some(tensor(&factor, &[1, channels, 1, 1], DType::F32))
+            };
+            let chain = Affine {
+                before: small(4),
+                scale: small(5),
+                after: small(6),
+                end: End::Relu,
+                ..Affine::identity(shape.to_vec().into())
+            };
+            let results = |[x, grad, plus]: &[Float; 3]| {
+                let (x, chain) = (|| x.clone(), || chain.clone());
+                let (sum, copy) = affine::with_copy::<Plain>(
+                    x(),
+                    chain(),
+                    Some(plus.clone()),
+                    FloatDType::F32,
+                    Some(dtype.into()),
+                );
+                let rest = Rest::plus(Some(plus.clone()));
+                let dx = affine::backward::<Plain>(x(), chain(), grad.clone(), rest, dtype.into());
+                let sums = affine::sums::<Plain>(x(), chain(), grad.clone(), Group::First);
+                let kept = Shape::new([1, channels, 1, 1]);
+                let spread = affine::spread::<Plain>(x(), chain().grid, kept, true);
+                let of_sums = [sums.of_gradient, sums.of_product];
+                let of_spread = [spread.sum, spread.of_squares];
+                [sum, copy.unwrap(), dx]
+                    .into_iter()
+                    .chain(of_sums)
+                    .chain(of_spread)
+            };
+            let what = format!("{channels} of {width} in {dtype:?}");
+            for (found, expected) in results(&operands).zip(results(&wholes)) {
+                let terms = 2 * 3 * 8;
+                assert_near(found, &read(&expected), terms, &what);
+            }
+        }
+    }
+}
