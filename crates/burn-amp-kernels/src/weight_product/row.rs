@@ -14,15 +14,15 @@ use crate::{graph::AtNode, prelude::*};
 
 /// Reshapes a tensor, such as a bias to a row. On Burn's `Autodiff`, a row of a leaf remembers the leaf.
 pub fn row<B: AmpBackend>(x: FloatTensor<B>, shape: Shape) -> FloatTensor<B> {
-    B::run(Row { shape }, [x].into()).one()
+    B::run(BiasRow { shape }, [x].into()).one()
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct BiasRow {
     shape: Shape,
 }
 
-impl Kernel for Row {
+impl Kernel for BiasRow {
     const NAME: &'static str = "burn_amp::row";
     const IS_COMPOSED: bool = true;
 

@@ -3,7 +3,9 @@
 
 use burn_amp_tests::prelude::*;
 
-use super::rows::{self, Float, layouts, noisy, read, right_halves, special_rows, tensor};
+use super::rows::{
+    self, Float, before_nan, layouts, noisy, read, right_halves, special_rows, tensor,
+};
 
 /// A backend with the tensors of the plain one: itself, or its references.
 pub trait Device:
@@ -108,6 +110,8 @@ pub fn sizes_hold<B: Device, O: OnLines>(op: &O, dtype: DType) {
 pub fn places_hold<O: OnLines>(op: &O, dtype: DType) {
     let halves = operands(op, |seed| right_halves(seed, dtype));
     assert_lines(op, "halves", &halves, 1);
+    let before_nan = operands(op, |seed| before_nan(seed, dtype));
+    assert_lines(op, "before NaN", &before_nan, 1);
     let first_half = |seed| match seed {
         1 => right_halves(seed, dtype),
         _ => noisy(&[6, 128], seed, dtype),

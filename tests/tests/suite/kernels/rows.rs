@@ -138,6 +138,14 @@ pub fn right_halves(seed: u32, dtype: DType) -> Float {
     Plain::float_slice(noisy(&[6, 256], seed, dtype), &slices)
 }
 
+/// A tensor of shape `[6, 197]`: rows of 208 without their last elements, which are NaN and lie between its rows.
+pub fn before_nan(seed: u32, dtype: DType) -> Float {
+    let values = noise(6 * 208, seed).into_iter().enumerate();
+    let values = values.map(|(at, x)| if at % 208 < 197 { x } else { f64::NAN });
+    let wide = tensor(&values.collect::<Vec<_>>(), &[6, 208], dtype);
+    Plain::float_slice(wide, &[Slice::from(0..6), Slice::from(0..197)])
+}
+
 /// Applies `op` to each line of values along `dim` and puts the results in the places of the values.
 pub fn along(
     values: &[f64],
