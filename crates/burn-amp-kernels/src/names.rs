@@ -1,6 +1,6 @@
 //! What Burn 0.21 and 0.22 call differently, by one name. The other sources of this crate compile with both.
 
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::{checkpoint::strategy::CheckpointStrategy, grads::Gradients};
 use burn_backend::{
     Backend, DType, Shape, TensorData,
     ops::{ConvOptions, MaxPool1dWithIndices, MaxPool2dWithIndices},
@@ -138,6 +138,20 @@ pub(crate) fn recomputes<C: CheckpointStrategy>() -> bool {
         != std::any::TypeId::of::<burn_autodiff::checkpoint::strategy::NoCheckpointing>();
     #[cfg(burn_0_22)]
     return burn_autodiff::chosen::recomputes::<C>();
+}
+
+/// Whether the ranks of Burn's `distributed` exchange gradients in the pass: that of a leaf when one of each use is
+/// registered.
+pub fn are_exchanged(grads: &Gradients) -> bool {
+    #[cfg(burn_0_22)]
+    return grads.on_register.is_some();
+    #[cfg(all(not(burn_0_22), feature = "distributed"))]
+    return grads.is_distributed();
+    #[cfg(not(any(burn_0_22, feature = "distributed")))]
+    return {
+        let _ = grads;
+        false
+    };
 }
 
 /// The shape of data.

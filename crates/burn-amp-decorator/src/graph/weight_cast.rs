@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::names::node_of;
+use burn_amp_kernels::names::{are_exchanged, node_of};
 use burn_amp_kernels::{AmpBackend, weight_product::Deferred};
 use burn_autodiff::{
     Autodiff,
@@ -112,19 +112,4 @@ impl<B: AmpBackend> Backward<B, 2> for WeightCast {
         };
         grads.register::<B>(leaf.id, sum);
     }
-}
-
-/// Whether the ranks of Burn's `distributed` exchange gradients in the pass: that of a leaf when one of each use is
-/// registered.
-fn are_exchanged(grads: &Gradients) -> bool {
-    #[cfg(burn_0_22)]
-    let are_exchanged = grads.on_register.is_some();
-    #[cfg(all(not(burn_0_22), feature = "distributed"))]
-    let are_exchanged = grads.is_distributed();
-    #[cfg(not(feature = "distributed"))]
-    let are_exchanged = {
-        let _ = grads;
-        false
-    };
-    are_exchanged
 }

@@ -21,6 +21,7 @@ mod row;
 
 use std::sync::Arc;
 
+use burn_autodiff::NodeId;
 use burn_backend::ops::FloatTensorOps;
 #[cfg(feature = "cubecl")]
 use burn_cubecl::{
@@ -35,11 +36,10 @@ pub use row::row;
 
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
-use burn_autodiff::NodeId;
-
 use crate::{
     affine::{self, Affine},
     graph::values,
+    names::are_exchanged,
     prelude::*,
 };
 
@@ -176,7 +176,8 @@ struct PlusBiasSaved {
 impl<B: AmpBackend> Node<B> for PlusBiasSaved {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let mut grad = pass.gradient();
-        if let Some((product, leaf)) = pass.parent(0).zip(self.leaf) {
+        let left = pass.parent(0).zip(self.leaf);
+        if let Some((product, leaf)) = left.filter(|_| !are_exchanged(pass.grads)) {
             grad = match row::leave::<B>(product, leaf, grad) {
                 Ok(()) => return,
                 Err(grad) => grad,
