@@ -164,9 +164,9 @@ fn assigned(x: &Vec<usize>, y: &Vec<usize>, dim: usize, start: usize) -> Option<
 /// The most turns of a loop.
 const TURNS: usize = 12;
 
-fn in_turns(x: &Vec<usize>, dim: usize, width: usize) -> Option<Vec<usize>> {
+fn in_turns(x: &[usize], dim: usize, width: usize) -> Option<Vec<usize>> {
     let turns = x.get(dim)?.checked_sub(width)? + 1;
-    (width > 0 && turns <= TURNS && !x.contains(&0)).then(|| x.clone())
+    (width > 0 && turns <= TURNS && !x.contains(&0)).then(|| x.to_vec())
 }
 
 /// The shape of `x`, if `y` differs in dimension `dim` only, where it has at most the size of `x`.
