@@ -27,6 +27,7 @@ mod rounded;
 mod rows;
 mod scalar;
 mod sign_mask;
+#[cfg(not(burn_0_22))]
 mod slice;
 mod softmax;
 mod squares;

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 
-#[cfg(not(burn_0_22))]
 use burn::backend::{Autodiff, autodiff::checkpoint::strategy};
 use burn_amp_kernels::slice;
 
@@ -157,11 +156,9 @@ where
 #[test]
 fn gradients_are_burns() {
     check::<PlainAutodiff>();
-    #[cfg(not(burn_0_22))]
     check::<Autodiff<Plain, strategy::BalancedCheckpointing>>();
 }
 
-#[cfg(not(burn_0_22))]
 mod moved {
 
     use super::*;
