@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use burn::backend::{Autodiff, autodiff::checkpoint::strategy};
 use burn_amp_kernels::slice;
+use instrumented::{Instrument, Instrumented, Value};
 
 use super::prelude::*;
 
@@ -159,71 +160,65 @@ fn gradients_are_burns() {
     check::<Autodiff<Plain, strategy::BalancedCheckpointing>>();
 }
 
-mod moved {
+thread_local! {
+    static MOVED: Cell<usize> = const { Cell::new(0) };
+}
 
-    use super::*;
-    use burn::backend::Autodiff;
-    use instrumented::{Instrument, Instrumented, Value};
-    thread_local! {
-        static MOVED: Cell<usize> = const { Cell::new(0) };
+/// Counts the elements that ops write; of values that are put into a tensor, those values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved;
+
+impl Instrument<Plain> for Moved {
+    /// The number of elements that the op writes, if that is known before.
+    type Seen = Option<usize>;
+
+    fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, Plain>>) -> Option<usize> {
+        let elements = operands.filter_map(|operand| Some(operand.meta()?.0.num_elements()));
+        elements.min().filter(|_| op == Op::float_slice_assign)
     }
 
-    /// Counts the elements that ops write; of values that are put into a tensor, those values.
-    #[derive(Clone, Copy, Debug, Default)]
-    struct Moved;
-
-    impl Instrument<Plain> for Moved {
-        /// The number of elements that the op writes, if that is known before.
-        type Seen = Option<usize>;
-
-        fn before<'a>(op: Op, operands: impl Iterator<Item = Value<'a, Plain>>) -> Option<usize> {
-            let elements = operands.filter_map(|operand| Some(operand.meta()?.0.num_elements()));
-            elements.min().filter(|_| op == Op::float_slice_assign)
-        }
-
-        fn after<'a>(seen: Option<usize>, results: impl Iterator<Item = Value<'a, Plain>>) {
-            let elements = results.filter_map(|result| Some(result.meta()?.0.num_elements()));
-            let elements = seen.unwrap_or_else(|| elements.sum());
-            MOVED.set(MOVED.get() + elements);
-        }
+    fn after<'a>(seen: Option<usize>, results: impl Iterator<Item = Value<'a, Plain>>) {
+        let elements = results.filter_map(|result| Some(result.meta()?.0.num_elements()));
+        let elements = seen.unwrap_or_else(|| elements.sum());
+        MOVED.set(MOVED.get() + elements);
     }
+}
 
-    type Counted = Autodiff<Instrumented<Plain, Moved>>;
+type Counted = Autodiff<Instrumented<Plain, Moved>>;
 
-    /// The elements that a loop over time writes, which cuts each step out of its input and puts each result into its output,
-    /// forwards or backwards.
-    fn moved(steps: usize, ops: &Ops<Counted>, reversed: bool) -> usize {
-        let tensor = |rows: usize| {
-            let data = TensorData::ones::<f32, _>([rows, 4]);
-            Counted::float_from_data(data, &here())
-        };
-        let x = Counted::float_set_require_grad(tensor(steps), true);
-        let mut y = tensor(steps);
-        MOVED.set(0);
-        for at in 0..steps {
-            let at = if reversed { steps - 1 - at } else { at };
-            let step = [Slice::from(at..at + 1)];
-            let part = (ops.slice)(x.clone(), &step);
-            y = (ops.assign)(y, &step, Counted::float_mul(part.clone(), part));
-        }
-        let grads = Counted::backward(Counted::float_sum(y));
-        assert!(Counted::grad(&x, &grads).is_some());
-        MOVED.take()
+/// The elements that a loop over time writes, which cuts each step out of its input and puts each result into its output,
+/// forwards or backwards.
+fn moved(steps: usize, ops: &Ops<Counted>, reversed: bool) -> usize {
+    let tensor = |rows: usize| {
+        let data = TensorData::ones::<f32, _>([rows, 4]);
+        Counted::float_from_data(data, &here())
+    };
+    let x = Counted::float_set_require_grad(tensor(steps), true);
+    let mut y = tensor(steps);
+    MOVED.set(0);
+    for at in 0..steps {
+        let at = if reversed { steps - 1 - at } else { at };
+        let step = [Slice::from(at..at + 1)];
+        let part = (ops.slice)(x.clone(), &step);
+        y = (ops.assign)(y, &step, Counted::float_mul(part.clone(), part));
     }
+    let grads = Counted::backward(Counted::float_sum(y));
+    assert!(Counted::grad(&x, &grads).is_some());
+    MOVED.take()
+}
 
-    #[test]
-    fn a_loop_over_time_moves_bytes_in_proportion_to_its_steps() {
-        // Further 50 steps, each after as many more.
-        let added = |ops: Ops<Counted>, reversed| {
-            let [few, more, many] = [50, 100, 150].map(|steps| moved(steps, &ops, reversed));
-            [more - few, many - more]
-        };
-        for reversed in [false, true] {
-            let [early, late] = added(ours(), reversed);
-            assert_eq!(early, late);
-        }
-        // Burn's are what this law does not let through.
-        let [early, late] = added(burns(), false);
-        assert!(early < late, "{early}, {late}");
+#[test]
+fn a_loop_over_time_moves_bytes_in_proportion_to_its_steps() {
+    // Further 50 steps, each after as many more.
+    let added = |ops: Ops<Counted>, reversed| {
+        let [few, more, many] = [50, 100, 150].map(|steps| moved(steps, &ops, reversed));
+        [more - few, many - more]
+    };
+    for reversed in [false, true] {
+        let [early, late] = added(ours(), reversed);
+        assert_eq!(early, late);
     }
+    // Burn's are what this law does not let through.
+    let [early, late] = added(burns(), false);
+    assert!(early < late, "{early}, {late}");
 }
