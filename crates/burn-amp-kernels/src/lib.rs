@@ -16,7 +16,7 @@
 //!   global norm of their gradients
 //! * low precision in memory, F32 in registers: [`softmax`], [`log_softmax`], [`layer_norm`], [`activation`],
 //!   [`cross_entropy`], [`attention`], [`embedding`], [`scalar`], [`product`], [`affine`], [`weight_product`], [`convolution`]
-//! * for few launches: [`cat`]; for gradients that move no more than they must: [`slice`]
+//! * for few launches: [`cat`]; for gradients that move no more than they must: [`mod@slice`]
 //! * for what eight bits would lose: [`rounded`], a tensor in such a format, and [`simulated`], products of them
 //! * for what a graph keeps: [`sign_mask`], [`max_pool`], and operands in [`eight_bits`] if they are offered to be [`saved`] so; [`made`] tells how much it is
 //! * for reports: [`sample`], a few values of a tensor; [`flushed`], how much of a gradient F16 flushes to zero

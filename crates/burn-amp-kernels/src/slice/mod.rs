@@ -4,9 +4,9 @@
 //! graph the gradient of each slice is as large as the whole tensor: zeros with the gradient in its place, which are added
 //! up; and values that are put into a tensor have the rest of its gradient copied. So the bytes of n steps grow with n².
 //!
-//! Here the gradient of a [`slice`] is added to its place in the gradient that the tensor has so far. [`assign`] hands the
+//! Here the gradient of a [`slice()`] is added to its place in the gradient that the tensor has so far. [`assign`] hands the
 //! gradient of its result on as it is where nobody reads what the values replaced: values that are put into an untracked
-//! tensor, one beside the other, as a loop over time does, have each their [`Part`] of one gradient.
+//! tensor, one beside the other, as a loop over time does, have each their part of one gradient.
 //!
 //! There are no kernels here but Burn's. On Burn's `Autodiff` each op is one node, which saves nothing.
 

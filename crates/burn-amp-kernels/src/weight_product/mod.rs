@@ -12,7 +12,7 @@
 //!
 //! The gradients of a weight that is used several times in a pass, as in a recurrent net, are computed
 //! [`together`], from copies of the operands of up to 16 uses below one another. So are those of a bias that the program adds
-//! itself, as a [`row`] of a leaf.
+//! itself, as a [`row()`] of a leaf.
 
 mod deferred;
 #[cfg(feature = "cubecl")]
