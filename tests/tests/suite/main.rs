@@ -21,7 +21,7 @@
 //!   thousands of steps
 //! * [`models`], [`master_weights`], [`presets`], [`scenarios`], [`optimizers`], [`reads`], [`custom_op`]: uses of the
 //!   crate, as in programs
-//! * [`norms`]: chains of sums and products on a tensor in low precision
+//! * [`norms`]: chains of sums and products on a tensor in low precision; [`reshaped`]: their statistics
 //! * [`skip_on_device`]: steps skipped without the host; [`effective_batch`]: which steps an overflow skips
 //! * [`optimizer_state`]: what an optimizer computes from its state alone
 //! * [`list_optimizer`]: the optimizer that steps all parameters together, and its files
@@ -83,6 +83,7 @@ mod ranks;
 mod reads;
 mod recipes;
 mod recomputation;
+mod reshaped;
 mod resume;
 mod saturation;
 mod saved;

@@ -27,7 +27,7 @@ fn chained<B: AmpBackend, G: Graph<B>, T>(
     }
 }
 
-/// An operation of a tensor and a small operand.
+/// An operation of a tensor and a small operand in the grid of its chain.
 type Continuation<B, G> =
     fn(&Lazy<B, G>, FloatTensor<<G as Graph<B>>::Inner>) -> Option<Lazy<B, G>>;
 
@@ -42,8 +42,16 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
         return None;
     }
     chained(x, |lazy| {
-        lazy.has_place_for(&operand.shape())
-            .then(|| step(lazy, call.cast(operand.clone())))?
+        let grid = lazy.open_for(&operand.shape())?;
+        let stored = operand.as_stored();
+        let stored = stored.filter(|stored| stored.shape() == grid && lazy.is_in_order(&grid));
+        step(
+            lazy,
+            match stored {
+                Some(stored) => call.cast(stored),
+                None => lazy.factor(call.cast(operand.clone()), &grid),
+            },
+        )
     })
     .map(|lazy| call.lazy(lazy))
 }
@@ -135,11 +143,11 @@ pub(super) fn reduced<B: AmpBackend, G: Graph<B>>(
         return None;
     }
     let is_reduced = |other| dim.is_none_or(|dim| dim == other);
-    let moment = chained(x, |lazy| lazy.moment(is_reduced, mean))?;
-    Some(call.result(match dim {
-        Some(_) => moment,
-        None => G::Inner::float_reshape(moment, [1].into()),
-    }))
+    let (moment, shape) = chained(x, |lazy| lazy.moment(is_reduced, mean))?;
+    Some(match dim {
+        Some(_) => call.result(moment).seen_in(shape),
+        None => call.result(G::Inner::float_reshape(moment, [1].into())),
+    })
 }
 
 /// A chain, or a tensor whose values are there in low precision as well, with its dimensions in another order.
@@ -185,8 +193,8 @@ pub(super) fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
     axes
 }
 
-/// A chain, or a tensor whose values are there in low precision as well, in another shape. Another tensor is reshaped at once: that
-/// copies nothing.
+/// A chain, few elements, or a tensor whose values are there in low precision as well, in another shape. Another tensor is reshaped at
+/// once: that copies nothing.
 pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
@@ -197,6 +205,9 @@ pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     }
     if let Some(lazy) = x.chain() {
         return Some(call.lazy(lazy.reshaped(shape)?));
+    }
+    if x.may_be_reshaped() {
+        return Some(call.reshaped(x.clone(), shape.clone()));
     }
     let low = lowered(x)?;
     let x = G::Inner::float_reshape(call.as_stored(x.clone()), shape.clone());

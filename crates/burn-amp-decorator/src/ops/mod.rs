@@ -9,6 +9,7 @@ mod int_tensor;
 mod lazy;
 mod module;
 mod qtensor;
+mod reshaped;
 mod rules;
 mod scalar;
 mod scores;

@@ -48,6 +48,7 @@ macro_rules! rule {
     };
     (first $call:ident float_add($lhs:ident, $rhs:ident)) => {
         $crate::ops::binary::sum(&$call, &$lhs, &$rhs)
+            .or_else(|| $crate::ops::rules::rule!(both_reshaped $call float_add(&$lhs, &$rhs)))
     };
     (first $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
         $crate::ops::module::by_weight(&$call, &$lhs, &$rhs)
@@ -60,6 +61,7 @@ macro_rules! rule {
     };
     (first $call:ident float_sub($lhs:ident, $rhs:ident)) => {
         $crate::ops::lazy::continued(&$call, &$lhs, &$rhs, $crate::tensor::Lazy::minus)
+            .or_else(|| $crate::ops::rules::rule!(both_reshaped $call float_sub(&$lhs, &$rhs)))
     };
     (look $call:ident float_div($l:tt $lhs:ident, $r:tt $rhs:ident)) => {
         $crate::ops::binary::look(&mut $call, &$lhs, &$rhs)
@@ -75,9 +77,30 @@ macro_rules! rule {
     (compute $call:ident leaky_relu($($x:ident),*)) => { $crate::ops::rules::rule!(scalar LeakyRelu $call leaky_relu($($x),*)) };
     (first $call:ident float_mul_scalar($x:ident, $scalar:ident)) => {
         $crate::ops::scores::scaled(&$call, &$x, burn_amp_kernels::scalar::ScalarOp::Mul, $scalar)
+            .or_else(|| $crate::ops::rules::rule!(reshaped $call float_mul_scalar(&$x, $scalar)))
     };
     (first $call:ident float_div_scalar($x:ident, $scalar:ident)) => {
         $crate::ops::scores::scaled(&$call, &$x, burn_amp_kernels::scalar::ScalarOp::Div, $scalar)
+            .or_else(|| $crate::ops::rules::rule!(reshaped $call float_div_scalar(&$x, $scalar)))
+    };
+    (first $call:ident float_add_scalar($x:ident, $scalar:ident)) => {
+        $crate::ops::rules::rule!(reshaped $call float_add_scalar(&$x, $scalar))
+    };
+    (first $call:ident float_sub_scalar($x:ident, $scalar:ident)) => {
+        $crate::ops::rules::rule!(reshaped $call float_sub_scalar(&$x, $scalar))
+    };
+    (first $call:ident float_sqrt($x:ident)) => {
+        $crate::ops::rules::rule!(reshaped $call float_sqrt(&$x))
+    };
+    (reshaped $call:ident $op:ident($x:expr$(, $scalar:ident)?)) => {
+        $crate::ops::reshaped::of_one(&$call, $x, |x| {
+            $crate::cast::forward::computed!([F], $call, $op(x$(, $scalar)?))
+        })
+    };
+    (both_reshaped $call:ident $op:ident($lhs:expr, $rhs:expr)) => {
+        $crate::ops::reshaped::of_two(&$call, $lhs, $rhs, |lhs, rhs| {
+            $crate::cast::forward::computed!([F], $call, $op(lhs, rhs))
+        })
     };
     (scalar $as:ident $call:ident $op:ident($x:ident, $scalar:ident)) => {
         if $call.rounds_scalar() {

@@ -92,6 +92,9 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
+    if let Some(stored) = tensor.as_stored() {
+        return float_detach::<B, P, G>(stored).seen_in(tensor.shape());
+    }
     let parts = tensor.apart();
     AmpTensor::enrolled(Parts {
         values: G::Inner::float_detach(parts.values),

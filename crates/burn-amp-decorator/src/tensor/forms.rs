@@ -8,7 +8,11 @@ use std::sync::OnceLock;
 
 use burn_amp_core::Precision;
 use burn_amp_kernels::{self as kernels, AmpBackend};
-use burn_backend::tensor::{BoolTensor, FloatTensor};
+use burn_backend::{
+    Shape,
+    ops::FloatTensorOps,
+    tensor::{BoolTensor, FloatTensor},
+};
 
 use super::{AmpTensor, Factors, Lazy, Reader, Saturating, Scores, rounded::saturated};
 use crate::{graph::Graph, precision};
@@ -29,6 +33,8 @@ pub(crate) enum Recipe<B: AmpBackend, G: Graph<B>> {
     Product(FloatTensor<G::Inner>, FloatTensor<G::Inner>),
     /// A chain of ops that has not been computed. What is stored is the low tensor that it begins with.
     Chain(Lazy<B, G>),
+    /// Few elements in this shape, which are stored in another one; see [`reshaped`](super::reshaped).
+    Reshaped(Shape),
     /// A product that is to be scaled and masked. What is stored is the product.
     Scores(Scores<B>),
     /// The log-softmax of `x` along the last dimension, with the logarithm of each row's sum of exponentials.
@@ -69,7 +75,7 @@ impl<B: AmpBackend, G: Graph<B>> Recipe<B, G> {
     /// Whether the value has not been computed, and will have one dtype whoever reads it.
     pub(super) fn has_one_dtype(&self) -> bool {
         match self {
-            Self::Scores(_) | Self::Scaled(..) => true,
+            Self::Scores(_) | Self::Scaled(..) | Self::Reshaped(_) => true,
             Self::Chain(lazy) => lazy.is_view(),
             Self::ZerosAndOnes
             | Self::Filled
@@ -82,7 +88,10 @@ impl<B: AmpBackend, G: Graph<B>> Recipe<B, G> {
 
     /// Whether the value has not been computed.
     pub(super) fn waits(&self) -> bool {
-        matches!(self, Self::Chain(_) | Self::Scores(_) | Self::Scaled(..))
+        matches!(
+            self,
+            Self::Chain(_) | Self::Scores(_) | Self::Scaled(..) | Self::Reshaped(_)
+        )
     }
 }
 
@@ -110,6 +119,9 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
             Recipe::Scores(scores) => self.low(keeps, || scores.apply::<G>(stored)),
             Recipe::Scaled(factors, apply) => self.full(keeps, || apply(factors, stored)),
             Recipe::Chain(lazy) => self.low(keeps, || lazy.viewed()),
+            Recipe::Reshaped(shape) => {
+                self.full(keeps, || G::Inner::float_reshape(stored, shape.clone()))
+            }
             Recipe::ZerosAndOnes
             | Recipe::Filled
             | Recipe::Saturated(..)
@@ -147,6 +159,7 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
             Recipe::Chain(lazy) => Some(self.full(keeps, || lazy.in_f32())),
             Recipe::ZerosAndOnes
             | Recipe::Filled
+            | Recipe::Reshaped(_)
             | Recipe::Scores(_)
             | Recipe::LogSoftmax { .. }
             | Recipe::Scaled(..) => None,

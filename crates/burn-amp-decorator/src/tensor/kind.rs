@@ -43,6 +43,8 @@ kinds! {
     Product,
     /// A view that has not been computed.
     View,
+    /// Few elements that are stored in another shape.
+    Reshaped,
     /// A chain that has not been computed.
     Chain,
     /// Squares of a chain.
@@ -72,6 +74,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             (Some(Recipe::Cat(..)), _) => Kind::Concatenated,
             (Some(Recipe::Product(..)), _) => Kind::Product,
             (Some(Recipe::Chain(lazy)), _) => lazy.kind(),
+            (Some(Recipe::Reshaped(_)), _) => Kind::Reshaped,
             (Some(Recipe::Scores(scores)), _) if scores.is_masked() => Kind::Masked,
             (Some(Recipe::Scores(_)), _) => Kind::Scaled,
             (Some(Recipe::LogSoftmax { .. }), _) => Kind::LogSoftmax,

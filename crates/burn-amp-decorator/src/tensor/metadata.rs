@@ -5,7 +5,7 @@ use std::fmt;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{DType, Shape, TensorMetadata};
 
-use super::AmpTensor;
+use super::{AmpTensor, Recipe};
 use crate::{graph::Graph, precision};
 
 impl<B: AmpBackend, G: Graph<B>> fmt::Debug for AmpTensor<B, G> {
@@ -39,16 +39,18 @@ impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     }
 
     fn shape(&self) -> Shape {
-        match self.chain() {
-            Some(lazy) => lazy.shape(),
-            None => self.inner.shape(),
+        match self.recipe() {
+            Some(Recipe::Chain(lazy)) => lazy.shape(),
+            Some(Recipe::Reshaped(shape)) => shape.clone(),
+            _ => self.inner.shape(),
         }
     }
 
     fn rank(&self) -> usize {
-        match self.chain() {
-            Some(lazy) => lazy.shape().num_dims(),
-            None => self.inner.rank(),
+        match self.recipe() {
+            Some(Recipe::Chain(lazy)) => lazy.shape().num_dims(),
+            Some(Recipe::Reshaped(shape)) => shape.num_dims(),
+            _ => self.inner.rank(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! * [`rounded`]: results stored in low precision, with their F32 values within reach
 //! * [`lazy`]: chains of ops that have not been computed
 //! * [`scores`]: scaled and masked products that have not been computed
+//! * [`reshaped`]: tensors of few elements that are stored in another shape
 //! * [`view`]: transpositions and reshapes that have not been computed
 //! * [`pending`]: gradients whose factors have not been applied
 //! * [`read`]: the one way to the values
@@ -22,6 +23,7 @@ mod metadata;
 mod node;
 mod pending;
 mod read;
+mod reshaped;
 mod role;
 mod rounded;
 mod scores;
@@ -130,7 +132,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Whether nothing is known that a move to another device would change, but for the context.
     pub(crate) fn has_nothing_to_move(&self) -> bool {
-        self.forms.is_none() && self.recorded.is_nothing() && !matches!(self.role, Role::Leaf(_))
+        let has_other_forms = !matches!(self.recipe(), None | Some(Recipe::Reshaped(_)));
+        !has_other_forms && self.recorded.is_nothing() && !matches!(self.role, Role::Leaf(_))
     }
 
     /// The tensor with other values, of which the same is known.

@@ -85,7 +85,10 @@ impl<B: AmpBackend> AmpTensor<B> {
     /// A tensor of the same shape that takes no memory of its own. Its values do not matter.
     pub fn placeholder(&self) -> Self {
         Self {
-            inner: self.inner.clone(),
+            inner: match self.recipe() {
+                Some(Recipe::Reshaped(_)) => self.clone().settled().inner,
+                _ => self.inner.clone(),
+            },
             facts: Facts::plain(self.context, self.logical, false),
         }
     }

@@ -2,11 +2,9 @@
 
 use std::{mem, sync::Arc};
 
-use burn_autodiff::{NodeId, grads::Gradients, ops::Ops};
-use burn_backend::ops::FloatTensorOps as _;
-
 use super::term::{Term, has_layout};
 use crate::{graph::AtNode, prelude::*};
+use burn_autodiff::{NodeId, grads::Gradients, ops::Ops};
 
 /// What waits for the backward pass of its node.
 #[derive(Debug, Default)]
@@ -36,27 +34,20 @@ impl<B: AmpBackend> Gathered<B> {
 pub(super) fn contribute<B: AmpBackend, const N: usize>(
     term: Term<B>,
     operand: usize,
-    device: &B::Device,
     pass: &mut Pass<'_, B, N>,
 ) {
-    let Some(parent) = &pass.ops.parents[operand] else {
+    let Some(node) = pass.parent(operand) else {
         return;
     };
-    let mut to = placeholder::<B>(device);
-    to.node = parent.clone();
-    match Waiting::<B>::find(to.node.id) {
+    match Waiting::<B>::find(node) {
         Some(waiting) => waiting.lock().terms.push(term),
         None => {
-            let plus = pass.grads.remove::<B>(&to).into_iter().collect();
+            let plus = pass.known(operand, term.any().clone());
+            let plus = plus.into_iter().collect();
             let sum = Term::<B>::sum(plus, vec![term], FloatDType::F32);
-            pass.grads.register::<B>(to.node.id, sum);
+            pass.grads.register::<B>(node, sum);
         }
     }
-}
-
-/// Makes a tensor to be given another one's node: burn-autodiff finds the gradient that a node already has by a tensor.
-fn placeholder<B: Backend>(device: &B::Device) -> FloatTensor<Autodiff<B>> {
-    Autodiff::<B>::float_empty([1].into(), device, FloatDType::F32)
 }
 
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
@@ -91,9 +82,9 @@ pub fn pass_on<B: AmpBackend, S, const N: usize>(
         return waiting.lock().push(gradient);
     }
     let gradient = if has_layout(&gradient) {
-        let mut to = placeholder::<B>(&device_of::<B>(&gradient));
-        to.node = parent.clone();
-        let known = grads.remove::<B>(&to);
+        let mut operand = FloatTensor::<Autodiff<B>>::new(gradient.clone());
+        operand.node = parent.clone();
+        let known = grads.remove::<B>(&operand);
         Term::<B>::sum(
             known.into_iter().chain([gradient]).collect(),
             Vec::new(),
@@ -110,7 +101,6 @@ pub fn pass_on<B: AmpBackend, S, const N: usize>(
 pub(crate) struct Joint<B: AmpBackend> {
     /// The dtype of the result.
     dtype: FloatDType,
-    device: B::Device,
     waiting: Arc<Waiting<B>>,
 }
 
@@ -119,7 +109,6 @@ impl<B: AmpBackend> Joint<B> {
     pub(crate) fn new(result: &FloatTensor<B>) -> Self {
         Self {
             dtype: result.dtype().into(),
-            device: device_of::<B>(result),
             waiting: Arc::default(),
         }
     }
@@ -161,14 +150,12 @@ impl<B: AmpBackend> Joint<B> {
         pass: &mut Pass<'_, B, N>,
     ) -> (Vec<FloatTensor<B>>, Vec<Term<B>>) {
         let Gathered { gradients, terms } = mem::take(&mut *self.waiting.lock());
-        let mut this = placeholder::<B>(&self.device);
-        this.node = pass.ops.node.clone();
-        let registered = pass.grads.remove::<B>(&this);
-        let is_only_one = gradients.is_empty() && terms.is_empty();
-        let registered = registered.map(|gradient| match is_only_one {
-            true => cast::<B>(gradient, self.dtype.into()),
-            false => gradient,
-        });
+        let any = gradients.first().or_else(|| Some(terms.first()?.any()));
+        let Some(any) = any.cloned() else {
+            let only_one = cast::<B>(pass.gradient(), self.dtype.into());
+            return (vec![only_one], terms);
+        };
+        let registered = pass.gradient_if_any(any);
         (registered.into_iter().chain(gradients).collect(), terms)
     }
 }

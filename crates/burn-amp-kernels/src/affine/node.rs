@@ -201,7 +201,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
                         grad: grad.clone(),
                         rest: Rest::plus(None),
                     });
-                    contribute(term, at, &device_of::<B>(&grad), &mut pass);
+                    contribute(term, at, &mut pass);
                 }
                 Role::Plus => pass.register(at, cast::<B>(grad.clone(), self.of_plus)),
                 factor => pass.register(at, self.gradient(*factor, &groups)),

@@ -183,7 +183,6 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
             terms,
         } = self;
         let grad = pass.gradient();
-        let device = device_of::<B>(&grad);
         let mut rest = Rest::plus(None);
         let mut values = None;
         let of_before = match terms {
@@ -221,6 +220,6 @@ impl<B: AmpBackend> Node<B> for SumSaved<B> {
             grid,
             rest,
         });
-        contribute(term, 0, &device, &mut pass);
+        contribute(term, 0, &mut pass);
     }
 }

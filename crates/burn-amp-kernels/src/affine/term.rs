@@ -40,6 +40,20 @@ pub(super) fn has_layout(tensor: &impl TensorMetadata) -> bool {
 }
 
 impl<B: AmpBackend> Term<B> {
+    /// One of the tensors that it is made of.
+    pub(super) fn any(&self) -> &FloatTensor<B> {
+        match self {
+            Self::Chain(chain) => &chain.grad,
+            Self::Moments(moments) => {
+                let Rest {
+                    of_squares, of_sum, ..
+                } = &moments.rest;
+                let any = of_squares.as_ref().or(of_sum.as_ref());
+                any.expect("moments have a gradient")
+            }
+        }
+    }
+
     /// Computes the sum of gradients and terms in F32, in as few passes as possible: one for a chain with the moments of the
     /// same grid, and one for two gradients. Only the last pass rounds to `dtype`.
     pub(super) fn sum(

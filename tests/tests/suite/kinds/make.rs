@@ -58,6 +58,12 @@ pub fn made<B: Backend>(kind: Kind, x: FloatTensor<B>) -> Option<FloatTensor<B>>
             let swapped = B::float_swap_dims(x, rank - 2, rank - 1);
             B::float_swap_dims(low::<B>(swapped), rank - 2, rank - 1)
         }
+        Kind::Reshaped => {
+            let (shape, length) = (x.shape(), x.shape().num_elements());
+            let row = B::float_slice(B::float_reshape(x, [length].into()), &[(0..length).into()]);
+            let halves = times::<B>(row, 0.5);
+            times::<B>(B::float_reshape(halves, shape), 2.0)
+        }
         Kind::Chain => {
             let twos = row::<B>(&x, 2.0);
             B::float_mul(low::<B>(times::<B>(x, 0.5)), twos)

@@ -14,13 +14,13 @@ use crate::{
 };
 
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
-    /// The sum or the mean over some of the dimensions, which become 1, in F32. `None` if it must be computed from the
-    /// values.
+    /// The sum or the mean over some of the dimensions, which become 1, in F32, and the shape that they are seen in. `None` if it must
+    /// be computed from the values.
     pub(crate) fn moment(
         &self,
         is_reduced: impl Fn(usize) -> bool,
         mean: bool,
-    ) -> Option<FloatTensor<G::Inner>> {
+    ) -> Option<(FloatTensor<G::Inner>, Shape)> {
         let kept = self.view.reduced(&is_reduced);
         let squared = self.what == What::Squares;
         let chain = &self.chain;
@@ -55,7 +55,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         let shape: Vec<usize> = sizes
             .map(|(dim, size)| if is_reduced(dim) { 1 } else { *size })
             .collect();
-        Some(self.in_view(moment, &kept, &shape.into()))
+        Some((self.in_order(moment, &kept), shape.into()))
     }
 
     /// The sum of the low tensor and that of the squares of what it is off the mean, or the means of both, from one pass for all its
@@ -151,11 +151,15 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         grid: &Shape,
         shape: &Shape,
     ) -> FloatTensor<G::Inner> {
-        let tensor = match self.view.permutation(grid) {
+        reshaped::<G::Inner>(self.in_order(tensor, grid), shape)
+    }
+
+    /// Brings a tensor with the elements of the `grid` into the order of the view.
+    fn in_order(&self, tensor: FloatTensor<G::Inner>, grid: &Shape) -> FloatTensor<G::Inner> {
+        match self.view.permutation(grid) {
             Some(axes) => G::Inner::float_permute(reshaped::<G::Inner>(tensor, grid), &axes),
             None => tensor,
-        };
-        reshaped::<G::Inner>(tensor, shape)
+        }
     }
 
     /// `x`, in a node that adds its gradients in F32.

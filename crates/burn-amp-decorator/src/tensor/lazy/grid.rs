@@ -11,7 +11,7 @@ use crate::{graph::Graph, thresholds::small};
 
 impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// The shape in the grid of a small operand, if the chain can still be continued with it.
-    pub(super) fn open_for(&self, operand: &Shape) -> Option<Shape> {
+    pub(crate) fn open_for(&self, operand: &Shape) -> Option<Shape> {
         if self.chain.end != End::Identity || self.summand.is_some() || self.what == What::Squares {
             return None;
         }
@@ -30,8 +30,13 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         all.num_elements() * small() <= self.x.shape().num_elements()
     }
 
+    /// Whether the dimensions of a shape in the grid have the order of the view.
+    pub(crate) fn is_in_order(&self, shape: &Shape) -> bool {
+        self.view.permutation(shape).is_none()
+    }
+
     /// Brings an operand that is broadcast to the view into the grid.
-    pub(super) fn factor(
+    pub(crate) fn factor(
         &self,
         operand: FloatTensor<G::Inner>,
         shape: &Shape,

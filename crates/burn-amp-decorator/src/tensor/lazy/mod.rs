@@ -157,12 +157,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         Some(self.with(view, chain, self.what))
     }
 
-    /// Whether an operand of a shape is small, and nothing stands behind the chain that ends it.
-    pub(crate) fn has_place_for(&self, operand: &Shape) -> bool {
-        self.open_for(operand).is_some()
-    }
-
-    /// Adds a small F32 tensor.
+    /// Adds a small F32 tensor, in the grid as those of the other operations.
     pub(crate) fn plus(&self, term: FloatTensor<G::Inner>) -> Option<Self> {
         let add = |old: Option<_>, term| match old {
             Some(old) => G::Inner::float_add(old, term),
@@ -188,7 +183,6 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             FloatTensor<G::Inner>,
         ) -> FloatTensor<G::Inner>,
     ) -> Option<Self> {
-        let shape = self.open_for(&term.shape())?;
         let mut chain = self.chain.clone();
         let is_scaled = chain.scale.is_some() || chain.rescale.is_some();
         let group = if chain.rescale.is_some() {
@@ -196,7 +190,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         } else {
             [&self.chain.before, &self.chain.scale, &self.chain.after]
         };
-        if !self.is_small(group, &shape) {
+        if !self.is_small(group, &term.shape()) {
             return None;
         }
         let place = if is_scaled {
@@ -204,7 +198,6 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         } else {
             &mut chain.before
         };
-        let term = self.factor(term, &shape);
         *place = Some(combine(place.take(), term));
         Some(self.with(self.view.clone(), chain, What::Values))
     }
@@ -212,13 +205,12 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// Divides by a small F32 tensor. A quotient is not a product with the reciprocal, so only the first factor may
     /// divide.
     pub(crate) fn divided_by(&self, divisor: FloatTensor<G::Inner>) -> Option<Self> {
-        let shape = self.open_for(&divisor.shape())?;
         let mut chain = self.chain.clone();
         let is_first = chain.scale.is_none() && chain.rescale.is_none() && chain.after.is_none();
-        if !is_first || !self.is_small([&chain.before, &None, &None], &shape) {
+        if !is_first || !self.is_small([&chain.before, &None, &None], &divisor.shape()) {
             return None;
         }
-        chain.scale = Some(self.factor(divisor, &shape));
+        chain.scale = Some(divisor);
         chain.divides = true;
         Some(self.with(self.view.clone(), chain, What::Values))
     }
@@ -229,7 +221,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             Some(old) => G::Inner::float_mul(old, factor),
             None => factor,
         };
-        let shape = self.open_for(&factor.shape())?;
+        let shape = factor.shape();
         let mut chain = self.chain.clone();
         let first = [&self.chain.before, &self.chain.scale, &self.chain.after];
         let second = [&self.chain.rescale, &None, &self.chain.after];
@@ -243,7 +235,6 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         } else {
             return None;
         };
-        let factor = self.factor(factor, &shape);
         *place = Some(multiply(place.take(), factor.clone()));
         if let Some(after) = chain.after.take() {
             chain.after = Some(multiply(Some(after), factor));

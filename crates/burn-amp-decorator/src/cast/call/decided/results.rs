@@ -3,7 +3,7 @@
 use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::{AmpBackend, made};
 use burn_backend::{
-    TensorPrimitive,
+    Shape, TensorPrimitive,
     tensor::{BoolTensor, FloatTensor, IntTensor},
 };
 
@@ -30,6 +30,16 @@ impl<B: AmpBackend> Decided<B> {
         scores: Scores<B>,
     ) -> AmpTensor<B, G> {
         self.uncomputed(x.with_recipe(Recipe::Scores(scores)), 0)
+    }
+
+    /// Wraps a tensor that the program sees in a shape, but that stays stored in another one.
+    pub(crate) fn reshaped<G: Graph<B>>(
+        &self,
+        x: AmpTensor<B, G>,
+        shape: Shape,
+    ) -> AmpTensor<B, G> {
+        let x = x.as_stored().unwrap_or(x);
+        self.uncomputed(x.seen_in(shape), 0)
     }
 
     /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.

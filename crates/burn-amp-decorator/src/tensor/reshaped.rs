@@ -1,0 +1,55 @@
+//! Tensors of few elements that are stored in another shape than the program sees.
+//!
+//! A batch norm reshapes its means between `[1, channels, 1, 1]`, `[channels, 1]` and `[channels]`, and updates its running
+//! statistics in between. A backend that fuses makes a kernel of each few of these ops, since it ends one where the shape
+//! changes. So such a tensor keeps the shape in which it was computed, and ops that compute element by element take it in that
+//! shape: then one kernel computes all of them. Any other reader gets it in the shape that the program sees.
+
+use burn_amp_core::Precision;
+use burn_amp_kernels::AmpBackend;
+use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps};
+
+use super::{AmpTensor, Parts, Recipe, Role};
+use crate::graph::{Graph, Recorded};
+
+/// The most elements of a tensor whose reshape waits: a kernel over so many takes no longer than its launch.
+const FEW: usize = 1 << 14;
+
+impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
+    /// The tensor in the shape in which it is stored, if the program sees it in another one.
+    pub(crate) fn as_stored(&self) -> Option<Self> {
+        let Some(Recipe::Reshaped(_)) = self.recipe() else {
+            return None;
+        };
+        Some(Self::of(Parts {
+            values: self.inner.clone(),
+            logical: self.logical,
+            context: self.context,
+            role: Role::Activation,
+            recorded: Self::recorded(self.context, 0),
+        }))
+    }
+
+    /// Whether a reshape can wait: of few elements in F32 that are no parameter, nor a view of one.
+    pub(crate) fn may_be_reshaped(&self) -> bool {
+        let is_plain = self.is_plain() || matches!(self.recipe(), Some(Recipe::Reshaped(_)));
+        is_plain
+            && self.recorded.parameter.is_none()
+            && self.stored() == Precision::F32
+            && (2..=FEW).contains(&self.inner.shape().num_elements())
+    }
+
+    /// The same values, seen in a shape. They stay stored as they are, if the reshape can wait.
+    pub(crate) fn seen_in(self, shape: Shape) -> Self {
+        if shape == self.inner.shape() {
+            return self.as_stored().unwrap_or(self);
+        }
+        if !self.may_be_reshaped() {
+            let reshaped = |values| G::Inner::float_reshape(values, shape);
+            return self.map(reshaped);
+        }
+        let mut seen = self;
+        seen.facts_mut().recorded = Recorded::nothing();
+        seen.with_recipe(Recipe::Reshaped(shape))
+    }
+}
