@@ -10,21 +10,24 @@ use crate::{
     weight_product::column_sums_of,
 };
 
-/// The most units of a cube, each of which has a vector of columns.
+/// The most vectors of columns that a cube has, each in a unit.
 const UNITS: usize = 64;
+/// The units of a cube with one row of the table, where several have the same vector of columns.
+const UNITS_OF_ROW: usize = 256;
 /// The most rows of the table that a cube has.
 const GROUP: usize = 32;
 /// The groups of rows that a large table has at least.
 const GROUPS: usize = 64;
 /// The cubes that keep a device busy.
 const CUBES: usize = 1024;
-/// The least indices that a slice has.
+/// The least indices that a unit looks through, if there are as many.
 const SLICE: usize = 64;
 /// The most cubes along a dimension.
 const MOST: usize = 65_535;
 
 /// Adds the rows of `grad` whose index is in the group of rows of the cube, `CUBE_POS_Y`, and whose place is in its slice,
-/// `CUBE_POS_Z`. An index that is no row of the table is left out.
+/// `CUBE_POS_Z`. An index that is no row of the table is left out. Of a single row, `lanes` units share the places of a slice, and
+/// the first of them adds their sums.
 #[cube(launch, address_type = "dynamic")]
 fn rows_sum_kernel<F: Float, I: Int, N: Size>(
     grad: &Buffer<Vector<F, N>>,
@@ -35,25 +38,43 @@ fn rows_sum_kernel<F: Float, I: Int, N: Size>(
     length: usize,
     slice: usize,
     #[comptime] group: usize,
+    #[comptime] lanes: usize,
     #[define(F, I)] _dtypes: [StorageType; 2],
 ) {
     let column = (CUBE_POS_X * CUBE_DIM_X + UNIT_POS_X) as usize;
-    if column >= columns {
-        terminate!();
-    }
     let first = CUBE_POS_Y as usize * group;
     let last = clamp_max(first + group, rows);
     let before = CUBE_POS_Z as usize * rows;
-    for row in first..last {
-        sums[(before + row) * columns + column] = Vector::zeroed();
-    }
     let begin = CUBE_POS_Z as usize * slice;
     let end = clamp_max(begin + slice, length);
-    for at in begin..end {
-        let row = usize::cast_from(indices[at]);
-        if row >= first && row < last {
-            sums[(before + row) * columns + column] +=
-                Vector::cast_from(grad[at * columns + column]);
+    if comptime!(lanes > 1) {
+        let mut sum = Vector::<f32, N>::zeroed();
+        if column < columns {
+            for at in range_stepped(begin + UNIT_POS_Y as usize, end, lanes) {
+                if usize::cast_from(indices[at]) == first {
+                    sum += Vector::cast_from(grad[at * columns + column]);
+                }
+            }
+        }
+        let mut of_lanes = SharedMemory::<Vector<f32, N>>::new(UNITS_OF_ROW);
+        of_lanes[UNIT_POS as usize] = sum;
+        sync_cube();
+        if UNIT_POS_Y == 0 && column < columns {
+            for lane in 1..lanes {
+                sum += of_lanes[lane * CUBE_DIM_X as usize + UNIT_POS_X as usize];
+            }
+            sums[(before + first) * columns + column] = sum;
+        }
+    } else if column < columns {
+        for row in first..last {
+            sums[(before + row) * columns + column] = Vector::zeroed();
+        }
+        for at in begin..end {
+            let row = usize::cast_from(indices[at]);
+            if row >= first && row < last {
+                sums[(before + row) * columns + column] +=
+                    Vector::cast_from(grad[at * columns + column]);
+            }
         }
     }
 }
@@ -81,13 +102,17 @@ pub(crate) fn rows_sum<R: CubeRuntime>(
     let columns = n / vector_size;
     let units = columns.next_power_of_two().min(UNITS);
     let (group, groups) = groups(rows);
+    let lanes = match group {
+        1 => UNITS_OF_ROW / units,
+        _ => 1,
+    };
     let cubes = columns.div_ceil(units);
-    let slices = (CUBES / (cubes * groups)).clamp(1, length.div_ceil(SLICE));
+    let slices = (CUBES / (cubes * groups)).clamp(1, length.div_ceil(SLICE * lanes));
     let sums = empty_on_device_of(&grad, Shape::new([slices, rows * n]), DType::F32);
     rows_sum_kernel::launch(
         &client,
         CubeCount::new_3d(cubes as u32, groups as u32, slices as u32),
-        CubeDim::new_1d(units as u32),
+        CubeDim::new_2d(units as u32, lanes as u32),
         address_type([&grad, &sums]),
         vector_size,
         into_contiguous(grad.clone()).into_array_arg(),
@@ -98,6 +123,7 @@ pub(crate) fn rows_sum<R: CubeRuntime>(
         length,
         length.div_ceil(slices),
         group,
+        lanes,
         [storage(grad.dtype), storage(indices.dtype)],
     );
     let sums = match slices {
