@@ -22,7 +22,7 @@ pub(crate) fn out_of_order<R: CubeRuntime>(
     for (place, dim) in order.iter().enumerate() {
         inverse[*dim] = place;
     }
-    permute(tensor, &inverse)
+    with_usual_strides(permute(tensor, &inverse))
 }
 
 /// The sizes of a shape in an order of dimensions.
@@ -30,11 +30,16 @@ pub(crate) fn permuted(shape: &Shape, order: &[usize]) -> Shape {
     Vec::from_iter(order.iter().map(|dim| shape[*dim])).into()
 }
 
-/// Copies a tensor unless its elements are in order. burn-cubecl copies it also where only the stride of a dimension of
-/// size 1 is another one, as that of a factor `[1, c, 1, 1]` in channels-last order.
+/// Copies a tensor unless its elements are in order.
 fn contiguous<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+    into_contiguous(with_usual_strides(tensor))
+}
+
+/// A tensor whose elements are in order, with the strides of its shape. burn-cubecl copies it where the stride of a dimension of
+/// size 1 is another one, as that of a factor `[1, c, 1, 1]` in channels-last order.
+fn with_usual_strides<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
     if !is_in_order(tensor.meta.shape(), tensor.meta.strides()) {
-        return into_contiguous(tensor);
+        return tensor;
     }
     let shape = tensor.shape();
     let CubeTensor {
