@@ -74,14 +74,14 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_neg                        (F) -> F;
     Full        float_recip                      (F) -> F;
     Keep        float_transpose                  (F) -> F
-                by rule "a view of a tensor in low precision may be read as it is";
+                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
     Keep        float_swap_dims                  (F, usize, usize) -> F
-                by rule "a view of a tensor in low precision may be read as it is";
+                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
     Keep        float_permute                    (F, &[usize]) -> F
-                by rule "a view of a tensor in low precision may be read as it is";
+                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F
-                by rule "a view of a tensor in low precision may be read as it is";
+                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
     Keep        float_gather                     (usize, F, I) -> F
                 by rule "reading one log-probability per row avoids the gradient of the whole log-softmax";
     #[cfg(not(burn_0_22))]
@@ -100,7 +100,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_slice                      (F, &[Slice]) -> F
                 by rule "its gradient is added to its place in that of the whole tensor";
     Widest      float_slice_assign               (F, &[Slice], F) -> F
-                by rule "a tensor that is filled with one number does not widen the others";
+                by rule "a tensor that is filled with one number does not widen the others; values side by side share one gradient";
     Widest      float_mask_where                 (F, Bool, F) -> F
                 by rule "a tensor that is filled with one number does not widen the others";
     Keep        float_mask_fill                  (F, Bool, Scalar) -> F
@@ -150,7 +150,8 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Full        float_powi_scalar_impl           (F, Scalar) -> F;
     Full        float_powf_scalar                (F, Scalar) -> F;
     Full        float_powf_scalar_impl           (F, Scalar) -> F;
-    Full        float_sqrt                       (F) -> F;
+    Full        float_sqrt                       (F) -> F
+                by rule "few elements are computed in the shape in which they are stored";
     Keep        float_abs                        (F) -> F;
     Full        float_cos                        (F) -> F;
     Full        float_sin                        (F) -> F;
@@ -378,12 +379,12 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Low         linear_weight_backward           (F, F) -> Wide;
     Full        linear_bias_backward             (F) -> F;
     Low         conv1d                           (F, F, Option<F>, ConvOptions<1>) -> F
-                by rule "its weight gradient is split among the cubes of a device";
+                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv1d_x_backward                (F, F, F, ConvOptions<1>) -> F;
     Low         conv1d_weight_backward           (F, F, F, ConvOptions<1>) -> Wide;
     Full        conv1d_bias_backward             (F, F, F) -> F;
     Low         conv2d                           (F, F, Option<F>, ConvOptions<2>) -> F
-                by rule "its weight gradient is split among the cubes of a device";
+                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv2d_x_backward                (F, F, F, ConvOptions<2>) -> F;
     Low         conv2d_weight_backward           (F, F, F, ConvOptions<2>) -> Wide;
     Full        conv2d_bias_backward             (F, F, F) -> F;
@@ -396,12 +397,12 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Low         conv3d_weight_backward           (F, F, F, ConvOptions<3>) -> Wide;
     Full        conv3d_bias_backward             (F, F, F) -> F;
     Low         conv_transpose1d                 (F, F, Option<F>, ConvTransposeOptions<1>) -> F
-                by rule "its weight gradient is split among the cubes of a device";
+                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv_transpose1d_x_backward      (F, F, ConvTransposeOptions<1>) -> F;
     Low         conv_transpose1d_weight_backward (F, F, F, ConvTransposeOptions<1>) -> Wide;
     Full        conv_transpose1d_bias_backward   (F, F, F) -> F;
     Low         conv_transpose2d                 (F, F, Option<F>, ConvTransposeOptions<2>) -> F
-                by rule "its weight gradient is split among the cubes of a device";
+                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv_transpose2d_x_backward      (F, F, ConvTransposeOptions<2>) -> F;
     Low         conv_transpose2d_weight_backward (F, F, F, ConvTransposeOptions<2>) -> Wide;
     Full        conv_transpose2d_bias_backward   (F, F, F) -> F;

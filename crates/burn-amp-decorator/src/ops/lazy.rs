@@ -206,10 +206,10 @@ pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     if let Some(lazy) = x.chain() {
         return Some(call.lazy(lazy.reshaped(shape)?));
     }
-    if x.may_be_reshaped() {
-        return Some(call.reshaped(x.clone(), shape.clone()));
-    }
-    let low = lowered(x)?;
+    let Some(low) = lowered(x) else {
+        let waits = x.may_be_reshaped();
+        return waits.then(|| call.reshaped(x.clone(), shape.clone()));
+    };
     let x = G::Inner::float_reshape(call.as_stored(x.clone()), shape.clone());
     Some(with_low(call, x, low, |low| {
         B::float_reshape(low, shape.clone())

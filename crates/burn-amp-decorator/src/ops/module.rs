@@ -2,7 +2,7 @@
 
 use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{
-    self as kernels, AmpBackend, attention::Attention, layer_norm::LayerNorm,
+    self as kernels, AmpBackend, attention::Attention, convolution::InF32, layer_norm::LayerNorm,
     simulated::ProductKind, weight_product::is_worth_deferring,
 };
 #[cfg(burn_0_22)]
@@ -160,6 +160,120 @@ fn has_f32_gradient<B: AmpBackend, G: Graph<B>>(
         Role::Gradient(_) => false,
     };
     is_cast_for_this_op && weight.stored() == Precision::F32
+}
+
+fn conv1d<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    weight: FloatTensor<Amp<B, P, G>>,
+    bias: Option<FloatTensor<Amp<B, P, G>>>,
+    options: ConvOptions<1>,
+) -> FloatTensor<Amp<B, P, G>> {
+    convolution(
+        Call::new::<G>(Op::conv1d),
+        [x, weight],
+        bias,
+        Some(ProductKind::Conv1d(options.clone())),
+        |[x, weight], bias, in_f32| match in_f32 {
+            Some(in_f32) => {
+                kernels::convolution::forward_1d::<G::Inner>(x, weight, bias, options, in_f32)
+            }
+            None => G::Inner::conv1d(x, weight, bias, options),
+        },
+    )
+}
+
+fn conv2d<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    weight: FloatTensor<Amp<B, P, G>>,
+    bias: Option<FloatTensor<Amp<B, P, G>>>,
+    options: ConvOptions<2>,
+) -> FloatTensor<Amp<B, P, G>> {
+    convolution(
+        Call::new::<G>(Op::conv2d),
+        [x, weight],
+        bias,
+        Some(ProductKind::Conv2d(options.clone())),
+        |[x, weight], bias, in_f32| match in_f32 {
+            Some(in_f32) => {
+                kernels::convolution::forward::<G::Inner>(x, weight, bias, options, in_f32)
+            }
+            None => G::Inner::conv2d(x, weight, bias, options),
+        },
+    )
+}
+
+fn conv_transpose1d<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    weight: FloatTensor<Amp<B, P, G>>,
+    bias: Option<FloatTensor<Amp<B, P, G>>>,
+    options: ConvTransposeOptions<1>,
+) -> FloatTensor<Amp<B, P, G>> {
+    convolution(
+        Call::new::<G>(Op::conv_transpose1d),
+        [x, weight],
+        bias,
+        None,
+        |[x, weight], bias, in_f32| match in_f32 {
+            Some(in_f32) => {
+                kernels::convolution::transposed_1d::<G::Inner>(x, weight, bias, options, in_f32)
+            }
+            None => G::Inner::conv_transpose1d(x, weight, bias, options),
+        },
+    )
+}
+
+fn conv_transpose2d<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
+    x: FloatTensor<Amp<B, P, G>>,
+    weight: FloatTensor<Amp<B, P, G>>,
+    bias: Option<FloatTensor<Amp<B, P, G>>>,
+    options: ConvTransposeOptions<2>,
+) -> FloatTensor<Amp<B, P, G>> {
+    convolution(
+        Call::new::<G>(Op::conv_transpose2d),
+        [x, weight],
+        bias,
+        None,
+        |[x, weight], bias, in_f32| match in_f32 {
+            Some(in_f32) => {
+                kernels::convolution::transposed::<G::Inner>(x, weight, bias, options, in_f32)
+            }
+            None => G::Inner::conv_transpose2d(x, weight, bias, options),
+        },
+    )
+}
+
+/// A convolution. Where the policy lowers anything, its weight gradient is split among the cubes of a device, and the gradients of
+/// F32 parameters are written in F32: `op` gets which these are, or `None` if it is to be Burn's. Of the kind `simulated`, it may
+/// round its operands as a recipe says.
+fn convolution<B: AmpBackend, G: Graph<B>>(
+    mut call: Call<B>,
+    [x, weight]: [AmpTensor<B, G>; 2],
+    bias: Option<AmpTensor<B, G>>,
+    simulated: Option<ProductKind>,
+    op: impl FnOnce(
+        [FloatTensor<G::Inner>; 2],
+        Option<FloatTensor<G::Inner>>,
+        Option<InF32>,
+    ) -> FloatTensor<G::Inner>,
+) -> AmpTensor<B, G> {
+    let operands = [&x, &weight].into_iter().chain(&bias);
+    operands.for_each(|operand| call.float(operand));
+    let call = call.decide();
+    let of_parameter = |tensor: &AmpTensor<B, G>| {
+        matches!(tensor.role, Role::Leaf(_)) && has_f32_gradient(&x, tensor)
+    };
+    let in_f32 = call.lowers.then(|| InF32 {
+        weight: of_parameter(&weight),
+        bias: bias.as_ref().is_some_and(of_parameter),
+    });
+    let operands = [x, weight].map(|operand| call.cast(operand));
+    let bias = bias.map(|bias| call.cast(bias));
+    call.result(match simulated.zip(call.recipe()) {
+        Some((product, recipe)) => {
+            kernels::simulated::forward::<G::Inner>(product, recipe, operands, bias, false)
+        }
+        None => op(operands, bias, in_f32),
+    })
 }
 
 /// In low precision, attention is one op with its softmax in F32, unless the backend has a kernel for it. Burn's `Autodiff`

@@ -142,50 +142,16 @@ macro_rules! rule {
         }
     };
 
-    // The gradient of the weight is split among the cubes of a device.
-    (compute $call:ident conv1d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
-        if let Some(recipe) = $call.recipe() {
-            $crate::ops::rules::rule!(simulated Conv1d $call recipe ($x, $weight, $bias, $options))
-        } else if $call.lowers {
-            $call.result(burn_amp_kernels::convolution::forward_1d::<G::Inner>($x, $weight, $bias, $options))
-        } else {
-            $crate::ops::rules::rule!(usual $call conv1d($x, $weight, $bias, $options))
-        }
-    };
-    (compute $call:ident conv2d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
-        if let Some(recipe) = $call.recipe() {
-            $crate::ops::rules::rule!(simulated Conv2d $call recipe ($x, $weight, $bias, $options))
-        } else if $call.lowers {
-            $call.result(burn_amp_kernels::convolution::forward::<G::Inner>($x, $weight, $bias, $options))
-        } else {
-            $crate::ops::rules::rule!(usual $call conv2d($x, $weight, $bias, $options))
-        }
-    };
     (compute $call:ident conv3d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
         match $call.recipe() {
-            Some(recipe) => $crate::ops::rules::rule!(simulated Conv3d $call recipe ($x, $weight, $bias, $options)),
+            Some(recipe) => {
+                let product = burn_amp_kernels::simulated::ProductKind::Conv3d($options);
+                let operands = [$x, $weight];
+                $call.result(burn_amp_kernels::simulated::forward::<G::Inner>(product, recipe, operands, $bias, false))
+            }
             None => $crate::ops::rules::rule!(usual $call conv3d($x, $weight, $bias, $options)),
         }
     };
-    (compute $call:ident conv_transpose1d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
-        if $call.lowers {
-            $call.result(burn_amp_kernels::convolution::transposed_1d::<G::Inner>($x, $weight, $bias, $options))
-        } else {
-            $crate::ops::rules::rule!(usual $call conv_transpose1d($x, $weight, $bias, $options))
-        }
-    };
-    (compute $call:ident conv_transpose2d($x:ident, $weight:ident, $bias:ident, $options:ident)) => {
-        if $call.lowers {
-            $call.result(burn_amp_kernels::convolution::transposed::<G::Inner>($x, $weight, $bias, $options))
-        } else {
-            $crate::ops::rules::rule!(usual $call conv_transpose2d($x, $weight, $bias, $options))
-        }
-    };
-    (simulated $as:ident $call:ident $recipe:ident ($x:ident, $weight:ident, $bias:ident, $options:ident)) => {{
-        let product = burn_amp_kernels::simulated::ProductKind::$as($options);
-        let operands = [$x, $weight];
-        $call.result(burn_amp_kernels::simulated::forward::<G::Inner>(product, $recipe, operands, $bias, false))
-    }};
 
     (first $call:ident float_transpose($x:ident)) => {
         $crate::ops::lazy::permuted(&$call, &$x, |rank| $crate::ops::lazy::swapped(rank, rank - 2, rank - 1))

@@ -40,7 +40,8 @@ fn float_to_device<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     device: &Device<B>,
 ) -> FloatTensor<Amp<B, P, G>> {
     let stays = tensor.device() == *device;
-    if stays && tensor.has_nothing_to_move() {
+    let is_reshaped = matches!(tensor.recipe(), Some(Recipe::Reshaped(_)));
+    if stays && (is_reshaped || tensor.has_nothing_to_move()) {
         return tensor.map(|values| G::Inner::float_to_device(values, device));
     }
     let context = match stays {

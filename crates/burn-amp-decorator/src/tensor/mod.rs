@@ -132,8 +132,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
 
     /// Whether nothing is known that a move to another device would change, but for the context.
     pub(crate) fn has_nothing_to_move(&self) -> bool {
-        let has_other_forms = !matches!(self.recipe(), None | Some(Recipe::Reshaped(_)));
-        !has_other_forms && self.recorded.is_nothing() && !matches!(self.role, Role::Leaf(_))
+        self.forms.is_none() && self.recorded.is_nothing() && !matches!(self.role, Role::Leaf(_))
     }
 
     /// The tensor with other values, of which the same is known.

@@ -146,7 +146,6 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
                 role: facts.role.clone(),
                 recorded: match &forms.recipe {
                     Recipe::Chain(lazy) => lazy.recorded(),
-                    Recipe::Reshaped(_) => Self::recorded(facts.context, 0),
                     _ => facts.recorded.clone(),
                 },
             }),

@@ -10,7 +10,7 @@ use burn_amp_kernels::AmpBackend;
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps};
 
 use super::{AmpTensor, Parts, Recipe, Role};
-use crate::graph::{Graph, Recorded};
+use crate::graph::Graph;
 
 /// The most elements of a tensor whose reshape waits: a kernel over so many takes no longer than its launch.
 const FEW: usize = 1 << 14;
@@ -49,7 +49,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             return self.map(reshaped);
         }
         let mut seen = self;
-        seen.facts_mut().recorded = Recorded::nothing();
+        // Its casts are made in the shape that the program sees.
+        seen.facts_mut().recorded = Self::recorded(seen.context, 0);
         seen.with_recipe(Recipe::Reshaped(shape))
     }
 }

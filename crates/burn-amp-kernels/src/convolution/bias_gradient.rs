@@ -4,13 +4,13 @@
 #[cfg(feature = "cubecl")]
 use burn_backend::TensorMetadata;
 #[cfg(feature = "cubecl")]
-use burn_cubecl::{kernel::cast, ops::reshape};
+use burn_cubecl::ops::reshape;
 
 #[cfg(feature = "cubecl")]
 use crate::affine::sums_by_channel;
 use crate::prelude::*;
 
-/// Computes the gradient of the bias from that of the output, in its dtype. Of `x` and the bias only the shapes are read.
+/// Computes the gradient of the bias from that of the output, in F32. Of `x` and the bias only the shapes are read.
 pub(super) fn bias_gradient<B: AmpBackend>(
     x: FloatTensor<B>,
     bias: FloatTensor<B>,
@@ -27,7 +27,7 @@ impl Kernel for BiasGradient {
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         let [_, (shape, _), (_, dtype)] = operands.clone().exactly();
-        [(shape, dtype)].into()
+        [(shape, wide_dtype(dtype))].into()
     }
 
     fn reads(&self, operands: Tensors<Meta>) -> Tensors<Meta> {
@@ -37,7 +37,7 @@ impl Kernel for BiasGradient {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [x, bias, grad] = operands.exactly();
-        [B::conv2d_bias_backward(x, bias, grad)].into()
+        [widen::<B>(B::conv2d_bias_backward(x, bias, grad))].into()
     }
 
     #[cfg(feature = "cubecl")]
@@ -46,7 +46,7 @@ impl Kernel for BiasGradient {
         match sums_by_channel(grad) {
             Some(sums) => {
                 let sums = reshape(sums, Shape::new([grad.shape()[1]]));
-                Ok([cast(sums, grad.dtype)].into())
+                Ok([sums].into())
             }
             None => Err(operands),
         }

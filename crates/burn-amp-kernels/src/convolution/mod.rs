@@ -4,7 +4,7 @@
 //! `rows × C H W`, where each row is a place of the output in one of the images. In the first layers of a net there are
 //! hundreds of thousands of rows and a few thousand results, so a kernel that gives each cube a tile of the results, as
 //! CubeCL's convolutions do, keeps a handful of a device's multiprocessors busy. [`weight_gradient()`] splits the rows instead:
-//! each part is a product of its own, in F32, and the sums of all parts are rounded once.
+//! each part is a product of its own, in F32, and the sums of all parts go to an F32 weight as they are, to another one rounded once.
 //!
 //! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows. If
 //! the convolution moves from line to line, those of one line are enough, `W` times the bytes of the input: the lines of a
@@ -48,8 +48,11 @@ pub fn forward<B: AmpBackend>(
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
     options: ConvOptions<2>,
+    in_f32: InF32,
 ) -> FloatTensor<B> {
-    B::run(Convolution::Plain(options), ([x, weight], bias).into()).one()
+    let product = Product::Plain(options);
+    let convolution = Convolution { product, in_f32 };
+    B::run(convolution, ([x, weight], bias).into()).one()
 }
 
 /// Computes a convolution of sequences `[batch, channels, length]` with a weight `[filters, channels, length]`.
@@ -58,12 +61,13 @@ pub fn forward_1d<B: AmpBackend>(
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
     options: ConvOptions<1>,
+    in_f32: InF32,
 ) -> FloatTensor<B> {
     let (stride, dilation) = (options.stride[0], options.dilation[0]);
     let mut of_images = ConvOptions::new([1, stride], [0, 0], [1, dilation], options.groups);
     of_images.padding[1] = options.padding[0];
     let [x, weight] = [x, weight].map(as_images::<B>);
-    as_sequences::<B>(forward::<B>(x, weight, bias, of_images))
+    as_sequences::<B>(forward::<B>(x, weight, bias, of_images, in_f32))
 }
 
 /// Sequences, or a weight for sequences, as images with a height of one place.
@@ -108,11 +112,27 @@ fn output_sizes(images: &Shape, weight: &Shape, options: &ConvOptions<2>) -> [us
     [sizes[0], sizes[1]]
 }
 
+/// Which gradients a convolution computes in F32, because their tensors were cast from F32 for it. Others have the dtype of their
+/// tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InF32 {
+    /// That of the weight.
+    pub weight: bool,
+    /// That of the bias.
+    pub bias: bool,
+}
+
 /// A convolution of images, or a transposed one.
 #[derive(Clone, Debug)]
-enum Convolution {
+enum Product {
     Plain(ConvOptions<2>),
     Transposed(ConvTransposeOptions<2>),
+}
+
+#[derive(Clone, Debug)]
+struct Convolution {
+    product: Product,
+    in_f32: InF32,
 }
 
 impl Kernel for Convolution {
@@ -120,16 +140,16 @@ impl Kernel for Convolution {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        match self {
-            Self::Plain(options) if options.groups > 1 => {
+        match &self.product {
+            Product::Plain(options) if options.groups > 1 => {
                 let options = options.clone();
                 B::run(grouped::Output { options }, operands)
             }
-            Self::Plain(options) => {
+            Product::Plain(options) => {
                 let ([x, weight], bias) = operands.and_maybe();
                 [B::conv2d(x, weight, bias, options.clone())].into()
             }
-            Self::Transposed(options) => {
+            Product::Transposed(options) => {
                 let ([x, weight], bias) = operands.and_maybe();
                 [transposed::output::<B>(x, weight, bias, options.clone())].into()
             }
@@ -148,27 +168,42 @@ impl<B: AmpBackend> Node<B> for Convolution {
         let ([x, weight], bias) = pass.all_operands();
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            let gradient = match self.clone() {
-                Self::Plain(options) => input_gradient::<B>(x, weight, grad, options),
-                Self::Transposed(options) => {
-                    forward::<B>(grad, weight, None, transposed::convolution_of(&options))
+            let gradient = match self.product.clone() {
+                Product::Plain(options) => input_gradient::<B>(x, weight, grad, options),
+                Product::Transposed(options) => {
+                    let options = transposed::convolution_of(&options);
+                    forward::<B>(grad, weight, None, options, InF32::default())
                 }
             };
             pass.register(0, gradient);
         }
         if pass.parent(1).is_some() {
-            let (x, grad) = (x.clone(), grad.clone());
-            let gradient = match self {
-                Self::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
-                Self::Transposed(options) => {
+            let (x, grad, dtype) = (x.clone(), grad.clone(), weight.dtype());
+            let gradient = match self.product {
+                Product::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
+                Product::Transposed(options) => {
                     let options = transposed::convolution_of(&options);
                     weight_gradient::<B>(grad, weight, x, options)
                 }
             };
-            pass.register(1, gradient);
+            pass.register(1, as_wanted::<B>(gradient, self.in_f32.weight, dtype));
         }
         if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
-            pass.register(2, bias_gradient::<B>(x, bias, grad));
+            let dtype = bias.dtype();
+            let gradient = bias_gradient::<B>(x, bias, grad);
+            pass.register(2, as_wanted::<B>(gradient, self.in_f32.bias, dtype));
         }
+    }
+}
+
+/// A gradient in F32, rounded to the dtype of its tensor unless it is wanted as it is.
+fn as_wanted<B: AmpBackend>(
+    gradient: FloatTensor<B>,
+    in_f32: bool,
+    dtype: DType,
+) -> FloatTensor<B> {
+    match in_f32 {
+        true => gradient,
+        false => cast::<B>(gradient, dtype),
     }
 }

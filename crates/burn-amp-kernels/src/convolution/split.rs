@@ -4,7 +4,7 @@ use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
 use burn_cubecl::{
     CubeRuntime,
     kernel::{
-        cast, into_contiguous,
+        into_contiguous,
         matmul::{MatmulStrategy, matmul},
         slice,
     },
@@ -113,7 +113,7 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
             None => sums,
         });
     }
-    let gradient = cast(total?, dtype);
+    let gradient = total?;
     Some(match lines_apart {
         1 => {
             let shape = Shape::new([filters, height, width, channels]);

@@ -9,7 +9,7 @@
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
-use super::{Convolution, as_images, as_sequences, input_gradient, spaced};
+use super::{Convolution, InF32, Product, as_images, as_sequences, input_gradient, spaced};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -19,8 +19,11 @@ pub fn forward<B: AmpBackend>(
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
     options: ConvTransposeOptions<2>,
+    in_f32: InF32,
 ) -> FloatTensor<B> {
-    B::run(Convolution::Transposed(options), ([x, weight], bias).into()).one()
+    let product = Product::Transposed(options);
+    let convolution = Convolution { product, in_f32 };
+    B::run(convolution, ([x, weight], bias).into()).one()
 }
 
 /// Computes a transposed convolution of sequences `[batch, channels, length]` with a weight `[channels, filters, length]`.
@@ -29,6 +32,7 @@ pub fn forward_1d<B: AmpBackend>(
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
     options: ConvTransposeOptions<1>,
+    in_f32: InF32,
 ) -> FloatTensor<B> {
     let ([stride], [padding]) = (options.stride, options.padding);
     let ([padding_out], [dilation]) = (options.padding_out, options.dilation);
@@ -40,7 +44,7 @@ pub fn forward_1d<B: AmpBackend>(
         options.groups,
     );
     let [x, weight] = [x, weight].map(as_images::<B>);
-    as_sequences::<B>(forward::<B>(x, weight, bias, of_images))
+    as_sequences::<B>(forward::<B>(x, weight, bias, of_images, in_f32))
 }
 
 /// Computes the output.

@@ -9,7 +9,7 @@ use crate::prelude::*;
 /// The most bytes of windows at a time, 256 MiB, unless those of one part take more.
 pub const WINDOW_BYTES: usize = 1 << 28;
 
-/// Computes the gradient of the weight from that of the output, in its dtype. Of the weight only the shape is read.
+/// Computes the gradient of the weight from that of the output, in F32. Of the weight only the shape is read.
 pub fn weight_gradient<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
@@ -47,7 +47,7 @@ impl Kernel for WeightGradient {
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         let [_, (shape, _), (_, dtype)] = operands.clone().exactly();
-        [(shape, dtype)].into()
+        [(shape, wide_dtype(dtype))].into()
     }
 
     fn reads(&self, operands: Tensors<Meta>) -> Tensors<Meta> {
@@ -57,12 +57,10 @@ impl Kernel for WeightGradient {
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [x, weight, grad] = operands.exactly();
-        [B::conv2d_weight_backward(
-            x,
-            weight,
-            grad,
-            self.options.clone(),
-        )]
+        let options = self.options.clone();
+        [widen::<B>(B::conv2d_weight_backward(
+            x, weight, grad, options,
+        ))]
         .into()
     }
 

@@ -14,10 +14,10 @@ use crate::{
 const UNITS: usize = 64;
 /// The units of a cube with one row of the table, where several have the same vector of columns.
 const UNITS_OF_ROW: usize = 256;
-/// The most rows of the table that a cube has.
+/// The most rows of a table of which each has cubes of its own.
+const SMALL: usize = 4096;
+/// The rows of a larger table that a cube has.
 const GROUP: usize = 32;
-/// The groups of rows that a large table has at least.
-const GROUPS: usize = 64;
 /// The cubes that keep a device busy.
 const CUBES: usize = 1024;
 /// The least indices that a unit looks through, if there are as many.
@@ -81,7 +81,7 @@ fn rows_sum_kernel<F: Float, I: Int, N: Size>(
 
 /// How many rows of the table a cube has, and how many groups there are.
 fn groups(rows: usize) -> (usize, usize) {
-    let group = (rows / GROUPS).clamp(1, GROUP);
+    let group = if rows <= SMALL { 1 } else { GROUP };
     (group, rows.div_ceil(group))
 }
 

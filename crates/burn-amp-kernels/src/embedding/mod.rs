@@ -2,8 +2,8 @@
 //!
 //! [`forward`] is Burn's `embedding`. The gradient of its table is, for each row, the sum of the rows of the output's gradient at whose
 //! place the index of that row stands. Burn's kernel gives a unit one column and all of its rows, one after the other. Here
-//! a cube has a few rows of the table, looks through all indices, and adds what belongs to its rows, in the order of the
-//! indices. Of a small table the indices are cut into slices, whose sums are added afterwards. The order of additions
+//! a cube has a row of the table, or a few of a large one, looks through all indices, and adds what belongs to its rows. Its units
+//! share the indices of a single row. Where rows are few, the indices are cut into slices, whose sums are added afterwards. The order of additions
 //! depends on the shapes alone. The sums are F32, whatever the dtype of the gradient.
 
 #[cfg(feature = "cubecl")]

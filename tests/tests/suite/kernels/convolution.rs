@@ -1,6 +1,6 @@
 //! Convolutions and their gradients, compared with the host in F64, in both layouts of the images.
 
-use burn_amp_kernels::convolution;
+use burn_amp_kernels::convolution::{self, InF32};
 use burn_amp_tests::prelude::*;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, ModuleOps};
 
@@ -215,9 +215,17 @@ impl Case {
 }
 
 impl Case {
-    /// Asserts that sums of terms of such sizes were rounded once. The kernels add in F32; Burn's own may add in low precision.
-    fn assert_rounded_once(&self, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
-        assert_sums(self.has_kernel(), what, found, sums, sizes);
+    /// Asserts that sums of terms of such sizes, made of operands in a `dtype`, were rounded once. The kernels add in F32; Burn's own
+    /// may add in low precision.
+    fn assert_rounded_once(
+        &self,
+        what: &str,
+        dtype: DType,
+        found: &Float,
+        [sums, sizes]: [&[f64]; 2],
+    ) {
+        let adds_in = if self.has_kernel() { DType::F32 } else { dtype };
+        assert_sums(adds_in, what, found, sums, sizes);
     }
 
     /// The transposed convolution with such operands: from the output's shape to that of the images.
@@ -229,23 +237,22 @@ impl Case {
     }
 }
 
-/// Asserts that sums of terms of such sizes were rounded once. Kernels of ours add in F32; Burn's own may add in low precision.
-fn assert_sums(is_ours: bool, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
-    let epsilon = rows::epsilon(found.dtype());
-    let adds_in = match is_ours {
-        true => 64.0 * rows::epsilon(DType::F32),
-        false => 8.0 * epsilon,
-    };
+/// Asserts that sums of terms of such sizes were added in a dtype and rounded once.
+fn assert_sums(adds_in: DType, what: &str, found: &Float, sums: &[f64], sizes: &[f64]) {
+    let terms = if adds_in == DType::F32 { 64.0 } else { 8.0 };
+    let in_sum = terms * rows::epsilon(adds_in);
+    let rounded = rows::epsilon(found.dtype()).max(rows::epsilon(adds_in));
     let found = read(found);
     assert_eq!(found.len(), sums.len(), "{what}");
     for (place, (found, sum)) in found.iter().zip(sums).enumerate() {
-        let bound = epsilon * sum.abs() + adds_in * sizes[place];
+        let bound = rounded * sum.abs() + in_sum * sizes[place];
         assert!(
             (found - sum).abs() <= bound,
             "{what}: {found} and not {sum} at {place}"
         );
     }
 }
+
 /// The places of the three tensors in the order of [`Case::products`].
 const OUTPUT: usize = 0;
 const IMAGES: usize = 1;
@@ -292,7 +299,8 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
                 );
                 let what = format!("case {number}, channels last {is_last}, {dtype:?}");
                 assert_eq!(found.shape().as_slice(), case.weight(), "{what}");
-                case.assert_rounded_once(&what, &found, &expected, &sizes);
+                assert_eq!(found.dtype(), DType::F32, "{what}");
+                case.assert_rounded_once(&what, dtype, &found, [&expected, &sizes]);
             }
         }
     }
@@ -319,12 +327,18 @@ fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
             let check = |what: &str, found: Float, sums: &[f64], sizes: &[f64]| {
                 assert_eq!(found.dtype(), dtype, "{what}");
                 let what = format!("{what} of case {number}, {dtype:?}");
-                case.assert_rounded_once(&what, &found, sums, sizes);
+                case.assert_rounded_once(&what, dtype, &found, [sums, sizes]);
             };
 
             let (sums, sizes) = case.on_host(OUTPUT, [&of_images, &of_weight]);
             let forward = |bias| {
-                convolution::forward::<Plain>(images.clone(), weight.clone(), bias, case.options())
+                convolution::forward::<Plain>(
+                    images.clone(),
+                    weight.clone(),
+                    bias,
+                    case.options(),
+                    Default::default(),
+                )
             };
             check("output", forward(None), &sums, &sizes);
             let [filters, places] = [case.weight[0], case.output()[2..].iter().product()];
@@ -398,10 +412,17 @@ fn a_transposed_convolution_is_that_of_the_host() {
             let [bias_sums, bias_sizes] = of_bias;
             let expected = [(sums, sizes), of_x, of_weight, (bias_sums, bias_sizes)];
 
+            // Gradients in the dtype of their tensors, and in F32.
+            let in_f32 = InF32 {
+                weight: number % 2 == 1,
+                bias: number % 3 == 1,
+            };
             let found = differentiated([&from, &weight, &biases], dtype, |[x, weight, bias]| {
                 let options = case.transposed();
-                convolution::transposed::<PlainAutodiff>(x, weight, Some(bias), options)
+                convolution::transposed::<PlainAutodiff>(x, weight, Some(bias), options, in_f32)
             });
+            let of = |in_f32| if in_f32 { rows::wide(dtype) } else { dtype };
+            let dtypes = [dtype, dtype, of(in_f32.weight), of(in_f32.bias)];
             let is_grouped = case.groups > 1 && case.has_kernel();
             let has_kernel = is_grouped || case.has_kernel() && dtype.size() == 2;
             // The bias of the output is added to sums that are rounded.
@@ -410,7 +431,9 @@ fn a_transposed_convolution_is_that_of_the_host() {
             for which in 0..4 {
                 let what = format!("{} of case {number}, {dtype:?}", names[which]);
                 let (sums, sizes) = &expected[which];
-                assert_sums(is_ours[which], &what, &found[which], sums, sizes);
+                let adds_in = if is_ours[which] { DType::F32 } else { dtype };
+                assert_eq!(found[which].dtype(), dtypes[which], "{what}");
+                assert_sums(adds_in, &what, &found[which], sums, sizes);
             }
         }
     }
@@ -440,7 +463,13 @@ fn a_convolution_of_sequences_is_that_of_the_plain_backend() {
             let shapes: [&[usize]; 3] = [&[3, 6, 41], &[filters, 6 / groups, 5], &[filters]];
             let options = || ConvOptions::new([2], [3], [2], groups);
             let found = differentiated(shapes, dtype, |[x, weight, bias]| {
-                convolution::forward_1d::<PlainAutodiff>(x, weight, Some(bias), options())
+                convolution::forward_1d::<PlainAutodiff>(
+                    x,
+                    weight,
+                    Some(bias),
+                    options(),
+                    Default::default(),
+                )
             });
             let plain = differentiated(shapes, dtype, |[x, weight, bias]| {
                 PlainAutodiff::conv1d(x, weight, Some(bias), options())
@@ -458,7 +487,13 @@ fn a_transposed_convolution_of_sequences_is_that_of_the_plain_backend() {
             let shapes: [&[usize]; 3] = [&[3, 6, 21], &[6, 4 / groups, 5], &[4]];
             let options = || ConvTransposeOptions::new([2], [3], [1], [2], groups);
             let found = differentiated(shapes, dtype, |[x, weight, bias]| {
-                convolution::transposed_1d::<PlainAutodiff>(x, weight, Some(bias), options())
+                convolution::transposed_1d::<PlainAutodiff>(
+                    x,
+                    weight,
+                    Some(bias),
+                    options(),
+                    Default::default(),
+                )
             });
             let plain = differentiated(shapes, dtype, |[x, weight, bias]| {
                 PlainAutodiff::conv_transpose1d(x, weight, Some(bias), options())

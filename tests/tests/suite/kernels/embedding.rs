@@ -20,7 +20,7 @@ fn of(indices: &[usize]) -> IntTensor<Plain> {
     Plain::int_from_data(data, &here())
 }
 
-/// One group of rows and many, one slice of indices and many, cubes with units for no column.
+/// Cubes of a row and of many, one slice of indices and many, cubes with units for no column.
 #[test]
 fn rows_of_the_same_index_are_added_in_f32() {
     for dtype in dtypes() {
@@ -32,6 +32,7 @@ fn rows_of_the_same_index_are_added_in_f32() {
             [200, 24, 1500],
             [3000, 5, 40],
             [2100, 64, 500],
+            [4100, 5, 300],
         ] {
             let what = format!("{n} of {rows} rows of {columns} in {dtype:?}");
             let grad = noisy(&[n, columns], 1, dtype);

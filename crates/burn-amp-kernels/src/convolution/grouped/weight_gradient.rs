@@ -3,7 +3,6 @@
 use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
 use burn_cubecl::{
     CubeRuntime,
-    kernel::cast,
     ops::{permute, reshape},
     tensor::CubeTensor,
 };
@@ -118,7 +117,7 @@ pub fn weight_gradient<R: CubeRuntime>(
         storage(x.dtype),
     );
     let shape = Shape::new([window_height, window_width, in_group, filters]);
-    let gradient = reshape(cast(column_sums_of(&sums)?, x.dtype), shape);
+    let gradient = reshape(column_sums_of(&sums)?, shape);
     Some(permute(gradient, &[3, 2, 0, 1]))
 }
 
