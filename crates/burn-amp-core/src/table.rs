@@ -74,11 +74,11 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
     Keep        float_neg                        (F) -> F;
     Full        float_recip                      (F) -> F;
     Keep        float_transpose                  (F) -> F
-                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_swap_dims                  (F, usize, usize) -> F
-                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_permute                    (F, &[usize]) -> F
-                by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";
+                by rule "a view of a tensor in low precision may be read as it is";
     Keep        float_flip                       (F, &[usize]) -> F;
     Keep        float_reshape                    (F, Shape) -> F
                 by rule "few elements, and those of a tensor in low precision, stay stored as they are; gradients of a bias are added together";

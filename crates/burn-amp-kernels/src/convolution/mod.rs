@@ -50,8 +50,8 @@ pub fn forward<B: AmpBackend>(
     options: ConvOptions<2>,
     in_f32: InF32,
 ) -> FloatTensor<B> {
-    let product = Product::Plain(options);
-    let convolution = Convolution { product, in_f32 };
+    let direction = Direction::Plain(options);
+    let convolution = Convolution { direction, in_f32 };
     B::run(convolution, ([x, weight], bias).into()).one()
 }
 
@@ -124,14 +124,14 @@ pub struct InF32 {
 
 /// A convolution of images, or a transposed one.
 #[derive(Clone, Debug)]
-enum Product {
+enum Direction {
     Plain(ConvOptions<2>),
     Transposed(ConvTransposeOptions<2>),
 }
 
 #[derive(Clone, Debug)]
 struct Convolution {
-    product: Product,
+    direction: Direction,
     in_f32: InF32,
 }
 
@@ -140,16 +140,16 @@ impl Kernel for Convolution {
     const IS_COMPOSED: bool = true;
 
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
-        match &self.product {
-            Product::Plain(options) if options.groups > 1 => {
+        match &self.direction {
+            Direction::Plain(options) if options.groups > 1 => {
                 let options = options.clone();
                 B::run(grouped::Output { options }, operands)
             }
-            Product::Plain(options) => {
+            Direction::Plain(options) => {
                 let ([x, weight], bias) = operands.and_maybe();
                 [B::conv2d(x, weight, bias, options.clone())].into()
             }
-            Product::Transposed(options) => {
+            Direction::Transposed(options) => {
                 let ([x, weight], bias) = operands.and_maybe();
                 [transposed::output::<B>(x, weight, bias, options.clone())].into()
             }
@@ -168,9 +168,9 @@ impl<B: AmpBackend> Node<B> for Convolution {
         let ([x, weight], bias) = pass.all_operands();
         if pass.parent(0).is_some() {
             let (x, weight, grad) = (x.clone(), weight.clone(), grad.clone());
-            let gradient = match self.product.clone() {
-                Product::Plain(options) => input_gradient::<B>(x, weight, grad, options),
-                Product::Transposed(options) => {
+            let gradient = match self.direction.clone() {
+                Direction::Plain(options) => input_gradient::<B>(x, weight, grad, options),
+                Direction::Transposed(options) => {
                     let options = transposed::convolution_of(&options);
                     forward::<B>(grad, weight, None, options, InF32::default())
                 }
@@ -179,9 +179,9 @@ impl<B: AmpBackend> Node<B> for Convolution {
         }
         if pass.parent(1).is_some() {
             let (x, grad, dtype) = (x.clone(), grad.clone(), weight.dtype());
-            let gradient = match self.product {
-                Product::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
-                Product::Transposed(options) => {
+            let gradient = match self.direction {
+                Direction::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
+                Direction::Transposed(options) => {
                     let options = transposed::convolution_of(&options);
                     weight_gradient::<B>(grad, weight, x, options)
                 }

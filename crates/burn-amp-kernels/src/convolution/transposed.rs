@@ -9,7 +9,7 @@
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
-use super::{Convolution, InF32, Product, as_images, as_sequences, input_gradient, spaced};
+use super::{Convolution, Direction, InF32, as_images, as_sequences, input_gradient, spaced};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -21,8 +21,8 @@ pub fn forward<B: AmpBackend>(
     options: ConvTransposeOptions<2>,
     in_f32: InF32,
 ) -> FloatTensor<B> {
-    let product = Product::Transposed(options);
-    let convolution = Convolution { product, in_f32 };
+    let direction = Direction::Transposed(options);
+    let convolution = Convolution { direction, in_f32 };
     B::run(convolution, ([x, weight], bias).into()).one()
 }
 

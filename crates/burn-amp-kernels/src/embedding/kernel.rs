@@ -14,9 +14,9 @@ use crate::{
 const UNITS: usize = 64;
 /// The units of a cube with one row of the table, where several have the same vector of columns.
 const UNITS_OF_ROW: usize = 256;
-/// The most rows of a table of which each has cubes of its own.
-const SMALL: usize = 4096;
-/// The rows of a larger table that a cube has.
+/// The most indices that cubes look through, all together, if each has a single row: their bytes pass a cache in some 50 µs.
+const LOOKS: usize = 1 << 26;
+/// The rows of the table that a cube has otherwise.
 const GROUP: usize = 32;
 /// The cubes that keep a device busy.
 const CUBES: usize = 1024;
@@ -80,14 +80,16 @@ fn rows_sum_kernel<F: Float, I: Int, N: Size>(
 }
 
 /// How many rows of the table a cube has, and how many groups there are.
-fn groups(rows: usize) -> (usize, usize) {
-    let group = if rows <= SMALL { 1 } else { GROUP };
+fn groups(rows: usize, length: usize) -> (usize, usize) {
+    let is_single = rows <= MOST && rows * length <= LOOKS;
+    let group = if is_single { 1 } else { GROUP };
     (group, rows.div_ceil(group))
 }
 
 /// Whether a device can launch as many cubes.
 pub(crate) fn takes<R: CubeRuntime>(grad: &CubeTensor<R>, rows: usize) -> bool {
-    grad.meta.num_elements() > 0 && rows > 0 && groups(rows).1 <= MOST
+    let length = grad.meta.shape()[0];
+    grad.meta.num_elements() > 0 && rows > 0 && groups(rows, length).1 <= MOST
 }
 
 /// Returns the sums of the rows of `grad` that have the same index, F32.
@@ -101,7 +103,7 @@ pub(crate) fn rows_sum<R: CubeRuntime>(
     let vector_size = vector_size(&client, grad.dtype.size(), &[n]);
     let columns = n / vector_size;
     let units = columns.next_power_of_two().min(UNITS);
-    let (group, groups) = groups(rows);
+    let (group, groups) = groups(rows, length);
     let lanes = match group {
         1 => UNITS_OF_ROW / units,
         _ => 1,
