@@ -111,3 +111,30 @@ fn a_batch_norm_computes_its_statistics_in_one_shape() {
     // Plain Burn's are what this law does not let through.
     assert!(flattened::<burn::backend::Autodiff<Counted>>() > 0);
 }
+
+/// A loop whose state is reshaped in each turn, from a tensor in low precision, and whose result is read in the backward pass; its
+/// gradient.
+fn looped<B: AutodiffBackend>() -> TensorData {
+    let values: Vec<f32> = (0..2048).map(|i| (i % 31) as f32 / 32.0).collect();
+    let leaf = Tensor::<B, 1>::from_floats(values.as_slice(), &here()).require_grad();
+    let low = leaf
+        .clone()
+        .reshape([32, 64])
+        .matmul(Tensor::eye(64, &here()));
+    let mut state = low.exp();
+    for _ in 0..5000 {
+        let row = state.reshape([2048]) * 1.000_001;
+        state = (row + 0.001).reshape([32, 64]);
+    }
+    let gradient = leaf.grad(&state.sqrt().sum().backward()).unwrap();
+    gradient.into_data().convert::<f32>()
+}
+
+#[test]
+fn a_loop_that_reshapes_its_state_is_not_computed_again_from_its_beginning() {
+    let expected = looped::<PlainAutodiff>();
+    let found = within::<UnscaledF16, _>(looped::<AmpAutodiff>);
+    // The operand of the exponential is rounded, and so is the gradient of the product: once each, of at most e.
+    let epsilon = Precision::F16.epsilon() as f32;
+    found.assert_approx_eq::<f32>(&expected, Tolerance::absolute(3.0 * 3.0 * epsilon));
+}

@@ -26,7 +26,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             logical: self.logical,
             context: self.context,
             role: Role::Activation,
-            recorded: Self::recorded(self.context, 0),
+            recorded: Self::recorded(self.context, self.recorded.chain),
         }))
     }
 
@@ -50,7 +50,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
         let mut seen = self;
         // Its casts are made in the shape that the program sees.
-        seen.facts_mut().recorded = Self::recorded(seen.context, 0);
+        seen.facts_mut().recorded = Self::recorded(seen.context, seen.recorded.chain);
         seen.with_recipe(Recipe::Reshaped(shape))
     }
 }

@@ -38,8 +38,9 @@ impl<B: AmpBackend> Decided<B> {
         x: AmpTensor<B, G>,
         shape: Shape,
     ) -> AmpTensor<B, G> {
+        let length = x.recorded.chain;
         let x = x.as_stored().unwrap_or(x);
-        self.uncomputed(x.seen_in(shape), 0)
+        self.uncomputed(x.seen_in(shape), length)
     }
 
     /// Makes a tensor that waits the result. A backward pass computes it again in `length` ops.
