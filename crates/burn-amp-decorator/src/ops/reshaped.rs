@@ -1,4 +1,4 @@
-//! Ops that compute element by element, of tensors in the shape in which they are stored, which the program sees in another one.
+//! Ops on the elements of tensors that are stored in another shape than the program sees. They compute in the stored shape.
 
 use burn_amp_kernels::AmpBackend;
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};

@@ -32,7 +32,7 @@ impl<B: AmpBackend> Decided<B> {
         self.uncomputed(x.with_recipe(Recipe::Scores(scores)), 0)
     }
 
-    /// Wraps a tensor that the program sees in a shape, but that stays stored in another one.
+    /// Wraps a tensor that stays stored as it is, and that the program sees in another shape.
     pub(crate) fn reshaped<G: Graph<B>>(
         &self,
         x: AmpTensor<B, G>,
