@@ -8,7 +8,7 @@ use burn_amp_kernels::AmpBackend;
 use burn_autodiff::{Autodiff, NodeId, checkpoint::strategy::CheckpointStrategy, ops::NodeGuard};
 use burn_backend::{DType, Shape, tensor::FloatTensor};
 
-use super::{AmpTensor, Facts, Recipe, Role};
+use super::{AmpTensor, Facts, Role};
 use crate::{
     graph::{Graph, Tape},
     loss_scale::Passes,
@@ -26,12 +26,9 @@ impl<B: AmpBackend> Facts<B> {
         self.forms.is_some()
     }
 
-    /// The shape of a tensor that is a chain; of another one its values say it.
+    /// The shape of a tensor whose stored values have another one.
     pub fn shape_to_be<G: Graph<B>>(&self) -> Option<Shape> {
-        match &self.forms::<G>()?.recipe {
-            Recipe::Chain(chain) => Some(chain.shape()),
-            _ => None,
-        }
+        self.forms::<G>()?.recipe.shape()
     }
 }
 

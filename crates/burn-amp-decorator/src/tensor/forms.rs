@@ -59,6 +59,22 @@ pub(super) struct Forms<B: AmpBackend, G: Graph<B>> {
 }
 
 impl<B: AmpBackend, G: Graph<B>> Recipe<B, G> {
+    /// The shape that the program sees, if what is stored may have another one.
+    pub(super) fn shape(&self) -> Option<Shape> {
+        match self {
+            Self::Chain(lazy) => Some(lazy.shape()),
+            Self::Reshaped(shape) => Some(shape.clone()),
+            Self::ZerosAndOnes
+            | Self::Filled
+            | Self::Saturated(..)
+            | Self::Cat(..)
+            | Self::Product(..)
+            | Self::Scores(_)
+            | Self::LogSoftmax { .. }
+            | Self::Scaled(..) => None,
+        }
+    }
+
     /// Whether the stored form was rounded, and F32 values are within reach; see [`rounded`](super::rounded).
     pub(crate) fn is_rounded(&self) -> bool {
         matches!(self, Self::Saturated(..) | Self::Cat(..))

@@ -39,18 +39,12 @@ impl<B: AmpBackend, G: Graph<B>> TensorMetadata for AmpTensor<B, G> {
     }
 
     fn shape(&self) -> Shape {
-        match self.recipe() {
-            Some(Recipe::Chain(lazy)) => lazy.shape(),
-            Some(Recipe::Reshaped(shape)) => shape.clone(),
-            _ => self.inner.shape(),
-        }
+        let seen = self.recipe().and_then(Recipe::shape);
+        seen.unwrap_or_else(|| self.inner.shape())
     }
 
     fn rank(&self) -> usize {
-        match self.recipe() {
-            Some(Recipe::Chain(lazy)) => lazy.shape().num_dims(),
-            Some(Recipe::Reshaped(shape)) => shape.num_dims(),
-            _ => self.inner.rank(),
-        }
+        let seen = self.recipe().and_then(Recipe::shape);
+        seen.map_or_else(|| self.inner.rank(), |shape| shape.num_dims())
     }
 }
