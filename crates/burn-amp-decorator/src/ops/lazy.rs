@@ -43,7 +43,7 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     }
     chained(x, |lazy| {
         let grid = lazy.open_for(&operand.shape())?;
-        let stored = operand.as_stored();
+        let stored = operand.in_stored_shape();
         let stored = stored.filter(|stored| stored.shape() == grid && lazy.is_in_order(&grid));
         step(
             lazy,

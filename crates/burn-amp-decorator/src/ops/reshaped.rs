@@ -14,7 +14,7 @@ pub(super) fn of_one<B: AmpBackend, G: Graph<B>>(
     if !call.stays_in_f32() {
         return None;
     }
-    let stored = x.as_stored()?;
+    let stored = x.in_stored_shape()?;
     Some(call.result(op(call.cast(stored))).seen_in(x.shape()))
 }
 
@@ -30,7 +30,7 @@ pub(super) fn of_two<B: AmpBackend, G: Graph<B>>(
     if !call.stays_in_f32() || rhs.shape() != shape {
         return None;
     }
-    let stored = [lhs.as_stored(), rhs.as_stored()];
+    let stored = [lhs.in_stored_shape(), rhs.in_stored_shape()];
     let shapes = stored.iter().flatten().map(TensorMetadata::shape);
     let common = shapes.max_by_key(|shape| shape.num_dims())?;
     let [lhs, rhs] = [(lhs, 0), (rhs, 1)].map(|(tensor, at)| {

@@ -93,7 +93,7 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    if let Some(stored) = tensor.as_stored() {
+    if let Some(stored) = tensor.in_stored_shape() {
         return float_detach::<B, P, G>(stored).seen_in(tensor.shape());
     }
     let parts = tensor.apart();

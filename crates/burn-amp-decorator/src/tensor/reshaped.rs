@@ -17,7 +17,7 @@ const FEW: usize = 1 << 14;
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The tensor in the shape in which it is stored, if the program sees it in another one.
-    pub(crate) fn as_stored(&self) -> Option<Self> {
+    pub(crate) fn in_stored_shape(&self) -> Option<Self> {
         let Some(Recipe::Reshaped(_)) = self.recipe() else {
             return None;
         };
@@ -42,7 +42,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The same values, seen in a shape. They stay stored as they are, if the reshape can wait.
     pub(crate) fn seen_in(self, shape: Shape) -> Self {
         if shape == self.inner.shape() {
-            return self.as_stored().unwrap_or(self);
+            return self.in_stored_shape().unwrap_or(self);
         }
         if !self.may_be_reshaped() {
             let reshaped = |values| G::Inner::float_reshape(values, shape);

@@ -2,9 +2,10 @@
 
 use std::{mem, sync::Arc};
 
+use burn_autodiff::{NodeId, grads::Gradients, ops::Ops};
+
 use super::term::{Term, has_layout};
 use crate::{graph::AtNode, prelude::*};
-use burn_autodiff::{NodeId, grads::Gradients, ops::Ops};
 
 /// What waits for the backward pass of its node.
 #[derive(Debug, Default)]

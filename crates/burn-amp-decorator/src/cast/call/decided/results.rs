@@ -39,7 +39,6 @@ impl<B: AmpBackend> Decided<B> {
         shape: Shape,
     ) -> AmpTensor<B, G> {
         let length = x.recorded.chain;
-        let x = x.as_stored().unwrap_or(x);
         self.uncomputed(x.seen_in(shape), length)
     }
 
