@@ -54,6 +54,7 @@ mod floor;
 mod grad_scaler;
 mod half_tensors;
 mod health;
+mod images;
 mod kernels;
 mod kinds;
 mod laws;

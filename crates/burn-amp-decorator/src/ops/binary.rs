@@ -4,7 +4,10 @@ use burn_amp_core::{Op, Precision};
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
-use super::lazy::{continued, with_summand};
+use super::{
+    images,
+    lazy::{continued, with_summand},
+};
 use crate::{
     backend::Amp,
     cast::{
@@ -68,6 +71,8 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
         .or_else(|| continued(call, rhs, lhs, Lazy::plus))
         .or_else(|| with_summand(call, lhs, rhs))
         .or_else(|| with_summand(call, rhs, lhs))
+        .or_else(|| images::sum(call, lhs, rhs))
+        .or_else(|| images::sum(call, rhs, lhs))
 }
 
 /// The bias of [`linear`](super::module::by_weight), a row in F32: the sum is stored as the product is, so that its readers

@@ -10,6 +10,7 @@ use burn_amp_kernels::{
 };
 use burn_backend::{Scalar, Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
+use super::images::are_images;
 use crate::{
     cast::call::{Call, Decided},
     graph::Graph,
@@ -193,8 +194,9 @@ pub(super) fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
     axes
 }
 
-/// A chain, few elements, or a tensor whose values are there in low precision as well, in another shape. Another tensor is reshaped at
-/// once: that copies nothing.
+/// A chain, few elements, or a tensor whose values are there in low precision as well, in another shape. So are images in low
+/// precision: to join their channels with their places is a copy, which a norm over groups of channels need not read. Another tensor is
+/// reshaped at once: that copies nothing.
 pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
@@ -207,6 +209,11 @@ pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
         return Some(call.lazy(lazy.reshaped(shape)?));
     }
     let Some(low) = lowered(x) else {
+        if are_images(x)
+            && let Some(lazy) = chained(x, |lazy| lazy.reshaped(shape))
+        {
+            return Some(call.lazy(lazy));
+        }
         let waits = x.may_be_reshaped();
         return waits.then(|| call.reshaped(x.clone(), shape.clone()));
     };

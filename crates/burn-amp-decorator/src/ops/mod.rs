@@ -5,6 +5,7 @@ mod binary;
 mod bool_tensor;
 mod custom;
 mod filled;
+mod images;
 mod int_tensor;
 mod lazy;
 mod module;

@@ -74,6 +74,12 @@ macro_rules! rule {
     (compute $call:ident float_sub_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(scalar Sub $call float_sub_scalar($($x),*)) };
     (compute $call:ident float_mul_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(scalar Mul $call float_mul_scalar($($x),*)) };
     (compute $call:ident float_div_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(scalar Div $call float_div_scalar($($x),*)) };
+    (first $call:ident leaky_relu($x:ident, $slope:ident)) => {
+        burn_amp_kernels::affine::Slope::new($slope.elem()).and_then(|slope| {
+            let end = burn_amp_kernels::affine::End::LeakyRelu(slope);
+            $crate::ops::images::rectified(&$call, &$x, end)
+        })
+    };
     (compute $call:ident leaky_relu($($x:ident),*)) => { $crate::ops::rules::rule!(scalar LeakyRelu $call leaky_relu($($x),*)) };
     (first $call:ident float_mul_scalar($x:ident, $scalar:ident)) => {
         $crate::ops::scores::scaled(&$call, &$x, burn_amp_kernels::scalar::ScalarOp::Mul, $scalar)
@@ -235,7 +241,7 @@ macro_rules! rule {
     };
 
     (first $call:ident relu($x:ident)) => {
-        $crate::ops::lazy::ended(&$call, &$x, burn_amp_kernels::affine::End::Relu)
+        $crate::ops::images::rectified(&$call, &$x, burn_amp_kernels::affine::End::Relu)
     };
     (compute $call:ident relu($x:ident)) => {
         if $call.lowers && !$call.recomputes {

@@ -135,6 +135,13 @@ impl<N: Size> Factors<N> {
         match end {
             End::Identity => y,
             End::Relu => select_many(are_less::<N>(y, Vector::new(0.0)), Vector::new(0.0), y),
+            End::LeakyRelu(slope) => {
+                let zero = Vector::new(0.0);
+                let slope = Vector::new(f32::new(comptime!(slope.value())));
+                // A negative number may be rounded to -0, so nothing else is.
+                let at_zero = select_many(are_at_most::<N>(y, zero), zero, y);
+                select_many(are_less::<N>(y, zero), y * slope, at_zero)
+            }
             End::Clamp(bounds) => {
                 let y = if comptime!(bounds.min().is_finite()) {
                     let min = Vector::new(f32::new(comptime!(bounds.min())));
@@ -168,6 +175,18 @@ impl<N: Size> Factors<N> {
             End::Relu => {
                 let y = self.chain(centered, at);
                 select_many(are_at_most::<N>(y, zero), zero, grad)
+            }
+            End::LeakyRelu(slope) => {
+                let y = self.chain(centered, at);
+                let sloped = grad * Vector::new(f32::new(comptime!(slope.value())));
+                let passed = if comptime!(slope.is_of_result()) {
+                    // The reciprocal of -0 is negative.
+                    let recip = Vector::new(1.0) / y;
+                    select_many(are_less::<N>(recip, zero), sloped, grad)
+                } else {
+                    grad
+                };
+                select_many(are_less::<N>(y, zero), sloped, passed)
             }
             End::Clamp(bounds) => {
                 let y = self.chain(centered, at);

@@ -9,6 +9,8 @@ pub enum End {
     Identity,
     /// 0 where `y` is negative.
     Relu,
+    /// `slope · y` where `y` is negative.
+    LeakyRelu(Slope),
     /// The next bound where `y` is beyond it.
     Clamp(Bounds),
     /// `1 / (1 + exp(-y))`
@@ -22,6 +24,35 @@ pub enum End {
 pub struct Bounds {
     min: u32,
     max: u32,
+}
+
+/// The slope of a leaky ReLU, by its bits: kernels are told apart by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slope {
+    bits: u32,
+    /// Whether `y` is the result, which is written so that its sign tells on which side of 0 the operand was.
+    is_of_result: bool,
+}
+
+impl Slope {
+    /// A positive slope; `None` for another one, with which the sign of a result would say nothing.
+    pub fn new(slope: f32) -> Option<Self> {
+        (slope > 0.0 && slope.is_finite()).then(|| Self {
+            bits: slope.to_bits(),
+            is_of_result: false,
+        })
+    }
+
+    /// The slope.
+    pub fn value(&self) -> f32 {
+        f32::from_bits(self.bits)
+    }
+
+    /// Whether a function of its own result has this slope.
+    #[cfg(feature = "cubecl")]
+    pub(super) fn is_of_result(&self) -> bool {
+        self.is_of_result
+    }
 }
 
 impl Bounds {
@@ -46,11 +77,34 @@ impl Bounds {
 }
 
 impl End {
+    /// The function whose gradient is that of this one, but computed from the result in the place of `y`; `None` if the result does
+    /// not say enough.
+    pub(super) fn of_result(self) -> Option<Self> {
+        match self {
+            Self::Relu => Some(Self::Relu),
+            Self::LeakyRelu(slope) => Some(Self::LeakyRelu(Slope {
+                is_of_result: true,
+                ..slope
+            })),
+            Self::Identity | Self::Clamp(_) | Self::Sigmoid | Self::Silu => None,
+        }
+    }
+
     /// The function of an F32 tensor.
     pub(super) fn of<B: Backend>(&self, y: FloatTensor<B>) -> FloatTensor<B> {
         match self {
             Self::Identity => y,
             Self::Relu => B::relu(y),
+            Self::LeakyRelu(slope) => {
+                let result = B::leaky_relu(y.clone(), slope.value().into());
+                // A negative number may be rounded to -0, so nothing else is.
+                let bools = bool_dtype::<B>(&y);
+                B::float_mask_fill(
+                    result,
+                    B::float_equal_elem(y, 0f32.into(), bools),
+                    0f32.into(),
+                )
+            }
             Self::Clamp(bounds) => B::float_clamp(y, bounds.min().into(), bounds.max().into()),
             Self::Sigmoid => B::sigmoid(y),
             Self::Silu => B::float_mul(y.clone(), B::sigmoid(y)),
@@ -83,6 +137,21 @@ impl End {
                 let y = y();
                 let bools = bool_dtype::<B>(&y);
                 stopped(grad, B::float_lower_equal_elem(y, 0f32.into(), bools))
+            }
+            Self::LeakyRelu(slope) => {
+                let y = y();
+                let bools = bool_dtype::<B>(&y);
+                let is_negative = B::float_lower_elem(y.clone(), 0f32.into(), bools);
+                let is_negative = match slope.is_of_result {
+                    // The reciprocal of -0 is negative.
+                    true => {
+                        let recip = B::float_recip(y);
+                        B::bool_or(is_negative, B::float_lower_elem(recip, 0f32.into(), bools))
+                    }
+                    false => is_negative,
+                };
+                let sloped = B::float_mul_scalar(grad.clone(), slope.value().into());
+                B::float_mask_where(grad, is_negative, sloped)
             }
             Self::Clamp(bounds) => {
                 let y = y();

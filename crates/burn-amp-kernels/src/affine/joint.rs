@@ -51,6 +51,19 @@ pub(super) fn contribute<B: AmpBackend, const N: usize>(
     }
 }
 
+/// Adds a gradient to that of an operand whose node waits for all of them, and says whether it does.
+pub(super) fn pass_to_joint<B: AmpBackend, const N: usize>(
+    gradient: &FloatTensor<B>,
+    operand: usize,
+    pass: &Pass<'_, B, N>,
+) -> bool {
+    let waiting = pass.parent(operand).and_then(Waiting::<B>::find);
+    if let Some(waiting) = &waiting {
+        waiting.lock().push(gradient.clone());
+    }
+    waiting.is_some()
+}
+
 /// Returns the same values, in a node of the graph that waits for the gradients of all their readers: it adds them in F32
 /// and hands the sum on in the dtype of the tensor. Chains and sums of the result are computed in one pass there. A tensor
 /// whose own node waits is returned as it is.

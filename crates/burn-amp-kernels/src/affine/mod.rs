@@ -30,6 +30,7 @@ mod kernel;
 mod layout;
 mod node;
 mod op;
+mod rectified;
 mod reference;
 mod spread;
 #[cfg(feature = "cubecl")]
@@ -42,10 +43,11 @@ mod sums_kernel;
 mod sums_launch;
 mod term;
 
-pub use end::{Bounds, End};
+pub use end::{Bounds, End, Slope};
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
 pub use op::{backward, forward, in_order_of, with_copy};
+pub use rectified::rectified;
 pub use spread::{Spread, spread};
 pub use sum_node::{MomentOf, moment};
 #[cfg(feature = "cubecl")]
@@ -53,6 +55,7 @@ pub(crate) use sums::SumsOfValues;
 pub use sums::{Sums, sums};
 #[cfg(feature = "cubecl")]
 pub(crate) use sums_launch::sums_by_channel;
+pub use term::has_layout;
 
 use crate::prelude::*;
 

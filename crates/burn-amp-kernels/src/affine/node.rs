@@ -6,7 +6,7 @@ use burn_backend::ops::FloatTensorOps;
 
 use super::{
     Affine, End, Group, Rest, SMALL, Sums,
-    joint::{Joint, contribute},
+    joint::{Joint, contribute, pass_to_joint},
     op::{forward, in_order_of, with_copy, with_mask},
     reference::summed,
     sums::sums,
@@ -27,19 +27,20 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     dtype: FloatDType,
     copy: Option<FloatDType>,
 ) -> Graph<B, C> {
-    if plus.is_some() && recomputes::<C>() {
+    // Eight bits of `x` do not tell on which side of a bound the chain is.
+    let is_rounded = is_offered::<B>(&x);
+    let is_leaky = matches!(affine.end, End::LeakyRelu(_));
+    if plus.is_some() && recomputes::<C>() || is_leaky && is_rounded {
         return [op_by_op::<B, C>(x, affine, plus, dtype)].into();
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
     let is_sum = plus.is_some();
     let parents = parents::<B, C>(&x, &affine, plus);
-    // Eight bits of `x` do not tell on which side of a bound the chain is.
-    let is_rounded = is_offered::<B>(&x);
     let has_mask = match values.end {
         End::Relu => is_sum || is_rounded,
         End::Clamp(_) => is_rounded,
-        End::Identity | End::Sigmoid | End::Silu => false,
+        End::Identity | End::LeakyRelu(_) | End::Sigmoid | End::Silu => false,
     };
     // Without an end, and gradients of what multiplies `x`, the backward pass does not read `x`: then the graph keeps nothing
     // of it.
@@ -124,7 +125,8 @@ fn parents<B: AmpBackend, C: CheckpointStrategy>(
     parents
 }
 
-/// Computes a sum with a chain by ops of their own, which Burn's gradient checkpointing can compute again.
+/// Computes a chain, its sum and its end by ops of their own: Burn's gradient checkpointing can compute them again, and eight bits of `x` do
+/// for the chain alone.
 fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
     x: Tracked<B, C>,
     mut affine: Affine<Tracked<B, C>>,
@@ -194,6 +196,7 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let groups = self.groups(&x, &grad);
         for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
+                Role::X if !self.changes_gradient() && pass_to_joint(&grad, at, &pass) => {}
                 Role::X => {
                     let term = Term::Chain(ChainTerm {
                         x: x.clone(),
@@ -211,6 +214,17 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
 }
 
 impl<B: AmpBackend> Kept<B> {
+    /// Whether the gradient of `x` is another one than that of the chain.
+    fn changes_gradient(&self) -> bool {
+        let Affine {
+            scale,
+            rescale,
+            end,
+            ..
+        } = &self.values;
+        scale.is_some() || rescale.is_some() || *end != End::Identity
+    }
+
     /// Computes the sums of which the gradients of the factors are made.
     fn groups(&self, x: &FloatTensor<B>, grad: &FloatTensor<B>) -> Groups<B> {
         let values = &self.values;

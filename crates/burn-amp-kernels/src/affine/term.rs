@@ -35,7 +35,7 @@ pub(super) struct MomentsTerm<B: AmpBackend> {
 
 /// Whether a tensor may be a batch of images or volumes. Convolutions write them with their channels last, where a backend that
 /// fuses brings them into the order of their dimensions.
-pub(super) fn has_layout(tensor: &impl TensorMetadata) -> bool {
+pub fn has_layout(tensor: &impl TensorMetadata) -> bool {
     tensor.shape().num_dims() >= 4
 }
 

@@ -2,7 +2,7 @@
 
 mod operands;
 
-use burn_amp_kernels::affine::{self, Affine, Bounds, End, Group, MomentOf, Rest};
+use burn_amp_kernels::affine::{self, Affine, Bounds, End, Group, MomentOf, Rest, Slope};
 
 use self::operands::Operands;
 use super::{
@@ -76,12 +76,13 @@ fn assert_near(found: Float, expected: &[f64], terms: usize, what: &str) {
 }
 
 /// Whether a chain divides, and how it ends.
-fn ends() -> [(bool, End); 8] {
+fn ends() -> [(bool, End); 9] {
     let clamps = [(-0.25, 0.5), (f32::NEG_INFINITY, 0.125)];
     let [clamp, clamp_max] = clamps.map(|(min, max)| End::Clamp(Bounds::new(min, max).unwrap()));
     [
         (false, End::Identity),
         (false, End::Relu),
+        (false, End::LeakyRelu(Slope::new(0.3).unwrap())),
         (false, clamp),
         (false, clamp_max),
         (false, End::Sigmoid),

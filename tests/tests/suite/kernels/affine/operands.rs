@@ -77,6 +77,7 @@ impl Operands {
         match self.affine.end {
             End::Identity => y,
             End::Relu => y.max(0.0),
+            End::LeakyRelu(slope) => y.max(0.0) + y.min(0.0) * f64::from(slope.value()),
             End::Clamp(bounds) => y.clamp(bounds.min().into(), bounds.max().into()),
             End::Sigmoid => 1.0 / (1.0 + (-y).exp()),
             End::Silu => y / (1.0 + (-y).exp()),
@@ -91,6 +92,7 @@ impl Operands {
         grad * match self.affine.end {
             End::Identity => 1.0,
             End::Relu => one_if(y > 0.0),
+            End::LeakyRelu(slope) => one_if(y >= 0.0) + one_if(y < 0.0) * f64::from(slope.value()),
             End::Clamp(bounds) => one_if(y >= bounds.min().into() && y <= bounds.max().into()),
             End::Sigmoid => sigmoid * (1.0 - sigmoid),
             End::Silu => sigmoid + y * sigmoid * (1.0 - sigmoid),
