@@ -15,13 +15,17 @@
 //! The weight gradient of a transposed convolution is that of the convolution whose gradient it computes: the images are the
 //! gradient of its output there, and its operand takes the place of that gradient.
 //!
-//! A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). The gradient of the images of
-//! one whose windows lie apart is made of Burn's ops (`spaced`). A convolution in one dimension
+//! The gradient of the images of one that moves in steps is the sum of windows (`from_windows`), as is the output of a transposed one;
+//! without a kernel it is Burn's, or made of Burn's ops where windows lie apart (`spaced`). A convolution in groups is computed by
+//! kernels of its own, forward and backward (`grouped`). A convolution in one dimension
 //! is one of images with a height of one place.
 
 #[cfg(feature = "cubecl")]
+mod add_windows;
+#[cfg(feature = "cubecl")]
 mod along;
 mod bias_gradient;
+mod from_windows;
 mod grouped;
 #[cfg(feature = "cubecl")]
 mod layout;
@@ -38,7 +42,7 @@ pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within}
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, conv::calculate_conv_output_sizes};
 
-use self::bias_gradient::bias_gradient;
+use self::{bias_gradient::bias_gradient, from_windows::FromWindows};
 use crate::prelude::*;
 
 /// Computes a convolution of images `[batch, channels, height, width]` with a weight `[filters, channels, height, width]`. On
@@ -94,8 +98,13 @@ pub fn input_gradient<B: AmpBackend>(
         let gradient = grouped::InputGradient { options };
         return B::run(gradient, [x, weight, grad].into()).one();
     }
-    if spaced::has_gaps(&weight.shape(), &options) {
-        return spaced::input_gradient::<B>(x, weight, grad, options);
+    if options.stride.iter().any(|stride| *stride > 1) {
+        let [_, _, height, width] = x.shape().dims();
+        let gradient = FromWindows {
+            direction: Direction::Plain(options),
+            sizes: [height, width],
+        };
+        return B::run(gradient, [grad, weight].into()).one();
     }
     B::conv2d_x_backward(x, weight, grad, options)
 }

@@ -139,7 +139,7 @@ fn matrices<R: CubeRuntime>(
 }
 
 /// The number of chunks in which windows of so many bytes are written: whole parts each.
-fn chunks(parts: usize, bytes: usize, most: usize) -> usize {
+pub(super) fn chunks(parts: usize, bytes: usize, most: usize) -> usize {
     let divisors = (1..=parts).filter(|chunks| parts.is_multiple_of(*chunks));
     let mut enough = divisors.filter(|chunks| bytes / chunks <= most);
     enough.next().unwrap_or(parts)

@@ -4,12 +4,15 @@
 //! Burn computes the gradient of the weight as a convolution whose windows are as large as the images: a result of a few
 //! thousand numbers, with as many terms each as there are places in the batch, which one or two cubes add up.
 //!
-//! Burn computes the output of one that neither is in groups nor has windows that lie apart: of the former there are kernels
-//! here (`grouped`), and the latter burn-cubecl 0.21.0 computes as zeros (`spaced`).
+//! The output is the sum of [windows](super::from_windows) on a backend of CubeCL; of one in groups there are kernels, too (`grouped`).
+//! Elsewhere it is Burn's, unless the windows lie apart, which burn-cubecl 0.21.0 computes as zeros (`spaced`).
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
-use super::{Convolution, Direction, InF32, as_images, as_sequences, input_gradient, spaced};
+use super::{
+    Convolution, Direction, InF32, as_images, as_sequences, from_windows::FromWindows,
+    input_gradient, spaced,
+};
 use crate::prelude::*;
 
 /// Computes a transposed convolution of images `[batch, channels, height, width]` with a weight
@@ -49,6 +52,24 @@ pub fn forward_1d<B: AmpBackend>(
 
 /// Computes the output.
 pub(super) fn output<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    bias: Option<FloatTensor<B>>,
+    options: ConvTransposeOptions<2>,
+) -> FloatTensor<B> {
+    if options.groups > 1 {
+        return composed::<B>(x, weight, bias, options);
+    }
+    let [_, _, height, width] = output_shape(&x.shape(), &weight.shape(), &options).dims();
+    let output = FromWindows {
+        direction: Direction::Transposed(options),
+        sizes: [height, width],
+    };
+    B::run(output, ([x, weight], bias).into()).one()
+}
+
+/// The same by Burn's ops, or by the gradient of a convolution.
+pub(super) fn composed<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,

@@ -1,0 +1,81 @@
+//! Images as the sums of the windows that cover each place: the gradient of the images of a convolution that moves in steps, and the
+//! output of a transposed one.
+//!
+//! The windows are the rows of a product, of the tensor that has one place for each window and the weight. A kernel adds them up in F32,
+//! each place of the images for itself, and writes the channels last, as convolutions read them. Burn's way copies the tensor and
+//! the weight into another order, adds in the dtype of the operands, and leaves windows that lie apart to its own measurement.
+
+use super::{Direction, spaced, transposed};
+#[cfg(feature = "cubecl")]
+use super::{add_windows::add_windows, weight_gradient::WINDOW_BYTES};
+use crate::prelude::*;
+
+/// Takes the gradient of a convolution or the operand of a transposed one, a weight, and perhaps a bias.
+#[derive(Clone, Debug)]
+pub(super) struct FromWindows {
+    pub direction: Direction,
+    /// The height and width of the images.
+    pub sizes: [usize; 2],
+}
+
+impl FromWindows {
+    fn shape(&self, x: &Shape, weight: &Shape) -> Shape {
+        let groups = match &self.direction {
+            Direction::Plain(options) => options.groups,
+            Direction::Transposed(options) => options.groups,
+        };
+        let [height, width] = self.sizes;
+        Shape::new([x[0], weight[1] * groups, height, width])
+    }
+}
+
+impl Kernel for FromWindows {
+    const NAME: &'static str = "burn_amp::images_from_windows";
+
+    fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
+        let ([(x, dtype), (weight, _)], _) = operands.clone().and_maybe();
+        [(self.shape(&x, &weight), dtype)].into()
+    }
+
+    fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
+        let ([x, weight], bias) = operands.and_maybe();
+        let shape = self.shape(&x.shape(), &weight.shape());
+        [match self.direction.clone() {
+            Direction::Transposed(options) => transposed::composed::<B>(x, weight, bias, options),
+            Direction::Plain(options) => {
+                let images = B::float_empty(shape, &device_of::<B>(&x), x.dtype().into());
+                match spaced::has_gaps(&weight.shape(), &options) {
+                    true => spaced::input_gradient::<B>(images, weight, x, options),
+                    false => B::conv2d_x_backward(images, weight, x, options),
+                }
+            }
+        }]
+        .into()
+    }
+
+    #[cfg(feature = "cubecl")]
+    fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
+        let ([x, weight], bias) = operands.clone().and_maybe();
+        let options = match &self.direction {
+            Direction::Plain(options) => options.clone(),
+            Direction::Transposed(options) => transposed::convolution_of(options),
+        };
+        let elements = operands
+            .floats
+            .iter()
+            .map(|operand| operand.shape().num_elements());
+        let is_known = x.dtype == weight.dtype && x.dtype != DType::F64 && options.groups == 1;
+        if !is_known || elements.min() == Some(0) {
+            return Err(operands);
+        }
+        let images = add_windows(
+            &x,
+            &weight,
+            bias.as_ref(),
+            self.sizes,
+            &options,
+            WINDOW_BYTES,
+        );
+        Ok([images.ok_or(operands)?].into())
+    }
+}
