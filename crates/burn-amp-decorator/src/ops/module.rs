@@ -260,7 +260,7 @@ fn convolution<B: AmpBackend, G: Graph<B>>(
     operands.for_each(|operand| call.float(operand));
     let call = call.decide();
     let of_parameter = |tensor: &AmpTensor<B, G>| {
-        matches!(tensor.role, Role::Leaf(_)) && has_f32_gradient(&x, tensor)
+        matches!(tensor.role, Role::Leaf(_)) && tensor.stored() == Precision::F32
     };
     let in_f32 = call.lowers.then(|| InF32 {
         weight: of_parameter(&weight),
