@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use burn_amp_core::Precision;
-use burn_backend::{Backend, tensor::FloatTensor};
+use burn_amp_kernels::{AmpBackend, convolution::weight_as_read};
+use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
 use super::Origin;
@@ -52,13 +53,16 @@ impl<B: Backend> Leaf<B> {
     ///
     /// Sharing the values saves memory: a recurrent net uses its weights at every time step, and each use keeps its
     /// operands for the backward pass.
-    pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B> {
+    pub(crate) fn cast(&self, tensor: FloatTensor<B>, to: Precision) -> FloatTensor<B>
+    where
+        B: AmpBackend,
+    {
         let mut uses = self.uses.lock();
         match &uses.cast {
             Some((dtype, cast)) if *dtype == to => cast.clone(),
             _ => {
                 self.origin.lower(to);
-                let cast = precision::cast::<B>(tensor, to);
+                let cast = as_read::<B>(precision::cast::<B>(tensor, to));
                 uses.cast = Some((to, cast.clone()));
                 cast
             }
@@ -78,9 +82,12 @@ impl<B: Backend> Leaf<B> {
     }
 
     /// Takes values that somebody has already cast to dtype `to`, as the step of an optimizer does on its way.
-    pub(crate) fn take_cast(&self, to: Precision, values: FloatTensor<B>) {
+    pub(crate) fn take_cast(&self, to: Precision, values: FloatTensor<B>)
+    where
+        B: AmpBackend,
+    {
         self.origin.lower(to);
-        self.uses.lock().cast = Some((to, values));
+        self.uses.lock().cast = Some((to, as_read::<B>(values)));
     }
 
     /// Ends the forward pass, since a backward pass has reached a use: forgets the cast values, which graphs hold for the
@@ -128,5 +135,13 @@ impl<B: Backend> Leaf<B> {
         let level = operands.max(above_the_last);
         uses.last = Some(level);
         level
+    }
+}
+
+/// The values as their readers read them: a tensor of four dimensions is the weight of a convolution.
+fn as_read<B: AmpBackend>(values: FloatTensor<B>) -> FloatTensor<B> {
+    match values.rank() {
+        4 => weight_as_read::<B>(values),
+        _ => values,
     }
 }

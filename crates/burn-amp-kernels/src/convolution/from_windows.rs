@@ -3,11 +3,12 @@
 //!
 //! The windows are the rows of a product, of the tensor that has one place for each window and the weight. A kernel adds them up in F32,
 //! each place of the images for itself, and writes the channels last, as convolutions read them. Burn's way copies the tensor and
-//! the weight into another order, adds in the dtype of the operands, and leaves windows that lie apart to its own measurement.
+//! the weight into another order and adds in the dtype of the operands; of its two kernels one computes zeros if windows lie apart
+//! (burn-cubecl 0.21.0), and a measurement chooses.
 
-use super::{Direction, spaced, transposed};
+use super::Direction;
 #[cfg(feature = "cubecl")]
-use super::{add_windows::add_windows, weight_gradient::WINDOW_BYTES};
+use super::{add_windows::add_windows, transposed};
 use crate::prelude::*;
 
 /// Takes the gradient of a convolution or the operand of a transposed one, a weight, and perhaps a bias.
@@ -16,6 +17,8 @@ pub(super) struct FromWindows {
     pub direction: Direction,
     /// The height and width of the images.
     pub sizes: [usize; 2],
+    #[cfg_attr(not(feature = "cubecl"), allow(dead_code, reason = "for the kernel"))]
+    pub window_bytes: usize,
 }
 
 impl FromWindows {
@@ -41,13 +44,10 @@ impl Kernel for FromWindows {
         let ([x, weight], bias) = operands.and_maybe();
         let shape = self.shape(&x.shape(), &weight.shape());
         [match self.direction.clone() {
-            Direction::Transposed(options) => transposed::composed::<B>(x, weight, bias, options),
+            Direction::Transposed(options) => B::conv_transpose2d(x, weight, bias, options),
             Direction::Plain(options) => {
                 let images = B::float_empty(shape, &device_of::<B>(&x), x.dtype().into());
-                match spaced::has_gaps(&weight.shape(), &options) {
-                    true => spaced::input_gradient::<B>(images, weight, x, options),
-                    false => B::conv2d_x_backward(images, weight, x, options),
-                }
+                B::conv2d_x_backward(images, weight, x, options)
             }
         }]
         .into()
@@ -74,7 +74,7 @@ impl Kernel for FromWindows {
             bias.as_ref(),
             self.sizes,
             &options,
-            WINDOW_BYTES,
+            self.window_bytes,
         );
         Ok([images.ok_or(operands)?].into())
     }

@@ -15,9 +15,8 @@
 //! The weight gradient of a transposed convolution is that of the convolution whose gradient it computes: the images are the
 //! gradient of its output there, and its operand takes the place of that gradient.
 //!
-//! The gradient of the images of one that moves in steps is the sum of windows (`from_windows`), as is the output of a transposed one;
-//! without a kernel it is Burn's, or made of Burn's ops where windows lie apart (`spaced`). A convolution in groups is computed by
-//! kernels of its own, forward and backward (`grouped`). A convolution in one dimension
+//! The gradient of the images of one that moves in steps is the sum of windows (`from_windows`), as is the output of a transposed
+//! one. A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). A convolution in one dimension
 //! is one of images with a height of one place.
 
 #[cfg(feature = "cubecl")]
@@ -27,9 +26,7 @@ mod along;
 mod bias_gradient;
 mod from_windows;
 mod grouped;
-#[cfg(feature = "cubecl")]
 mod layout;
-mod spaced;
 #[cfg(feature = "cubecl")]
 mod split;
 mod transposed;
@@ -37,6 +34,7 @@ mod weight_gradient;
 #[cfg(feature = "cubecl")]
 mod windows;
 
+pub use layout::weight_as_read;
 pub use transposed::{forward as transposed, forward_1d as transposed_1d};
 pub use weight_gradient::{WINDOW_BYTES, weight_gradient, weight_gradient_within};
 
@@ -94,6 +92,18 @@ pub fn input_gradient<B: AmpBackend>(
     grad: FloatTensor<B>,
     options: ConvOptions<2>,
 ) -> FloatTensor<B> {
+    input_gradient_within::<B>(x, weight, grad, options, WINDOW_BYTES)
+}
+
+/// The same with so many bytes of windows at a time.
+#[doc(hidden)]
+pub fn input_gradient_within<B: AmpBackend>(
+    x: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    grad: FloatTensor<B>,
+    options: ConvOptions<2>,
+    window_bytes: usize,
+) -> FloatTensor<B> {
     if options.groups > 1 {
         let gradient = grouped::InputGradient { options };
         return B::run(gradient, [x, weight, grad].into()).one();
@@ -103,6 +113,7 @@ pub fn input_gradient<B: AmpBackend>(
         let gradient = FromWindows {
             direction: Direction::Plain(options),
             sizes: [height, width],
+            window_bytes,
         };
         return B::run(gradient, [grad, weight].into()).one();
     }

@@ -4,14 +4,13 @@
 //! Burn computes the gradient of the weight as a convolution whose windows are as large as the images: a result of a few
 //! thousand numbers, with as many terms each as there are places in the batch, which one or two cubes add up.
 //!
-//! The output is the sum of [windows](super::from_windows) on a backend of CubeCL; of one in groups there are kernels, too (`grouped`).
-//! Elsewhere it is Burn's, unless the windows lie apart, which burn-cubecl 0.21.0 computes as zeros (`spaced`).
+//! The output is the sum of [windows](super::from_windows), that of one in groups the gradient of a convolution in groups (`grouped`).
 
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 
 use super::{
-    Convolution, Direction, InF32, as_images, as_sequences, from_windows::FromWindows,
-    input_gradient, spaced,
+    Convolution, Direction, InF32, WINDOW_BYTES, as_images, as_sequences,
+    from_windows::FromWindows, input_gradient,
 };
 use crate::prelude::*;
 
@@ -57,31 +56,18 @@ pub(super) fn output<B: AmpBackend>(
     bias: Option<FloatTensor<B>>,
     options: ConvTransposeOptions<2>,
 ) -> FloatTensor<B> {
-    if options.groups > 1 {
-        return composed::<B>(x, weight, bias, options);
-    }
-    let [_, _, height, width] = output_shape(&x.shape(), &weight.shape(), &options).dims();
-    let output = FromWindows {
-        direction: Direction::Transposed(options),
-        sizes: [height, width],
-    };
-    B::run(output, ([x, weight], bias).into()).one()
-}
-
-/// The same by Burn's ops, or by the gradient of a convolution.
-pub(super) fn composed<B: AmpBackend>(
-    x: FloatTensor<B>,
-    weight: FloatTensor<B>,
-    bias: Option<FloatTensor<B>>,
-    options: ConvTransposeOptions<2>,
-) -> FloatTensor<B> {
-    let convolution = convolution_of(&options);
-    if options.groups == 1 && !spaced::has_gaps(&weight.shape(), &convolution) {
-        return B::conv_transpose2d(x, weight, bias, options);
-    }
     let images = output_shape(&x.shape(), &weight.shape(), &options);
+    if options.groups == 1 {
+        let [_, _, height, width] = images.dims();
+        let output = FromWindows {
+            direction: Direction::Transposed(options),
+            sizes: [height, width],
+            window_bytes: WINDOW_BYTES,
+        };
+        return B::run(output, ([x, weight], bias).into()).one();
+    }
     let like = B::float_empty(images, &device_of::<B>(&x), x.dtype().into());
-    let output = input_gradient::<B>(like, weight, x, convolution);
+    let output = input_gradient::<B>(like, weight, x, convolution_of(&options));
     match bias {
         Some(bias) => {
             let by_channel = Shape::new([1, bias.shape()[0], 1, 1]);

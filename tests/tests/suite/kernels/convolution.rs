@@ -357,6 +357,44 @@ fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
     }
 }
 
+#[test]
+fn the_gradient_of_images_that_windows_cover_in_steps_is_that_of_the_host() {
+    for dtype in rows::dtypes() {
+        for (number, case) in cases().iter().enumerate() {
+            let is_large = case.weight[1] * case.weight[2] > 9;
+            if case.groups > 1 || case.stride == [1; 2] || is_large {
+                continue;
+            }
+            let shapes = [
+                case.images.to_vec(),
+                case.weight().to_vec(),
+                case.output().to_vec(),
+            ];
+            let mut seed = 0;
+            let [images, weight, grad] = shapes.map(|shape| {
+                seed += 1;
+                rows::noisy(&shape, seed, dtype)
+            });
+            let (sums, sizes) = case.on_host(IMAGES, [&read(&grad), &read(&weight)]);
+            // All windows at a time, and those of one image.
+            for window_bytes in [usize::MAX, 1] {
+                let (images, weight, grad) = (images.clone(), weight.clone(), grad.clone());
+                let options = case.options();
+                let found = convolution::input_gradient_within::<Plain>(
+                    images,
+                    weight,
+                    grad,
+                    options,
+                    window_bytes,
+                );
+                let what = format!("case {number}, {dtype:?}, {window_bytes} bytes of windows");
+                assert_eq!(found.shape().as_slice(), case.images, "{what}");
+                assert_sums(dtype, &what, &found, &sums, &sizes);
+            }
+        }
+    }
+}
+
 /// The seed of the gradient of the output.
 const GRAD: u32 = 9;
 
