@@ -27,7 +27,7 @@ const TILE: usize = 64;
 /// The most parts: every device adds the sums of so many in one launch.
 const MOST_PARTS: usize = 4096;
 
-/// Returns the gradient, or `None` if its rows need no parts or its dtype is none for a product in low precision.
+/// Returns the gradient; `None` without elements, or in a dtype that is none for a product in low precision.
 pub(super) fn weight_gradient<R: CubeRuntime>(
     x: &CubeTensor<R>,
     weight: &Shape,
@@ -43,7 +43,10 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     }
     let [filters, channels, height, width] = weight.dims();
     let [batch, _, rows, columns] = grad.shape().dims();
-    let parts = parts(batch, rows * columns, [filters, height * width * channels])?;
+    let elements = [&x.shape(), weight, &grad.shape()].map(Shape::num_elements);
+    if elements.contains(&0) {
+        return None;
+    }
     let (images, grad) = (channels_last(x), channels_last(grad));
     let [_, image_height, image_width, _] = images.shape().dims();
 
@@ -58,11 +61,15 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     let is_image = window == [1, 1]
         && options.stride == [1, 1]
         && [image_height, image_width] == [lines, columns];
-    let bytes = batch * lines * columns * length * dtype.size();
-    let chunks = match is_image {
-        true => 1,
-        false => chunks(parts, bytes, *window_bytes),
+    let bytes = match is_image {
+        true => 0,
+        false => batch * lines * columns * length * dtype.size(),
     };
+    let results = [filters, height * width * channels];
+    let parts = parts(batch, rows * columns, results, |parts| {
+        bytes / parts <= *window_bytes
+    });
+    let chunks = chunks(parts, bytes, *window_bytes);
 
     let images_of_part = batch / parts;
     // The windows of the lines between two images reach into both, so their gradients are zeros there.
@@ -107,7 +114,11 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
             DType::F32,
         );
         let shape = Shape::new([parts, lines_apart * filters * length]);
-        let sums = column_sums_of(&reshape(sums.ok()?, shape))?;
+        let sums = reshape(sums.ok()?, shape);
+        let sums = match parts {
+            1 => sums,
+            _ => column_sums_of(&sums)?,
+        };
         total = Some(match total {
             Some(total) => add(total, sums),
             None => sums,
@@ -145,15 +156,19 @@ pub(super) fn chunks(parts: usize, bytes: usize, most: usize) -> usize {
     enough.next().unwrap_or(parts)
 }
 
-/// The number of parts: whole images each, as few as fill a device; `None` if one is enough.
-fn parts(batch: usize, places: usize, [filters, window]: [usize; 2]) -> Option<usize> {
+/// The number of parts: whole images each, as few as fill a device and fit.
+fn parts(
+    batch: usize,
+    places: usize,
+    [filters, window]: [usize; 2],
+    fit: impl Fn(usize) -> bool,
+) -> usize {
     let tiles = filters.div_ceil(TILE) * window.div_ceil(TILE);
-    if batch * places < FEWEST_ROWS || tiles >= ENOUGH_TILES {
-        return None;
-    }
-    let divisors = (2..=batch.min(MOST_PARTS)).filter(|parts| batch.is_multiple_of(*parts));
-    let (enough, fewer): (Vec<_>, Vec<_>) = divisors.partition(|parts| parts * tiles >= TILES);
-    enough.first().or(fewer.last()).copied()
+    let is_enough = batch * places < FEWEST_ROWS || tiles >= ENOUGH_TILES;
+    let mut divisors = (1..=batch.min(MOST_PARTS)).filter(|parts| batch.is_multiple_of(*parts));
+    let fills = |parts: &usize| (is_enough || parts * tiles >= TILES) && fit(*parts);
+    let most = divisors.clone().last();
+    divisors.find(fills).or(most).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -162,14 +177,17 @@ mod tests {
 
     #[test]
     fn parts_are_whole_images_and_as_few_as_fill_a_device() {
+        let parts = |batch, places, results| parts(batch, places, results, |_| true);
         // The layers of ResNet-50 at a batch of 128: 64 filters of 1 × 1 over 256 channels; 3 × 3; the last ones.
-        assert_eq!(parts(128, 56 * 56, [64, 256]), Some(128));
-        assert_eq!(parts(128, 28 * 28, [128, 9 * 128]), Some(16));
-        assert_eq!(parts(128, 14 * 14, [256, 1024]), Some(8));
-        assert_eq!(parts(128, 7 * 7, [512, 2048]), None);
-        assert_eq!(parts(1, 1000 * 1000, [64, 64]), None);
-        assert_eq!(parts(8, 16 * 16, [64, 64]), None);
-        assert_eq!(parts(7, 1000, [1, 1]), Some(7));
+        assert_eq!(parts(128, 56 * 56, [64, 256]), 128);
+        assert_eq!(parts(128, 28 * 28, [128, 9 * 128]), 16);
+        assert_eq!(parts(128, 14 * 14, [256, 1024]), 8);
+        assert_eq!(parts(128, 7 * 7, [512, 2048]), 1);
+        assert_eq!(parts(1, 1000 * 1000, [64, 64]), 1);
+        assert_eq!(parts(8, 16 * 16, [64, 64]), 1);
+        assert_eq!(parts(7, 1000, [1, 1]), 7);
+        assert_eq!(super::parts(128, 7 * 7, [512, 2048], |parts| parts >= 3), 4);
+        assert_eq!(super::parts(6, 7 * 7, [512, 2048], |_| false), 6);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const PLAIN: Case = Case {
     groups: 1,
 };
 
-/// With at least 4096 places, from which on the kernels compute, and with fewer.
+/// With at least 4096 places, from which on a weight gradient is split, and with fewer.
 fn cases() -> Vec<Case> {
     vec![
         PLAIN,
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
             dilation: [2, 1],
             ..PLAIN
         },
-        // One image, and few places: Burn's own gradient.
+        // One image.
         Case {
             images: [1, 4, 70, 70],
             ..PLAIN
@@ -136,9 +136,7 @@ impl Case {
 
     /// Whether the gradient is not Burn's own.
     fn has_kernel(&self) -> bool {
-        let [batch, _, height, width] = self.output();
-        let is_split = batch > 1 && batch * height * width >= 4096;
-        cfg!(feature = "cubecl") && (is_split || self.groups > 1)
+        cfg!(feature = "cubecl")
     }
 
     fn options(&self) -> ConvOptions<2> {
@@ -307,12 +305,10 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
 }
 
 #[test]
-fn a_convolution_in_groups_or_with_gaps_is_that_of_the_host_and_rounded_once() {
+fn a_convolution_in_groups_is_that_of_the_host_and_rounded_once() {
     for dtype in rows::dtypes() {
         for (number, case) in cases().iter().enumerate() {
-            let is_spaced = (0..2).any(|at| case.stride[at] > case.reach(at));
-            // Burn's own kernels compute the others, and split ones are large.
-            if case.groups == 1 && (!is_spaced || case.has_kernel()) {
+            if case.groups == 1 {
                 continue;
             }
             let [images, weight, grad, bias] = [
