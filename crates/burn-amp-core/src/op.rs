@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(Op::relu.by_hand(), None);
         assert_eq!(
             Op::relu.by_rule(),
-            Some("a graph keeps one bit per element")
+            Some("a graph keeps the result, or one bit per element")
         );
     }
 
