@@ -196,8 +196,10 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let groups = self.groups(&x, &grad);
         for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
-                Role::X if !self.changes_gradient() && pass_to_joint(&grad, at, &pass) => {}
                 Role::X => {
+                    if !self.changes_gradient() && pass_to_joint(&grad, at, &pass) {
+                        continue;
+                    }
                     let term = Term::Chain(ChainTerm {
                         x: x.clone(),
                         affine: self.values.clone(),

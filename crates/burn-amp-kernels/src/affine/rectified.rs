@@ -42,9 +42,12 @@ impl Kernel for Rectified {
             }
             _ if is_offering() => sign_mask::relu::<Autodiff<B, C>>(x),
             end => {
+                let of_result = end.of_result();
+                let of_result =
+                    of_result.expect("the result of a ReLU tells the sign of its operand");
                 let node = Recording::<B, C, _, 1>::new([&x], |_| false);
-                let keep = |output: &FloatTensor<B>| Result::<B> {
-                    end: end.of_result().unwrap_or(end),
+                let keep = |output: &FloatTensor<B>| KeptResult::<B> {
+                    end: of_result,
                     output: output.clone(),
                 };
                 node.finish(rectified::<B>(x.primitive, end), keep)
@@ -54,14 +57,14 @@ impl Kernel for Rectified {
     }
 }
 
-/// What a graph keeps.
+/// The result, which the graph keeps, and the function whose gradient it tells.
 #[derive(Clone, Debug)]
-struct Result<B: AmpBackend> {
+struct KeptResult<B: AmpBackend> {
     end: End,
     output: FloatTensor<B>,
 }
 
-impl<B: AmpBackend> Node<B> for Result<B> {
+impl<B: AmpBackend> Node<B> for KeptResult<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
         let Self { end, output } = self;
         let (grad, chain) = (pass.gradient(), only(end, &output));
