@@ -167,7 +167,7 @@ fn parts(
     let is_enough = batch * places < FEWEST_ROWS || tiles >= ENOUGH_TILES;
     let mut divisors = (1..=batch.min(MOST_PARTS)).filter(|parts| batch.is_multiple_of(*parts));
     let fills = |parts: &usize| (is_enough || parts * tiles >= TILES) && fit(*parts);
-    let most = divisors.clone().last();
+    let most = divisors.clone().next_back();
     divisors.find(fills).or(most).unwrap_or(1)
 }
 
