@@ -1,10 +1,10 @@
-//! Images as the sums of the windows that cover each place: the gradient of the images of a convolution that moves in steps, and the
-//! output of a transposed one.
+//! Images as the sums of the windows that cover each place: the gradient of the images of a strided convolution, and the output of a
+//! transposed one.
 //!
-//! The windows are the rows of a product, of the tensor that has one place for each window and the weight. A kernel adds them up in F32,
-//! each place of the images for itself, and writes the channels last, as convolutions read them. Burn's way copies the tensor and
-//! the weight into another order and adds in the dtype of the operands; of its two kernels one computes zeros if windows lie apart
-//! (burn-cubecl 0.21.0), and a measurement chooses.
+//! A product of the operand, which has one place for each window, and the weight has the windows as its rows. A kernel adds them up in F32,
+//! each place of the images for itself, and writes the channels last, as convolutions read them. Burn's way copies the operand and
+//! the weight into another order and adds in the dtype of both. Where windows lie apart, one of its two kernels computes zeros
+//! (burn-cubecl 0.21.0), and a measurement chooses between them.
 
 #[cfg(feature = "cubecl")]
 use burn_backend::ops::ConvOptions;

@@ -14,7 +14,7 @@
 //! The weight gradient of a transposed convolution is that of the convolution whose gradient it computes: the images are the
 //! gradient of its output there, and its operand takes the place of that gradient.
 //!
-//! The gradient of the images of one that moves in steps is the sum of windows (`from_windows`), as is the output of a transposed
+//! The gradient of the images of a strided convolution is the sum of windows (`from_windows`), and so is the output of a transposed
 //! one. A convolution in groups is computed by kernels of its own, forward and backward (`grouped`). A convolution in one dimension
 //! is one of images with a height of one place.
 
