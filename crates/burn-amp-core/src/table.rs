@@ -397,12 +397,12 @@ macro_rules! module_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)*] M
     Low         conv3d_weight_backward           (F, F, F, ConvOptions<3>) -> Wide;
     Full        conv3d_bias_backward             (F, F, F) -> F;
     Low         conv_transpose1d                 (F, F, Option<F>, ConvTransposeOptions<1>) -> F
-                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
+                by hand "a GPU adds the windows of its output in F32; its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv_transpose1d_x_backward      (F, F, ConvTransposeOptions<1>) -> F;
     Low         conv_transpose1d_weight_backward (F, F, F, ConvTransposeOptions<1>) -> Wide;
     Full        conv_transpose1d_bias_backward   (F, F, F) -> F;
     Low         conv_transpose2d                 (F, F, Option<F>, ConvTransposeOptions<2>) -> F
-                by hand "its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
+                by hand "a GPU adds the windows of its output in F32; its weight gradient is split among the cubes of a device, and that of an F32 parameter is written in F32";
     Low         conv_transpose2d_x_backward      (F, F, ConvTransposeOptions<2>) -> F;
     Low         conv_transpose2d_weight_backward (F, F, F, ConvTransposeOptions<2>) -> Wide;
     Full        conv_transpose2d_bias_backward   (F, F, F) -> F;
