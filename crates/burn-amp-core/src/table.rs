@@ -461,7 +461,7 @@ macro_rules! activation_ops { ($($then:tt)*) => { $crate::read_rows! { [$($then)
     Keep        leaky_relu                       (F, Scalar) -> F
                 by rule "a scalar that the dtype of x would round acts in F32";
     Keep        relu                             (F) -> F
-                by rule "a graph keeps the result, or one bit per element";
+                by rule "that of images and of a residual block is stored as the images are; a graph keeps the result, or one bit per element";
     Keep        relu_backward                    (F, F) -> F;
     Internal    gelu                             (F) -> F
                 by hand "one kernel reads x as it is stored";

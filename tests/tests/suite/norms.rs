@@ -1,4 +1,4 @@
-//! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it.
+//! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it; each ReLU behind it rounds both once.
 
 use burn::{
     nn::{GroupNormConfig, InstanceNormConfig, RmsNormConfig},
@@ -74,7 +74,7 @@ fn modulated<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     (x + beta.reshape([1, 16, 1, 1])) / (gamma + 3.0)
 }
 
-/// A residual block whose identity is in F32, and its ReLU.
+/// A residual block whose identity is a ReLU, and its own ReLU.
 fn residual_relu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let identity = batch_norm_relu((x.clone(), beta.clone(), gamma.clone()));
     activation::relu(batch_norm((x, gamma, beta)) + identity)
@@ -145,16 +145,23 @@ fn assert_as_in_f32<B: AutodiffBackend>(
         _ => Precision::BF16.epsilon(),
     } as f32;
     let (found, expected) = (run(low, &x), run(plain, &x));
+    // A ReLU of images is stored as they are, and so is its gradient.
+    let relus = match name {
+        "batch_norm_relu" | "residuals" => 1.0,
+        "residual_relu" => 2.0,
+        _ => 0.0,
+    };
     // Both compute in F32; sums of 512 numbers in another order, of numbers as large as the offset.
-    let in_f32 = 512.0 * f32::EPSILON * (1.0 + offset);
+    let in_f32 = 512.0 * f32::EPSILON * (1.0 + offset) + relus * epsilon;
+    let values = error(&found[0], &expected[0]);
     assert!(
-        error(&found[0], &expected[0]) <= in_f32,
-        "{name} in {dtype:?}: values"
+        values <= in_f32,
+        "{name} in {dtype:?}: values off by {values}"
     );
     // The gradient of the activation is rounded once on its way to the product, and once in it.
     let gradient = error(&found[1], &expected[1]);
     assert!(
-        gradient <= 2.0 * epsilon,
+        gradient <= (2.0 + relus) * epsilon,
         "{name} in {dtype:?}: gradient off by {gradient}"
     );
     for of in [2, 3] {

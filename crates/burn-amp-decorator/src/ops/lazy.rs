@@ -57,7 +57,7 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     .map(|lazy| call.lazy(lazy))
 }
 
-/// Adds an F32 tensor that is as large as the chain of `x`, if there is a place for it.
+/// Adds a tensor that is as large as the chain of `x`, if there is a place for it. One in low precision is read as it is stored.
 pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
@@ -65,8 +65,15 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
 ) -> Option<AmpTensor<B, G>> {
     match x.chain() {
         Some(lazy) if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) => {
-            let sum = lazy.with_summand(call.cast(summand.clone()));
-            Some(call.lazy(sum))
+            let is_low = summand.is_plain() && summand.stored().is_low();
+            let summand = match is_low && !call.is_watched() {
+                true => {
+                    let values = call.as_stored(summand.clone());
+                    G::with_f32_gradient(values, &summand.recorded)
+                }
+                false => call.cast(summand.clone()),
+            };
+            Some(call.lazy(lazy.with_summand(summand)))
         }
         _ => None,
     }
@@ -78,24 +85,15 @@ pub(super) fn ended<B: AmpBackend, G: Graph<B>>(
     x: &AmpTensor<B, G>,
     end: End,
 ) -> Option<AmpTensor<B, G>> {
-    match x.chain() {
-        Some(lazy) if call.keeps() || call.stays_in_f32() => {
-            let ended = lazy.ended(end)?;
-            Some(if ended.is_sum() {
-                // Other blocks read it in F32, and products in low precision: it is computed once, for both.
-                let low = call.low_copy(x);
-                let (values, copy) = ended.in_f32_with_copy(low);
-                let result = call.stored(values);
-                if let (Some(low), Some(copy)) = (low, copy) {
-                    result.recorded.add_low(low, G::values(&copy));
-                }
-                result
-            } else {
-                call.lazy(ended)
-            })
-        }
-        _ => None,
+    let lazy = x.chain()?;
+    if !call.keeps() && !call.stays_in_f32() {
+        return None;
     }
+    let ended = lazy.ended(end)?;
+    Some(match ended.rounds_to() {
+        Some(dtype) => call.stored(ended.in_low(dtype)),
+        None => call.lazy(ended),
+    })
 }
 
 /// The clamp of a chain. Without a bound on one side, that bound is infinite.

@@ -127,6 +127,11 @@ impl<B: AmpBackend> Joint<B> {
         }
     }
 
+    /// The dtype of the result, in which the sum of its gradients is stored.
+    pub(super) fn dtype(&self) -> FloatDType {
+        self.dtype
+    }
+
     /// From now on the gradients of this node's readers come here.
     pub(crate) fn waits_at(&self, node: NodeId) {
         self.waiting.wait_at(node);
@@ -154,7 +159,10 @@ impl<B: AmpBackend> Joint<B> {
         };
         match gradients.len() {
             1 if terms.is_empty() => (gradients.remove(0), last),
-            _ => (Term::<B>::sum(gradients, terms, self.dtype), last),
+            _ => {
+                let dtype = last.as_ref().map_or(self.dtype, |_| FloatDType::F32);
+                (Term::<B>::sum(gradients, terms, dtype), last)
+            }
         }
     }
 

@@ -22,13 +22,12 @@ use crate::{
     tensors::CubeTensors,
 };
 
-/// The chain, perhaps a copy of it, and perhaps the [sign mask](crate::sign_mask) of it.
+/// The chain, and perhaps the [sign mask](crate::sign_mask) of it.
 #[derive(CubeType, CubeLaunch)]
-struct Written<O: Float, L: Float, N: Size> {
+struct Written<O: Float, N: Size> {
     output: OwnedBuffer<Vector<O, N>>,
-    copy: ComptimeOption<OwnedBuffer<Vector<L, N>>>,
     mask: ComptimeOption<OwnedBuffer<u32>>,
-    /// Which of both there are, see [`given`].
+    /// Whether there is a mask, see [`given`].
     #[cube(comptime)]
     #[allow(dead_code, reason = "it tells kernels apart")]
     given: u32,
@@ -36,14 +35,14 @@ struct Written<O: Float, L: Float, N: Size> {
 
 /// One unit computes one vector. Neighbouring units share a word of the mask.
 #[cube(launch, address_type = "dynamic")]
-fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
+fn affine_kernel<X: Float, P: Float, O: Float, N: Size>(
     x: &Ordered<X, N>,
     factors: &Factors<N>,
     summand: &ComptimeOption<Ordered<P, N>>,
-    written: &mut Written<O, L, N>,
+    written: &mut Written<O, N>,
     #[comptime] units: usize,
     #[comptime] units_per_word: usize,
-    #[define(X, P, O, L)] _dtypes: [StorageType; 4],
+    #[define(X, P, O)] _dtypes: [StorageType; 3],
 ) {
     let mut bits = 0u32;
     if ABSOLUTE_POS < written.output.len() {
@@ -51,10 +50,6 @@ fn affine_kernel<X: Float, P: Float, O: Float, L: Float, N: Size>(
         let y = factors.chain(factors.centered(x.at(ABSOLUTE_POS), at), at);
         let y = factors.ended(plus_tensor::<P, N>(y, summand));
         written.output[ABSOLUTE_POS] = Vector::cast_from(y);
-        #[comptime]
-        if let ComptimeOption::Some(copy) = &mut written.copy {
-            copy[ABSOLUTE_POS] = Vector::cast_from(y);
-        }
         #[unroll]
         for i in 0..N::value() {
             bits |= select(element::<f32, N>(y, i) <= 0.0, 1u32, 0u32) << (i as u32);
@@ -216,21 +211,18 @@ impl<'a, R: CubeRuntime> Launch<'a, R> {
     }
 }
 
-/// Launches the chain, and perhaps writes a copy and a mask; `None` if the kernel cannot compute it.
+/// Launches the chain, and perhaps writes a mask; `None` if the kernel cannot compute it.
 pub(crate) fn affine<R: CubeRuntime>(
     x: &CubeTensor<R>,
     affine: &Affine<CubeTensor<R>>,
     plus: Option<&CubeTensor<R>>,
     dtype: DType,
-    copy: Option<DType>,
     has_mask: bool,
 ) -> Option<CubeTensors<R>> {
     let plus_dtype = plus.map_or(dtype, |plus| plus.dtype);
-    let copy_dtype = copy.unwrap_or(dtype);
-    let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype, copy_dtype])?;
+    let launch = Launch::new(x, affine, &[], &[plus_dtype, dtype])?;
     let shape = permuted(&x.shape(), &launch.layout.order);
-    let output = empty_on_device_of(x, shape.clone(), dtype);
-    let copy = copy.map(|dtype| empty_on_device_of(x, shape, dtype));
+    let output = empty_on_device_of(x, shape, dtype);
     let elements = x.meta.num_elements();
     let (cubes, units) = one_each(&x.client, elements / launch.vector_size);
     let units_per_word = BITS / launch.vector_size;
@@ -250,17 +242,15 @@ pub(crate) fn affine<R: CubeRuntime>(
         plus.map(|plus| launch.arg(plus)).into(),
         WrittenLaunch::new(
             output.clone().into_array_arg(),
-            copy.clone().map(|copy| copy.into_array_arg()).into(),
             mask.clone().map(|mask| mask.into_array_arg()).into(),
-            given([copy.is_some(), has_mask]),
+            given([has_mask]),
         ),
         units.num_elems() as usize,
         units_per_word,
-        [x.dtype, plus_dtype, dtype, copy_dtype].map(storage),
+        [x.dtype, plus_dtype, dtype].map(storage),
     );
-    let out_of_order = |tensor| out_of_order(tensor, &launch.layout.order);
-    let floats = CubeTensors::from(([out_of_order(output)], copy.map(out_of_order)));
-    Some(floats.with_ints(mask))
+    let output = out_of_order(output, &launch.layout.order);
+    Some(CubeTensors::from([output]).with_ints(mask))
 }
 
 /// Launches the gradient with respect to `x`; `None` if the kernel cannot compute it.

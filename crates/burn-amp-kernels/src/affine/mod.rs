@@ -6,7 +6,7 @@
 //!
 //! | op | computes | shape and dtype |
 //! |---|---|---|
-//! | [`forward`], [`with_copy`] | the chain, with an optional tensor added before its end | of `x`; any dtype, or two |
+//! | [`forward`] | the chain, with an optional tensor added before its end | of `x`; any dtype |
 //! | [`backward`] | its gradient with respect to `x`, plus [what else](Rest) reads `x` | of `x`; any dtype |
 //! | [`sums`] | the sums that the gradients of the factors are made of | of the factors; F32 |
 //! | [`moment`] | the sum of `x + before` or of its square, or the mean | what is kept; F32 |
@@ -46,7 +46,7 @@ mod term;
 pub use end::{Bounds, End, Slope};
 pub(crate) use joint::Joint;
 pub use joint::{joined, pass_on};
-pub use op::{backward, forward, in_order_of, with_copy};
+pub use op::{backward, forward, in_order_of};
 pub use rectified::rectified;
 pub use spread::{Spread, spread};
 pub use sum_node::{MomentOf, moment};

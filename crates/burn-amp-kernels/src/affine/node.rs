@@ -7,7 +7,7 @@ use burn_backend::ops::FloatTensorOps;
 use super::{
     Affine, End, Group, Rest, SMALL, Sums,
     joint::{Joint, contribute, pass_to_joint},
-    op::{forward, in_order_of, with_copy, with_mask},
+    op::{forward, in_order_of, with_mask},
     reference::summed,
     sums::sums,
     term::{ChainTerm, Term},
@@ -25,13 +25,12 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     affine: Affine<Tracked<B, C>>,
     plus: Option<Tracked<B, C>>,
     dtype: FloatDType,
-    copy: Option<FloatDType>,
-) -> Graph<B, C> {
+) -> Tracked<B, C> {
     // Eight bits of `x` do not tell on which side of a bound the chain is.
     let is_rounded = is_offered::<B>(&x);
     let is_leaky = matches!(affine.end, End::LeakyRelu(_));
     if plus.is_some() && recomputes::<C>() || is_leaky && is_rounded {
-        return [op_by_op::<B, C>(x, affine, plus, dtype)].into();
+        return op_by_op::<B, C>(x, affine, plus, dtype);
     }
     let mut values = affine.map(|factor| factor.primitive.clone());
     let summand = plus.as_ref().map(|plus| plus.primitive.clone());
@@ -49,27 +48,27 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let reads_x = end_reads_x || parents.iter().any(multiplies);
     let mask_lies_like_x = reads_x && !is_rounded;
     let (operand, chain) = (x.primitive.clone(), values.clone());
-    // The kernel that computes a residual block's ReLU in F32 knows the mask.
-    let knows_mask = has_mask && mask_lies_like_x && dtype == FloatDType::F32;
-    let (output, copy, mask) = if knows_mask {
-        let (output, copy, mask) = with_mask::<B>(operand, chain, summand, dtype, copy);
-        (output, copy, Some(mask))
+    // The kernel that computes a residual block's ReLU knows the mask.
+    let knows_mask = has_mask && mask_lies_like_x;
+    let (output, mask) = if knows_mask {
+        let (output, mask) = with_mask::<B>(operand, chain, summand, dtype);
+        (output, Some(mask))
     } else {
-        let (output, copy) = with_copy::<B>(operand, chain, summand, dtype, copy);
-        (output, copy, None)
+        let output = forward::<B>(operand, chain, summand, dtype);
+        (output, None)
     };
-    let copy = copy.map(|copy| untracked::<B, C>(&x, copy));
     let end = values.end;
     let again_values = values.clone();
     if has_mask {
         values.end = End::Identity;
     }
     if parents.is_empty() {
-        return ([untracked::<B, C>(&x, output)], copy).into();
+        return untracked::<B, C>(&x, output);
     }
     let plus = parents.iter().find(|(role, _)| *role == Role::Plus);
-    // The gradients of a sum's readers come here one by one: the kernel that adds two applies the mask.
-    let joint = (is_sum && has_mask).then(|| Joint::<B>::new(&output));
+    // The gradients of the readers of a ReLU come here one by one. The kernel that adds two of a residual block applies the mask.
+    let is_shared = end == End::Relu && (is_sum || dtype != FloatDType::F32);
+    let joint = is_shared.then(|| Joint::<B>::new(&output));
     let kept = Kept {
         x: (reads_x && !x.is_tracked()).then(|| x.primitive.clone()),
         values: values.clone(),
@@ -107,7 +106,7 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     if let Some(joint) = joint {
         joint.waits_at(output.node.id);
     }
-    ([output], copy).into()
+    output
 }
 
 /// The operands that are tracked, each with its role.
@@ -134,11 +133,36 @@ fn op_by_op<B: AmpBackend, C: CheckpointStrategy>(
     dtype: FloatDType,
 ) -> Tracked<B, C> {
     let end = mem::replace(&mut affine.end, End::Identity);
-    let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32, None).one();
+    let mut sum = recorded::<B, C>(x, affine, None, FloatDType::F32);
     if let Some(plus) = plus {
-        sum = Autodiff::<B, C>::float_add(sum, cast::<Autodiff<B, C>>(plus, DType::F32));
+        sum = Autodiff::<B, C>::float_add(sum, cast_again::<B, C>(plus, DType::F32));
     }
-    cast::<Autodiff<B, C>>(end.of::<Autodiff<B, C>>(sum), dtype.into())
+    cast_again::<B, C>(end.of::<Autodiff<B, C>>(sum), dtype.into())
+}
+
+/// Casts a tensor. Burn's gradient checkpointing keeps the result of its own cast, and computes that of this one again.
+fn cast_again<B: AmpBackend, C: CheckpointStrategy>(
+    x: Tracked<B, C>,
+    dtype: DType,
+) -> Tracked<B, C> {
+    if x.dtype() == dtype {
+        return x;
+    }
+    let again = move |[x]: [FloatTensor<B>; 1]| cast::<B>(x, dtype);
+    let node = Recording::<B, C, _, 1>::computed_again([&x], |_| false, again);
+    let from = x.dtype();
+    node.finish(cast::<B>(x.primitive, dtype), |_| CastFrom(from))
+}
+
+/// The dtype of the operand of a cast.
+#[derive(Clone, Debug)]
+struct CastFrom(DType);
+
+impl<B: AmpBackend> Node<B> for CastFrom {
+    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
+        let gradient = pass.gradient();
+        pass.register(0, cast::<B>(gradient, self.0));
+    }
 }
 
 /// What a parent of the node is to the chain.
@@ -184,12 +208,22 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         let order = x.as_ref().filter(|_| self.mask_lies_like_x);
         let grad = match (self.mask.take(), self.joint.take(), &x) {
             (Some(mask), Some(joint), _) => match joint.terms(&mut pass) {
-                (grad, Some(last)) => sign_mask::sum_zeroed::<B>([grad, last], mask, order),
+                (grad, Some(last)) => {
+                    sign_mask::sum_zeroed::<B>([grad, last], mask, order, joint.dtype())
+                }
                 (grad, None) => sign_mask::zeroed::<B>(grad, mask, order),
             },
             (Some(mask), None, _) => sign_mask::zeroed::<B>(pass.gradient(), mask, order),
-            (None, _, Some(x)) => in_order_of::<B>(pass.gradient(), x),
-            (None, _, None) => pass.gradient(),
+            (None, joint, x) => {
+                let grad = match joint {
+                    Some(joint) => joint.gradient(&mut pass),
+                    None => pass.gradient(),
+                };
+                match x {
+                    Some(x) => in_order_of::<B>(grad, x),
+                    None => grad,
+                }
+            }
         };
         // Only the shape is read of what stands for an `x` that is not needed.
         let x = x.unwrap_or_else(|| grad.clone());

@@ -21,21 +21,7 @@ pub fn forward<B: AmpBackend>(
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
 ) -> FloatTensor<B> {
-    with_copy::<B>(x, affine, plus, dtype, None).0
-}
-
-/// The same, and a copy in another dtype that is in no graph. Both lie in the order of memory of `x`, where a cast of Burn's
-/// brings a tensor into the order of its dimensions.
-pub fn with_copy<B: AmpBackend>(
-    x: FloatTensor<B>,
-    affine: Affine<FloatTensor<B>>,
-    plus: Option<FloatTensor<B>>,
-    dtype: FloatDType,
-    copy: Option<FloatDType>,
-) -> (FloatTensor<B>, Option<FloatTensor<B>>) {
-    let results = run::<B>(x, affine, plus, dtype, copy, false);
-    let ([output], copy) = results.and_maybe();
-    (output, copy)
+    run::<B>(x, affine, plus, dtype, false).one()
 }
 
 /// The same, and the mask of the elements that are 0 or less, in the order of memory of `x`.
@@ -44,12 +30,10 @@ pub(super) fn with_mask<B: AmpBackend>(
     affine: Affine<FloatTensor<B>>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
-    copy: Option<FloatDType>,
-) -> (FloatTensor<B>, Option<FloatTensor<B>>, SignMask<B>) {
-    let mut results = run::<B>(x, affine, plus, dtype, copy, true);
+) -> (FloatTensor<B>, SignMask<B>) {
+    let mut results = run::<B>(x, affine, plus, dtype, true);
     let mask = SignMask::of(&mut results);
-    let ([output], copy) = results.and_maybe();
-    (output, copy, mask)
+    (results.one(), mask)
 }
 
 fn run<B: AmpBackend>(
@@ -57,7 +41,6 @@ fn run<B: AmpBackend>(
     affine: Affine<FloatTensor<B>>,
     plus: Option<FloatTensor<B>>,
     dtype: FloatDType,
-    copy: Option<FloatDType>,
     has_mask: bool,
 ) -> TensorsOf<B> {
     let mut tensors = vec![x];
@@ -66,7 +49,6 @@ fn run<B: AmpBackend>(
     let op = ChainForward {
         chain,
         dtype,
-        copy,
         has_mask,
     };
     B::run(op, tensors.into())
@@ -123,7 +105,6 @@ pub(super) fn next<T>(tensors: &mut impl Iterator<Item = T>) -> T {
 pub(super) struct ChainForward {
     chain: Affine<()>,
     dtype: FloatDType,
-    copy: Option<FloatDType>,
     has_mask: bool,
 }
 
@@ -141,8 +122,7 @@ impl Kernel for ChainForward {
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         let shape = &operands.floats[0].0;
-        let result = |dtype: FloatDType| (shape.clone(), dtype.into());
-        let results = Tensors::from(([result(self.dtype)], self.copy.map(result)));
+        let results = Tensors::from([(shape.clone(), self.dtype.into())]);
         results.with_ints(self.has_mask.then(|| sign_mask::meta(shape)))
     }
 
@@ -151,9 +131,8 @@ impl Kernel for ChainForward {
         let shape = x.shape();
         let y = reshaped::<B>(affine.chain::<B>(x.clone()), &shape);
         let y = affine.end.of::<B>(plus::<B>(y, summand));
-        let copy = self.copy.map(|dtype| cast::<B>(y.clone(), dtype.into()));
         let mask = (self.has_mask).then(|| sign_mask::not_positive::<B>(y.clone(), Some(&x)));
-        let results = ([cast::<B>(y, self.dtype.into())], copy).into();
+        let results = [cast::<B>(y, self.dtype.into())].into();
         match mask {
             Some(mask) => mask.into_tensors(results),
             None => results,
@@ -163,15 +142,14 @@ impl Kernel for ChainForward {
     #[cfg(feature = "cubecl")]
     fn launch<R: CubeRuntime>(&self, operands: CubeTensors<R>) -> Launched<R> {
         let (x, affine, plus) = self.parts(operands.clone());
-        let copy = self.copy.map(Into::into);
         let dtype = self.dtype.into();
-        let results = kernel::affine(&x, &affine, plus.as_ref(), dtype, copy, self.has_mask);
+        let results = kernel::affine(&x, &affine, plus.as_ref(), dtype, self.has_mask);
         results.ok_or(operands)
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let (x, affine, plus) = self.parts(operands);
-        node::recorded::<B, C>(x, affine, plus, self.dtype, self.copy)
+        [node::recorded::<B, C>(x, affine, plus, self.dtype)].into()
     }
 }
 

@@ -93,14 +93,14 @@ pub(crate) fn not_positive<R: CubeRuntime>(x: CubeTensor<R>) -> CubeTensor<R> {
     mask
 }
 
-/// Launches the copy of `x`, or of its sum with another tensor, with zeros where the mask has ones.
+/// Launches the copy of `x`, or of its sum with another tensor, in a dtype, with zeros where the mask has ones.
 pub(crate) fn zeroed<R: CubeRuntime>(
     x: CubeTensor<R>,
     plus: Option<CubeTensor<R>>,
     mask: CubeTensor<R>,
+    dtype: DType,
 ) -> CubeTensor<R> {
     let plus_dtype = plus.as_ref().map_or(x.dtype, |plus| plus.dtype);
-    let dtype = plus.as_ref().map_or(x.dtype, |_| DType::F32);
     let output = empty_on_device_of(&x, x.shape(), dtype);
     let elements = x.meta.num_elements();
     if elements == 0 {

@@ -72,17 +72,19 @@ pub fn zeroed<B: AmpBackend>(
     like: Option<&FloatTensor<B>>,
 ) -> FloatTensor<B> {
     let operands = ([x], like.cloned()).into();
-    B::run(Zeroed { is_sum: false }, mask.into_tensors(operands)).one()
+    B::run(Zeroed { sum: None }, mask.into_tensors(operands)).one()
 }
 
-/// The same of the sum of two tensors, in F32.
+/// The same of the sum of two tensors, computed in F32 and rounded to `dtype`.
 pub fn sum_zeroed<B: AmpBackend>(
     [x, y]: [FloatTensor<B>; 2],
     mask: SignMask<B>,
     like: Option<&FloatTensor<B>>,
+    dtype: FloatDType,
 ) -> FloatTensor<B> {
     let operands = ([x, y], like.cloned()).into();
-    B::run(Zeroed { is_sum: true }, mask.into_tensors(operands)).one()
+    let sum = Some(dtype);
+    B::run(Zeroed { sum }, mask.into_tensors(operands)).one()
 }
 
 /// Computes Burn's `relu`, of which a graph keeps the output in low precision or a mask.
@@ -150,7 +152,8 @@ impl Kernel for NotPositive {
 /// Takes a tensor or the terms of a sum, a mask, and perhaps a tensor in whose order of memory the mask is packed.
 #[derive(Clone, Copy, Debug)]
 struct Zeroed {
-    is_sum: bool,
+    /// The dtype of a sum.
+    sum: Option<FloatDType>,
 }
 
 impl Zeroed {
@@ -158,15 +161,18 @@ impl Zeroed {
     fn parts<F, I, O>(self, operands: Tensors<F, I, O>) -> (F, Option<F>, Option<F>) {
         let mut tensors = operands.floats.into_iter();
         let x = tensors.next().expect("a mask is applied to a tensor");
-        let plus = self.is_sum.then(|| tensors.next()).flatten();
+        let plus = self.sum.and_then(|_| tensors.next());
         (x, plus, tensors.next())
     }
 
     /// The tensor to which the mask is applied.
     fn sum<B: Backend>(self, operands: TensorsOf<B>) -> FloatTensor<B> {
         let (x, plus, _) = self.parts(operands);
-        match plus {
-            Some(plus) => B::float_add(widen::<B>(x), widen::<B>(plus)),
+        match plus.zip(self.sum) {
+            Some((plus, dtype)) => {
+                let sum = B::float_add(widen::<B>(x), widen::<B>(plus));
+                cast::<B>(sum, dtype.into())
+            }
             None => x,
         }
     }
@@ -178,16 +184,13 @@ impl Kernel for Zeroed {
 
     fn results(&self, operands: &Tensors<Meta>) -> Tensors<Meta> {
         let (shape, dtype) = operands.floats[0].clone();
-        let dtype = if self.is_sum {
-            wide_dtype(dtype)
-        } else {
-            dtype
-        };
-        [(shape, dtype)].into()
+        [(shape, self.sum.map_or(dtype, Into::into))].into()
     }
 
     fn reads(&self, mut operands: Tensors<Meta>) -> Tensors<Meta> {
-        operands.floats.truncate(1 + usize::from(self.is_sum));
+        operands
+            .floats
+            .truncate(1 + usize::from(self.sum.is_some()));
         operands
     }
 
@@ -208,12 +211,13 @@ impl Kernel for Zeroed {
             return Err(operands);
         };
         let (tensor, plus, like) = self.parts(operands);
+        let dtype = self.sum.map_or(tensor.dtype, Into::into);
         let order = like.map(|like| order_of(&like));
         let lies = |tensor| match &order {
             Some(order) => in_order(tensor, order),
             None => tensor,
         };
-        let output = kernel::zeroed(lies(tensor), plus.map(lies), bits);
+        let output = kernel::zeroed(lies(tensor), plus.map(lies), bits, dtype);
         Ok([match &order {
             Some(order) => out_of_order(output, order),
             None => output,

@@ -5,7 +5,7 @@ use burn_amp_kernels::sign_mask;
 
 use super::prelude::*;
 
-/// A gradient, or the sum of two, where the operand lets it pass.
+/// A gradient, or the sum of two in the dtype of the first and in F32, where the operand lets it pass.
 struct Zeroed<const OPERANDS: usize>;
 
 impl<const OPERANDS: usize> OnLines for Zeroed<OPERANDS> {
@@ -26,18 +26,23 @@ impl<const OPERANDS: usize> OnLines for Zeroed<OPERANDS> {
 
     fn run<B: Device>(&self, operands: &[Float], _dim: usize) -> Vec<Float> {
         let mask = sign_mask::not_positive::<B>(operands[0].clone(), None);
-        vec![match &operands[1..] {
-            [gradient] => sign_mask::zeroed::<B>(gradient.clone(), mask, None),
-            [one, other] => sign_mask::sum_zeroed::<B>([one.clone(), other.clone()], mask, None),
+        match &operands[1..] {
+            [gradient] => vec![sign_mask::zeroed::<B>(gradient.clone(), mask, None)],
+            [one, other] => [one.dtype(), DType::F32]
+                .map(|dtype| {
+                    let gradients = [one.clone(), other.clone()];
+                    sign_mask::sum_zeroed::<B>(gradients, mask.clone(), None, dtype.into())
+                })
+                .into(),
             _ => unreachable!("there are one or two gradients"),
-        }]
+        }
     }
 
     fn dtypes(&self, operands: &[DType]) -> Vec<DType> {
-        vec![match operands[1..] {
-            [dtype] | [dtype @ DType::F64, _] => dtype,
-            _ => DType::F32,
-        }]
+        match operands[1..] {
+            [one, _] => vec![one, DType::F32],
+            _ => vec![operands[1]],
+        }
     }
 
     fn host(&self, _operands: &[Float], _dim: usize) -> Host<'_> {
@@ -52,7 +57,7 @@ impl<const OPERANDS: usize> OnLines for Zeroed<OPERANDS> {
                     if x.is_nan() { f64::INFINITY } else { exact },
                 )
             };
-            vec![line.of[0].iter().enumerate().map(near).collect()]
+            vec![line.of[0].iter().enumerate().map(near).collect(); OPERANDS - 1]
         })
     }
 }

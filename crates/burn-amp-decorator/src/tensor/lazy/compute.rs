@@ -91,7 +91,7 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     }
 
     /// The values of a chain in low precision, as a product reads them.
-    pub(in crate::tensor) fn in_low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
+    pub(crate) fn in_low(&self, dtype: Precision) -> FloatTensor<G::Inner> {
         self.computed::<G::Inner>(dtype)
     }
 
@@ -108,40 +108,19 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
         }
     }
 
-    /// The values in F32, and a copy in low precision that is in no graph. Under gradient checkpointing there is none.
-    pub(crate) fn in_f32_with_copy(
-        &self,
-        low: Option<Precision>,
-    ) -> (FloatTensor<G::Inner>, Option<FloatTensor<G::Inner>>) {
-        self.computed_with_copy::<G::Inner>(Precision::F32, low)
-    }
-
     /// Computes the chain in a dtype; a graph records it on `I`.
     fn computed<I>(&self, dtype: Precision) -> FloatTensor<G::Inner>
     where
         I: AmpBackend<FloatTensorPrimitive = FloatTensor<G::Inner>>,
     {
-        self.computed_with_copy::<I>(dtype, None).0
-    }
-
-    fn computed_with_copy<I>(
-        &self,
-        dtype: Precision,
-        copy: Option<Precision>,
-    ) -> (FloatTensor<G::Inner>, Option<FloatTensor<G::Inner>>)
-    where
-        I: AmpBackend<FloatTensorPrimitive = FloatTensor<G::Inner>>,
-    {
         let factors = self.chain.factors().map(|factor| factor.cloned());
-        let (values, copy) = kernels::affine::with_copy::<I>(
+        let values = kernels::affine::forward::<I>(
             self.with_f32_gradient(),
             self.chain.with_factors(factors),
             self.summand.clone(),
             precision::to_float(dtype),
-            copy.map(precision::to_float),
         );
-        let in_view = |values| self.in_view(values, &self.view.grid(), &self.shape());
-        (in_view(values), copy.map(in_view))
+        self.in_view(values, &self.view.grid(), &self.shape())
     }
 
     /// Brings a tensor with the elements of the `grid` into the order and the `shape` of the view.

@@ -16,9 +16,10 @@ mod grid;
 
 use std::sync::{Arc, OnceLock};
 
+use burn_amp_core::Precision;
 use burn_amp_kernels::{
     AmpBackend,
-    affine::{Affine, End},
+    affine::{Affine, End, has_layout},
 };
 use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -26,6 +27,7 @@ use self::grid::reshaped;
 use super::{AmpTensor, kind::Kind, view::View};
 use crate::{
     graph::{Graph, Recorded},
+    precision,
     thresholds::worth_waiting,
 };
 
@@ -37,7 +39,7 @@ pub(crate) struct Lazy<B: AmpBackend, G: Graph<B>> {
     view: View,
     /// The factors in the grid of the view.
     chain: Affine<FloatTensor<G::Inner>>,
-    /// An F32 tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
+    /// A tensor of the shape of `x` that is added to the chain. Only a ReLU may follow.
     summand: Option<FloatTensor<G::Inner>>,
     what: What,
     /// Shared by a chain and the functions of it, so that a sigmoid is known as its own on any backend.
@@ -253,18 +255,26 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
             .then(|| self.with(self.view.clone(), chain.clone(), What::Squares))
     }
 
-    /// Whether an F32 tensor of a shape may be added to the chain, such as the identity of a residual block.
+    /// Whether a tensor of a shape may be added to the chain, such as the identity of a residual block.
     pub(crate) fn has_place_for_summand(&self, shape: &Shape) -> bool {
         let is_open = self.is_open() && self.summand.is_none();
         let is_in_order = self.view.permutation(&self.view.grid()).is_none();
         is_open && is_in_order && *shape == self.x.shape() && *shape == self.shape()
     }
 
-    /// Adds an F32 tensor that there is a place for.
+    /// Adds a tensor that there is a place for.
     pub(crate) fn with_summand(&self, summand: FloatTensor<G::Inner>) -> Self {
         let mut sum = self.with(self.view.clone(), self.chain.clone(), What::Values);
         sum.summand = Some(summand);
         sum
+    }
+
+    /// The dtype in which a ReLU of images or of a residual block is stored: that of the low tensor. Convolutions and pools read it so,
+    /// and the next block does, too.
+    pub(crate) fn rounds_to(&self) -> Option<Precision> {
+        let are_images = has_layout(&self.x) && self.shape() == self.x.shape();
+        let rounds = self.chain.end == End::Relu && (self.is_sum() || are_images);
+        rounds.then(|| precision::of(&self.x))
     }
 
     /// Whether the chain ends with an added tensor.

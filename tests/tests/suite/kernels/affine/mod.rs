@@ -112,7 +112,7 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
         let plus = noise(operands.values.len(), 9);
         let shape = operands.x.shape();
         let plus_tensor = tensor(&plus, shape.as_slice(), DType::F32);
-        for (to, copy) in [(dtype, None), (DType::F32, Some(dtype))] {
+        for to in [dtype, DType::F32] {
             for summand in [None, Some(plus_tensor.clone())] {
                 let expected: Vec<f64> = (0..plus.len())
                     .map(|at| {
@@ -121,16 +121,10 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
                     })
                     .collect();
                 let (x, affine) = (operands.x.clone(), operands.affine.clone());
-                let copy_to = copy.map(FloatDType::from);
-                let (found, found_copy) =
-                    affine::with_copy::<Plain>(x, affine, summand, to.into(), copy_to);
-                assert_eq!(found_copy.is_some(), copy.is_some(), "{what}");
-                for (found, to) in [(Some(found), Some(to)), (found_copy, copy)] {
-                    let Some(found) = found else { continue };
-                    let is = (Some(found.dtype()), found.shape());
-                    assert_eq!(is, (to, shape.clone()), "{what}");
-                    assert_near(found, &expected, 1, what);
-                }
+                let found = affine::forward::<Plain>(x, affine, summand, to.into());
+                let is = (found.dtype(), found.shape());
+                assert_eq!(is, (to, shape.clone()), "{what}");
+                assert_near(found, &expected, 1, what);
             }
         }
     });
@@ -139,48 +133,47 @@ fn a_chain_is_computed_in_f32_and_rounded_once() {
 #[test]
 fn a_residual_block_and_its_gradients_are_those_of_the_host() {
     each(|operands, dtype, what| {
-        if operands.affine.end != End::Relu {
-            return;
-        }
-        let (shape, elements) = (operands.x.shape(), operands.values.len());
-        let in_f32 = |values: &[f64]| tensor(values, shape.as_slice(), DType::F32);
-        let constant = PlainAutodiff::from_inner;
-        let tracked = |values| PlainAutodiff::float_set_require_grad(constant(values), true);
-        let [plus, one, other] = [7, 8, 9].map(|seed| noise(elements, seed));
-        let factors = operands.affine.factors();
-        let factors = factors.map(|factor| factor.map(|factor| tracked(factor.clone())));
-        let chain = operands.affine.with_factors(factors);
-        let (x, summand) = (tracked(operands.x.clone()), tracked(in_f32(&plus)));
-        let (output, _) = affine::with_copy::<PlainAutodiff>(
-            x.clone(),
-            chain,
-            Some(summand.clone()),
-            FloatDType::F32,
-            Some(dtype.into()),
-        );
-        let read_by = |factors: &[f64]| {
-            let product = PlainAutodiff::float_mul(output.clone(), constant(in_f32(factors)));
-            PlainAutodiff::float_sum(product)
-        };
-        let loss = PlainAutodiff::float_add(read_by(&one), read_by(&other));
-        let grads = PlainAutodiff::backward(loss);
-
-        let passes = |at| operands.chain(at) + plus[at] > 0.0;
-        let of_sum: Vec<f64> = (0..elements)
-            .map(|at| if passes(at) { one[at] + other[at] } else { 0.0 })
-            .collect();
-        let of_x = (0..elements)
-            .map(|at| of_sum[at] * operands.scale(at) * operands.factor(2, at, 1.0))
-            .collect::<Vec<_>>();
-        for (of, expected) in [(summand, of_sum), (x, of_x)] {
-            assert_near(
-                PlainAutodiff::grad(&of, &grads).unwrap(),
-                &expected,
-                1,
-                what,
-            );
+        if operands.affine.end == End::Relu {
+            for to in [dtype, DType::F32] {
+                residual_block(operands, to, &format!("{what}, to {to:?}"));
+            }
         }
     });
+}
+
+/// Adds a tensor in dtype `to` to a chain, and reads the ReLU of the sum, which is stored in that dtype, twice.
+fn residual_block(operands: &Operands, to: DType, what: &str) {
+    let (shape, elements) = (operands.x.shape(), operands.values.len());
+    let stored = |values: &[f64]| tensor(values, shape.as_slice(), to);
+    let rounded = |values: &[f64]| read(&stored(values));
+    let constant = PlainAutodiff::from_inner;
+    let tracked = |values| PlainAutodiff::float_set_require_grad(constant(values), true);
+    let [plus, one, other] = [7, 8, 9].map(|seed| rounded(&noise(elements, seed)));
+    let factors = operands.affine.factors();
+    let factors = factors.map(|factor| factor.map(|factor| tracked(factor.clone())));
+    let chain = operands.affine.with_factors(factors);
+    let (x, summand) = (tracked(operands.x.clone()), tracked(stored(&plus)));
+    let (of_x, of_summand) = (x.clone(), summand.clone());
+    let output = affine::forward::<PlainAutodiff>(x, chain, Some(summand), to.into());
+    let read_by = |factors: &[f64]| {
+        let product = PlainAutodiff::float_mul(output.clone(), constant(stored(factors)));
+        PlainAutodiff::float_sum(product)
+    };
+    let loss = PlainAutodiff::float_add(read_by(&one), read_by(&other));
+    let grads = PlainAutodiff::backward(loss);
+
+    let passes = |at| operands.chain(at) + plus[at] > 0.0;
+    let expected: Vec<f64> = (0..elements)
+        .map(|at| if passes(at) { one[at] + other[at] } else { 0.0 })
+        .collect();
+    let found = PlainAutodiff::grad(&of_summand, &grads).unwrap();
+    assert_near(found, &expected, 1, what);
+    let sum = rounded(&expected);
+    let expected: Vec<f64> = (0..elements)
+        .map(|at| sum[at] * operands.scale(at) * operands.factor(2, at, 1.0))
+        .collect();
+    let found = PlainAutodiff::grad(&of_x, &grads).unwrap();
+    assert_near(found, &expected, 1, what);
 }
 
 #[test]
@@ -423,13 +416,9 @@ fn rows_may_be_padded() {
             };
             let results = |[x, grad, plus]: &[Float; 3]| {
                 let (x, chain) = (|| x.clone(), || chain.clone());
-                let (sum, copy) = affine::with_copy::<Plain>(
-                    x(),
-                    chain(),
-                    Some(plus.clone()),
-                    FloatDType::F32,
-                    Some(dtype.into()),
-                );
+                let [wide, low] = [DType::F32, dtype].map(|dtype| {
+                    affine::forward::<Plain>(x(), chain(), Some(plus.clone()), dtype.into())
+                });
                 let rest = Rest::plus(Some(plus.clone()));
                 let dx = affine::backward::<Plain>(x(), chain(), grad.clone(), rest, dtype.into());
                 let sums = affine::sums::<Plain>(x(), chain(), grad.clone(), Group::First);
@@ -437,10 +426,7 @@ fn rows_may_be_padded() {
                 let spread = affine::spread::<Plain>(x(), chain().grid, kept, true);
                 let of_sums = [sums.of_gradient, sums.of_product];
                 let of_spread = [spread.sum, spread.of_squares];
-                [sum, copy.unwrap(), dx]
-                    .into_iter()
-                    .chain(of_sums)
-                    .chain(of_spread)
+                [wide, low, dx].into_iter().chain(of_sums).chain(of_spread)
             };
             let what = format!("{channels} of {width} in {dtype:?}");
             for (found, expected) in results(&operands).zip(results(&wholes)) {
