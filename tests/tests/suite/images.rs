@@ -116,3 +116,30 @@ fn are_those_of_f32(dtype: Precision) {
 fn ops_on_images_are_those_of_f32_rounded_once() {
     under_each!(|| are_those_of_f32(precision()), InBf16, UnscaledF16);
 }
+
+/// The ReLU of a norm, that of its sum with its operand, and the norm itself.
+fn rectified<const D: usize>(sizes: [usize; D], channels: [usize; D]) -> [DType; 3] {
+    let rows = [sizes.iter().product::<usize>() / 32, 32];
+    let x = Tensor::<AmpAutodiff, 2>::ones(rows, &here()).require_grad();
+    let low = x.matmul(Tensor::eye(32, &here())).reshape(sizes);
+    let scale = Tensor::<AmpAutodiff, D>::full(channels, 0.5, &here());
+    let norm = (low.clone() - scale.clone()) * scale;
+    let dtype = |tensor: Tensor<AmpAutodiff, D>| burn_amp::storage_dtype(&tensor);
+    [
+        dtype(relu(norm.clone())),
+        dtype(relu(norm.clone() + low)),
+        dtype(norm),
+    ]
+}
+
+#[test]
+fn a_relu_of_images_or_of_a_residual_block_is_stored_as_its_operand() {
+    fn is_stored() {
+        let low = super::laws::drive::burn_dtype(precision());
+        let of_images = rectified([2, 16, 8, 8], [1, 16, 1, 1]);
+        assert_eq!(of_images, [low, low, DType::F32]);
+        let of_rows = rectified([64, 32], [1, 32]);
+        assert_eq!(of_rows, [DType::F32, low, DType::F32]);
+    }
+    under_each!(is_stored, InBf16, UnscaledF16);
+}
