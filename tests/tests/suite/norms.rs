@@ -1,4 +1,4 @@
-//! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it; each ReLU behind it rounds both once.
+//! Law: a norm on a low tensor has the values and gradients of F32 on the same numbers, whoever reads it; each ReLU behind it rounds both once, and so does a sum of two norms.
 
 use burn::{
     nn::{GroupNormConfig, InstanceNormConfig, RmsNormConfig},
@@ -80,6 +80,12 @@ fn residual_relu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> 
     activation::relu(batch_norm((x, gamma, beta)) + identity)
 }
 
+/// A residual block whose identity is another norm.
+fn shortcut_relu<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
+    let shortcut = group_norm((x.clone(), beta.clone(), gamma.clone()));
+    activation::relu(batch_norm((x, gamma, beta)) + shortcut)
+}
+
 /// Residual blocks one behind the other, the first of which adds the low tensor itself.
 fn residuals<B: AutodiffBackend>((x, gamma, beta): Operands<B>) -> Image<B> {
     let first = x.clone() + group_norm((x.clone(), gamma.clone(), beta.clone()));
@@ -145,10 +151,10 @@ fn assert_as_in_f32<B: AutodiffBackend>(
         _ => Precision::BF16.epsilon(),
     } as f32;
     let (found, expected) = (run(low, &x), run(plain, &x));
-    // A ReLU of images is stored as they are, and so is its gradient.
+    // A ReLU of images is stored as they are, and so are its gradient and a norm that is added to another one.
     let relus = match name {
         "batch_norm_relu" | "residuals" => 1.0,
-        "residual_relu" => 2.0,
+        "residual_relu" | "shortcut_relu" => 2.0,
         _ => 0.0,
     };
     // Both compute in F32; sums of 512 numbers in another order, of numbers as large as the offset.
@@ -181,10 +187,10 @@ macro_rules! subjects {
 
 type Named = (&'static str, Subject<AmpAutodiff>, Subject<PlainAutodiff>);
 
-const SUBJECTS: [Named; 11] = subjects!(
+const SUBJECTS: [Named; 12] = subjects!(
     batch_norm batch_norm_relu batch_norm_silu batch_norm_bounded group_norm instance_norm rms_norm layer_norm_by_hand
     modulated
-    residual_relu residuals
+    residual_relu shortcut_relu residuals
 );
 
 #[test]

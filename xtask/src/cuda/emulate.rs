@@ -43,7 +43,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 ];
 
 /// The modules of the suite that have test binaries of their own.
-const PARTS: &[&str] = &["kernels", "random"];
+const PARTS: &[&str] = &["kernels", "laws", "random"];
 
 /// The options of `cargo xtask cuda emulate`.
 #[derive(Args, Default)]

@@ -155,9 +155,9 @@ pub const REST: &[Step] = &[
         Task::Check("cargo xtask cuda dry --quick", cuda::check_steps),
     ),
     Step::new(
-        "cuda-compile",
-        "NVRTC compiles every kernel of these steps for sm_80 and sm_90, and none of ours spills registers",
-        Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
+        "cuda-laws",
+        "the laws of all ops with the CUDA source that CubeCL writes, compiled for the CPU",
+        Task::IfPossible("cargo xtask cuda emulate laws::", tools::emulated_laws),
     ),
     Step::new(
         "cuda-random",
@@ -174,9 +174,9 @@ pub const REST: &[Step] = &[
     ),
     Step::new(
         "vulkan",
-        "the suite on Vulkan but for the tests of kernels, which the other steps run, and that kernels launch less than their references",
+        "the suite on Vulkan under Fusion but for the tests of kernels, which other steps run, and that kernels launch less than their references",
         Task::Vulkan(
-            "test --workspace --test suite --test launches --features burn-amp-tests/vulkan",
+            "test --workspace --test suite --test launches --features burn-amp-tests/vulkan,burn-amp-tests/fusion",
             |name| !name.starts_with("kernels::"),
         ),
     ),
@@ -189,12 +189,9 @@ pub const REST: &[Step] = &[
         ),
     ),
     Step::new(
-        "vulkan-fusion",
-        "the whole suite and the launches on Vulkan under Fusion",
-        Task::Vulkan(
-            "test --workspace --test suite --test launches --features burn-amp-tests/vulkan,burn-amp-tests/fusion",
-            |_| true,
-        ),
+        "cuda-compile",
+        "NVRTC compiles every kernel of these steps for sm_80 and sm_90, and none of ours spills registers",
+        Task::IfPossible("cargo xtask cuda compile --quick", tools::cuda_kernels),
     ),
 ];
 

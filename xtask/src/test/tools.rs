@@ -45,6 +45,11 @@ pub fn emulated_kernels() -> Outcome {
     emulated("kernels::")
 }
 
+/// Runs the laws of all ops so.
+pub fn emulated_laws() -> Outcome {
+    emulated("laws::")
+}
+
 /// Runs the random programs so.
 pub fn emulated_programs() -> Outcome {
     emulated("random::")

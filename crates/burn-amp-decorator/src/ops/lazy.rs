@@ -57,7 +57,8 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     .map(|lazy| call.lazy(lazy))
 }
 
-/// Adds a tensor that is as large as the chain of `x`, if there is a place for it. One in low precision is read as it is stored.
+/// Adds a tensor that is as large as the chain of `x`, if there is a place for it. One in low precision is read as it is stored, and another
+/// chain of images as the images are.
 pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     x: &AmpTensor<B, G>,
@@ -66,12 +67,14 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
     match x.chain() {
         Some(lazy) if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) => {
             let is_low = summand.is_plain() && summand.stored().is_low();
-            let summand = match is_low && !call.is_watched() {
-                true => {
-                    let values = call.as_stored(summand.clone());
-                    G::with_f32_gradient(values, &summand.recorded)
-                }
-                false => call.cast(summand.clone()),
+            let are_images = |chain: &Lazy<B, G>| chain.are_images() && !chain.is_sum();
+            let summand = if is_low && !call.is_watched() {
+                let values = call.as_stored(summand.clone());
+                G::with_f32_gradient(values, &summand.recorded)
+            } else if lazy.are_images() && summand.chain().is_some_and(are_images) {
+                call.cast_low(summand.clone())
+            } else {
+                call.cast(summand.clone())
             };
             Some(call.lazy(lazy.with_summand(summand)))
         }

@@ -272,9 +272,13 @@ impl<B: AmpBackend, G: Graph<B>> Lazy<B, G> {
     /// The dtype in which a ReLU of images or of a residual block is stored: that of the low tensor. Convolutions and pools read it so,
     /// and the next block does, too.
     pub(crate) fn rounds_to(&self) -> Option<Precision> {
-        let are_images = has_layout(&self.x) && self.shape() == self.x.shape();
-        let rounds = self.chain.end == End::Relu && (self.is_sum() || are_images);
+        let rounds = self.chain.end == End::Relu && (self.is_sum() || self.are_images());
         rounds.then(|| precision::of(&self.x))
+    }
+
+    /// Whether the chain is of what may be images, in their shape.
+    pub(crate) fn are_images(&self) -> bool {
+        has_layout(&self.x) && self.shape() == self.x.shape()
     }
 
     /// Whether the chain ends with an added tensor.
