@@ -8,8 +8,9 @@
 //! addition of a residual block and its ReLU are computed in the same op.
 //!
 //! The values are those of the ops computed in F32 one by one, up to the rounding of a few F32 operations, and each
-//! element is rounded to low precision at most once. Additions before the first factor stay there: `(x - mean) / std`
-//! as `x / std - mean / std` would lose digits where the mean is large.
+//! element is rounded to low precision at most once, and twice in a norm of images that is added to another one. Additions
+//! before the first factor stay there: `(x - mean) / std` as `x / std - mean / std` would lose digits where the mean is
+//! large.
 
 mod compute;
 mod grid;
