@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(Op::softmax.by_rule(), None);
         assert_eq!(Op::relu.by_hand(), None);
         assert_eq!(
-            Op::relu.by_rule(),
-            Some("a graph keeps the result, or one bit per element")
+            Op::embedding.by_rule(),
+            Some("its gradient is summed in F32")
         );
     }
 

@@ -68,7 +68,7 @@ pub(super) fn with_summand<B: AmpBackend, G: Graph<B>>(
         Some(lazy) if call.stays_in_f32() && lazy.has_place_for_summand(&summand.shape()) => {
             let is_low = summand.is_plain() && summand.stored().is_low();
             let are_images = |chain: &Lazy<B, G>| chain.are_images() && !chain.is_sum();
-            let summand = if is_low && !call.is_watched() {
+            let summand = if is_low {
                 let values = call.as_stored(summand.clone());
                 G::with_f32_gradient(values, &summand.recorded)
             } else if lazy.are_images() && summand.chain().is_some_and(are_images) {

@@ -91,8 +91,9 @@ pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     let own_x = (!x.is_tracked()).then(|| x.primitive.clone());
     let output = by_length!(parents, 1 2 3 4 5 6; N => {
         let operands = std::array::from_fn(|at| &parents[at].1);
-        // The graph would keep what was added to compute a sum again.
-        let node = if reads_x && !is_sum {
+        // The graph would keep what was added to compute a sum again. Burn's gradient checkpointing keeps `x` as it is stored, and not
+        // the result, which is wider.
+        let node = if (reads_x || recomputes::<C>()) && !is_sum {
             let again = move |operands: [FloatTensor<B>; N]| {
                 let x = own_x.clone().unwrap_or_else(|| operands[0].clone());
                 forward::<B>(x, again_values.clone(), None, dtype)
