@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Computes the chain as one node of the graph, which keeps `x` as it is stored and the factors; of a sum with `plus` and its
-/// ReLU, one bit per element. The copy is in no graph.
+/// ReLU, one bit per element.
 pub(super) fn recorded<B: AmpBackend, C: CheckpointStrategy>(
     x: Tracked<B, C>,
     affine: Affine<Tracked<B, C>>,
