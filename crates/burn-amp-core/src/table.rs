@@ -46,7 +46,7 @@ macro_rules! float_tensor_ops { ($($then:tt)*) => { $crate::read_rows! { [$($the
                 by rule "a tensor that is filled with one number is known to be";
     Keep        float_repeat_dim                 (F, usize, usize) -> F;
     Widest      float_add                        (F, F) -> F
-                by rule "an F32 tensor of one element does not widen the other operand";
+                by rule "an F32 tensor of one element does not widen the other operand; a norm of images that is added to another one is rounded";
     Keep        float_add_scalar                 (F, Scalar) -> F
                 by rule "a scalar that the dtype of x would round acts in F32";
     Keep        float_clamp_min                  (F, Scalar) -> F
