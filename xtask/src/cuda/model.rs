@@ -89,8 +89,17 @@ impl Device {
         })
     }
 
-    /// Estimates the time of a step.
-    pub fn estimate(&self, step: &Step) -> Estimate {
+    /// Estimates the seconds of a step that has the products of `step`, and beside them so many launches and bytes. All bytes move at
+    /// one share of the bandwidth: so programs are compared whose kernels are not known.
+    pub fn seconds_at_equal_rates(&self, step: &Step, launches: u64, bytes: u64) -> f64 {
+        /// What copies reach.
+        const SHARE: f64 = 0.8;
+        self.launch * launches as f64
+            + self.seconds_of_products(step)
+            + bytes as f64 / (self.bandwidth * SHARE)
+    }
+
+    fn seconds_of_products(&self, step: &Step) -> f64 {
         let model = plan::FULL
             .iter()
             .find(|model| model.name == step.run.model && step.run.size == "full");
@@ -103,10 +112,15 @@ impl Device {
             Precision::F32 => rates.f32,
             _ => rates.low,
         };
+        flop as f64 / rate
+    }
+
+    /// Estimates the time of a step.
+    pub fn estimate(&self, step: &Step) -> Estimate {
         let mut causes = vec![
             ("launches", self.launch * step.launches as f64),
             ("uploads", self.upload * step.uploads as f64),
-            ("product", flop as f64 / rate),
+            ("product", self.seconds_of_products(step)),
         ];
         for name in class::NAMES {
             if let Some(share) = self.share.get(*name) {

@@ -62,6 +62,9 @@ const BESIDE: &[&str] = &[
     "PyTorch TF32",
     "PyTorch AMP",
     "Amp over PyTorch AMP",
+    "ms at equal rates: Amp bf16",
+    "PyTorch AMP",
+    "Amp over PyTorch AMP",
 ];
 
 /// The first kernels of a step.
@@ -80,7 +83,12 @@ pub fn kernels(kernels: &[(String, Class)], count: usize) -> String {
 }
 
 /// The steps under Fusion in F32 and BF16, beside the same in PyTorch.
-pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
+///
+/// # Errors
+///
+/// Returns an error if the figures of the device cannot be read.
+pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> Result<String> {
+    let device = Device::read(DEVICE)?;
     let mut rows = vec![BESIDE.iter().map(|cell| (*cell).to_owned()).collect()];
     let peers_of =
         |precision: &'static str| peers.iter().filter(move |peer| peer.precision == precision);
@@ -111,9 +119,12 @@ pub fn beside_pytorch(steps: &[Step], peers: &[Peer]) -> String {
         row.extend(launches.map(|number| number.to_string()));
         row.extend(bytes.map(gigabytes));
         row.push(format!("{:.2}", bytes[1] as f64 / bytes[3] as f64));
+        let seconds = |of: usize| device.seconds_at_equal_rates(low, launches[of], bytes[of]);
+        row.extend([1, 3].map(|of| format!("{:.1}", seconds(of) * 1e3)));
+        row.push(format!("{:.2}", seconds(1) / seconds(3)));
         rows.push(row);
     }
-    markdown(&rows)
+    Ok(markdown(&rows))
 }
 
 const HOST: &[&str] = &[
