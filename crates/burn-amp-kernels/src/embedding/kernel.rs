@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use crate::{
     cube::{
-        names::Buffer,
+        names::{Buffer, shared},
         plan::{address_type, empty_on_device_of, storage, vector_size},
     },
     weight_product::column_sums_of,
@@ -57,7 +57,7 @@ fn rows_sum_kernel<F: Float, I: Int, N: Size>(
                 }
             }
         }
-        let mut of_lanes = SharedMemory::<Vector<f32, N>>::new(UNITS_OF_ROW);
+        let mut of_lanes = shared::<Vector<f32, N>>(UNITS_OF_ROW);
         of_lanes[UNIT_POS as usize] = sum;
         sync_cube();
         if UNIT_POS_Y == 0 && column < columns {
