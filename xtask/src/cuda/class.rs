@@ -101,6 +101,7 @@ pub fn is_ours(entry: &str) -> bool {
         "total_kernel",
         "windows_kernel",
         "grouped_conv2d",
+        "implicit_conv2d",
     ];
     OURS.iter().any(|name| entry.starts_with(name))
 }

@@ -9,7 +9,8 @@
 //! A window of one element reads the rows of the input where they lie. For a larger one a kernel writes the windows as rows. If
 //! the convolution moves from line to line, those of one line are enough, `W` times the bytes of the input: the lines of a
 //! window are `H` products over the same rows, which begin a line later each. Otherwise it is `H W` times the bytes. Windows
-//! are written for so many images at a time that they take at most [`WINDOW_BYTES`]. On other backends it is Burn's.
+//! are written for so many images at a time that they take at most [`WINDOW_BYTES`]. With up to 64 filters or channels they are not
+//! written, if the device has matrix units (`implicit`). On other backends it is Burn's.
 //!
 //! The weight gradient of a transposed convolution is that of the convolution whose gradient it computes: the images are the
 //! gradient of its output there, and its operand takes the place of that gradient.
@@ -25,6 +26,8 @@ mod along;
 mod bias_gradient;
 mod from_windows;
 mod grouped;
+#[cfg(feature = "cubecl")]
+mod implicit;
 mod layout;
 #[cfg(feature = "cubecl")]
 mod split;

@@ -13,7 +13,7 @@ use burn_cubecl::{
 };
 use cubecl::zspace::{Strides, metadata::Metadata};
 
-use super::{layout::channels_last, weight_gradient::WeightGradient, windows::windows};
+use super::{implicit, layout::channels_last, weight_gradient::WeightGradient, windows::windows};
 use crate::weight_product::column_sums_of;
 
 /// The fewest rows for which parts pay: with fewer, a kernel takes microseconds either way.
@@ -48,6 +48,9 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
         return None;
     }
     let (images, grad) = (channels_last(x), channels_last(grad));
+    if let Some(gradient) = implicit::weight_gradient(&images, &grad, [height, width], options) {
+        return Some(gradient);
+    }
     let [_, image_height, image_width, _] = images.shape().dims();
 
     // Below one another, lines of windows of one line of the images are the windows for each line of the weight, if those

@@ -39,6 +39,35 @@ mod release {
         SharedMemory::<T>::new(length)
     }
 
+    /// Loads an operand of the matrix units from memory that the units of a cube share: 16 × 16 elements from a vector on, whose
+    /// rows or columns, by the layout, are so many elements apart.
+    #[cube]
+    pub(crate) fn load_fragment<F: Float, N: Size>(
+        shared: &SharedOf<Vector<F, N>>,
+        at: usize,
+        #[comptime] apart: u32,
+        #[comptime] ident: cmma::MatrixIdent,
+        #[comptime] layout: cmma::MatrixLayout,
+    ) -> cmma::Matrix<F> {
+        let fragment =
+            cmma::Matrix::<F>::from_value(ident, 16usize, 16usize, 16usize, layout, F::from_int(0));
+        cmma::load(&fragment, &shared.slice(at, shared.len()), apart);
+        fragment
+    }
+
+    /// Stores the result of the matrix units from an element on, with rows that are so many elements apart.
+    #[cube]
+    pub(crate) fn store_fragment(
+        to: &mut Buffer<f32>,
+        at: usize,
+        fragment: &cmma::Matrix<f32>,
+        apart: u32,
+    ) {
+        let length = to.len();
+        let mut to = to.slice_mut(at, length);
+        cmma::store(&mut to, fragment, apart, cmma::MatrixLayout::RowMajor);
+    }
+
     /// An element of a vector.
     #[cube]
     pub(crate) fn element<T: Scalar, N: Size>(vector: Vector<T, N>, #[comptime] at: usize) -> T {
@@ -97,6 +126,30 @@ mod release {
     #[cube]
     pub(crate) fn shared<T: CubePrimitive>(#[comptime] length: usize) -> SharedOf<T> {
         Shared::<[T]>::new_slice(length)
+    }
+
+    #[cube]
+    pub(crate) fn load_fragment<F: Float, N: Size>(
+        shared: &SharedOf<Vector<F, N>>,
+        at: usize,
+        #[comptime] apart: u32,
+        #[comptime] ident: cmma::MatrixIdent,
+        #[comptime] layout: cmma::MatrixLayout,
+    ) -> cmma::Matrix<F> {
+        let mut fragment =
+            cmma::Matrix::<F>::from_value(ident, 16usize, 16usize, 16usize, layout, F::from_int(0));
+        cmma::load(&mut fragment, &shared[at..], apart);
+        fragment
+    }
+
+    #[cube]
+    pub(crate) fn store_fragment(
+        to: &mut Buffer<f32>,
+        at: usize,
+        fragment: &cmma::Matrix<f32>,
+        apart: u32,
+    ) {
+        cmma::store(&mut to[at..], fragment, apart, cmma::MatrixLayout::RowMajor);
     }
 
     #[cube]

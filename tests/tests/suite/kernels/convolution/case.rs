@@ -111,6 +111,34 @@ pub(super) fn cases() -> Vec<Case> {
             dilation: [2, 1],
             ..PLAIN
         },
+        // Filters and channels that matrix units multiply: one tile of each, several, and lines that are taken in two pieces; windows
+        // that reach over borders, lie side by side, or apart; places that are no multiple of 16.
+        Case {
+            images: [3, 32, 20, 21],
+            weight: [16, 3, 3],
+            padding: [1; 2],
+            ..PLAIN
+        },
+        Case {
+            images: [2, 16, 9, 70],
+            weight: [128, 3, 2],
+            padding: [2, 1],
+            ..PLAIN
+        },
+        Case {
+            images: [3, 96, 12, 14],
+            weight: [48, 2, 2],
+            stride: [2; 2],
+            ..PLAIN
+        },
+        Case {
+            images: [2, 64, 11, 40],
+            weight: [32, 1, 3],
+            stride: [3, 2],
+            padding: [0, 3],
+            dilation: [1, 3],
+            ..PLAIN
+        },
         // One image.
         Case {
             images: [1, 4, 70, 70],
