@@ -11,7 +11,7 @@ use burn_autodiff::{Autodiff, grads::Gradients};
 use burn_backend::{Backend, FloatDType, Shape, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
-use super::{leaf::Leaf, levels::Levels, origin::Origin};
+use super::{leaf::Leaf, origin::Origin};
 use crate::{param_name::ParamName, precision};
 
 /// The live leaves of one device.
@@ -22,7 +22,6 @@ pub struct Leaves<B: Backend> {
     passes: AtomicU64,
     /// Replaces the values of a tensor of which only the graph node is needed.
     placeholder: OnceLock<FloatTensor<B>>,
-    levels: Levels<B>,
 }
 
 #[derive(Debug)]
@@ -75,7 +74,6 @@ impl<B: Backend> Leaves<B> {
             }),
             passes: AtomicU64::new(0),
             placeholder: OnceLock::new(),
-            levels: Levels::new(),
         }
     }
 
@@ -87,15 +85,6 @@ impl<B: Backend> Leaves<B> {
     /// Counts a backward pass.
     pub(crate) fn count_pass(&self) {
         self.passes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns an untracked node of level `level` on the device of `like`.
-    pub(super) fn node_of_level(
-        &self,
-        level: usize,
-        like: &FloatTensor<B>,
-    ) -> FloatTensor<Autodiff<B>> {
-        self.levels.node(level, || self.placeholder(like))
     }
 
     /// Returns the node of a leaf without its values and without a claim on the graph.

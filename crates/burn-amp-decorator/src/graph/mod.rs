@@ -11,7 +11,6 @@
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * `join`: one graph for the parameters of a model
 //! * [`weight_cast`]: the graph node of a parameter's cast
-//! * [`levels`]: untracked nodes that place such a cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
 //! * [`stepped`]: what an optimizer has made
@@ -25,7 +24,6 @@ mod f32_gradient;
 mod join;
 mod leaf;
 mod leaves;
-mod levels;
 mod operand_cast;
 mod origin;
 mod probe;

@@ -16,7 +16,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{Backend, FloatDType, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{Backend, FloatDType, TensorMetadata, tensor::FloatTensor};
 
 use super::recorded::{Recorded, SharedCasts};
 use crate::precision;
@@ -43,7 +43,7 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     if to.is_low() {
         let values = recorded.low(tensor.primitive.clone(), to);
         if !tensor.is_tracked() {
-            return untracked(tensor, values);
+            return untracked(values);
         }
         let is_f32 = precision::of(&tensor.primitive) == Precision::F32;
         let tensor = if is_f32 && (has_other_readers || recorded.adds_gradients()) {
@@ -59,7 +59,7 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     }
     let values = precision::cast::<B>(tensor.primitive.clone(), to);
     if !tensor.is_tracked() {
-        return untracked(tensor, values);
+        return untracked(values);
     }
     match recorded.casts() {
         Some(casts) if to == Precision::F32 && (recomputes || has_other_readers) => {
@@ -71,12 +71,8 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
 }
 
 /// Makes a tensor in no graph. It is known to the graph by a number of its own, since an op may keep its values.
-fn untracked<B: AmpBackend>(
-    mut tensor: FloatTensor<Autodiff<B>>,
-    values: FloatTensor<B>,
-) -> FloatTensor<Autodiff<B>> {
-    tensor.primitive = values;
-    Autodiff::<B>::float_set_require_grad(tensor, false)
+fn untracked<B: AmpBackend>(values: FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
+    <FloatTensor<Autodiff<B>>>::new(values)
 }
 
 /// Casts to F32: all uses share the node.
@@ -122,7 +118,7 @@ fn node<B: AmpBackend, C: CheckpointStrategy>(
         .stateful();
     match prep {
         OpsKind::Tracked(prep) => prep.finish(from, values),
-        OpsKind::UnTracked(prep) => prep.finish(values),
+        OpsKind::UnTracked(_) => untracked(values),
     }
 }
 

@@ -29,8 +29,10 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     leaves: &Leaves<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let is_further_use = leaf.is_in_use();
-    let level = leaf.level(operands);
-    let level = leaves.node_of_level(level, &tensor.primitive);
+    // An untracked parent, over values that do not matter, puts the node where it belongs.
+    let mut level = <FloatTensor<Autodiff<B>>>::new(tensor.primitive.clone());
+    let node = Arc::get_mut(&mut level.node).expect("nobody else has a new node");
+    node.order = leaf.level(operands);
     let stored = precision::of(&tensor.primitive);
     let is_lowered = stored == Precision::F32 && to.is_low();
     let deferred = (is_further_use && is_lowered).then(Deferred::default);
@@ -54,11 +56,11 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
             }
             cast
         }
-        OpsKind::UnTracked(prep) => prep.finish(values),
+        OpsKind::UnTracked(_) => <FloatTensor<Autodiff<B>>>::new(values),
     }
 }
 
-/// A cast whose parents are the leaf and an untracked node that raises it to its level.
+/// A cast whose parents are the leaf and an untracked node of the [level](Leaf::level) below its own.
 #[derive(Debug)]
 struct WeightCast;
 

@@ -11,7 +11,7 @@ use burn_autodiff::{
     grads::Gradients,
     ops::{Backward, Ops, OpsKind},
 };
-use burn_backend::{Backend, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{Backend, tensor::FloatTensor};
 
 use super::{saved::InEightBits, stop, values};
 use crate::{
@@ -157,7 +157,7 @@ impl<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording
                 let read = self.read;
                 prep.finish(SavedState { op, read }, result)
             }
-            OpsKind::UnTracked(prep) => prep.finish(result),
+            OpsKind::UnTracked(_) => untracked::<B, C>(result),
         }
     }
 }
@@ -207,16 +207,11 @@ pub(crate) fn record_with_all<B: AmpBackend, C: CheckpointStrategy, K: Kernel + 
     .into()
 }
 
-/// Wraps a tensor that is in no graph.
-///
-/// With Burn's feature `distributed`, `AutodiffBackend::from_inner` needs more than a plain backend.
+/// Wraps a tensor that is in no graph. Burn's own ops enter such a result into its registry, with a graph of its own: two kilobytes.
 pub(crate) fn untracked<B: Backend, C: CheckpointStrategy>(
-    like: &Tracked<B, C>,
     primitive: FloatTensor<B>,
 ) -> Tracked<B, C> {
-    let mut tensor = like.clone();
-    tensor.primitive = primitive;
-    Autodiff::<B, C>::float_set_require_grad(tensor, false)
+    <Tracked<B, C>>::new(primitive)
 }
 
 #[derive(Debug)]

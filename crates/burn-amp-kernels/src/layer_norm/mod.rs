@@ -151,7 +151,7 @@ impl Kernel for LayerNormForward {
         }
         let mut all: Vec<_> = results
             .into_iter()
-            .map(|other| untracked::<B, C>(&output, other))
+            .map(|other| untracked::<B, C>(other))
             .collect();
         all.insert(0, output);
         all.into()

@@ -105,7 +105,7 @@ impl Kernel for LogSoftmaxForward {
             dim: self.dim,
         };
         let output = Recording::<B, C, _, 1>::new([&x], |_| false).finish(output, saved);
-        let log_sum_exp = untracked::<B, C>(&output, log_sum_exp);
+        let log_sum_exp = untracked::<B, C>(log_sum_exp);
         [output, log_sum_exp].into()
     }
 }

@@ -118,7 +118,7 @@ impl Kernel for MaxPool2d {
         let x = operands.one();
         if !x.is_tracked() {
             let output = max_pool2d::<B>(x.primitive.clone(), self.0);
-            return [untracked::<B, C>(&x, output)].into();
+            return [untracked::<B, C>(output)].into();
         }
         let Window {
             kernel_size,
