@@ -2,8 +2,8 @@
 //!
 //! A product of few filters and channels leaves most of a tile of CubeCL's products empty, and it reads windows that take three times
 //! the bytes of the images. Here a cube has a tile of filters and channels, and the sums of all elements of the window for it, in
-//! the registers of its planes. For each line of the output it copies a piece of the gradient, and the lines of the images that
-//! its windows reach, into shared memory; an element of the window is those lines from another place on. The lines of all images are
+//! the registers of its planes. For each piece of a line of the output it copies the gradient, and the lines of the images that
+//! its windows reach, into shared memory; an element of the window is those lines from another place on. The pieces of all images are
 //! divided into parts, whose sums are added afterwards.
 
 use burn_backend::{DType, Shape, TensorMetadata, ops::ConvOptions};
@@ -76,8 +76,9 @@ fn implicit_conv2d_weight_kernel<F: Float, N: Size>(
     width: Along,
     filters: usize,
     channels: usize,
-    lines: usize,
-    lines_of_part: usize,
+    pieces: usize,
+    pieces_of_line: usize,
+    pieces_of_part: usize,
     #[comptime] tile: Tile,
     #[define(F)] _dtype: StorageType,
 ) {
@@ -117,63 +118,61 @@ fn implicit_conv2d_weight_kernel<F: Float, N: Size>(
         ));
     }
 
-    let first_line = part * lines_of_part;
-    for line in first_line..lines.min(first_line + lines_of_part) {
+    let first_piece = part * pieces_of_part;
+    for piece in first_piece..pieces.min(first_piece + pieces_of_part) {
+        let (line, first_column) = (piece / pieces_of_line, piece % pieces_of_line * columns);
         let (image, row) = (line / height.places, line % height.places);
-        for piece in 0..width.places.div_ceil(columns) {
-            let first_column = piece * columns;
-            for at in range_stepped(unit, columns * filter_vectors, units) {
-                let (place, vector_of) = (at / filter_vectors, at % filter_vectors);
-                let column = first_column + place;
-                let mut value = Vector::<F, N>::zeroed();
-                if column < width.places {
-                    let place = (line * width.places + column) * filters + first_filter;
-                    value = grad[place / vector + vector_of];
-                }
-                shared_grad[place * grad_row + vector_of] = value;
+        for at in range_stepped(unit, columns * filter_vectors, units) {
+            let (place, vector_of) = (at / filter_vectors, at % filter_vectors);
+            let column = first_column + place;
+            let mut value = Vector::<F, N>::zeroed();
+            if column < width.places {
+                let place = (line * width.places + column) * filters + first_filter;
+                value = grad[place / vector + vector_of];
             }
-            let first_place = first_column * tile.stride;
-            for at in range_stepped(unit, tile.window[0] * span * channel_vectors, units) {
-                let (place, vector_of) = (at / channel_vectors, at % channel_vectors);
-                let y = height.padded(row, place / span);
-                let x = first_place + place % span;
-                let mut value = Vector::<F, N>::zeroed();
-                if height.is_within(y) && width.is_within(x) {
-                    let line = image * height.size + (y - height.padding);
-                    let place = line * width.size + (x - width.padding);
-                    value = images[(place * channels + first_channel) / vector + vector_of];
-                }
-                shared_images[place * image_row + vector_of] = value;
-            }
-            sync_cube();
-
-            for step in 0..comptime!(columns / UNIT) {
-                let first = step * UNIT;
-                let grad = load_fragment::<F, N>(
-                    &shared_grad,
-                    first * grad_row + filter / vector,
-                    comptime!((grad_row * vector) as u32),
-                    cmma::MatrixIdent::A,
-                    cmma::MatrixLayout::ColMajor,
-                );
-                #[unroll]
-                for element in 0..elements {
-                    let (in_height, in_width) =
-                        comptime!((element / tile.window[1], element % tile.window[1]));
-                    let place = comptime!(in_height * span + in_width * tile.dilation);
-                    let window = load_fragment::<F, N>(
-                        &shared_images,
-                        (first * tile.stride + place) * image_row + channel / vector,
-                        comptime!((tile.stride * image_row * vector) as u32),
-                        cmma::MatrixIdent::B,
-                        cmma::MatrixLayout::RowMajor,
-                    );
-                    let result = results.index(element);
-                    cmma::execute(&grad, &window, result, result);
-                }
-            }
-            sync_cube();
+            shared_grad[place * grad_row + vector_of] = value;
         }
+        let first_place = first_column * tile.stride;
+        for at in range_stepped(unit, tile.window[0] * span * channel_vectors, units) {
+            let (place, vector_of) = (at / channel_vectors, at % channel_vectors);
+            let y = height.padded(row, place / span);
+            let x = first_place + place % span;
+            let mut value = Vector::<F, N>::zeroed();
+            if height.is_within(y) && width.is_within(x) {
+                let line = image * height.size + (y - height.padding);
+                let place = line * width.size + (x - width.padding);
+                value = images[(place * channels + first_channel) / vector + vector_of];
+            }
+            shared_images[place * image_row + vector_of] = value;
+        }
+        sync_cube();
+
+        for step in 0..comptime!(columns / UNIT) {
+            let first = step * UNIT;
+            let grad = load_fragment::<F, N>(
+                &shared_grad,
+                first * grad_row + filter / vector,
+                comptime!((grad_row * vector) as u32),
+                cmma::MatrixIdent::A,
+                cmma::MatrixLayout::ColMajor,
+            );
+            #[unroll]
+            for element in 0..elements {
+                let (in_height, in_width) =
+                    comptime!((element / tile.window[1], element % tile.window[1]));
+                let place = comptime!(in_height * span + in_width * tile.dilation);
+                let window = load_fragment::<F, N>(
+                    &shared_images,
+                    (first * tile.stride + place) * image_row + channel / vector,
+                    comptime!((tile.stride * image_row * vector) as u32),
+                    cmma::MatrixIdent::B,
+                    cmma::MatrixLayout::RowMajor,
+                );
+                let result = results.index(element);
+                cmma::execute(&grad, &window, result, result);
+            }
+        }
+        sync_cube();
     }
     #[unroll]
     for element in 0..elements {
@@ -213,10 +212,14 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
     );
 
     let tiles = filters / tile.filters * (channels / tile.channels);
-    let lines = batch * rows;
-    let lines_of_part = lines.div_ceil((PLANES / tile.planes()).div_ceil(tiles));
-    let parts = lines.div_ceil(lines_of_part);
+    let pieces_of_line = columns.div_ceil(tile.columns);
+    let pieces = batch * rows * pieces_of_line;
     let results = tile.elements() * filters * channels;
+    // Enough for a device, of which none writes more bytes of sums than it reads.
+    let parts_of_device = (PLANES / tile.planes()).div_ceil(tiles);
+    let worth = (2 * results).div_ceil((filters + channels) * tile.columns);
+    let pieces_of_part = pieces.div_ceil(parts_of_device).max(worth);
+    let parts = pieces.div_ceil(pieces_of_part);
     let sums = empty_on_device_of(&images, Shape::new([parts, results]), DType::F32);
     let [height, width] = along(
         [image_height, image_width],
@@ -241,8 +244,9 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
         width,
         filters,
         channels,
-        lines,
-        lines_of_part,
+        pieces,
+        pieces_of_line,
+        pieces_of_part,
         tile,
         storage(images.dtype),
     );
