@@ -118,11 +118,16 @@ mod tests {
         assert_eq!(skipped, RecentNorms::LAST / 2);
     }
 
+    /// A norm from a thousandth up to `most`. It is drawn as an integer: proptest 1.12 now and then fails at a range of F32.
+    fn norm(most: u32) -> impl Strategy<Value = f32> {
+        (1..most * 1000).prop_map(|thousandths| thousandths as f32 / 1e3)
+    }
+
     proptest! {
         #[test]
         fn the_scale_of_the_gradients_does_not_matter(
-            norms in prop::collection::vec(1e-3f32..1e3, 0..100),
-            norm in 1e-3f32..1e4,
+            norms in prop::collection::vec(norm(1_000), 0..100),
+            norm in norm(10_000),
             exponent in -20i32..20,
         ) {
             let factor = 2f32.powi(exponent);
@@ -135,8 +140,8 @@ mod tests {
 
         #[test]
         fn a_norm_below_an_outlier_may_be_none_but_never_the_other_way_round(
-            norms in prop::collection::vec(1e-3f32..1e3, 0..100),
-            norm in 1e-3f32..1e4,
+            norms in prop::collection::vec(norm(1_000), 0..100),
+            norm in norm(10_000),
         ) {
             let norms = of(norms);
             prop_assert!(!GUARD.is_outlier(&norms, norm) || GUARD.is_outlier(&norms, norm * 2.0));
