@@ -34,6 +34,8 @@ const FEW: usize = 64;
 const MOST_ELEMENTS: usize = 9;
 /// The most places of a line that are in shared memory at a time.
 const MOST_COLUMNS: usize = 64;
+/// The most bytes in shared memory, if the device has them: so a multiprocessor has several cubes.
+const MOST_SHARED: usize = 48 << 10;
 /// Elements between two rows in shared memory, without which they would lie in the same banks.
 const PADDING: usize = 16;
 
@@ -64,6 +66,12 @@ impl Tile {
 
     fn elements(&self) -> usize {
         self.window[0] * self.window[1]
+    }
+
+    /// The elements in shared memory. Windows that lie far apart reach many places.
+    fn shared(&self) -> usize {
+        let places = self.window[0] * self.span();
+        self.columns * (self.filters + PADDING) + places * (self.channels + PADDING)
     }
 }
 
@@ -182,8 +190,8 @@ fn implicit_conv2d_weight_kernel<F: Float, N: Size>(
     }
 }
 
-/// Returns the gradient `[filters, channels, height, width]` of a convolution of few filters or channels; `None` for others, and
-/// without matrix units. Images and gradient have their channels last.
+/// Returns the gradient `[filters, channels, height, width]` of a convolution of few filters or channels; `None` for others, for
+/// windows that do not fit, and without matrix units. Images and gradient have their channels last.
 pub(super) fn weight_gradient<R: CubeRuntime>(
     images: &CubeTensor<R>,
     grad: &CubeTensor<R>,
@@ -201,9 +209,11 @@ pub(super) fn weight_gradient<R: CubeRuntime>(
         stride: options.stride[1],
         dilation: options.dilation[1],
     };
-    let is_for_this =
-        filters.min(channels) <= FEW && (2..=MOST_ELEMENTS).contains(&tile.elements());
-    if !is_for_this {
+    let are_few = filters.min(channels) <= FEW;
+    let shared = images.client.properties().hardware.max_shared_memory_size;
+    let fits = (2..=MOST_ELEMENTS).contains(&tile.elements())
+        && tile.shared() * images.dtype.size() <= MOST_SHARED.min(shared);
+    if !are_few || !fits {
         return None;
     }
     let (images, grad) = (

@@ -20,7 +20,7 @@ use burn_backend::{
     tensor::{Device, FloatTensor},
 };
 
-use super::at_node::SameNode;
+use super::{at_node::SameNode, node::untracked};
 use crate::{
     AmpBackend,
     names::{device_of, node_of},
@@ -38,7 +38,7 @@ pub(super) fn at<B: AmpBackend>(tensor: &FloatTensor<Autodiff<B>>) -> FloatTenso
             let _ = same.set(SameNode::new(stop.node.id, tensor.node.id));
             stop
         }
-        OpsKind::UnTracked(_) => <FloatTensor<Autodiff<B>>>::new(placeholder),
+        OpsKind::UnTracked(_) => untracked::<B, NoCheckpointing>(placeholder),
     }
 }
 

@@ -139,6 +139,13 @@ pub(super) fn cases() -> Vec<Case> {
             dilation: [1, 3],
             ..PLAIN
         },
+        // Windows so far apart that those of a line do not fit into shared memory.
+        Case {
+            images: [1, 16, 3, 480],
+            weight: [16, 3, 3],
+            stride: [1, 7],
+            ..PLAIN
+        },
         // One image.
         Case {
             images: [1, 4, 70, 70],
