@@ -114,19 +114,19 @@ pub(super) fn cases() -> Vec<Case> {
         // Filters and channels that matrix units multiply: one tile of each, several, and lines that are taken in two pieces; windows
         // that reach over borders, lie side by side, or apart; places that are no multiple of 16.
         Case {
-            images: [3, 32, 20, 21],
+            images: [2, 32, 6, 21],
             weight: [16, 3, 3],
             padding: [1; 2],
             ..PLAIN
         },
         Case {
-            images: [2, 16, 9, 70],
+            images: [1, 16, 2, 66],
             weight: [128, 3, 2],
             padding: [2, 1],
             ..PLAIN
         },
         Case {
-            images: [3, 96, 12, 14],
+            images: [2, 96, 6, 14],
             weight: [48, 2, 2],
             stride: [2; 2],
             ..PLAIN
