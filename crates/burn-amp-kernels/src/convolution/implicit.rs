@@ -126,6 +126,8 @@ fn implicit_conv2d_weight_kernel<F: Float, N: Size>(
         ));
     }
 
+    // Places behind the last window are not read: their gradient is zero, but infinity times zero is not.
+    let last_place = width.padded(width.places - 1, comptime!(tile.window[1] - 1));
     let first_piece = part * pieces_of_part;
     for piece in first_piece..pieces.min(first_piece + pieces_of_part) {
         let (line, first_column) = (piece / pieces_of_line, piece % pieces_of_line * columns);
@@ -146,7 +148,7 @@ fn implicit_conv2d_weight_kernel<F: Float, N: Size>(
             let y = height.padded(row, place / span);
             let x = first_place + place % span;
             let mut value = Vector::<F, N>::zeroed();
-            if height.is_within(y) && width.is_within(x) {
+            if height.is_within(y) && width.is_within(x) && x <= last_place {
                 let line = image * height.size + (y - height.padding);
                 let place = line * width.size + (x - width.padding);
                 value = images[(place * channels + first_channel) / vector + vector_of];

@@ -112,7 +112,7 @@ pub(super) fn cases() -> Vec<Case> {
             ..PLAIN
         },
         // Filters and channels that matrix units multiply: one tile of each, several, and lines that are taken in two pieces; windows
-        // that reach over borders, lie side by side, or apart; places that are no multiple of 16.
+        // that reach over borders, lie side by side with places behind the last one, or apart; places that are no multiple of 16.
         Case {
             images: [2, 32, 6, 21],
             weight: [16, 3, 3],
@@ -126,7 +126,7 @@ pub(super) fn cases() -> Vec<Case> {
             ..PLAIN
         },
         Case {
-            images: [2, 96, 6, 14],
+            images: [2, 96, 7, 15],
             weight: [48, 2, 2],
             stride: [2; 2],
             ..PLAIN
@@ -208,6 +208,27 @@ impl Case {
         (place < self.images[2 + along]).then_some(place)
     }
 
+    /// Makes the values of images NaN that no window reads.
+    pub(super) fn spoil_unread(&self, images: &mut [f64]) {
+        let [_, _, height, width] = self.images;
+        let [rows, columns] = [0, 1].map(|along| -> Vec<bool> {
+            let mut read = vec![false; self.images[2 + along]];
+            for place in 0..self.output()[2 + along] {
+                for element in 0..self.weight[1 + along] {
+                    if let Some(at) = self.reads(along, place, element) {
+                        read[at] = true;
+                    }
+                }
+            }
+            read
+        });
+        for (at, value) in images.iter_mut().enumerate() {
+            if !(rows[at / width % height] && columns[at % width]) {
+                *value = f64::NAN;
+            }
+        }
+    }
+
     /// Calls back with the place in the output, in the images and in the weight of each product of the convolution.
     pub(super) fn products(&self, mut add: impl FnMut([usize; 3])) {
         let at = |shape: [usize; 4], place: [usize; 4]| {
@@ -215,6 +236,7 @@ impl Case {
             along.fold(0, |at, (size, place)| at * size + place)
         };
         let (weight, output) = (self.weight(), self.output());
+        let of_image = [output, self.images].map(|shape| shape[1..].iter().product::<usize>());
         for element in 0..weight.iter().product() {
             let [_, c, h, w] = weight;
             let (filter, in_group) = (element / (c * h * w), element / (h * w) % c);
@@ -225,12 +247,15 @@ impl Case {
                 let Some((y, x)) = y.zip(self.reads(1, column, in_width)) else {
                     continue;
                 };
-                for image in 0..output[0] {
-                    add([
-                        at(output, [image, filter, row, column]),
-                        at(self.images, [image, channel, y, x]),
-                        element,
-                    ]);
+                let mut places = [
+                    at(output, [0, filter, row, column]),
+                    at(self.images, [0, channel, y, x]),
+                    element,
+                ];
+                for _ in 0..output[0] {
+                    add(places);
+                    places[OUTPUT] += of_image[OUTPUT];
+                    places[IMAGES] += of_image[IMAGES];
                 }
             }
         }
@@ -241,11 +266,9 @@ impl Case {
         let shape = [self.output(), self.images, self.weight()][of];
         let elements = shape.iter().product();
         let (mut sums, mut sizes) = (vec![0.0; elements], vec![0.0; elements]);
+        let (first, second) = [(IMAGES, WEIGHT), (OUTPUT, WEIGHT), (OUTPUT, IMAGES)][of];
         self.products(|places| {
-            let mut read = (0..3)
-                .filter(|which| *which != of)
-                .map(|which| places[which]);
-            let term = one[read.next().unwrap()] * other[read.next().unwrap()];
+            let term = one[places[first]] * other[places[second]];
             sums[places[of]] += term;
             sizes[places[of]] += term.abs();
         });

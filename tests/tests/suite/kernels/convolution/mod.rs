@@ -27,7 +27,8 @@ fn the_weight_gradient_is_that_of_the_host_and_rounded_once() {
     for dtype in rows::dtypes().into_iter().filter(|dtype| dtype.size() == 2) {
         for (number, case) in cases().iter().enumerate() {
             let drawn = |shape: [usize; 4], seed| read(&rows::noisy(&shape, seed, dtype));
-            let (images, grad) = (drawn(case.images, 1), drawn(case.output(), 2));
+            let (mut images, grad) = (drawn(case.images, 1), drawn(case.output(), 2));
+            case.spoil_unread(&mut images);
             let (expected, sizes) = case.on_host(WEIGHT, [&grad, &images]);
             let weight = || Plain::float_zeros(case.weight().into(), &here(), dtype.into());
             // In one piece, and two images at a time.
