@@ -15,8 +15,9 @@
 enum { MAX_PATH = 4096 };
 extern char **environ;
 
-// Each operation of a kernel is one of the host, without the fused multiplications that NVRTC forms.
-#define OPTIONS "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-pipe"
+// Each operation of a kernel is one of the host, without the fused multiplications that NVRTC forms. From C++17 on, math.h has special
+// functions, which take half of the time of a small kernel.
+#define OPTIONS "-std=gnu++14", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-pipe"
 
 static const char *folder(void) { return getenv("STAND_IN_KERNELS"); }
 
