@@ -33,7 +33,7 @@
 //! * [`parameters`]: ops that run as a parameter says
 //! * [`policy`]: the policy in force
 //! * [`random`]: random programs
-//! * [`kernels`]: the ops of burn-amp-kernels
+//! * `kernels`: the ops of burn-amp-kernels
 //!
 //! Tests run one at a time (`RUST_TEST_THREADS` in `.cargo/config.toml`), because random numbers come from one
 //! generator per process and an observer sees every thread.
@@ -55,6 +55,8 @@ mod grad_scaler;
 mod half_tensors;
 mod health;
 mod images;
+// The test command runs them on the CPU and with CUDA's source. They are a quarter of the code.
+#[cfg(not(all(feature = "vulkan", feature = "fusion")))]
 mod kernels;
 mod kinds;
 mod laws;

@@ -104,7 +104,7 @@ pub fn has_compiler() -> Result<()> {
 pub fn check_kernels() -> Result<()> {
     compile::run(&compile::Options {
         quick: true,
-        ours: false,
+        ours: true,
     })
 }
 

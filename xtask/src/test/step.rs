@@ -35,8 +35,8 @@ pub enum Task {
     Doc(&'static str),
     /// A `cargo test` command, its tests run by [`modules`].
     Tests(&'static str),
-    /// The same on the Vulkan software driver, for the tests whose names the function chooses.
-    Vulkan(&'static str, fn(&str) -> bool),
+    /// The same on the Vulkan software driver.
+    Vulkan(&'static str),
 }
 
 impl Step {
@@ -57,7 +57,7 @@ impl Step {
                     workspace::line(&doc(features))
                 )
             }
-            Task::Vulkan(args, _) => {
+            Task::Vulkan(args) => {
                 format!("cargo {args}, a process for each module, on the software driver")
             }
         }
@@ -72,8 +72,8 @@ impl Step {
             Task::Doc(features) => {
                 workspace::run(doc(features).env("RUSTDOCFLAGS", DENY_WARNINGS)).into()
             }
-            Task::Tests(args) => tests(args, |_| {}, |_| true).into(),
-            Task::Vulkan(args, chooses) => on_vulkan(args, chooses),
+            Task::Tests(args) => tests(args, |_| {}).into(),
+            Task::Vulkan(args) => on_vulkan(args),
         }
     }
 }
@@ -93,27 +93,23 @@ fn doc(features: &str) -> Command {
     workspace::cargo(&["doc", "--workspace", "--no-deps", "--features", features])
 }
 
-fn on_vulkan(args: &str, chooses: fn(&str) -> bool) -> Outcome {
+fn on_vulkan(args: &str) -> Outcome {
     let Some(driver) = vulkan::driver() else {
         return tools::without_means(
             "no Vulkan software driver; `cargo xtask test --only driver` installs it or says how"
                 .to_owned(),
         );
     };
-    tests(args, |command| vulkan::force(command, &driver), chooses).into()
+    tests(args, |command| vulkan::force(command, &driver)).into()
 }
 
-/// Builds tests and runs those whose names are chosen, with what `prepare` adds to the command of each process.
-fn tests(
-    args: &str,
-    prepare: impl Fn(&mut Command) + Sync,
-    chooses: impl Fn(&str) -> bool,
-) -> Result<()> {
+/// Builds tests and runs them, with what `prepare` adds to the command of each process.
+fn tests(args: &str, prepare: impl Fn(&mut Command) + Sync) -> Result<()> {
     let binaries = modules::build(&mut cargo(args))?;
     let command = |binary: &Binary| {
         let mut command = binary.command();
         prepare(&mut command);
         command
     };
-    modules::run(&binaries, command, chooses)
+    modules::run(&binaries, command, |_| true)
 }
