@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::workspace;
+use crate::{
+    test::modules::{self, Binary},
+    workspace,
+};
 
 /// The workspace, relative to the root of the repository.
 const WORKSPACE: &str = "burn-0.22";
@@ -26,22 +29,18 @@ const TOLERANCE: f32 = 0.03;
 /// Returns an error if one of these does not hold, or a program does not build.
 pub fn check() -> Result<()> {
     let root = workspace::root().join(WORKSPACE);
-    for args in [
-        &["fmt", "--all", "--check"][..],
-        &[
-            "test",
-            "--locked",
-            "--quiet",
-            "-p",
-            "burn-amp",
-            "-p",
-            "burn-amp-tests",
-        ],
-    ] {
+    let cargo = |args: &[&str]| {
         let mut cargo = workspace::cargo(args);
         cargo.current_dir(&root).env("CARGO_TARGET_DIR", target());
-        workspace::output(&mut cargo)?;
-    }
+        cargo
+    };
+    workspace::output(&mut cargo(&["fmt", "--all", "--check"]))?;
+    let packages = ["-p", "burn-amp", "-p", "burn-amp-tests"];
+    let mut tests = cargo(&["test", "--locked", "--quiet"]);
+    let tests = modules::build(tests.args(packages))?;
+    modules::run(&tests, Binary::command, |_| true)?;
+    let mut examples = cargo(&["test", "--locked", "--quiet", "--doc"]);
+    workspace::output(examples.args(packages))?;
     let mut learner = workspace::cargo(&["check", "--locked", "--quiet"]);
     learner
         .current_dir(root.join("learner"))
