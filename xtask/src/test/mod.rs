@@ -1,8 +1,8 @@
 //! `cargo xtask test`: the one test command, for people and for continuous integration.
 //!
 //! Steps run in the order of [`steps`], cheap ones first, and stop at the first failure. Compiling Burn takes most of
-//! the time, so all that is built and run shares one build of it, with all backends: the suites choose theirs by a
-//! feature of their own package, which changes nothing below it. The lints share another one.
+//! the time, so all that runs on the CPU and on CUDA's source shares one build of it: the suites choose theirs by a
+//! feature of their own package, which changes nothing below it. Vulkan under Fusion has another one, and so have the lints.
 //!
 //! * [`steps`]: what runs; [`step`]: the kinds of steps
 //! * [`modules`]: tests in processes, a module in each; [`report`]: the outcomes; [`times`]: how long steps took
