@@ -41,11 +41,8 @@ pub fn check() -> Result<()> {
     modules::run(&tests, Binary::command, |_| true)?;
     let mut examples = cargo(&["test", "--locked", "--quiet", "--doc"]);
     workspace::output(examples.args(packages))?;
-    let mut learner = workspace::cargo(&["check", "--locked", "--quiet"]);
-    learner
-        .current_dir(root.join("learner"))
-        .env("CARGO_TARGET_DIR", target());
-    workspace::output(&mut learner)?;
+    let mut learner = cargo(&["check", "--locked", "--quiet"]);
+    workspace::output(learner.current_dir(root.join("learner")))?;
     trains()?;
     tells()
 }

@@ -75,8 +75,8 @@ fn assert_near(found: Float, expected: &[f64], terms: usize, what: &str) {
     rows::assert_near(what, &found, expected, |_| in_f32);
 }
 
-/// Whether a chain divides, and how it ends: all of them in the first case. Each is a kernel, so other cases have a single one of
-/// those that are functions of the result alone, in `turn`.
+/// Whether a chain divides, and how it ends. The first case has all of these forms, each of which is a kernel. Of the five functions
+/// that only end a chain, another case has the one whose `turn` it is.
 fn ends(is_first: bool, turn: usize) -> Vec<(bool, End)> {
     let clamps = [(-0.25, 0.5), (f32::NEG_INFINITY, 0.125)];
     let [clamp, clamp_max] = clamps.map(|(min, max)| End::Clamp(Bounds::new(min, max).unwrap()));
