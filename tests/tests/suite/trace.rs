@@ -197,9 +197,9 @@ fn convolution_runs_low_forward_and_backward() {
         float_reshape F32
         float_mul F32 F32
         float_cast F32 F16
-        conv2d_weight_backward F16 F16 F16
-        float_cast F16 F32
         conv2d_bias_backward F16 F16 F16
+        float_cast F16 F32
+        conv2d_weight_backward F16 F16 F16
         float_cast F16 F32
         float_abs F32
         float_lower_equal_elem F32

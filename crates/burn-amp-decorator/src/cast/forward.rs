@@ -78,11 +78,14 @@ macro_rules! steps {
         let call = call.decide();
         match $crate::ops::rules::rule!(first call $op($($x),*)) {
             Some(result) => result,
-            None => {
-                $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
-                let result = $crate::ops::rules::rule!(compute call $op($($x),*));
-                $crate::ops::rules::rule!(after $op(result))
-            }
+            None => match $crate::ops::rules::rule!(own call $op($($x),*)) {
+                Ok(result) => result,
+                Err(($($x,)*)) => {
+                    $(let $x = $crate::cast::forward::operand!($kind, call, $x);)*
+                    let result = $crate::ops::rules::rule!(compute call $op($($x),*));
+                    $crate::ops::rules::rule!(after $op(result))
+                }
+            },
         }
     }};
 }

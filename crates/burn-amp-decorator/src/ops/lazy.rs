@@ -44,15 +44,14 @@ pub(super) fn continued<B: AmpBackend, G: Graph<B>>(
     }
     chained(x, |lazy| {
         let grid = lazy.open_for(&operand.shape())?;
-        let stored = operand.in_stored_shape();
-        let stored = stored.filter(|stored| stored.shape() == grid && lazy.is_in_order(&grid));
-        step(
-            lazy,
-            match stored {
-                Some(stored) => call.cast(stored),
-                None => lazy.factor(call.cast(operand.clone()), &grid),
-            },
-        )
+        let operand = operand.clone();
+        let is_in_grid = operand.stored_shape().is_some_and(|shape| shape == grid);
+        let factor = if is_in_grid && lazy.is_in_order(&grid) {
+            call.cast(operand.in_stored_shape())
+        } else {
+            lazy.factor(call.cast(operand), &grid)
+        };
+        step(lazy, factor)
     })
     .map(|lazy| call.lazy(lazy))
 }

@@ -1,44 +1,44 @@
 //! Ops on the elements of tensors that are stored in another shape than the program sees. They compute in the stored shape.
 
 use burn_amp_kernels::AmpBackend;
-use burn_backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
+use burn_backend::{Shape, TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor};
 
 use crate::{cast::call::Decided, graph::Graph, tensor::AmpTensor};
 
-/// An op of a tensor that is stored in another shape.
+/// An op of a tensor that is stored in another shape; the tensor, if it is not.
 pub(super) fn of_one<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    x: &AmpTensor<B, G>,
+    x: AmpTensor<B, G>,
     op: impl FnOnce(FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
-) -> Option<AmpTensor<B, G>> {
-    if !call.stays_in_f32() {
-        return None;
+) -> Result<AmpTensor<B, G>, AmpTensor<B, G>> {
+    if !call.stays_in_f32() || x.stored_shape().is_none() {
+        return Err(x);
     }
-    let stored = x.in_stored_shape()?;
-    Some(call.result(op(call.cast(stored))).seen_in(x.shape()))
+    let shape = x.shape();
+    let result = op(call.cast(x.in_stored_shape()));
+    Ok(call.result(result).seen_in(shape))
 }
 
 /// An op of two tensors that the program sees in one shape, if one of them is stored in another shape: both in that one, or in that
-/// of more dimensions, in which a backend that fuses can read the other one.
+/// of more dimensions, in which a backend that fuses can read the other one. Otherwise the tensors.
 pub(super) fn of_two<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    lhs: &AmpTensor<B, G>,
-    rhs: &AmpTensor<B, G>,
+    lhs: AmpTensor<B, G>,
+    rhs: AmpTensor<B, G>,
     op: impl FnOnce(FloatTensor<G::Inner>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
-) -> Option<AmpTensor<B, G>> {
+) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
     let shape = lhs.shape();
-    if !call.stays_in_f32() || rhs.shape() != shape {
-        return None;
-    }
-    let stored = [lhs.in_stored_shape(), rhs.in_stored_shape()];
-    let shapes = stored.iter().flatten().map(TensorMetadata::shape);
-    let common = shapes.max_by_key(|shape| shape.num_dims())?;
-    let [lhs, rhs] = [(lhs, 0), (rhs, 1)].map(|(tensor, at)| {
-        let values = call.cast(stored[at].clone().unwrap_or_else(|| tensor.clone()));
+    let stored = [lhs.stored_shape(), rhs.stored_shape()];
+    let common = stored.into_iter().flatten().max_by_key(Shape::num_dims);
+    let Some(common) = common.filter(|_| call.stays_in_f32() && rhs.shape() == shape) else {
+        return Err((lhs, rhs));
+    };
+    let [lhs, rhs] = [lhs, rhs].map(|tensor| {
+        let values = call.cast(tensor.in_stored_shape());
         match values.shape() == common {
             true => values,
             false => G::Inner::float_reshape(values, common.clone()),
         }
     });
-    Some(call.result(op(lhs, rhs)).seen_in(shape))
+    Ok(call.result(op(lhs, rhs)).seen_in(shape))
 }

@@ -1,9 +1,10 @@
 //! The rules: what `Amp` does with an op besides casting its operands and wrapping its result.
 //!
-//! The method of a row asks four times; an op without an arm for a step takes the usual one, at the end.
+//! The method of a row asks five times; an op without an arm for a step takes the usual one, at the end.
 //!
 //! * `look`: how the operands count for the policy
 //! * `first`: the result, if it takes no cast of the operands: it waits for its reader, or is read from what waits
+//! * `own`: the same from the operands themselves, not from clones: under Fusion a tensor that outlives its last op is an op more
 //! * `compute`: the result of the cast operands, and what it remembers
 //! * `after`: what the result is to the program, also where the policy lowers nothing
 //!
@@ -48,7 +49,9 @@ macro_rules! rule {
     };
     (first $call:ident float_add($lhs:ident, $rhs:ident)) => {
         $crate::ops::binary::sum(&$call, &$lhs, &$rhs)
-            .or_else(|| $crate::ops::rules::rule!(both_reshaped $call float_add(&$lhs, &$rhs)))
+    };
+    (own $call:ident float_add($lhs:ident, $rhs:ident)) => {
+        $crate::ops::rules::rule!(both_reshaped $call float_add($lhs, $rhs))
     };
     (first $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
         $crate::ops::module::by_weight(&$call, &$lhs, &$rhs)
@@ -61,7 +64,9 @@ macro_rules! rule {
     };
     (first $call:ident float_sub($lhs:ident, $rhs:ident)) => {
         $crate::ops::lazy::continued(&$call, &$lhs, &$rhs, $crate::tensor::Lazy::minus)
-            .or_else(|| $crate::ops::rules::rule!(both_reshaped $call float_sub(&$lhs, &$rhs)))
+    };
+    (own $call:ident float_sub($lhs:ident, $rhs:ident)) => {
+        $crate::ops::rules::rule!(both_reshaped $call float_sub($lhs, $rhs))
     };
     (look $call:ident float_div($l:tt $lhs:ident, $r:tt $rhs:ident)) => {
         $crate::ops::binary::look(&mut $call, &$lhs, &$rhs)
@@ -83,27 +88,22 @@ macro_rules! rule {
     (compute $call:ident leaky_relu($($x:ident),*)) => { $crate::ops::rules::rule!(scalar LeakyRelu $call leaky_relu($($x),*)) };
     (first $call:ident float_mul_scalar($x:ident, $scalar:ident)) => {
         $crate::ops::scores::scaled(&$call, &$x, burn_amp_kernels::scalar::ScalarOp::Mul, $scalar)
-            .or_else(|| $crate::ops::rules::rule!(reshaped $call float_mul_scalar(&$x, $scalar)))
     };
     (first $call:ident float_div_scalar($x:ident, $scalar:ident)) => {
         $crate::ops::scores::scaled(&$call, &$x, burn_amp_kernels::scalar::ScalarOp::Div, $scalar)
-            .or_else(|| $crate::ops::rules::rule!(reshaped $call float_div_scalar(&$x, $scalar)))
     };
-    (first $call:ident float_add_scalar($x:ident, $scalar:ident)) => {
-        $crate::ops::rules::rule!(reshaped $call float_add_scalar(&$x, $scalar))
-    };
-    (first $call:ident float_sub_scalar($x:ident, $scalar:ident)) => {
-        $crate::ops::rules::rule!(reshaped $call float_sub_scalar(&$x, $scalar))
-    };
-    (first $call:ident float_sqrt($x:ident)) => {
-        $crate::ops::rules::rule!(reshaped $call float_sqrt(&$x))
-    };
-    (reshaped $call:ident $op:ident($x:expr$(, $scalar:ident)?)) => {
+    (own $call:ident float_mul_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(reshaped $call float_mul_scalar($($x),*)) };
+    (own $call:ident float_div_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(reshaped $call float_div_scalar($($x),*)) };
+    (own $call:ident float_add_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(reshaped $call float_add_scalar($($x),*)) };
+    (own $call:ident float_sub_scalar($($x:ident),*)) => { $crate::ops::rules::rule!(reshaped $call float_sub_scalar($($x),*)) };
+    (own $call:ident float_sqrt($x:ident)) => { $crate::ops::rules::rule!(reshaped $call float_sqrt($x)) };
+    (reshaped $call:ident $op:ident($x:ident$(, $scalar:ident)?)) => {
         $crate::ops::reshaped::of_one(&$call, $x, |x| {
             $crate::cast::forward::computed!([F], $call, $op(x$(, $scalar)?))
         })
+        .map_err(|x| (x, $($scalar)?))
     };
-    (both_reshaped $call:ident $op:ident($lhs:expr, $rhs:expr)) => {
+    (both_reshaped $call:ident $op:ident($lhs:ident, $rhs:ident)) => {
         $crate::ops::reshaped::of_two(&$call, $lhs, $rhs, |lhs, rhs| {
             $crate::cast::forward::computed!([F], $call, $op(lhs, rhs))
         })
@@ -306,6 +306,7 @@ macro_rules! rule {
         $($crate::cast::forward::look!([F] $kind, $call, $x);)*
     };
     (first $call:ident $op:ident($($x:ident),*)) => { None };
+    (own $call:ident $op:ident($($x:ident),*)) => { Err(($($x,)*)) };
     (after $op:ident($result:expr)) => { $result };
     (compute $call:ident $op:ident($($x:ident),*)) => { $crate::ops::rules::rule!(usual $call $op($($x),*)) };
     (usual $call:ident $op:ident($($x:ident),*)) => {

@@ -93,8 +93,9 @@ fn is_one_per_row<T: TensorMetadata>(tensor: &T, dim: usize, indices: &Shape) ->
 fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
     tensor: FloatTensor<Amp<B, P, G>>,
 ) -> FloatTensor<Amp<B, P, G>> {
-    if let Some(stored) = tensor.in_stored_shape() {
-        return float_detach::<B, P, G>(stored).seen_in(tensor.shape());
+    if tensor.stored_shape().is_some() {
+        let shape = tensor.shape();
+        return float_detach::<B, P, G>(tensor.in_stored_shape()).seen_in(shape);
     }
     let parts = tensor.apart();
     AmpTensor::enrolled(Parts {

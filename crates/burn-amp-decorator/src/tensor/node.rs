@@ -40,9 +40,10 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits.
+    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits, but not in vain: a tensor
+    /// in no graph, such as a running mean, has no gradient.
     pub(crate) fn in_graph(&self) -> Cow<'_, FloatTensor<G::Inner>> {
-        if self.waits() {
+        if self.waits() && self.is_tracked() {
             Cow::Owned(self.clone().read(self.exact_dtype(), Reader::Cut))
         } else {
             Cow::Borrowed(&self.inner)

@@ -82,13 +82,10 @@ impl<B: AmpBackend> From<Factors<B>> for Recipe<B, NoGraph> {
 }
 
 impl<B: AmpBackend> AmpTensor<B> {
-    /// A tensor of the same shape that takes no memory of its own. Its values do not matter.
+    /// A tensor that takes no memory of its own, where neither values nor shape matter.
     pub fn placeholder(&self) -> Self {
         Self {
-            inner: match self.recipe() {
-                Some(Recipe::Reshaped(_)) => self.clone().settled().inner,
-                _ => self.inner.clone(),
-            },
+            inner: self.inner.clone(),
             facts: Facts::plain(self.context, self.logical, false),
         }
     }

@@ -16,18 +16,23 @@ use crate::graph::Graph;
 const FEW: usize = 1 << 14;
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
-    /// The tensor in the shape in which it is stored, if the program sees it in another one.
-    pub(crate) fn in_stored_shape(&self) -> Option<Self> {
-        let Some(Recipe::Reshaped(_)) = self.recipe() else {
-            return None;
-        };
-        Some(Self::of(Parts {
-            values: self.inner.clone(),
+    /// The shape in which the tensor is stored, if the program sees it in another one.
+    pub(crate) fn stored_shape(&self) -> Option<Shape> {
+        matches!(self.recipe(), Some(Recipe::Reshaped(_))).then(|| self.inner.shape())
+    }
+
+    /// The tensor in the shape in which it is stored.
+    pub(crate) fn in_stored_shape(self) -> Self {
+        if self.stored_shape().is_none() {
+            return self;
+        }
+        Self::of(Parts {
+            recorded: Self::recorded(self.context, self.recorded.chain),
             logical: self.logical,
             context: self.context,
             role: Role::Activation,
-            recorded: Self::recorded(self.context, self.recorded.chain),
-        }))
+            values: self.inner,
+        })
     }
 
     /// Whether a reshape can wait: of few elements in F32 that are no parameter, nor a view of one.
@@ -42,7 +47,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// The same values, seen in a shape. They stay stored as they are, if the reshape can wait.
     pub(crate) fn seen_in(self, shape: Shape) -> Self {
         if shape == self.inner.shape() {
-            return self.in_stored_shape().unwrap_or(self);
+            return self.in_stored_shape();
         }
         if !self.may_be_reshaped() {
             let reshaped = |values| G::Inner::float_reshape(values, shape);

@@ -9,11 +9,12 @@
 //! elementwise ops; here one kernel reads and writes each element once. Fusion keeps the references, of which it makes one
 //! kernel with their neighbours.
 //!
-//! On Burn's `Autodiff` an activation is one node, which keeps the operand as it is stored. The kernel's slope of GELU is that
-//! of GELU itself; Burn's `gelu_backward` differentiates the approximation by tanh on backends without an op of their own.
+//! On Burn's `Autodiff` an activation is one node, which keeps the operand as it is stored; see [`node`]. The kernel's slope of GELU
+//! is that of GELU itself; Burn's `gelu_backward` differentiates the approximation by tanh on backends without an op of their own.
 
 #[cfg(feature = "cubecl")]
 mod kernel;
+mod node;
 
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::{slope, value};
@@ -58,6 +59,13 @@ fn sigmoid<B: AmpBackend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_recip(B::float_add_scalar(exp, 1.0.into()))
 }
 
+/// The gradient with respect to the operand of the hyperbolic tangent, from its result in F32 or F64.
+fn tanh_backward<B: AmpBackend>(output: FloatTensor<B>, grad: FloatTensor<B>) -> FloatTensor<B> {
+    let square = B::float_mul(output.clone(), output);
+    let slope = B::float_add_scalar(B::float_neg(square), 1.0.into());
+    B::float_mul(grad, slope)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct ActivationForward {
     activation: Activation,
@@ -94,18 +102,7 @@ impl Kernel for ActivationForward {
     }
 
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let x = operands.one();
-        let compute = move |x: [FloatTensor<B>; 1]| B::run(self, x.into()).one();
-        let node = Recording::<B, C, _, 1>::computed_again([&x], |_| true, compute);
-        [node.finish(compute([x.primitive]), |_| self)].into()
-    }
-}
-
-impl<B: AmpBackend> Node<B> for ActivationForward {
-    fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let x = pass.operand(0).expect("the operand is read");
-        let gradient = backward::<B>(x, pass.gradient(), self.activation);
-        pass.register(0, seen::<B>(gradient));
+        [node::record::<B, C>(self, operands.one())].into()
     }
 }
 
@@ -129,12 +126,7 @@ impl Kernel for ActivationBackward {
         let gradient = match self.activation {
             Activation::Gelu => B::gelu_backward(x, grad),
             Activation::Sigmoid => B::sigmoid_backward(sigmoid::<B>(x), grad),
-            Activation::Tanh => {
-                let output = B::float_tanh(x);
-                let square = B::float_mul(output.clone(), output);
-                let slope = B::float_add_scalar(B::float_neg(square), 1.0.into());
-                B::float_mul(grad, slope)
-            }
+            Activation::Tanh => tanh_backward::<B>(B::float_tanh(x), grad),
         };
         [cast::<B>(gradient, dtype)].into()
     }

@@ -228,7 +228,12 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         };
         // Only the shape is read of what stands for an `x` that is not needed.
         let x = x.unwrap_or_else(|| grad.clone());
+        let of_group = |Sums {
+                            of_gradient,
+                            of_product,
+                        }| [Some(of_gradient), Some(of_product)];
         let groups = self.groups(&x, &grad);
+        let mut sums = groups.map(|sums| sums.map_or([None, None], of_group));
         for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
                 Role::X => {
@@ -244,7 +249,17 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
                     contribute(term, at, &mut pass);
                 }
                 Role::Plus => pass.register(at, cast::<B>(grad.clone(), self.of_plus)),
-                factor => pass.register(at, self.gradient(*factor, &groups)),
+                factor => {
+                    let place = self.place(*factor);
+                    let mut others = self.roles[at + 1..].iter().flatten();
+                    let is_last = others.all(|other| self.place(*other) != place);
+                    let sum = place.and_then(|(group, of)| match is_last {
+                        true => sums[group][of].take(),
+                        false => sums[group][of].clone(),
+                    });
+                    let sum = sum.expect("the sums of a wanted group are computed");
+                    pass.register(at, self.gradient(*factor, sum));
+                }
             }
         }
     }
@@ -287,24 +302,25 @@ impl<B: AmpBackend> Kept<B> {
         ]
     }
 
-    /// Makes the gradient of a factor from the sums.
-    fn gradient(&self, factor: Role, groups: &Groups<B>) -> FloatTensor<B> {
+    /// Where the sum is of which the gradient of a factor is made: the group, and whether it is that of the gradient or that of the
+    /// product.
+    fn place(&self, role: Role) -> Option<(usize, usize)> {
+        match role {
+            Role::Before => Some((0, 0)),
+            Role::Scale => Some((0, 1)),
+            Role::Rescale => Some((1, 1)),
+            Role::After => Some((usize::from(self.values.rescale.is_some()), 0)),
+            Role::X | Role::Plus => None,
+        }
+    }
+
+    /// Makes the gradient of a factor from a sum.
+    fn gradient(&self, factor: Role, sum: FloatTensor<B>) -> FloatTensor<B> {
         let values = &self.values;
-        let group = match factor {
-            Role::Before | Role::Scale => 0,
-            Role::After if values.rescale.is_none() => 0,
-            _ => 1,
-        };
-        let sums = groups[group].clone();
-        let Sums {
-            of_gradient,
-            of_product,
-        } = sums.expect("the sums of a wanted group are computed");
         let gradient = match factor {
-            Role::Before => values.scaled::<B>(of_gradient),
-            Role::Scale if values.divides => B::float_neg(values.scaled::<B>(of_product)),
-            Role::Scale | Role::Rescale => of_product,
-            _ => of_gradient,
+            Role::Before => values.scaled::<B>(sum),
+            Role::Scale if values.divides => B::float_neg(values.scaled::<B>(sum)),
+            Role::Scale | Role::Rescale | Role::After | Role::X | Role::Plus => sum,
         };
         let at = FACTORS.iter().position(|role| *role == factor);
         let factor = at.and_then(|at| values.factors()[at]);
@@ -328,10 +344,11 @@ fn both_groups<B: AmpBackend>(
         of_gradient,
         of_product,
     } = all;
-    let scaled_product = values.scaled::<B>(of_product.clone());
-    let of_first = match values.divides {
-        true => scaled_product.clone(),
-        false => of_product,
+    let (of_first, scaled_product) = if values.divides {
+        let scaled = values.scaled::<B>(of_product);
+        (scaled.clone(), scaled)
+    } else {
+        (of_product.clone(), values.scaled::<B>(of_product))
     };
     let first = Sums {
         of_gradient: values.rescaled::<B>(of_gradient.clone()),

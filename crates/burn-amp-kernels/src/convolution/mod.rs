@@ -199,8 +199,13 @@ impl<B: AmpBackend> Node<B> for Convolution {
             };
             pass.register(0, gradient);
         }
+        if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
+            let dtype = bias.dtype();
+            let gradient = bias_gradient::<B>(x.clone(), bias, grad.clone());
+            pass.register(2, as_wanted::<B>(gradient, self.in_f32.bias, dtype));
+        }
         if pass.parent(1).is_some() {
-            let (x, grad, dtype) = (x.clone(), grad.clone(), weight.dtype());
+            let dtype = weight.dtype();
             let gradient = match self.direction {
                 Direction::Plain(options) => weight_gradient::<B>(x, weight, grad, options),
                 Direction::Transposed(options) => {
@@ -209,11 +214,6 @@ impl<B: AmpBackend> Node<B> for Convolution {
                 }
             };
             pass.register(1, as_wanted::<B>(gradient, self.in_f32.weight, dtype));
-        }
-        if let Some(bias) = bias.filter(|_| pass.parent(2).is_some()) {
-            let dtype = bias.dtype();
-            let gradient = bias_gradient::<B>(x, bias, grad);
-            pass.register(2, as_wanted::<B>(gradient, self.in_f32.bias, dtype));
         }
     }
 }

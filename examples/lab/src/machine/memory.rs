@@ -7,15 +7,12 @@ use std::{
 
 use peak_alloc::PeakAlloc;
 
-/// Counts the heap of every program that uses this library.
-#[global_allocator]
-static HEAP: PeakAlloc = PeakAlloc;
-
 /// Asks a device how many bytes its tensors hold; `None` if it does not answer.
 pub type BytesInUse = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 pub enum Meter {
-    /// The heap of this process, where Flex has its tensors; the allocator knows the peak exactly.
+    /// The heap of this process, where Flex has its tensors. It is known, and its peak exactly, if [`PeakAlloc`] is the program's
+    /// allocator. That takes a tenth of a host's time that launches on a device, so only programs that need it have it.
     Heap,
     /// A device that knows the bytes in use now, but not their peak.
     Device(BytesInUse),
@@ -25,7 +22,7 @@ impl Meter {
     /// Returns the bytes in use now.
     pub fn in_use(&self) -> Option<u64> {
         match self {
-            Self::Heap => Some(HEAP.current_usage() as u64),
+            Self::Heap => Some(PeakAlloc.current_usage() as u64).filter(|bytes| *bytes > 0),
             Self::Device(bytes_in_use) => bytes_in_use(),
         }
     }
@@ -37,9 +34,10 @@ impl Meter {
     pub fn peak_during<T>(&self, work: impl FnOnce() -> T) -> (Option<u64>, T) {
         match self {
             Self::Heap => {
-                HEAP.reset_peak_usage();
+                PeakAlloc.reset_peak_usage();
                 let output = work();
-                (Some(HEAP.peak_usage() as u64), output)
+                let peak = PeakAlloc.peak_usage() as u64;
+                (Some(peak).filter(|bytes| *bytes > 0), output)
             }
             Self::Device(bytes_in_use) => sampled(bytes_in_use, work),
         }
@@ -79,6 +77,9 @@ mod tests {
 
     use super::*;
     use crate::panics;
+
+    #[global_allocator]
+    static HEAP: PeakAlloc = PeakAlloc;
 
     #[test]
     fn the_heap_knows_a_peak_that_is_gone_at_the_end() {

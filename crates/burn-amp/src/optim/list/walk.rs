@@ -1,7 +1,7 @@
 //! Taking the parameters and gradients out of a model, and putting the parameters back.
 //!
 //! Burn visits a model parameter by parameter, and a step needs all of them at once. Between the two walks each
-//! parameter is replaced by its gradient, which costs nothing, so that nobody but the step holds the parameters, and it
+//! parameter is replaced by the first gradient, which costs nothing, so that nobody but the step holds the parameters, and it
 //! can update them in place.
 
 use std::marker::PhantomData;
@@ -52,6 +52,7 @@ pub(super) fn take<M: AutodiffModule<B>, B: Trains>(
         grads,
         clipping,
         modules: Modules::default(),
+        placeholder: None,
         taken: TakenAll {
             parameters: Vec::new(),
             facts: Vec::new(),
@@ -66,6 +67,8 @@ struct Take<'a, B: AutodiffBackend<InnerBackend: Amped>> {
     grads: &'a mut GradientsParams,
     clipping: Option<&'a GradientClipping>,
     modules: Modules,
+    /// What stands in the place of the parameters.
+    placeholder: Option<AmpTensor<PlainOf<B>>>,
     taken: TakenAll<PlainOf<B>>,
 }
 
@@ -102,7 +105,8 @@ impl<B: Trains> ModuleMapper<B> for Take<'_, B> {
         if let Some(passes) = grad.role.gradient() {
             self.taken.passes.join(passes);
         }
-        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(grad.placeholder()));
+        let placeholder = self.placeholder.get_or_insert_with(|| grad.placeholder());
+        let placeholder = Tensor::from_primitive(TensorPrimitive::Float(placeholder.clone()));
         self.taken.parameters.push(Parameter {
             id: id.val(),
             keeps_more: self.modules.keeps_more(),

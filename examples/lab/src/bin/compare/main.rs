@@ -40,6 +40,11 @@ use lab::{cli::OnBackend, machine::Machine};
 
 use crate::cli::Args;
 
+/// Counts the heap, where Flex has its tensors. With the backends of a GPU it would slow down the host.
+#[cfg(not(feature = "cubecl"))]
+#[global_allocator]
+static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
+
 fn main() -> Result<()> {
     let args = Args::parse();
     args.backend.run(&args)

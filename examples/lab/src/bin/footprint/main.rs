@@ -51,8 +51,13 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use peak_alloc::PeakAlloc;
 
 use crate::{cli::Args, heavy::Heavy, pytorch::PyTorch, report::Report, row::Measure};
+
+/// Counts the heap, where Flex has its tensors.
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
 
 fn main() -> Result<()> {
     let args = Args::parse();

@@ -116,9 +116,11 @@ fn the_first_call_that_computes_with_a_wrong_kernel_is_named() {
         if step.calls.len() > MOST_CALLS {
             continue;
         }
-        // The kernels of the first run may be others than those that tuning takes for the later ones.
-        let (_, seen) = compared(entry.name, &step, 1.0, None);
-        let (sound, _) = compared(entry.name, &step, 1.0, None);
+        let (mut sound, seen) = compared(entry.name, &step, 1.0, None);
+        if cfg!(feature = "vulkan") {
+            // The kernels of the first run may be others than those that tuning takes for the later ones.
+            (sound, _) = compared(entry.name, &step, 1.0, None);
+        }
         let behind = step.calls.len();
         for (way, planted) in [false, true].into_iter().zip(&mut planted) {
             let is_of_way = |(at, key, elements): &&(usize, Key, usize)| {
