@@ -9,8 +9,8 @@
 //! elementwise ops; here one kernel reads and writes each element once. Fusion keeps the references, of which it makes one
 //! kernel with their neighbours.
 //!
-//! On Burn's `Autodiff` an activation is one node, which keeps the operand as it is stored; see [`node`]. The kernel's slope of GELU
-//! is that of GELU itself; Burn's `gelu_backward` differentiates the approximation by tanh on backends without an op of their own.
+//! On Burn's `Autodiff` an activation is one node, which keeps the operand as it is stored. The kernel's slope of GELU is that
+//! of GELU itself; Burn's `gelu_backward` differentiates the approximation by tanh on backends without an op of their own.
 
 #[cfg(feature = "cubecl")]
 mod kernel;

@@ -29,7 +29,7 @@ use burn_amp_tests::random::{
 use burn_amp_tests::random::{oracle::Failure, saved::check_saved};
 
 /// The number of programs. On a software driver most of the time is spent compiling their kernels, some seconds for each.
-const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 12 } else { 200 };
+const PROGRAMS: u64 = if cfg!(feature = "cubecl") { 8 } else { 200 };
 
 fn limits() -> Limits {
     Limits::default()

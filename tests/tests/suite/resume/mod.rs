@@ -39,6 +39,9 @@ type List = AmpAdaptor<AdamConfig, Model, B>;
 
 const STEPS: usize = 100;
 
+/// How often a run is killed. On a software driver each process compiles all kernels anew.
+const KILLS: usize = if cfg!(feature = "cubecl") { 5 } else { 20 };
+
 /// The end of a run: the records of model, optimizer and loss scale. The optimizer's is a JSON value, because it has
 /// maps without an order.
 #[derive(PartialEq)]
@@ -210,7 +213,7 @@ fn resumes_exactly<I: Optimizer<Model, B>>(moments: &str, width: usize) {
     );
 
     let (mut kills, mut runs, mut hash) = (0, 0, 1u32);
-    while kills < 20 {
+    while kills < KILLS {
         let killed = directory(&format!("killed-{runs}"));
         runs += 1;
         loop {
