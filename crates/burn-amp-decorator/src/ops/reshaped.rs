@@ -23,17 +23,16 @@ pub(super) fn of_one<B: AmpBackend, G: Graph<B>>(
 /// of more dimensions, in which a backend that fuses can read the other one. Otherwise the tensors.
 pub(super) fn of_two<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    lhs: AmpTensor<B, G>,
-    rhs: AmpTensor<B, G>,
+    operands: [AmpTensor<B, G>; 2],
     op: impl FnOnce(FloatTensor<G::Inner>, FloatTensor<G::Inner>) -> FloatTensor<G::Inner>,
-) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
-    let shape = lhs.shape();
-    let stored = [lhs.stored_shape(), rhs.stored_shape()];
-    let common = stored.into_iter().flatten().max_by_key(Shape::num_dims);
-    let Some(common) = common.filter(|_| call.stays_in_f32() && rhs.shape() == shape) else {
-        return Err((lhs, rhs));
+) -> Result<AmpTensor<B, G>, [AmpTensor<B, G>; 2]> {
+    let [shape, other] = operands.each_ref().map(TensorMetadata::shape);
+    let stored = operands.iter().filter_map(AmpTensor::stored_shape);
+    let common = stored.max_by_key(Shape::num_dims);
+    let Some(common) = common.filter(|_| call.stays_in_f32() && other == shape) else {
+        return Err(operands);
     };
-    let [lhs, rhs] = [lhs, rhs].map(|tensor| {
+    let [lhs, rhs] = operands.map(|tensor| {
         let values = call.cast(tensor.in_stored_shape());
         match values.shape() == common {
             true => values,

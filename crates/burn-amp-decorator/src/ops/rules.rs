@@ -104,9 +104,10 @@ macro_rules! rule {
         .map_err(|x| (x, $($scalar)?))
     };
     (both_reshaped $call:ident $op:ident($lhs:ident, $rhs:ident)) => {
-        $crate::ops::reshaped::of_two(&$call, $lhs, $rhs, |lhs, rhs| {
+        $crate::ops::reshaped::of_two(&$call, [$lhs, $rhs], |lhs, rhs| {
             $crate::cast::forward::computed!([F], $call, $op(lhs, rhs))
         })
+        .map_err(|[lhs, rhs]| (lhs, rhs))
     };
     (scalar $as:ident $call:ident $op:ident($x:ident, $scalar:ident)) => {
         if $call.rounds_scalar() {

@@ -1,11 +1,13 @@
 //! An activation function in Burn's graph, which keeps the operand.
 //!
-//! A backward pass that computes the result again takes the slope of it soon afterwards. Under Fusion the slope is taken from that
-//! result, in F32. The device would hardly notice the ops that this saves, but each of them costs the host some microseconds.
+//! A backward pass that computes an F32 result again, for an op that computes element by element, takes the slope of it soon
+//! afterwards. Under Fusion the slope is taken from that result, in the same kernel: the ops that this saves cost the device nearly
+//! nothing, but the host some microseconds each. A result in low precision may be computed again for a product, and its F32 values
+//! would be written for the kernel behind that one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Activation, ActivationForward, backward, forward, tanh_backward};
+use super::{Activation, ActivationForward, backward, tanh_backward};
 use crate::prelude::*;
 
 /// Computes an activation function in a node of its own.
@@ -15,15 +17,15 @@ pub(super) fn record<B: AmpBackend, C: CheckpointStrategy>(
 ) -> Tracked<B, C> {
     let node = ActivationNode::<B> {
         activation: function.activation,
-        again: ComputedAgain::of::<C>(function.activation, x.primitive.dtype()),
+        again: ComputedAgain::of::<C>(function),
     };
     let again = node.again.clone();
-    let compute_again = move |[x]: [FloatTensor<B>; 1]| match &again {
-        Some(again) => cast::<B>(
-            again.leave(forward::<B>(x, function.activation, FloatDType::F32)),
-            function.dtype.into(),
-        ),
-        None => B::run(function, [x].into()).one(),
+    let compute_again = move |x: [FloatTensor<B>; 1]| {
+        let result = B::run(function, x.into()).one();
+        match &again {
+            Some(again) => again.leave(result),
+            None => result,
+        }
     };
     let recording = Recording::<B, C, _, 1>::computed_again([&x], |_| true, compute_again);
     let result = B::run(function, [x.primitive].into()).one();
@@ -55,15 +57,16 @@ impl<B: AmpBackend> Node<B> for ActivationNode<B> {
     }
 }
 
-/// The result in F32, from when a backward pass computes it again until it takes the slope.
+/// The result, from when a backward pass computes it again until it takes the slope.
 #[derive(Clone, Debug)]
 struct ComputedAgain<B: Backend>(Arc<Mutex<Option<FloatTensor<B>>>>);
 
 impl<B: AmpBackend> ComputedAgain<B> {
     /// `None` if nothing is computed again, or nothing gained: the slope of GELU does not follow from its result.
-    fn of<C: CheckpointStrategy>(activation: Activation, dtype: DType) -> Option<Self> {
+    fn of<C: CheckpointStrategy>(function: ActivationForward) -> Option<Self> {
         let gains = B::fuses_elementwise() && recomputes::<C>();
-        let has_slope = activation != Activation::Gelu && dtype != DType::F64;
+        let has_slope =
+            function.activation != Activation::Gelu && function.dtype == FloatDType::F32;
         (gains && has_slope).then(|| Self(Arc::default()))
     }
 
