@@ -228,12 +228,10 @@ impl<B: AmpBackend> Node<B> for Kept<B> {
         };
         // Only the shape is read of what stands for an `x` that is not needed.
         let x = x.unwrap_or_else(|| grad.clone());
-        let of_group = |Sums {
-                            of_gradient,
-                            of_product,
-                        }| [Some(of_gradient), Some(of_product)];
-        let groups = self.groups(&x, &grad);
-        let mut sums = groups.map(|sums| sums.map_or([None, None], of_group));
+        let mut sums = self.groups(&x, &grad).map(|sums| match sums {
+            Some(sums) => [Some(sums.of_gradient), Some(sums.of_product)],
+            None => [None, None],
+        });
         for (at, role) in self.roles.iter().flatten().enumerate() {
             match role {
                 Role::X => {

@@ -12,7 +12,7 @@ pub type BytesInUse = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 pub enum Meter {
     /// The heap of this process, where Flex has its tensors. It is known, and its peak exactly, if [`PeakAlloc`] is the program's
-    /// allocator. That takes a tenth of a host's time that launches on a device, so only programs that need it have it.
+    /// allocator. Counting slows a host that launches on a device by a tenth, so only programs that need it count.
     Heap,
     /// A device that knows the bytes in use now, but not their peak.
     Device(BytesInUse),
