@@ -112,6 +112,25 @@ fn a_batch_norm_computes_its_statistics_in_one_shape() {
     assert!(flattened::<burn::backend::Autodiff<Counted>>() > 0);
 }
 
+#[test]
+fn a_running_mean_is_not_reshaped_to_find_that_it_has_no_gradient() {
+    type Trained = burn_amp::Autodiff<burn_amp::Amp<Counted, InForce>>;
+    within::<UnscaledF16, _>(|| {
+        let norm = after::<Trained>(3);
+        let mut grads = norm.forward(images::<Trained>(3)).sum().backward();
+        let mean = norm.running_mean.value_sync();
+        FLATTENED.set(0);
+        assert!(mean.grad(&grads).is_none());
+        assert!(mean.grad_remove(&mut grads).is_none());
+        assert_eq!(FLATTENED.take(), 0);
+        // One that a program has stored is found.
+        let stored = Tensor::ones([CHANNELS], &here());
+        mean.grad_replace(&mut grads, stored.clone());
+        let found = mean.grad(&grads).map(Tensor::into_data);
+        assert_eq!(found, Some(stored.into_data()));
+    });
+}
+
 /// A loop whose state is reshaped in each turn, from a tensor in low precision, and whose result is read in the backward pass; its
 /// gradient.
 fn looped<B: AutodiffBackend>() -> TensorData {

@@ -102,6 +102,9 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: &FloatTensor<Self>,
         grads: &Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
+        if !tensor.may_have_gradient() {
+            return None;
+        }
         let gradient = tensor.in_graph().grad(&grads.inner)?;
         let unscaled = grads.pass.unscale_for(tensor, gradient.clone());
         unscaled.or_else(|| Some(Pass::zeros(&gradient, tensor.context)))
@@ -112,6 +115,9 @@ impl<B: Trainable, P: ConfigSource, G: Records<B>> AutodiffBackend for Amp<B, P,
         tensor: &FloatTensor<Self>,
         grads: &mut Gradients<B>,
     ) -> Option<FloatTensor<Self::InnerBackend>> {
+        if !tensor.may_have_gradient() {
+            return None;
+        }
         let gradient = tensor.in_graph().grad_remove(&mut grads.inner)?;
         grads.pass.unscale_for(tensor, gradient)
     }

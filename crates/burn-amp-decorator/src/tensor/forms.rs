@@ -125,6 +125,11 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
         self.low.get().is_some()
     }
 
+    /// Whether a form has been made and kept.
+    pub(super) fn is_made(&self) -> bool {
+        self.has_low() || self.full.get().is_some()
+    }
+
     /// The value in its one dtype, made of what is `stored`.
     pub(super) fn settled(
         &self,

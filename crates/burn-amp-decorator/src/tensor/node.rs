@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use burn_amp_kernels::AmpBackend;
 use burn_backend::tensor::FloatTensor;
 
-use super::{AmpTensor, Reader, Role};
+use super::{AmpTensor, Reader, Role, forms::Forms};
 use crate::graph::{Graph, Probe};
 
 impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
@@ -40,10 +40,15 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         }
     }
 
-    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits, but not in vain: a tensor
-    /// in no graph, such as a running mean, has no gradient.
+    /// Whether a gradient may be stored for the tensor. None is for one in no graph that waits, such as a running mean, unless it has
+    /// been computed for someone who stored one.
+    pub(crate) fn may_have_gradient(&self) -> bool {
+        !self.waits() || self.is_tracked() || self.facts.forms::<G>().is_some_and(Forms::is_made)
+    }
+
+    /// The tensor of the graph at whose node a gradient of this tensor is stored. It is computed if it waits.
     pub(crate) fn in_graph(&self) -> Cow<'_, FloatTensor<G::Inner>> {
-        if self.waits() && self.is_tracked() {
+        if self.waits() {
             Cow::Owned(self.clone().read(self.exact_dtype(), Reader::Cut))
         } else {
             Cow::Borrowed(&self.inner)
