@@ -132,7 +132,7 @@ pub fn max_pool2d_with_indices<B: Backend>(
 }
 
 /// Whether a checkpointing strategy computes results again in the backward pass.
-pub(crate) fn recomputes<C: CheckpointStrategy>() -> bool {
+pub fn recomputes<C: CheckpointStrategy>() -> bool {
     #[cfg(not(burn_0_22))]
     return std::any::TypeId::of::<C>()
         != std::any::TypeId::of::<burn_autodiff::checkpoint::strategy::NoCheckpointing>();

@@ -200,6 +200,64 @@ fn biases_that_the_program_adds_get_their_gradients() {
     under_each!(are_those_of_the_plain_backend, InBf16, UnscaledF16);
 }
 
+/// What a program finds out about a row of a bias, which has no node until somebody reads it otherwise than as a bias.
+fn row_of_a_bias<B: AutodiffBackend>() -> (bool, bool, [Vec<f32>; 4]) {
+    let leaves = Leaves::<B>::new();
+    let [bias, _] = leaves.biases;
+    let row = bias.clone().unsqueeze::<2>();
+    let doubled = row.clone() * 2.0;
+    let own = row.clone().detach().require_grad();
+    let column = row.clone().reshape([SHAPE[1]]);
+    let [constant, same] = [row.clone().detach().reshape([-1]), column.clone().detach()];
+    assert!(
+        ![column.clone(), constant.clone(), same.clone()]
+            .iter()
+            .any(Tensor::is_require_grad)
+    );
+    let loss = (doubled * own.clone()).sum()
+        + row.clone().slice([0..1, 2..4]).sum()
+        + (column.clone() * constant * same).sum();
+    let grads = loss.backward();
+    let has_gradient = row.grad(&grads).is_some() || column.grad(&grads).is_some();
+    let read = [
+        row.clone().into_data(),
+        row.clone().inner().into_data(),
+        bias.grad(&grads).unwrap().into_data(),
+        own.grad(&grads).unwrap().into_data(),
+    ];
+    let read = read.map(|data| data.to_vec().expect("F32"));
+    (row.is_require_grad(), has_gradient, read)
+}
+
+fn is_the_row_of_the_plain_backend() {
+    assert_eq!(row_of_a_bias::<B>(), row_of_a_bias::<PlainAutodiff>());
+}
+
+#[test]
+fn a_row_of_a_bias_is_no_leaf() {
+    under_each!(is_the_row_of_the_plain_backend, InBf16, UnscaledF16);
+}
+
+/// The distance of a tensor's node from the leaves.
+fn level(tensor: &Tensor<B, 2>) -> usize {
+    let tensor = tensor.clone().into_primitive().tensor();
+    tensor.into_inner().node.order
+}
+
+fn one_node_for_a_product() {
+    let leaves = Leaves::<B>::new();
+    let x = tensor::<B>([4, SHAPE[0]], 1).require_grad() * 2.0;
+    let before = level(&x);
+    let product = linear(x, leaves.weight.clone(), None);
+    // The second one casts the product to the dtype that the program sees.
+    assert_eq!(level(&product) - before, 2);
+}
+
+#[test]
+fn a_product_takes_the_place_of_the_casts_of_its_operands() {
+    under_each!(one_node_for_a_product, InBf16, UnscaledF16);
+}
+
 type Traced = burn_amp::Autodiff<burn_amp::Amp<Trace<Plain>, InF16>>;
 
 /// The products that a backward pass computes.

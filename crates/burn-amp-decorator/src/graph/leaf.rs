@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, convolution::weight_as_read};
+use burn_amp_kernels::{AmpBackend, convolution::weight_as_read, weight_product::Reached};
 use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
@@ -90,14 +90,6 @@ impl<B: Backend> Leaf<B> {
         self.uses.lock().cast = Some((to, as_read::<B>(values)));
     }
 
-    /// Ends the forward pass, since a backward pass has reached a use: forgets the cast values, which graphs hold for the
-    /// uses that are left, and where the last use is.
-    pub(super) fn reached(&self) {
-        let mut uses = self.uses.lock();
-        uses.cast = None;
-        uses.last = None;
-    }
-
     /// Records that the program takes a gradient that was computed in `passes`.
     #[cfg(burn_0_22)]
     pub(crate) fn give(&self, passes: &Passes<B>) {
@@ -135,6 +127,15 @@ impl<B: Backend> Leaf<B> {
         let level = operands.max(above_the_last);
         uses.last = Some(level);
         level
+    }
+}
+
+impl<B: Backend> Reached for Leaf<B> {
+    /// Ends the forward pass: forgets the cast values, which graphs hold for the uses that are left, and where the last use is.
+    fn reached(&self) {
+        let mut uses = self.uses.lock();
+        uses.cast = None;
+        uses.last = None;
     }
 }
 

@@ -10,7 +10,7 @@
 //! * [`origin`]: the identity of a parameter, its name, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * `join`: one graph for the parameters of a model
-//! * [`weight_cast`]: the graph node of a parameter's cast
+//! * [`weight_cast`]: a parameter's cast in the graph
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
 //! * [`stepped`]: what an optimizer has made
@@ -157,6 +157,27 @@ pub trait Graph<B: AmpBackend>:
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner>;
 
+    /// Casts an F32 tensor to low precision for a product, and says whether the product gets the node of the tensor
+    /// [in place](burn_amp_kernels::weight_product::InGraph) of one of the cast.
+    #[doc(hidden)]
+    fn cast_for_product(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+        has_clones: bool,
+        to: Precision,
+    ) -> (FloatTensor<Self::Inner>, bool) {
+        (Self::cast(tensor, recorded, has_clones, to, false), false)
+    }
+
+    /// Casts an F32 leaf to low precision for a product, which gets the node of the leaf.
+    #[doc(hidden)]
+    fn cast_leaf_for_product(
+        tensor: FloatTensor<Self::Inner>,
+        leaf: &Arc<Leaf<B>>,
+        to: Precision,
+        operands: usize,
+    ) -> FloatTensor<Self::Inner>;
+
     /// Returns the values of a tensor, outside any graph.
     #[doc(hidden)]
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B>;
@@ -250,6 +271,16 @@ impl<B: AmpBackend> Graph<B> for NoGraph {
         to: Precision,
         _: usize,
         _: &Leaves<B>,
+    ) -> FloatTensor<B> {
+        leaf.cast(tensor, to)
+    }
+
+    #[inline]
+    fn cast_leaf_for_product(
+        tensor: FloatTensor<B>,
+        leaf: &Arc<Leaf<B>>,
+        to: Precision,
+        _: usize,
     ) -> FloatTensor<B> {
         leaf.cast(tensor, to)
     }

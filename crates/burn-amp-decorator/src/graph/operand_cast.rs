@@ -3,8 +3,11 @@
 use std::marker::PhantomData;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::names::node_of;
-use burn_amp_kernels::{AmpBackend, affine};
+use burn_amp_kernels::{
+    AmpBackend, affine,
+    names::{node_of, recomputes},
+    saved::is_recomputed,
+};
 use burn_autodiff::{
     Autodiff, NodeId,
     checkpoint::{
@@ -39,18 +42,12 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     if precision::of(&tensor.primitive) == to {
         return tensor;
     }
-    let has_other_readers = recorded.has_other_readers(has_clones) == Some(true);
     if to.is_low() {
         let values = recorded.low(tensor.primitive.clone(), to);
         if !tensor.is_tracked() {
             return untracked(values);
         }
-        let is_f32 = precision::of(&tensor.primitive) == Precision::F32;
-        let tensor = if is_f32 && (has_other_readers || recorded.adds_gradients()) {
-            recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
-        } else {
-            tensor
-        };
+        let tensor = joined::<B, C>(tensor, recorded, has_clones);
         return if recomputes {
             node::<B, BalancedCheckpointing>(tensor, values)
         } else {
@@ -61,12 +58,48 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     if !tensor.is_tracked() {
         return untracked(values);
     }
+    let has_other_readers = recorded.has_other_readers(has_clones) == Some(true);
     match recorded.casts() {
         Some(casts) if to == Precision::F32 && (recomputes || has_other_readers) => {
             widened::<B>(tensor, casts, values)
         }
         _ if !recomputes => node::<B, C>(tensor, values),
         _ => recomputed::<B>(tensor, values),
+    }
+}
+
+/// Casts an operand of a product, which takes the node of the tensor in place of one of the cast. What a graph computes again has
+/// one of a cast nevertheless. Says which.
+pub(super) fn for_product<B: AmpBackend, C: CheckpointStrategy>(
+    tensor: FloatTensor<Autodiff<B, C>>,
+    recorded: &Recorded<B>,
+    has_clones: bool,
+    to: Precision,
+) -> (FloatTensor<Autodiff<B, C>>, bool) {
+    let values = recorded.low(tensor.primitive.clone(), to);
+    if !tensor.is_tracked() {
+        return (untracked(values), false);
+    }
+    let mut tensor = joined::<B, C>(tensor, recorded, has_clones);
+    if recomputes::<C>() || is_recomputed::<B>(&tensor) {
+        return (node::<B, C>(tensor, values), false);
+    }
+    tensor.primitive = values;
+    (tensor, true)
+}
+
+/// An operand that is read in low precision, in the node that adds the gradients of all its readers if it is F32 and has several.
+fn joined<B: AmpBackend, C: CheckpointStrategy>(
+    tensor: FloatTensor<Autodiff<B, C>>,
+    recorded: &Recorded<B>,
+    has_clones: bool,
+) -> FloatTensor<Autodiff<B, C>> {
+    let is_f32 = precision::of(&tensor.primitive) == Precision::F32;
+    let has_other_readers = recorded.has_other_readers(has_clones) == Some(true);
+    if is_f32 && (has_other_readers || recorded.adds_gradients()) {
+        recorded.with_f32_gradient(tensor, affine::joined::<B, C>)
+    } else {
+        tensor
     }
 }
 

@@ -74,6 +74,9 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     }
 
     fn reshaped(tensor: FloatTensor<Self::Inner>, shape: Shape) -> FloatTensor<Self::Inner> {
+        if !tensor.is_tracked() {
+            return Self::constant(B::float_reshape(tensor.primitive, shape));
+        }
         let before = tensor.node.id;
         let tensor = Self::Inner::float_reshape(tensor, shape);
         if saved::is_offering() {
@@ -100,6 +103,24 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
         leaves: &Leaves<B>,
     ) -> FloatTensor<Self::Inner> {
         weight_cast::cast::<B, C>(tensor, leaf, to, operands, leaves)
+    }
+
+    fn cast_for_product(
+        tensor: FloatTensor<Self::Inner>,
+        recorded: &Recorded<B>,
+        has_clones: bool,
+        to: Precision,
+    ) -> (FloatTensor<Self::Inner>, bool) {
+        operand_cast::for_product::<B, C>(tensor, recorded, has_clones, to)
+    }
+
+    fn cast_leaf_for_product(
+        tensor: FloatTensor<Self::Inner>,
+        leaf: &Arc<Leaf<B>>,
+        to: Precision,
+        operands: usize,
+    ) -> FloatTensor<Self::Inner> {
+        weight_cast::for_product::<B, C>(tensor, leaf, to, operands)
     }
 
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {

@@ -1,10 +1,9 @@
-//! The graph node of a parameter's cast.
+//! The cast of a parameter in the graph: a node of its own, or none for products.
 
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::names::{are_exchanged, node_of};
-use burn_amp_kernels::{AmpBackend, weight_product::Deferred};
+use burn_amp_kernels::{AmpBackend, names::node_of, weight_product::Reached as _};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -19,8 +18,7 @@ use crate::precision;
 /// Casts a leaf for one use: each use gets its own node, over values that all uses share.
 ///
 /// The uses must not share the node: a backward pass consumes it, and a second loss that was computed before that pass
-/// would lose its gradient. The gradients of the uses accumulate in F32; those of products after the first one may be
-/// [computed together](burn_amp_kernels::weight_product::together).
+/// would lose its gradient. The gradients of the uses accumulate in F32.
 pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     leaf: &Arc<Leaf<B>>,
@@ -28,19 +26,15 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     operands: usize,
     leaves: &Leaves<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    let is_further_use = leaf.is_in_use();
     // An untracked parent, over values that do not matter, puts the node where it belongs.
     let mut level = <FloatTensor<Autodiff<B>>>::new(tensor.primitive.clone());
     let node = Arc::get_mut(&mut level.node).expect("nobody else has a new node");
     node.order = leaf.level(operands);
     let stored = precision::of(&tensor.primitive);
-    let is_lowered = stored == Precision::F32 && to.is_low();
-    let deferred = (is_further_use && is_lowered).then(Deferred::default);
     let from = Use {
         leaf: Arc::downgrade(leaf),
         dtype: stored,
         node: stored.is_low().then(|| leaves.handle(&tensor)),
-        deferred: deferred.clone(),
     };
     let nodes = [node_of!(tensor), node_of!(level)];
     let values = if stored == to {
@@ -49,15 +43,31 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
         leaf.cast(tensor.primitive, to)
     };
     match WeightCast.prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => {
-            let cast = prep.finish(from, values);
-            if let Some(deferred) = deferred {
-                deferred.wait_at(cast.node.id);
-            }
-            cast
-        }
+        OpsKind::Tracked(prep) => prep.finish(from, values),
         OpsKind::UnTracked(_) => <FloatTensor<Autodiff<B>>>::new(values),
     }
+}
+
+/// The values of a leaf, cast for a product with the node of the leaf itself: the node of the [product](burn_amp_kernels::weight_product)
+/// is the use, and its gradient is F32.
+pub(super) fn for_product<B: AmpBackend, C: CheckpointStrategy>(
+    mut tensor: FloatTensor<Autodiff<B, C>>,
+    leaf: &Leaf<B>,
+    to: Precision,
+    operands: usize,
+) -> FloatTensor<Autodiff<B, C>> {
+    let level = leaf.level(operands);
+    let values = leaf.cast(tensor.primitive, to);
+    if level > operands {
+        let mut node = <FloatTensor<Autodiff<B>>>::new(values.clone()).node;
+        let at_level = Arc::get_mut(&mut node).expect("nobody else has a new node");
+        at_level.id = tensor.node.id;
+        at_level.requirement = tensor.node.requirement;
+        at_level.order = level;
+        tensor.node = node;
+    }
+    tensor.primitive = values;
+    tensor
 }
 
 /// A cast whose parents are the leaf and an untracked node of the [level](Leaf::level) below its own.
@@ -72,8 +82,6 @@ struct Use<B: AmpBackend> {
     dtype: Precision,
     /// The node of a leaf stored in half precision, without its values.
     node: Option<FloatTensor<Autodiff<B>>>,
-    /// Where a further product in a pass leaves the operands of the gradient.
-    deferred: Option<Deferred<B>>,
 }
 
 impl<B: AmpBackend> Backward<B, 2> for WeightCast {
@@ -87,18 +95,9 @@ impl<B: AmpBackend> Backward<B, 2> for WeightCast {
             leaf: used,
             dtype,
             node,
-            deferred,
         } = ops.state;
         if let Some(used) = used.upgrade() {
             used.reached();
-        }
-        if let Some(operands) = deferred.and_then(|deferred| deferred.take()) {
-            match leaf {
-                Some(leaf) if are_exchanged(grads) => operands.register(leaf.id, grads),
-                Some(leaf) => operands.register_later(leaf.id, grads),
-                None => {}
-            }
-            return;
         }
         let grad = grads.consume::<B>(&ops.node);
         let Some(leaf) = leaf else {

@@ -91,7 +91,8 @@ fn with_bias<B: AmpBackend, G: Graph<B>>(
         return None;
     }
     let values = call.as_stored(product.clone());
-    let sum = kernels::weight_product::plus_bias::<G::Inner>(values, call.cast(bias.clone()));
+    let bias = call.cast(bias.clone().in_stored_shape());
+    let sum = kernels::weight_product::plus_bias::<G::Inner>(values, bias);
     Some(call.stored(sum))
 }
 

@@ -194,7 +194,7 @@ pub(super) fn swapped(rank: usize, dim1: usize, dim2: usize) -> Vec<usize> {
     axes
 }
 
-/// A chain, few elements, or a tensor whose values are there in low precision as well, in another shape. So are images in low
+/// A chain, few elements, a bias, or a tensor whose values are there in low precision as well, in another shape. So are images in low
 /// precision: to join their channels with their places is a copy, which a norm over groups of channels need not read. Another tensor is
 /// reshaped at once: that copies nothing.
 pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
@@ -214,6 +214,8 @@ pub(super) fn reshaped<B: AmpBackend, G: Graph<B>>(
         {
             return Some(call.lazy(lazy));
         }
+        let bias = x.as_bias(shape);
+        let x = bias.as_ref().unwrap_or(x);
         let waits = x.may_be_reshaped();
         return waits.then(|| call.reshaped(x.clone(), shape.clone()));
     };

@@ -2,8 +2,12 @@
 
 use burn_amp_core::{Op, Precision, module_ops};
 use burn_amp_kernels::{
-    self as kernels, AmpBackend, attention::Attention, convolution::InF32, layer_norm::LayerNorm,
-    simulated::ProductKind, weight_product::is_worth_deferring,
+    self as kernels, AmpBackend,
+    attention::Attention,
+    convolution::InF32,
+    layer_norm::LayerNorm,
+    simulated::ProductKind,
+    weight_product::{InGraph, Use, is_worth_deferring},
 };
 #[cfg(burn_0_22)]
 use burn_backend::IntDType;
@@ -80,20 +84,21 @@ fn rows<B: AmpBackend, G: Graph<B>>(
     is_composed: bool,
 ) -> AmpTensor<B, G> {
     let has_f32_gradient = call.lowers && has_f32_gradient(&x, &weight);
-    let (x, weight) = (call.cast(x), call.cast(weight));
     let mut shape = x.shape();
-    let is_low = precision::of(&x).is_low() && call.lowers;
-    let Some(width) = shape
-        .as_slice()
-        .last()
-        .copied()
-        .filter(|width| is_low && shape.num_dims() > 1 && *width > 0)
-    else {
+    let width = shape.as_slice().last().copied().unwrap_or(0);
+    let has_rows = call.lowers && shape.num_dims() > 1 && width > 0;
+    let recipe = call.recipe();
+    let is_one_node = has_rows && has_f32_gradient && recipe.is_none();
+    let keeps_shape = shape.num_dims() == 2 || is_composed && is_one_node;
+    let ([x, weight], in_graph) = if is_one_node {
+        in_one_node(call, x, weight, keeps_shape)
+    } else {
+        ([call.cast(x), call.cast(weight)], InGraph::default())
+    };
+    if !has_rows || !precision::of(&x).is_low() {
         let bias = bias.map(|bias| call.cast(bias));
         return call.result(G::Inner::linear(x, weight, bias));
-    };
-    let recipe = call.recipe();
-    let keeps_shape = shape.num_dims() == 2 || is_composed && has_f32_gradient && recipe.is_none();
+    }
     let x = if keeps_shape {
         x
     } else {
@@ -122,13 +127,13 @@ fn rows<B: AmpBackend, G: Graph<B>>(
             let row = [1, bias.shape().num_elements()];
             let bias = G::Inner::float_reshape(call.cast(bias), row.into());
             G::Inner::float_add(
-                kernels::weight_product::forward::<G::Inner>(x, weight, None),
+                kernels::weight_product::forward::<G::Inner>(x, weight, None, in_graph),
                 bias,
             )
         }
         (None, bias) => {
             let bias = bias.map(|bias| call.as_stored(bias));
-            kernels::weight_product::forward::<G::Inner>(x, weight, bias)
+            kernels::weight_product::forward::<G::Inner>(x, weight, bias, in_graph)
         }
     };
     if keeps_shape {
@@ -137,6 +142,35 @@ fn rows<B: AmpBackend, G: Graph<B>>(
     let last = shape.num_dims() - 1;
     shape[last] = output.shape()[1];
     call.result(G::Inner::float_reshape(output, shape))
+}
+
+/// Casts the operands of a product whose node takes the place of the casts, where it can: `x` must be read in the shape that it has,
+/// and be no leaf, which has to hear of its uses; the weights must be a matrix.
+fn in_one_node<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    x: AmpTensor<B, G>,
+    weight: AmpTensor<B, G>,
+    keeps_shape: bool,
+) -> ([FloatTensor<G::Inner>; 2], InGraph) {
+    let (x, cast_from) = if keeps_shape && !matches!(x.role, Role::Leaf(_)) {
+        call.cast_for_product(x)
+    } else {
+        (call.cast(x), None)
+    };
+    let used = match &weight.role {
+        Role::Leaf(leaf) => Some(Use::new(leaf, leaf.is_in_use())),
+        Role::Activation | Role::Parameter(_) | Role::Gradient(_) => None,
+    };
+    let (weight, weight_cast_from) = if weight.rank() == 2 {
+        call.cast_for_product(weight)
+    } else {
+        (call.cast(weight), None)
+    };
+    let in_graph = InGraph {
+        x: cast_from.map(precision::to_float),
+        weight: weight_cast_from.and(used),
+    };
+    ([x, weight], in_graph)
 }
 
 /// Whether the gradient of a weight goes to an F32 tensor by way of a cast that no other op reads: a parameter or a copy

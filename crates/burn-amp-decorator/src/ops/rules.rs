@@ -172,14 +172,6 @@ macro_rules! rule {
     (first $call:ident float_reshape($x:ident, $shape:ident)) => {
         $crate::ops::lazy::reshaped(&$call, &$x, &$shape)
     };
-    // A bias.
-    (compute $call:ident float_reshape($x:ident, $shape:ident)) => {
-        if $call.lowers && burn_backend::TensorMetadata::rank(&$x) == 1 && !$call.recomputes {
-            $call.result(burn_amp_kernels::weight_product::row::<G::Inner>($x, $shape))
-        } else {
-            $crate::ops::rules::rule!(usual $call float_reshape($x, $shape))
-        }
-    };
 
     (first $call:ident float_gather($dim:ident, $x:ident, $indices:ident)) => {
         $crate::ops::tensor::picked(&$call, &$x, $dim, &$indices)

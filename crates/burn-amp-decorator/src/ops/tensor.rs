@@ -95,7 +95,8 @@ fn float_detach<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 ) -> FloatTensor<Amp<B, P, G>> {
     if tensor.stored_shape().is_some() {
         let shape = tensor.shape();
-        return float_detach::<B, P, G>(tensor.in_stored_shape()).seen_in(shape);
+        let outside = |values| G::constant(G::values(&values));
+        return tensor.in_stored_shape().map(outside).seen_in(shape);
     }
     let parts = tensor.apart();
     AmpTensor::enrolled(Parts {

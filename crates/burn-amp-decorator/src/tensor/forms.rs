@@ -10,7 +10,6 @@ use burn_amp_core::Precision;
 use burn_amp_kernels::{self as kernels, AmpBackend};
 use burn_backend::{
     Shape,
-    ops::FloatTensorOps,
     tensor::{BoolTensor, FloatTensor},
 };
 
@@ -140,9 +139,7 @@ impl<B: AmpBackend, G: Graph<B>> Forms<B, G> {
             Recipe::Scores(scores) => self.low(keeps, || scores.apply::<G>(stored)),
             Recipe::Scaled(factors, apply) => self.full(keeps, || apply(factors, stored)),
             Recipe::Chain(lazy) => self.low(keeps, || lazy.viewed()),
-            Recipe::Reshaped(shape) => {
-                self.full(keeps, || G::Inner::float_reshape(stored, shape.clone()))
-            }
+            Recipe::Reshaped(shape) => self.full(keeps, || G::reshaped(stored, shape.clone())),
             Recipe::ZerosAndOnes
             | Recipe::Filled
             | Recipe::Saturated(..)

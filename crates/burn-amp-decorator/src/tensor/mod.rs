@@ -235,7 +235,8 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// Whether the tensor requires a gradient itself.
     #[inline]
     pub(crate) fn is_require_grad(&self) -> bool {
-        matches!(self.role, Role::Leaf(_)) || G::Inner::float_is_require_grad(&self.inner)
+        let is_inner = !self.waits() && G::Inner::float_is_require_grad(&self.inner);
+        is_inner || matches!(self.role, Role::Leaf(_))
     }
 
     /// The device that the values are on.

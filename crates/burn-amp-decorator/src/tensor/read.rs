@@ -54,13 +54,47 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
     /// is there anyway.
     #[cold]
     fn read_and_offered(self, to: Precision, reader: Reader) -> FloatTensor<G::Inner> {
-        let offers = matches!(self.role, Role::Activation) && self.recorded.parameter.is_none();
+        let offers = self.is_offered();
         let origin = (offers && self.forms.is_none()).then(|| self.inner.clone());
         let values = self.read_as_is(to, reader);
         if offers {
             G::offer(&values, origin.as_ref());
         }
         values
+    }
+
+    /// Returns the values for a product in low precision, and the dtype of the tensor whose node they have
+    /// [in place](burn_amp_kernels::weight_product::InGraph) of one of a cast, if they have. `level` is the highest graph level
+    /// among the product's operands.
+    pub(crate) fn read_for_product(
+        self,
+        to: Precision,
+        level: usize,
+    ) -> (FloatTensor<G::Inner>, Option<Precision>) {
+        let from = self.stored();
+        if self.forms.is_some() || from != Precision::F32 || !to.is_low() {
+            let recomputes = false;
+            return (self.read(to, Reader::Op { level, recomputes }), None);
+        }
+        let offers = self.context.saves_eight_bits && self.is_offered();
+        let origin = offers.then(|| self.inner.clone());
+        let has_clones = self.has_clones();
+        let (values, is_of_tensor) = match &self.facts.role {
+            Role::Leaf(leaf) => {
+                let values = G::cast_leaf_for_product(self.inner, leaf, to, level);
+                (values, true)
+            }
+            _ => G::cast_for_product(self.inner, &self.facts.recorded, has_clones, to),
+        };
+        if offers {
+            G::offer(&values, origin.as_ref());
+        }
+        (values, is_of_tensor.then_some(from))
+    }
+
+    /// Whether a graph may keep eight bits of the tensor: it is no parameter.
+    fn is_offered(&self) -> bool {
+        matches!(self.role, Role::Activation) && self.recorded.parameter.is_none()
     }
 
     #[inline]

@@ -35,7 +35,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         })
     }
 
-    /// Whether a reshape can wait: of few elements in F32 that are no parameter, nor a view of one.
+    /// Whether a reshape can wait: of few elements in F32 that are no parameter, nor a view of one, but for a [bias](Self::as_bias).
     pub(crate) fn may_be_reshaped(&self) -> bool {
         let is_plain = self.is_plain() || matches!(self.recipe(), Some(Recipe::Reshaped(_)));
         is_plain
@@ -44,14 +44,34 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
             && (2..=FEW).contains(&self.inner.shape().num_elements())
     }
 
+    /// A bias that the program reshapes to a row. The op that adds it reads the parameter itself, so the row needs no node in a
+    /// graph.
+    pub(crate) fn as_bias(&self, row: &Shape) -> Option<Self> {
+        let is_row = row.num_dims() > 1 && row.as_slice().last() == Some(&row.num_elements());
+        let is_leaf = self.forms.is_none() && matches!(self.role, Role::Leaf(_));
+        (is_row && is_leaf && self.rank() == 1).then(|| {
+            Self::of(Parts {
+                recorded: Self::recorded(self.context, 0),
+                logical: self.logical,
+                context: self.context,
+                role: Role::Activation,
+                values: self.inner.clone(),
+            })
+        })
+    }
+
     /// The same values, seen in a shape. They stay stored as they are, if the reshape can wait.
     pub(crate) fn seen_in(self, shape: Shape) -> Self {
-        if shape == self.inner.shape() {
+        let is_stored_shape = shape == self.inner.shape();
+        // What the program makes of a bias is not the parameter, also not in its shape.
+        let is_of_bias =
+            self.stored_shape().is_some() && G::Inner::float_is_require_grad(&self.inner);
+        if is_stored_shape && !is_of_bias {
             return self.in_stored_shape();
         }
-        if !self.may_be_reshaped() {
+        if is_stored_shape || !self.may_be_reshaped() {
             let reshaped = |values| G::Inner::float_reshape(values, shape);
-            return self.map(reshaped);
+            return self.settled().map(reshaped);
         }
         let mut seen = self;
         // Its casts are made in the shape that the program sees.

@@ -1,4 +1,7 @@
 //! One node of Burn's graph for any op. An op says what it keeps, and how gradients come from that.
+//!
+//! The node holds the operands that its backward pass reads. Burn's registry of them takes 200 bytes for each, and knows those that
+//! are computed again, which therefore stay there.
 
 use std::{fmt, marker::PhantomData};
 
@@ -13,7 +16,10 @@ use burn_autodiff::{
 };
 use burn_backend::{Backend, tensor::FloatTensor};
 
-use super::{saved::InEightBits, stop, values};
+use super::{
+    saved::{InEightBits, SavedTensor, is_recomputed},
+    stop, values,
+};
 use crate::{
     AmpBackend,
     kernel::{Graph, Kernel},
@@ -23,7 +29,7 @@ use crate::{
 /// A float tensor of Burn's `Autodiff`.
 pub(crate) type Tracked<B, C> = FloatTensor<Autodiff<B, C>>;
 
-/// What an op keeps for its backward pass, besides the operands that the graph keeps for it.
+/// What an op keeps for its backward pass, besides the operands that it reads.
 pub(crate) trait Node<B: AmpBackend>: Clone + fmt::Debug + Send + 'static {
     /// Registers the gradients of the operands.
     fn backward<const N: usize>(self, pass: Pass<'_, B, N>);
@@ -62,9 +68,9 @@ impl<B: AmpBackend, const N: usize> Pass<'_, B, N> {
 
     /// Returns an operand; `None` if the node does not read it.
     pub(crate) fn operand(&mut self, at: usize) -> Option<FloatTensor<B>> {
-        Some(match self.read[at].as_ref()? {
-            Saved::AtNode(node) => self.checkpointer.retrieve_node_output(*node),
-            Saved::InEightBits(operand) => operand.values(),
+        Some(match self.read[at].take()? {
+            Saved::AtNode(node) => self.checkpointer.retrieve_node_output(node),
+            Saved::Here(operand) => operand.values(),
         })
     }
 
@@ -95,8 +101,8 @@ pub(crate) struct Recording<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, co
 }
 
 impl<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording<B, C, O, N> {
-    /// Begins the node of an op that is not computed again. The graph keeps, or computes again, the operands that the
-    /// backward pass `reads`.
+    /// Begins the node of an op that is not computed again. It keeps the operands that the backward pass `reads`, or has them
+    /// computed again.
     pub(crate) fn new(operands: [&Tracked<B, C>; N], reads: impl Fn(usize) -> bool) -> Self {
         let nodes = operands.map(|operand| node_of!(operand));
         let prep = NodeStep::<B, O>(PhantomData).prepare::<C>(nodes);
@@ -119,7 +125,7 @@ impl<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording
             std::array::from_fn(|at| stops[at].as_ref().unwrap_or(operands[at]));
         let again = Again {
             operands: std::array::from_fn(|at| match &kept[at] {
-                Some(bits) => Saved::InEightBits(Box::new(bits.clone())),
+                Some(bits) => Saved::Here(Box::new(SavedTensor::InEightBits(bits.clone()))),
                 None => Saved::AtNode(operands[at].node.id),
             }),
             compute: again,
@@ -137,8 +143,14 @@ impl<B: AmpBackend, C: CheckpointStrategy, O: Node<B>, const N: usize> Recording
     ) -> Self {
         let read = std::array::from_fn(|at| match &mut kind {
             OpsKind::Tracked(prep) => reads(at).then(|| match InEightBits::of(operands[at]) {
-                Some(operand) => Saved::InEightBits(Box::new(operand)),
-                None => Saved::AtNode(prep.checkpoint(operands[at])),
+                Some(bits) => Saved::Here(Box::new(SavedTensor::InEightBits(bits))),
+                None if is_recomputed::<B>(operands[at]) => {
+                    Saved::AtNode(prep.checkpoint(operands[at]))
+                }
+                None => {
+                    let values = operands[at].primitive.clone();
+                    Saved::Here(Box::new(SavedTensor::Whole(values)))
+                }
             }),
             OpsKind::UnTracked(_) => None,
         });
@@ -227,9 +239,10 @@ struct SavedState<B: Backend, O, const N: usize> {
 /// An operand that the backward pass reads.
 #[derive(Clone, Debug)]
 enum Saved<B: Backend> {
-    /// The graph keeps it at its node, or computes it again.
+    /// The graph computes it again.
     AtNode(NodeId),
-    InEightBits(Box<InEightBits<B>>),
+    /// Boxed, since most nodes have operands that they do not read.
+    Here(Box<SavedTensor<B>>),
 }
 
 impl<B: AmpBackend, O: Node<B>, const N: usize> Backward<B, N> for NodeStep<B, O> {
@@ -273,7 +286,7 @@ where
         // Every operand counts as read, also one that the op does without.
         let operands = std::array::from_fn(|at| match &self.operands[at] {
             Saved::AtNode(node) => states.get_state(node),
-            Saved::InEightBits(operand) => operand.values(),
+            Saved::Here(operand) => operand.clone().values(),
         });
         let output = (self.compute)(operands);
         states.save(out, output);

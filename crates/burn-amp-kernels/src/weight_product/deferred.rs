@@ -2,15 +2,15 @@
 //!
 //! A recurrent net uses its weights at every time step. Each use has a gradient `xᵀ g` of the size of the weights, which
 //! is added to those of the uses before: a product of few rows, and a sum that moves more bytes than its operands have.
-//! So the node of such a product leaves `x` and `g` with the node of the weight's cast. The rows of several uses are put
-//! below one another, and one product gives the sum of their gradients.
+//! So the node of such a product leaves `x` and `g` with the pass. The rows of several uses are put below one another, and one
+//! product gives the sum of their gradients.
 
-use std::{any::Any, cell::RefCell, mem, sync::Arc};
+use std::{any::Any, cell::RefCell, mem};
 
 use burn_autodiff::{NodeId, grads::Gradients};
 use burn_backend::{DType, TensorMetadata, tensor::FloatTensor};
 
-use crate::{AmpBackend, graph::AtNode};
+use crate::AmpBackend;
 
 /// The most uses whose gradients are computed together.
 const MOST_USES: usize = 16;
@@ -21,41 +21,9 @@ pub fn is_worth_deferring(rows: usize, [k, n]: [usize; 2]) -> bool {
     rows * (k + n) <= 4 * k * n
 }
 
-/// The place at the node of a weight's cast where a product leaves the operands of the weight's gradient.
-#[derive(Clone, Debug, Default)]
-pub struct Deferred<B: AmpBackend>(Arc<WaitingOperands<B>>);
-
-/// Boxed, since a graph has one for each use.
-type WaitingOperands<B> = AtNode<Option<Box<Operands<B>>>>;
-
-impl<B: AmpBackend> Deferred<B> {
-    /// From now on a product with the tensor of this node leaves its operands here, if that is
-    /// [worth it](is_worth_deferring).
-    pub fn wait_at(&self, cast: NodeId) {
-        self.0.wait_at(cast);
-    }
-
-    /// Returns the operands, if the product has left them; otherwise it has registered a gradient.
-    pub fn take(&self) -> Option<Operands<B>> {
-        self.0.lock().take().map(|operands| *operands)
-    }
-
-    /// Leaves the operands of the gradient of the weight at `node`, or returns them if nobody waits for them there.
-    pub(super) fn leave(node: NodeId, operands: Operands<B>) -> Result<(), Operands<B>> {
-        let rows = operands.grad.shape()[0];
-        match WaitingOperands::<B>::find(node) {
-            Some(place) if is_worth_deferring(rows, operands.gradient()) => {
-                *place.lock() = Some(Box::new(operands));
-                Ok(())
-            }
-            _ => Err(operands),
-        }
-    }
-}
-
 /// The operands of the gradients of a weight and a bias: `xᵀ grad`, and the sums of the columns of `grad`.
 #[derive(Clone, Debug)]
-pub struct Operands<B: AmpBackend> {
+pub(super) struct Operands<B: AmpBackend> {
     pub(super) x: FloatTensor<B>,
     pub(super) grad: FloatTensor<B>,
     /// The node of the bias, if it is a leaf of the graph, so that no step of the pass waits for its gradient.
@@ -64,14 +32,19 @@ pub struct Operands<B: AmpBackend> {
 
 impl<B: AmpBackend> Operands<B> {
     /// Registers the gradients now. That of the weight goes to the node `weight`.
-    pub fn register(self, weight: NodeId, grads: &mut Gradients) {
+    pub(super) fn register(self, weight: NodeId, grads: &mut Gradients) {
         register(vec![Uses::of(weight, self)], grads);
     }
 
     /// Registers the gradients, that of the weight to the node of its leaf, by the end of the pass that [`together`] runs.
-    /// Outside of one they are registered now.
-    pub fn register_later(self, leaf: NodeId, grads: &mut Gradients) {
-        register::<B>(collect(leaf, self), grads);
+    /// Outside of one they are registered now, as they are if it is not [worth it](is_worth_deferring).
+    pub(super) fn register_later(self, leaf: NodeId, grads: &mut Gradients) {
+        let rows = self.grad.shape()[0];
+        if is_worth_deferring(rows, self.gradient()) {
+            register::<B>(collect(leaf, self), grads);
+        } else {
+            self.register(leaf, grads);
+        }
     }
 
     /// The shape of the weight's gradient.

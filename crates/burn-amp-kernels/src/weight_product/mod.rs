@@ -12,12 +12,13 @@
 //!
 //! The gradients of a weight that is used several times in a pass, as in a recurrent net, are computed
 //! [`together`], from copies of the operands of up to 16 uses below one another. So are those of a bias that the program adds
-//! itself, as a [`row()`] of a leaf.
+//! itself.
 
+mod bias;
 mod deferred;
+mod in_graph;
 #[cfg(feature = "cubecl")]
 mod kernel;
-mod row;
 
 use std::sync::Arc;
 
@@ -29,11 +30,12 @@ use burn_cubecl::{
     ops::reshape,
 };
 
-pub use deferred::{Deferred, Operands, is_worth_deferring, together};
+pub use deferred::{is_worth_deferring, together};
+pub use in_graph::{InGraph, Reached, Use};
 #[cfg(feature = "cubecl")]
 pub(crate) use kernel::column_sums as column_sums_of;
-pub use row::row;
 
+use self::deferred::Operands;
 #[cfg(feature = "cubecl")]
 use crate::affine::SumsOfValues;
 use crate::{
@@ -44,17 +46,18 @@ use crate::{
 };
 
 /// Computes the product of a matrix with weights that were cast from an F32 parameter, plus an F32 bias. Without a bias it may be a
-/// batch of matrices.
+/// batch of matrices. On Burn's `Autodiff` the operands may have the nodes of others, [`InGraph`].
 pub fn forward<B: AmpBackend>(
     x: FloatTensor<B>,
     weight: FloatTensor<B>,
     bias: Option<FloatTensor<B>>,
+    in_graph: InGraph,
 ) -> FloatTensor<B> {
-    B::run(WeightProduct, ([x, weight], bias).into()).one()
+    B::run(WeightProduct { in_graph }, ([x, weight], bias).into()).one()
 }
 
-/// Adds an F32 bias to a product in low precision: a row, which has the rank of the product. The sum is computed in F32 and
-/// stored as the product is. On Burn's `Autodiff` it is one node.
+/// Adds an F32 bias to a product in low precision: a row, or a tensor of one dimension. The sum is computed in F32 and stored as
+/// the product is. On Burn's `Autodiff` it is one node.
 pub fn plus_bias<B: AmpBackend>(product: FloatTensor<B>, bias: FloatTensor<B>) -> FloatTensor<B> {
     B::run(PlusBias, [product, bias].into()).one()
 }
@@ -139,6 +142,7 @@ impl Kernel for PlusBias {
     fn reference<B: AmpBackend>(&self, operands: TensorsOf<B>) -> TensorsOf<B> {
         let [product, bias] = operands.exactly();
         let dtype = FloatDType::from(product.dtype());
+        let bias = as_row::<B>(bias, product.rank());
         // A backend that fuses makes one kernel of the sum and what follows.
         [if B::fuses_elementwise() {
             let sum = B::float_add(widen::<B>(product), bias);
@@ -156,9 +160,11 @@ impl Kernel for PlusBias {
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let operands = operands.floats;
         let sum = B::run(self, values::<B, C>(&operands).into()).one();
+        let bias = &operands[1];
+        let is_leaf = bias.rank() == 1 && Autodiff::<B, C>::float_is_require_grad(bias);
         let bias = PlusBiasSaved {
-            row: operands[1].primitive.shape(),
-            leaf: row::leaf_of(operands[1].node.id),
+            shape: bias.primitive.shape(),
+            leaf: is_leaf.then_some(bias.node.id),
         };
         let operands = [&operands[0], &operands[1]];
         [Recording::<B, C, _, 2>::new(operands, |_| false).finish(sum, |_| bias)].into()
@@ -168,8 +174,8 @@ impl Kernel for PlusBias {
 #[derive(Clone, Debug)]
 struct PlusBiasSaved {
     /// The shape of the bias.
-    row: Shape,
-    /// The node of the leaf of which the bias is a row.
+    shape: Shape,
+    /// The node of the bias, if it is a leaf of one dimension.
     leaf: Option<NodeId>,
 }
 
@@ -178,7 +184,7 @@ impl<B: AmpBackend> Node<B> for PlusBiasSaved {
         let mut grad = pass.gradient();
         let left = pass.parent(0).zip(self.leaf);
         if let Some((product, leaf)) = left.filter(|_| !are_exchanged(pass.grads)) {
-            grad = match row::leave::<B>(product, leaf, grad) {
+            grad = match bias::leave::<B>(product, leaf, grad) {
                 Ok(()) => return,
                 Err(grad) => grad,
             };
@@ -186,15 +192,17 @@ impl<B: AmpBackend> Node<B> for PlusBiasSaved {
         // The first op, as in the node of a whole product.
         if let Some(bias) = pass.parent(1) {
             let sums = column_sums::<B>(matrix::<B>(seen::<B>(grad.clone())));
-            let sums = B::float_reshape(sums, self.row);
+            let sums = B::float_reshape(sums, self.shape);
             pass.grads.register::<B>(bias, sums);
         }
         pass.register(0, grad);
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct WeightProduct;
+#[derive(Clone, Debug)]
+struct WeightProduct {
+    in_graph: InGraph,
+}
 
 impl Kernel for WeightProduct {
     const NAME: &'static str = "burn_amp::weight_product";
@@ -212,10 +220,7 @@ impl Kernel for WeightProduct {
             }
         };
         [match bias {
-            Some(bias) => {
-                let row = Shape::new([1, product.shape()[1]]);
-                plus_bias::<B>(product, B::float_reshape(bias, row))
-            }
+            Some(bias) => plus_bias::<B>(product, bias),
             None => product,
         }]
         .into()
@@ -224,9 +229,11 @@ impl Kernel for WeightProduct {
     /// The node keeps the operands that the gradients need.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
         let operands = operands.floats;
+        let in_graph = self.in_graph.clone();
         let output = B::run(self, values::<B, C>(&operands).into()).one();
         let bias = operands.get(2);
         let saved = WeightProductSaved {
+            in_graph,
             bias_is_leaf: bias.is_some_and(Autodiff::<B, C>::float_is_require_grad),
             added_later: bias.is_none().then(Arc::default),
         };
@@ -246,14 +253,22 @@ impl Kernel for WeightProduct {
 
 #[derive(Clone, Debug)]
 struct WeightProductSaved<B: AmpBackend> {
+    in_graph: InGraph,
     bias_is_leaf: bool,
     /// The leaf of the bias, if the program adds one to the product.
-    added_later: Option<Arc<row::Added<B>>>,
+    added_later: Option<Arc<bias::Added<B>>>,
 }
 
 impl<B: AmpBackend> Node<B> for WeightProductSaved<B> {
     fn backward<const N: usize>(self, mut pass: Pass<'_, B, N>) {
-        let (grad, added_later) = row::with_leaf(self.added_later.as_deref(), &mut pass);
+        let InGraph {
+            x: wide,
+            weight: used,
+        } = self.in_graph;
+        if let Some(used) = &used {
+            used.reached();
+        }
+        let (grad, added_later) = bias::with_leaf(self.added_later.as_deref(), &mut pass);
         let batch = grad.shape();
         let grad = matrix::<B>(seen::<B>(grad));
         let [x, weight] = [0, 1].map(|at| pass.operand(at));
@@ -272,15 +287,31 @@ impl<B: AmpBackend> Node<B> for WeightProductSaved<B> {
                 grad: grad.clone(),
                 bias,
             };
-            if let Err(operands) = Deferred::leave(node, operands) {
+            if used.is_some_and(|used| used.is_further) && !are_exchanged(pass.grads) {
+                operands.register_later(node, pass.grads);
+            } else {
                 operands.register(node, pass.grads);
             }
         }
         if let Some(weight) = weight {
             let grad = B::float_matmul(grad, B::float_transpose(weight));
-            pass.register(0, batched::<B>(grad, batch));
+            let grad = batched::<B>(grad, batch);
+            match wide {
+                Some(dtype) => affine::pass_on::<B, _, N>(grad, &pass.ops, dtype, pass.grads),
+                None => pass.register(0, grad),
+            }
         }
     }
+}
+
+/// A bias as a row with `rank` dimensions.
+fn as_row<B: AmpBackend>(bias: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
+    if bias.rank() == rank {
+        return bias;
+    }
+    let mut row = vec![1; rank];
+    row[rank - 1] = bias.shape().num_elements();
+    B::float_reshape(bias, row.into())
 }
 
 /// A batch of matrices as one, with all their rows.

@@ -1,6 +1,6 @@
 //! Products with weights: the gradient of the weights is F32, and compared with the host.
 
-use burn_amp_kernels::weight_product;
+use burn_amp_kernels::weight_product::{self, InGraph};
 
 use super::prelude::*;
 
@@ -74,8 +74,12 @@ fn the_gradients_of_weights_and_bias_are_f32_and_that_of_the_input_is_not() {
         let bias = TensorData::new(noise(7, 6), [7]).convert_dtype(wide);
         let bias = PlainAutodiff::float_from_data(bias, &here());
         let bias = PlainAutodiff::float_set_require_grad(bias, true);
-        let y =
-            weight_product::forward::<PlainAutodiff>(x.clone(), weight.clone(), Some(bias.clone()));
+        let y = weight_product::forward::<PlainAutodiff>(
+            x.clone(),
+            weight.clone(),
+            Some(bias.clone()),
+            InGraph::default(),
+        );
         assert_eq!(y.primitive.dtype(), dtype);
         let grads = PlainAutodiff::backward(PlainAutodiff::float_sum(y));
         let of = |tensor: &FloatTensor<PlainAutodiff>| PlainAutodiff::grad(tensor, &grads).unwrap();
@@ -95,8 +99,14 @@ fn the_bias_is_added_in_f32() {
             let what = format!("{m} × {k} × {n} in {dtype:?}");
             let (x, weight) = (noisy(&[m, k], 1, dtype), noisy(&[k, n], 2, dtype));
             let bias = noisy(&[n], 3, wide(dtype));
-            let product = weight_product::forward::<Plain>(x.clone(), weight.clone(), None);
-            let sum = weight_product::forward::<Plain>(x, weight, Some(bias.clone()));
+            let product = weight_product::forward::<Plain>(
+                x.clone(),
+                weight.clone(),
+                None,
+                InGraph::default(),
+            );
+            let sum =
+                weight_product::forward::<Plain>(x, weight, Some(bias.clone()), InGraph::default());
             assert_eq!(sum.dtype(), dtype, "{what}");
             let bias = read(&bias);
             let expected: Vec<_> = read(&product)

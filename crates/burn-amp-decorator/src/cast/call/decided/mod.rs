@@ -31,6 +31,25 @@ impl<B: AmpBackend> Decided<B> {
         self.read(tensor, self.casts.operands)
     }
 
+    /// Casts an operand of a product that may take another node [in place](burn_amp_kernels::weight_product::InGraph) of that of
+    /// the cast, and returns the dtype of the tensor at that node if it does.
+    pub(crate) fn cast_for_product<G: Graph<B>>(
+        &self,
+        tensor: AmpTensor<B, G>,
+    ) -> (FloatTensor<G::Inner>, Option<Precision>) {
+        let watch = &self.call.watch;
+        let Some(to) = self.casts.operands.filter(|_| !watch.is_searching()) else {
+            return (self.cast(tensor), None);
+        };
+        if watch.is_on() {
+            watch.cast_of(&tensor, to);
+        }
+        self.observe(&tensor, to);
+        let (values, cast_from) = tensor.read_for_product(to, self.call.level);
+        watch.made::<B, G>(|| made::float::<G::Inner>(&values));
+        (values, cast_from)
+    }
+
     /// Casts an operand to the compute dtype, for an op that the policy lets run in F32.
     pub(crate) fn cast_low<G: Graph<B>>(&self, tensor: AmpTensor<B, G>) -> FloatTensor<G::Inner> {
         let compute = self.context().policy.compute();
