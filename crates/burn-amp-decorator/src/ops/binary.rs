@@ -61,11 +61,8 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
     lhs: &AmpTensor<B, G>,
     rhs: &AmpTensor<B, G>,
 ) -> Option<AmpTensor<B, G>> {
-    if !call.lowers {
+    if !call.lowers || is_with_bias(call, lhs, rhs) {
         return None;
-    }
-    if let Some(sum) = with_bias(call, lhs, rhs) {
-        return Some(sum);
     }
     continued(call, lhs, rhs, Lazy::plus)
         .or_else(|| continued(call, rhs, lhs, Lazy::plus))
@@ -75,25 +72,33 @@ pub(super) fn sum<B: AmpBackend, G: Graph<B>>(
         .or_else(|| images::sum(call, rhs, lhs))
 }
 
-/// The bias of [`linear`](super::module::by_weight), a row in F32: the sum is stored as the product is, so that its readers
-/// and the graph have it in low precision.
-fn with_bias<B: AmpBackend, G: Graph<B>>(
+/// Whether a sum is that of [`linear`](super::module::by_weight) and its bias, a row in F32.
+fn is_with_bias<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
     product: &AmpTensor<B, G>,
     bias: &AmpTensor<B, G>,
-) -> Option<AmpTensor<B, G>> {
+) -> bool {
     let (sizes, row) = (product.shape(), bias.shape());
     let is_row = row.num_dims() == sizes.num_dims()
         && row.as_slice().last() == sizes.as_slice().last()
         && Some(&row.num_elements()) == row.as_slice().last();
     let is_linear = product.recorded.is_linear && product.is_plain() && product.stored().is_low();
-    if !is_linear || !is_row || !call.stays_in_f32() || bias.stored() != Precision::F32 {
-        return None;
+    is_linear && is_row && call.stays_in_f32() && bias.stored() == Precision::F32
+}
+
+/// The sum of `linear` and its bias, stored as the product is, so that its readers and the graph have it in low precision. The
+/// operands, if it is another sum.
+pub(super) fn with_bias<B: AmpBackend, G: Graph<B>>(
+    call: &Decided<B>,
+    product: AmpTensor<B, G>,
+    bias: AmpTensor<B, G>,
+) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
+    if !is_with_bias(call, &product, &bias) {
+        return Err((product, bias));
     }
-    let values = call.as_stored(product.clone());
-    let bias = call.cast(bias.clone().in_stored_shape());
-    let sum = kernels::weight_product::plus_bias::<G::Inner>(values, bias);
-    Some(call.stored(sum))
+    let (product, bias) = (call.as_stored(product), call.cast(bias.in_stored_shape()));
+    let sum = kernels::weight_product::plus_bias::<G::Inner>(product, bias);
+    Ok(call.stored(sum))
 }
 
 /// A product with zeros and ones is exact in every dtype. So a dropout mask does not widen an operand in low precision,

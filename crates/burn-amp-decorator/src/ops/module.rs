@@ -53,12 +53,12 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 }
 
 /// `linear` as Burn's GRU and burn-dispatch 0.22 compose it: a product with a weight, which has one dimension of 1 for each that `x`
-/// has besides. Its bias is added by [`with_bias`](super::binary::with_bias). `None` for other products.
+/// has besides. Its bias is added by [`with_bias`](super::binary::with_bias). The operands, if it is another product.
 pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    x: &AmpTensor<B, G>,
-    weight: &AmpTensor<B, G>,
-) -> Option<AmpTensor<B, G>> {
+    x: AmpTensor<B, G>,
+    weight: AmpTensor<B, G>,
+) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
     let (rank, sizes) = (x.rank(), weight.shape());
     let is_weight = rank > 1
         && sizes.num_dims() == rank
@@ -67,11 +67,11 @@ pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
         && weight.recipe().is_none()
         && !matches!(weight.role, Role::Gradient(_));
     if !is_weight || !call.lowers || !call.casts.operands.is_some_and(Precision::is_low) {
-        return None;
+        return Err((x, weight));
     }
-    let mut product = rows(call, x.clone(), weight.clone(), None, true);
+    let mut product = rows(call, x, weight, None, true);
     product.facts_mut().recorded.is_linear = true;
-    Some(product)
+    Ok(product)
 }
 
 /// The product of the rows of `x` and a weight, plus a bias. The batch of a composed one stays, so that a backend that fuses ends its
