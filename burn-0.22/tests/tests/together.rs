@@ -245,6 +245,22 @@ fn accumulated_gradients_make_one_step() {
 }
 
 /// The step writes the copies of weights that the next forward pass reads in low precision.
+/// A weight that is used several times in a pass, by losses that are computed before and after the backward pass of another one.
+#[test]
+fn each_loss_reaches_a_weight_that_others_have_reached() {
+    let device = device();
+    let weight = Tensor::<2>::full([8, 8], 0.5, &device).require_grad();
+    let product = || Tensor::<2>::ones([4, 8], &device).matmul(weight.clone());
+    let loss = || (product() + product() + product()).sum();
+    let [first, second] = [loss(), loss()];
+    let [second, first] = [second.backward(), first.backward()];
+    for grads in [first, second, loss().backward()] {
+        let gradient = weight.grad(&grads).expect("the weight has a gradient");
+        let values: Vec<f32> = gradient.into_data().try_to_vec().expect("read as F32");
+        assert_eq!(values, [12.0; 64]);
+    }
+}
+
 #[test]
 fn the_next_pass_casts_no_weight() {
     let device = device();

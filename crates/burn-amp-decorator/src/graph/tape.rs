@@ -115,12 +115,12 @@ impl<B: AmpBackend, C: CheckpointStrategy> Graph<B> for Tape<C> {
     }
 
     fn cast_leaf_for_product(
-        tensor: FloatTensor<Self::Inner>,
+        mut tensor: FloatTensor<Self::Inner>,
         leaf: &Arc<Leaf<B>>,
         to: Precision,
-        operands: usize,
     ) -> FloatTensor<Self::Inner> {
-        weight_cast::for_product::<B, C>(tensor, leaf, to, operands)
+        tensor.primitive = leaf.cast(tensor.primitive, to);
+        tensor
     }
 
     fn values(tensor: &FloatTensor<Self::Inner>) -> FloatTensor<B> {

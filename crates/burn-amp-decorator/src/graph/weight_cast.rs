@@ -1,9 +1,13 @@
-//! The cast of a parameter in the graph: a node of its own, or none for products.
+//! The uses of a parameter in the graph: the node of its cast, and products that do without.
 
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, names::node_of, weight_product::Reached as _};
+use burn_amp_kernels::{
+    AmpBackend,
+    names::node_of,
+    weight_product::{Reached as _, Use},
+};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -31,7 +35,7 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     let node = Arc::get_mut(&mut level.node).expect("nobody else has a new node");
     node.order = leaf.level(operands);
     let stored = precision::of(&tensor.primitive);
-    let from = Use {
+    let from = Of {
         leaf: Arc::downgrade(leaf),
         dtype: stored,
         node: stored.is_low().then(|| leaves.handle(&tensor)),
@@ -48,35 +52,20 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     }
 }
 
-/// The values of a leaf, cast for a product with the node of the leaf itself: the node of the [product](burn_amp_kernels::weight_product)
-/// is the use, and its gradient is F32.
-pub(super) fn for_product<B: AmpBackend, C: CheckpointStrategy>(
-    mut tensor: FloatTensor<Autodiff<B, C>>,
-    leaf: &Leaf<B>,
-    to: Precision,
-    operands: usize,
-) -> FloatTensor<Autodiff<B, C>> {
-    let level = leaf.level(operands);
-    let values = leaf.cast(tensor.primitive, to);
-    if level > operands {
-        let mut node = <FloatTensor<Autodiff<B>>>::new(values.clone()).node;
-        let at_level = Arc::get_mut(&mut node).expect("nobody else has a new node");
-        at_level.id = tensor.node.id;
-        at_level.requirement = tensor.node.requirement;
-        at_level.order = level;
-        tensor.node = node;
-    }
-    tensor.primitive = values;
-    tensor
+/// A use of a leaf by a product, which takes the node of the leaf in place of one of the cast. `operands` is the highest level among
+/// the product's operands.
+pub(crate) fn by_product<B: AmpBackend>(leaf: &Arc<Leaf<B>>, operands: usize) -> Use {
+    let is_further = leaf.is_in_use();
+    Use::new(leaf, is_further, leaf.level(operands))
 }
 
 /// A cast whose parents are the leaf and an untracked node of the [level](Leaf::level) below its own.
 #[derive(Debug)]
 struct WeightCast;
 
-/// A use of a leaf.
+/// The leaf of a cast.
 #[derive(Clone, Debug)]
-struct Use<B: AmpBackend> {
+struct Of<B: AmpBackend> {
     leaf: Weak<Leaf<B>>,
     /// The dtype of the leaf.
     dtype: Precision,
@@ -85,13 +74,13 @@ struct Use<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> Backward<B, 2> for WeightCast {
-    type State = Use<B>;
+    type State = Of<B>;
 
     /// The gradient of a leaf has the leaf's dtype. That of a leaf in half precision does as long as it has one use, so
     /// that it takes two bytes per element. From the second use on it is an F32 sum.
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let [leaf, _] = ops.parents;
-        let Use {
+        let Of {
             leaf: used,
             dtype,
             node,

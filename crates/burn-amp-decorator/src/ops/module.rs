@@ -7,7 +7,7 @@ use burn_amp_kernels::{
     convolution::InF32,
     layer_norm::LayerNorm,
     simulated::ProductKind,
-    weight_product::{InGraph, Use, is_worth_deferring},
+    weight_product::{InGraph, is_worth_deferring},
 };
 #[cfg(burn_0_22)]
 use burn_backend::IntDType;
@@ -27,7 +27,7 @@ use crate::{
         call::{Call, Decided},
         forward::forward,
     },
-    graph::Graph,
+    graph::{Graph, by_product},
     policy::ConfigSource,
     precision,
     tensor::{AmpTensor, Role},
@@ -157,8 +157,8 @@ fn in_one_node<B: AmpBackend, G: Graph<B>>(
     } else {
         (call.cast(x), None)
     };
-    let used = match &weight.role {
-        Role::Leaf(leaf) => Some(Use::new(leaf, leaf.is_in_use())),
+    let leaf = match &weight.role {
+        Role::Leaf(leaf) => Some(leaf.clone()),
         Role::Activation | Role::Parameter(_) | Role::Gradient(_) => None,
     };
     let (weight, weight_cast_from) = if weight.rank() == 2 {
@@ -168,7 +168,9 @@ fn in_one_node<B: AmpBackend, G: Graph<B>>(
     };
     let in_graph = InGraph {
         x: cast_from.map(precision::to_float),
-        weight: weight_cast_from.and(used),
+        weight: leaf
+            .filter(|_| weight_cast_from.is_some())
+            .map(|leaf| by_product(&leaf, call.level())),
     };
     ([x, weight], in_graph)
 }

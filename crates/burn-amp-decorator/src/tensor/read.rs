@@ -81,7 +81,7 @@ impl<B: AmpBackend, G: Graph<B>> AmpTensor<B, G> {
         let has_clones = self.has_clones();
         let (values, is_of_tensor) = match &self.facts.role {
             Role::Leaf(leaf) => {
-                let values = G::cast_leaf_for_product(self.inner, leaf, to, level);
+                let values = G::cast_leaf_for_product(self.inner, leaf, to);
                 (values, true)
             }
             _ => G::cast_for_product(self.inner, &self.facts.recorded, has_clones, to),

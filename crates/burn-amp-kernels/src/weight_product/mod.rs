@@ -228,8 +228,11 @@ impl Kernel for WeightProduct {
 
     /// The node keeps the operands that the gradients need.
     fn record<B: AmpBackend, C: CheckpointStrategy>(self, operands: Graph<B, C>) -> Graph<B, C> {
-        let operands = operands.floats;
+        let mut operands = operands.floats;
         let in_graph = self.in_graph.clone();
+        if let Some(used) = &in_graph.weight {
+            used.place::<B, C>(&mut operands[0]);
+        }
         let output = B::run(self, values::<B, C>(&operands).into()).one();
         let bias = operands.get(2);
         let saved = WeightProductSaved {

@@ -203,6 +203,11 @@ impl<B: AmpBackend> Decided<B> {
             .expect("an op with a float result has a float operand or a device")
     }
 
+    /// The highest graph level among the operands.
+    pub(crate) fn level(&self) -> usize {
+        self.call.level
+    }
+
     /// Whether somebody watches the call.
     pub(crate) fn is_watched(&self) -> bool {
         self.call.watch.is_on()
