@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{AmpBackend, convolution::weight_as_read, weight_product::Reached};
+use burn_amp_kernels::{
+    AmpBackend,
+    convolution::weight_as_read,
+    weight_product::{Reached, Use},
+};
 use burn_backend::{Backend, TensorMetadata, tensor::FloatTensor};
 use parking_lot::Mutex;
 
@@ -106,6 +110,12 @@ impl<B: Backend> Leaf<B> {
     /// threads, play no part: what is computed does not depend on them.
     pub(crate) fn is_in_use(&self) -> bool {
         self.uses.lock().last.is_some()
+    }
+
+    /// Records a use by a product that takes the node of the leaf in place of one of its cast. `operands` is the highest level among the
+    /// product's operands.
+    pub(crate) fn used_by_product(self: &Arc<Self>, operands: usize) -> Use {
+        Use::new(self, self.is_in_use(), self.level(operands))
     }
 
     /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level

@@ -10,7 +10,7 @@
 //! * [`origin`]: the identity of a parameter, its name, and when a gradient of it was withheld
 //! * [`leaves`]: the registry in which a backward pass finds the parameters
 //! * `join`: one graph for the parameters of a model
-//! * [`weight_cast`]: the uses of a parameter in the graph
+//! * [`weight_cast`]: the graph node of a parameter's cast
 //! * [`operand_cast`]: the graph node of any other cast
 //! * [`recorded`]: what a graph knows about a tensor besides its node
 //! * [`stepped`]: what an optimizer has made
@@ -54,7 +54,6 @@ pub use tape::Tape;
 pub(crate) use leaves::LeafGradient;
 pub(crate) use recorded::SpreadOf;
 pub(crate) use stepped::Stepped;
-pub(crate) use weight_cast::by_product;
 
 /// Says whether ops are recorded for a backward pass. Only [`NoGraph`] and [`Tape`] implement it. By default a tensor is in
 /// no graph.

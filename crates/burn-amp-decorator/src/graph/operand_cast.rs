@@ -68,8 +68,8 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     }
 }
 
-/// Casts an operand of a product, which takes the node of the tensor in place of one of the cast. What a graph computes again has
-/// one of a cast nevertheless. Says which.
+/// Casts an operand of a product, which takes the node of the tensor in place of one of the cast, and says whether it does: what a
+/// graph computes again has a node of its cast.
 pub(super) fn for_product<B: AmpBackend, C: CheckpointStrategy>(
     tensor: FloatTensor<Autodiff<B, C>>,
     recorded: &Recorded<B>,

@@ -1,13 +1,9 @@
-//! The uses of a parameter in the graph: the node of its cast, and products that do without.
+//! The graph node of a parameter's cast.
 
 use std::sync::{Arc, Weak};
 
 use burn_amp_core::Precision;
-use burn_amp_kernels::{
-    AmpBackend,
-    names::node_of,
-    weight_product::{Reached as _, Use},
-};
+use burn_amp_kernels::{AmpBackend, names::node_of, weight_product::Reached as _};
 use burn_autodiff::{
     Autodiff,
     checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
@@ -50,13 +46,6 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
         OpsKind::Tracked(prep) => prep.finish(from, values),
         OpsKind::UnTracked(_) => <FloatTensor<Autodiff<B>>>::new(values),
     }
-}
-
-/// A use of a leaf by a product, which takes the node of the leaf in place of one of the cast. `operands` is the highest level among
-/// the product's operands.
-pub(crate) fn by_product<B: AmpBackend>(leaf: &Arc<Leaf<B>>, operands: usize) -> Use {
-    let is_further = leaf.is_in_use();
-    Use::new(leaf, is_further, leaf.level(operands))
 }
 
 /// A cast whose parents are the leaf and an untracked node of the [level](Leaf::level) below its own.

@@ -90,12 +90,13 @@ fn is_with_bias<B: AmpBackend, G: Graph<B>>(
 /// operands, if it is another sum.
 pub(super) fn with_bias<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    product: AmpTensor<B, G>,
-    bias: AmpTensor<B, G>,
-) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
-    if !is_with_bias(call, &product, &bias) {
-        return Err((product, bias));
+    operands: [AmpTensor<B, G>; 2],
+) -> Result<AmpTensor<B, G>, [AmpTensor<B, G>; 2]> {
+    let [product, bias] = &operands;
+    if !is_with_bias(call, product, bias) {
+        return Err(operands);
     }
+    let [product, bias] = operands;
     let (product, bias) = (call.as_stored(product), call.cast(bias.in_stored_shape()));
     let sum = kernels::weight_product::plus_bias::<G::Inner>(product, bias);
     Ok(call.stored(sum))

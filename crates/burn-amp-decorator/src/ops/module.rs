@@ -27,7 +27,7 @@ use crate::{
         call::{Call, Decided},
         forward::forward,
     },
-    graph::{Graph, by_product},
+    graph::Graph,
     policy::ConfigSource,
     precision,
     tensor::{AmpTensor, Role},
@@ -56,9 +56,9 @@ fn linear<B: AmpBackend, P: ConfigSource, G: Graph<B>>(
 /// has besides. Its bias is added by [`with_bias`](super::binary::with_bias). The operands, if it is another product.
 pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
     call: &Decided<B>,
-    x: AmpTensor<B, G>,
-    weight: AmpTensor<B, G>,
-) -> Result<AmpTensor<B, G>, (AmpTensor<B, G>, AmpTensor<B, G>)> {
+    operands: [AmpTensor<B, G>; 2],
+) -> Result<AmpTensor<B, G>, [AmpTensor<B, G>; 2]> {
+    let [x, weight] = &operands;
     let (rank, sizes) = (x.rank(), weight.shape());
     let is_weight = rank > 1
         && sizes.num_dims() == rank
@@ -67,8 +67,9 @@ pub(super) fn by_weight<B: AmpBackend, G: Graph<B>>(
         && weight.recipe().is_none()
         && !matches!(weight.role, Role::Gradient(_));
     if !is_weight || !call.lowers || !call.casts.operands.is_some_and(Precision::is_low) {
-        return Err((x, weight));
+        return Err(operands);
     }
+    let [x, weight] = operands;
     let mut product = rows(call, x, weight, None, true);
     product.facts_mut().recorded.is_linear = true;
     Ok(product)
@@ -170,7 +171,7 @@ fn in_one_node<B: AmpBackend, G: Graph<B>>(
         x: cast_from.map(precision::to_float),
         weight: leaf
             .filter(|_| weight_cast_from.is_some())
-            .map(|leaf| by_product(&leaf, call.level())),
+            .map(|leaf| leaf.used_by_product(call.level())),
     };
     ([x, weight], in_graph)
 }

@@ -51,11 +51,11 @@ macro_rules! rule {
         $crate::ops::binary::sum(&$call, &$lhs, &$rhs)
     };
     (own $call:ident float_add($lhs:ident, $rhs:ident)) => {
-        $crate::ops::binary::with_bias(&$call, $lhs, $rhs)
-            .or_else(|($lhs, $rhs)| $crate::ops::rules::rule!(both_reshaped $call float_add($lhs, $rhs)))
+        $crate::ops::binary::with_bias(&$call, [$lhs, $rhs])
+            .or_else(|[$lhs, $rhs]| $crate::ops::rules::rule!(both_reshaped $call float_add($lhs, $rhs)))
     };
     (own $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
-        $crate::ops::module::by_weight(&$call, $lhs, $rhs)
+        $crate::ops::module::by_weight(&$call, [$lhs, $rhs]).map_err(|[lhs, rhs]| (lhs, rhs))
     };
     (compute $call:ident float_matmul($lhs:ident, $rhs:ident)) => {
         $call.result(burn_amp_kernels::product::of_matrices::<G::Inner>($lhs, $rhs))
