@@ -244,7 +244,6 @@ fn accumulated_gradients_make_one_step() {
     assert_eq!(ours, step(&mut Any::Burns(AdamConfig::new().init())));
 }
 
-/// The step writes the copies of weights that the next forward pass reads in low precision.
 /// A weight that is used several times in a pass, by losses that are computed before and after the backward pass of another one.
 #[test]
 fn each_loss_reaches_a_weight_that_others_have_reached() {
@@ -261,6 +260,7 @@ fn each_loss_reaches_a_weight_that_others_have_reached() {
     }
 }
 
+/// The step writes the copies of weights that the next forward pass reads in low precision.
 #[test]
 fn the_next_pass_casts_no_weight() {
     let device = device();

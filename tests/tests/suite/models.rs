@@ -47,8 +47,8 @@ fn is_near_f32<E: Example>() {
     assert_near(&found.gradients, &expected.gradients, tolerance);
 }
 
-/// A backend that fuses contracts products and sums that are in one kernel, and which are is another question of each graph: a
-/// gradient in F16 may be its neighbour then.
+/// The two graphs differ in their nodes: one casts the operands of products in nodes of their own. A backend that fuses makes other
+/// kernels of their ops, and a gradient in F16 may be its neighbour then.
 fn is_recomputed_to_the_same_bits<E: Example>() {
     let _policy = enter::<InF16>();
     let record = record::<E>();

@@ -118,8 +118,8 @@ impl<B: Backend> Leaf<B> {
         Use::new(self, self.is_in_use(), self.level(operands))
     }
 
-    /// Returns the graph level above which the cast for this use is placed: at least `operands`, the highest level
-    /// among the op's operands, and above the leaf's previous cast in this forward pass.
+    /// Returns the graph level above which this use, a cast or a product, is placed: at least `operands`, the highest level
+    /// among the op's operands, and above the leaf's previous use in this forward pass.
     ///
     /// The *level* of a node is its distance from the leaves. A backward pass runs level by level from the top. If all
     /// casts were directly above the leaf, they would run last, and the gradients of all uses would stay in memory

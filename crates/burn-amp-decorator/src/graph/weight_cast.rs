@@ -31,7 +31,7 @@ pub(super) fn cast<B: AmpBackend, C: CheckpointStrategy>(
     let node = Arc::get_mut(&mut level.node).expect("nobody else has a new node");
     node.order = leaf.level(operands);
     let stored = precision::of(&tensor.primitive);
-    let from = Of {
+    let from = CastLeaf {
         leaf: Arc::downgrade(leaf),
         dtype: stored,
         node: stored.is_low().then(|| leaves.handle(&tensor)),
@@ -54,7 +54,7 @@ struct WeightCast;
 
 /// The leaf of a cast.
 #[derive(Clone, Debug)]
-struct Of<B: AmpBackend> {
+struct CastLeaf<B: AmpBackend> {
     leaf: Weak<Leaf<B>>,
     /// The dtype of the leaf.
     dtype: Precision,
@@ -63,13 +63,13 @@ struct Of<B: AmpBackend> {
 }
 
 impl<B: AmpBackend> Backward<B, 2> for WeightCast {
-    type State = Of<B>;
+    type State = CastLeaf<B>;
 
     /// The gradient of a leaf has the leaf's dtype. That of a leaf in half precision does as long as it has one use, so
     /// that it takes two bytes per element. From the second use on it is an F32 sum.
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let [leaf, _] = ops.parents;
-        let Of {
+        let CastLeaf {
             leaf: used,
             dtype,
             node,
